@@ -1,0 +1,86 @@
+"""`Configurable`: objects that remember how they were built, so that a checkpoint and a YAML file can rebuild them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_PLAIN = (str, int, float, bool, type(None))
+
+
+class Configurable:
+    """Remembers the constructor's arguments.
+
+    Every plug-in derives from it. The arguments are caught in ``__new__``, so subclasses write an ordinary ``__init__``
+    and call ``super().__init__()`` as usual.
+
+    Example:
+        >>> class Scale(Configurable):
+        ...     def __init__(self, factor: float = 2.0, name: str = "x") -> None:
+        ...         self.factor = factor
+        >>> Scale(3.0).init_args
+        {'factor': 3.0, 'name': 'x'}
+    """
+
+    _init_args: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        self = super().__new__(cls)
+        try:
+            bound = inspect.signature(cls.__init__).bind(self, *args, **kwargs)
+        except TypeError:
+            return self  # copy and pickle come without arguments; a wrong call is reported by __init__ itself
+        bound.apply_defaults()
+        arguments = dict(list(bound.arguments.items())[1:])
+        arguments.update(arguments.pop("kwargs", {}))
+        self.__dict__["_init_args"] = arguments
+        return self
+
+    @property
+    def init_args(self) -> dict[str, Any]:
+        """The arguments that this object was built with, defaults included."""
+        return self._init_args
+
+
+def to_config(value: Any) -> Any:
+    """Plain data (dict, list, str, number, None) from which the command line rebuilds ``value``.
+
+    Args:
+        value: a `Configurable`, a class, a ``functools.partial`` of a class, or a container of these and plain values.
+
+    Returns:
+        For an object ``{"class_path": ..., "init_args": {...}}``, else the value in plain types.
+
+    Raises:
+        TypeError: for anything else, a lambda for example: it cannot be written down.
+
+    Example:
+        >>> import functools, torch
+        >>> to_config(functools.partial(torch.optim.SGD, lr=0.1))
+        {'class_path': 'torch.optim.sgd.SGD', 'init_args': {'lr': 0.1}}
+    """
+    if isinstance(value, Configurable):
+        arguments = {name: to_config(argument) for name, argument in value.init_args.items()}
+        return {"class_path": _class_path(type(value)), "init_args": arguments}
+    if isinstance(value, functools.partial) and isinstance(value.func, type) and not value.args:
+        return {"class_path": _class_path(value.func), "init_args": to_config(value.keywords)}
+    if isinstance(value, type):
+        return {"class_path": _class_path(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_config(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_config(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, _PLAIN):
+        return value
+    raise TypeError(
+        f"{value!r} cannot be written to a configuration; use a class or functools.partial of a class"
+    )
+
+
+def _class_path(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

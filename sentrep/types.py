@@ -1,0 +1,154 @@
+"""The data that flows through one training step: tokens in, views out. Every field states its shape.
+
+B is the number of sentences on this process, L the padded length, D the embedding width, E the width of the embedding
+layer's output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+@dataclass
+class TokenBatch:
+    """Right-padded token ids of B sentences."""
+
+    input_ids: Tensor
+    """(B, L) int64."""
+    attention_mask: Tensor
+    """(B, L) int64, 1 on real tokens and 0 on padding."""
+
+    def __len__(self) -> int:
+        return self.input_ids.shape[0]
+
+    @staticmethod
+    def concatenate(batches: Sequence[TokenBatch], pad_token_id: int) -> TokenBatch:
+        """Stack batches along the rows, padded to the longest of them.
+
+        Args:
+            batches: at least one batch; shapes (B_k, L_k).
+            pad_token_id: what to fill the new columns with.
+
+        Returns:
+            A batch of shape (Σ B_k, max L_k).
+        """
+        width = max(batch.input_ids.shape[1] for batch in batches)
+
+        def stack(tensors: list[Tensor], value: int) -> Tensor:
+            return torch.cat([F.pad(t, (0, width - t.shape[1]), value=value) for t in tensors])
+
+        return TokenBatch(
+            input_ids=stack([batch.input_ids for batch in batches], pad_token_id),
+            attention_mask=stack([batch.attention_mask for batch in batches], 0),
+        )
+
+
+@dataclass
+class TextBatch:
+    """One training batch: a sentence per row, with a given positive and hard negative where the corpus has them."""
+
+    anchor: TokenBatch
+    """The sentences (B, L)."""
+    positive: TokenBatch | None
+    """Their given positives (B, L'), or None: the sentence itself, encoded twice."""
+    negative: TokenBatch | None
+    """Their hard negatives (B, L''), or None."""
+    rows: Tensor
+    """(B,) int64, the row numbers in the corpus, so that a batch can be found again."""
+
+    def __len__(self) -> int:
+        return len(self.anchor)
+
+
+@dataclass
+class ScoredPairs:
+    """Sentence pairs with a graded similarity: one evaluation set, for example STS-B dev."""
+
+    name: str
+    """The set's name as logged and printed, for example ``stsb-dev``."""
+    first: list[str]
+    """P sentences."""
+    second: list[str]
+    """P sentences."""
+    scores: list[float]
+    """P gold similarities; only their order matters to Spearman."""
+    protocol: str = "pairs file"
+    """Where split and pooling of sub-sets come from, for example ``SentEval all``."""
+    subsets: list[str] | None = None
+    """P names of the sub-set of each pair, or None when there are no sub-sets."""
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+
+@dataclass
+class EncoderOutput:
+    """What one pass of the encoder gives for B sentences."""
+
+    embedding: Tensor
+    """(B, D) pooled vector, before any projection head."""
+    token_states: Tensor
+    """(B, L, H) last hidden states; rows of padding are undefined."""
+    input_embeddings: Tensor
+    """(B, L, E) output of the embedding layer; rows of padding are undefined."""
+
+    def __getitem__(self, rows: slice) -> EncoderOutput:
+        return EncoderOutput(self.embedding[rows], self.token_states[rows], self.input_embeddings[rows])
+
+
+@dataclass
+class EncoderSpec:
+    """What an objective may know of the encoder when it creates its tensors (`Objective.build`)."""
+
+    embedding_dim: int
+    """D, the width of `Views.anchor` (after the projection head)."""
+    hidden_size: int
+    """H, the width of `EncoderOutput.token_states`."""
+    input_embedding_dim: int
+    """E, the width of `EncoderOutput.input_embeddings`."""
+    vocab_size: int
+    """Number of rows of the word embedding."""
+    pad_token_id: int
+    mask_token_id: int | None
+    special_token_ids: tuple[int, ...]
+    seed: int
+    """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
+
+
+@dataclass
+class Views:
+    """The views of this process's B sentences, after the projection head, from one shared encoder pass."""
+
+    anchor: Tensor
+    """(B, D)."""
+    positive: Tensor
+    """(B, D)."""
+    negative: Tensor | None
+    """(B, D) hard negatives, or None."""
+    anchor_output: EncoderOutput
+    positive_output: EncoderOutput
+    extra: dict[str, EncoderOutput] = field(default_factory=dict)
+    """Outputs for `Objective.extra_inputs`, by the key that the objective gave."""
+
+
+class Tokenize(Protocol):
+    """Turns sentences into token ids exactly as the encoder wants them; `SentenceEncoder.tokenize` is one."""
+
+    fingerprint: str
+    """Changes whenever the same sentence could get other ids: the tokenizer's content and the prompt."""
+    pad_token_id: int
+
+    def __call__(self, sentences: Sequence[str], max_length: int | None) -> tuple[list[list[int]], int]:
+        """Ids of every sentence, special tokens and prompt included, and how many sentences were cut.
+
+        Args:
+            sentences: any number of sentences.
+            max_length: longest allowed sequence in tokens; None means the model's own limit.
+        """
+        ...
