@@ -77,9 +77,7 @@ def to_config(value: Any) -> Any:
         return str(value)
     if isinstance(value, _PLAIN):
         return value
-    raise TypeError(
-        f"{value!r} cannot be written to a configuration; use a class or functools.partial of a class"
-    )
+    raise TypeError(f"{value!r} cannot be written to a configuration; use a class or functools.partial of a class")
 
 
 def _class_path(cls: type) -> str:
