@@ -1,0 +1,108 @@
+"""Several processes as one: gather with gradient, shared noise, per-rank dropout."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+T = TypeVar("T")
+
+
+def world_size() -> int:
+    """Number of processes; 1 outside a process group."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """This process's number among them; 0 outside a process group."""
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        x = x.contiguous()
+        out = x.new_empty(world_size() * len(x), *x.shape[1:])
+        dist.all_gather(list(out.chunk(world_size())), x)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        grad = grad.contiguous()
+        dist.all_reduce(grad)
+        return grad.chunk(world_size())[rank()]
+
+
+def gather(x: Tensor) -> Tensor:
+    """Rows of all processes, in rank order, with gradient.
+
+    The gradient of a row is the sum over all processes' losses. With a loss that is the mean over this process's own
+    rows against all gathered keys, *unscaled*, DDP's averaging then gives exactly the gradient that one process would
+    compute on the global batch. Scaling by the world size, or re-inserting the own shard into a gather without
+    gradient, is wrong by a factor W or 1/W.
+
+    Args:
+        x: (B, ...), the same B on every process.
+
+    Returns:
+        (W·B, ...); ``x`` itself when there is one process.
+    """
+    return _Gather.apply(x) if world_size() > 1 else x
+
+
+def sharded(function: Callable[[Sequence[T]], Tensor], items: Sequence[T]) -> Tensor:
+    """``function(items)``, each process computing every W-th item.
+
+    Args:
+        function: maps n items to an (n, D) tensor, row by row.
+        items: the same list on every process.
+
+    Returns:
+        (len(items), D) in the order of ``items``, equal on every process.
+    """
+    world = world_size()
+    if world == 1:
+        return function(items)
+    # every process computes the same number of rows: the last ones wrap around and are cut off again
+    share = -(-len(items) // world)
+    mine = [items[(rank() + world * i) % len(items)] for i in range(share)]
+    gathered = gather(function(mine).detach())
+    return gathered.view(world, share, -1).transpose(0, 1).reshape(world * share, -1)[: len(items)]
+
+
+def derive_seed(*parts: int | str) -> int:
+    """A 63-bit seed from any numbers and words; different parts give unrelated seeds.
+
+    Example:
+        >>> derive_seed(42, "noise", 7) == derive_seed(42, "noise", 7) != derive_seed(42, "noise", 8)
+        True
+    """
+    digest = hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def step_generator(seed: int, stream: str, step: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator for one step's noise: the same on every rank and after a resume, apart from every other stream.
+
+    Args:
+        seed: the run's noise seed (`EncoderSpec.seed`).
+        stream: who draws, for example the sampler's name.
+        step: number of the optimiser step.
+        device: where the numbers are drawn.
+    """
+    return torch.Generator(device).manual_seed(derive_seed(seed, stream, step))
+
+
+def seed_step(seed: int, epoch: int, batch: int) -> None:
+    """Reseed torch for one training batch, differently on every rank: dropout then depends on nothing that came before.
+
+    A resumed run draws the masks that the uninterrupted run would have drawn, whatever happened in between.
+    """
+    torch.manual_seed(derive_seed(seed, "step", epoch, batch, rank()))

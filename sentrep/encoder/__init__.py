@@ -1,0 +1,7 @@
+"""Sentence encoders: backbone, tokenisation, pooling, projection head."""
+
+from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.heads import ProjectionHead
+from sentrep.encoder.pooling import POOLINGS
+
+__all__ = ["POOLINGS", "ProjectionHead", "SentenceEncoder"]

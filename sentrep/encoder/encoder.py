@@ -1,0 +1,251 @@
+"""`SentenceEncoder`: a transformer, a pooling and how text becomes tokens, in one object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sentrep.config import Configurable
+from sentrep.encoder import encoding, folders, sources
+from sentrep.encoder.chunks import in_length_chunks
+from sentrep.encoder.heads import ProjectionHead
+from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, POOLINGS, PoolingInput
+from sentrep.encoder.tokenization import TextTokenizer
+from sentrep.errors import InputError
+from sentrep.functional import cosine_similarity_matrix
+from sentrep.functional.similarity import unit
+from sentrep.types import EncoderOutput, EncoderSpec, TokenBatch
+
+
+class SentenceEncoder(Configurable, nn.Module):
+    """Encodes sentences as vectors with any transformers encoder.
+
+    Args:
+        backbone: a hub id; a folder (transformers, sentence-transformers or ours); a checkpoint of `sentrep fit`; or a
+            transformers configuration as a dict with ``model_type``, for random weights.
+        pooling: one of `sentrep.encoder.POOLINGS`.
+        prompt: a template such as ``"[X]" means [MASK].`` (quotes included), or None. Needed by pooling ``mask``.
+        max_length: longest sequence in training, in tokens; with a prompt, the length of the text alone.
+        max_seq_length: the same for `encode`; None means the model's own limit.
+        pretrained: False takes the architecture with random weights.
+        tokenizer: folder or hub id of another tokenizer than the backbone's; ``toy`` is the embedded one.
+        dropout: replaces every dropout rate of the backbone; None keeps its own.
+        normalize: scale vectors to length 1 in `encode`.
+        chunks: into how many groups of like length a batch is split for the forward pass, so that less padding is
+            computed; the result is the same. None: 4 on a CPU, 1 elsewhere.
+        revision: branch, tag or commit on the hub.
+        trust_remote_code: let the hub's model run its own code.
+
+    Raises:
+        InputError: for anything that cannot be found or does not fit together.
+    """
+
+    def __init__(
+        self,
+        backbone: str | dict[str, Any],
+        pooling: str = "cls",
+        prompt: str | None = None,
+        max_length: int = 32,
+        max_seq_length: int | None = None,
+        pretrained: bool = True,
+        tokenizer: str | None = None,
+        dropout: float | None = None,
+        normalize: bool = False,
+        chunks: int | None = None,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+    ) -> None:
+        super().__init__()
+        _check_pooling(pooling, prompt)
+        source = sources.open_source(backbone, revision, trust_remote_code)
+        self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
+        self.tokenize = TextTokenizer(
+            sources.load_tokenizer(source, tokenizer), prompt, sources.position_limit(self.backbone)
+        )
+        if self.tokenize.tokenizer.vocab_size > self.vocab_size:
+            raise InputError(f"{source.name}: the tokenizer knows more tokens than the model; use the model's own")
+        self.pooling = pooling
+        self.prompt = prompt
+        self.max_length = max_length
+        self.max_seq_length = max_seq_length
+        self.normalize = normalize
+        self.chunks = chunks
+        self.head: ProjectionHead | None = None
+        if pretrained and source.state is not None:
+            self._load_state(source)
+        # from_pretrained returns the model in eval mode and Lightning leaves it so: SimCSE would see no dropout
+        self.train()
+
+    def _load_state(self, source: sources.Source) -> None:
+        assert source.state is not None
+        head = source.payload["settings"].get("head")
+        if head is not None and head["keep"]:
+            self.attach_head(ProjectionHead(**head))
+        wanted = {k: v for k, v in source.state.items() if self.head is not None or not k.startswith("head.")}
+        missing, unexpected = self.load_state_dict(wanted, strict=False)
+        # a pooler may be in one of the two only: it belongs to the pooling, which the caller may choose anew
+        wrong = [key for key in (*missing, *unexpected) if not key.startswith("backbone.pooler.")]
+        if wrong:
+            raise InputError(f"{source.name}: the checkpoint's weights do not fit its architecture, e.g. {wrong[0]}")
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+    @property
+    def hidden_size(self) -> int:
+        """H, the width of the token states and of the pooled vector."""
+        return self.backbone.config.hidden_size
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of rows of the word embedding."""
+        return len(self.backbone.get_input_embeddings().weight)  # type: ignore[arg-type]
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether two passes over one sentence can differ in training."""
+        rates = [module.p for module in self.backbone.modules() if isinstance(module, nn.Dropout)]
+        attention = getattr(self.backbone.config, "attention_probs_dropout_prob", 0.0)
+        return max([*rates, attention or 0.0]) > 0
+
+    def attach_head(self, head: ProjectionHead | None) -> None:
+        """Put a projection head behind the pooling (`project`)."""
+        if head is not None:
+            head.build(self.hidden_size, getattr(self.backbone.config, "initializer_range", 0.02))
+        self.head = head
+
+    def spec(self, seed: int) -> EncoderSpec:
+        """What objectives need to know when they create their tensors."""
+        tokenizer = self.tokenize.tokenizer
+        return EncoderSpec(
+            embedding_dim=self.hidden_size,
+            hidden_size=self.hidden_size,
+            input_embedding_dim=self.hidden_size,
+            vocab_size=self.vocab_size,
+            pad_token_id=self.tokenize.pad_token_id,
+            mask_token_id=tokenizer.mask_token_id,
+            special_token_ids=tuple(tokenizer.all_special_ids),
+            seed=seed,
+        )
+
+    def forward(self, tokens: TokenBatch) -> EncoderOutput:
+        """One pass over B sentences: pooled vector (B, H), token states (B, L, H), embedding-layer output (B, L, E)."""
+        chunks = self.chunks if self.chunks is not None else (4 if tokens.input_ids.device.type == "cpu" else 1)
+        if chunks == 1 or len(tokens) < 2 * chunks:
+            return self._forward_padded(tokens)
+        return in_length_chunks(self._forward_padded, tokens, chunks)
+
+    def _forward_padded(self, tokens: TokenBatch) -> EncoderOutput:
+        pooled, output = self._run(tokens, hidden_states=True)
+        return EncoderOutput(pooled, output.last_hidden_state, output.hidden_states[0])
+
+    def pool(self, tokens: TokenBatch) -> Tensor:
+        """Pooled vectors (B, H) alone, without keeping the states of every layer."""
+        return self._run(tokens, hidden_states=self.pooling in NEEDS_HIDDEN_STATES)[0]
+
+    def _run(self, tokens: TokenBatch, hidden_states: bool) -> tuple[Tensor, Any]:
+        output = self.backbone(
+            input_ids=tokens.input_ids, attention_mask=tokens.attention_mask, output_hidden_states=hidden_states
+        )
+        pooled = POOLINGS[self.pooling](
+            PoolingInput(
+                hidden_states=output.hidden_states or (),
+                last=output.last_hidden_state,
+                attention_mask=tokens.attention_mask,
+                mask_index=self.tokenize.mask_index,
+                pooler_output=getattr(output, "pooler_output", None),
+            )
+        )
+        return pooled, output
+
+    def project(self, embedding: Tensor) -> Tensor:
+        """The projection head on pooled vectors (B, D); the vectors themselves where there is no head."""
+        return embedding if self.head is None else self.head(embedding)
+
+    def encode(
+        self,
+        sentences: str | Sequence[str],
+        batch_size: int = 32,
+        show_progress_bar: bool | None = None,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+    ) -> np.ndarray | Tensor | list[Tensor]:
+        """Vectors of sentences, in evaluation mode; names and defaults as in sentence-transformers.
+
+        Args:
+            sentences: one sentence, or any number of them.
+            batch_size: sentences of average length in one forward pass; shorter ones share a pass in larger numbers.
+            show_progress_bar: None shows it when logging is at INFO or below.
+            convert_to_numpy: return one numpy array.
+            convert_to_tensor: return one tensor on the encoder's device; takes precedence.
+            normalize_embeddings: scale every vector to length 1.
+            truncate_dim: keep the first so many dimensions (before scaling).
+
+        Returns:
+            (n, D) float32; (D,) for a single sentence; a list of n tensors when neither conversion is wanted.
+
+        Raises:
+            InputError: for anything in ``sentences`` that is not a string.
+        """
+        single = isinstance(sentences, str)
+        texts = [sentences] if isinstance(sentences, str) else list(sentences)
+        vectors = encoding.encode(self, texts, batch_size, show_progress_bar)
+        if truncate_dim is not None:
+            vectors = vectors[:, :truncate_dim]
+        if normalize_embeddings or self.normalize:
+            vectors = unit(vectors)
+        if convert_to_tensor:
+            vectors = vectors.to(self.device)
+            return vectors[0] if single else vectors
+        if convert_to_numpy:
+            return vectors[0].numpy() if single else vectors.numpy()
+        return vectors[0] if single else list(vectors)
+
+    def pairwise_cosine(
+        self, first: Sequence[str], second: Sequence[str], batch_size: int = 32, show_progress_bar: bool | None = None
+    ) -> Tensor:
+        """Cosine of P sentence pairs, (P,) float32 on the CPU; every distinct sentence is encoded once."""
+        return encoding.pairwise_cosine(
+            lambda distinct: encoding.encode(self, distinct, batch_size, show_progress_bar), first, second
+        )
+
+    def similarity(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
+        """Cosine of all pairs: (n, D), (m, D) → (n, m)."""
+        return cosine_similarity_matrix(torch.as_tensor(embeddings1), torch.as_tensor(embeddings2))
+
+    def similarity_pairwise(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
+        """Cosine of row i with row i: (n, D), (n, D) → (n,)."""
+        return (unit(torch.as_tensor(embeddings1)) * unit(torch.as_tensor(embeddings2))).sum(-1)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write a folder that sentrep, transformers and, where it can express it, sentence-transformers load."""
+        folders.save(self, Path(folder))
+
+    def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
+        """Upload the folder that `save_pretrained` writes; returns the address of the model."""
+        return folders.push(self, repo_id, private=private, token=token)
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, **overrides: Any) -> SentenceEncoder:
+        """Load an encoder, pooling and prompt included, in evaluation mode.
+
+        ``name`` is what the constructor takes as ``backbone``; ``overrides`` are constructor arguments that replace
+        what is stored there.
+        """
+        return folders.load(cls, str(name), overrides).eval()
+
+
+def _check_pooling(pooling: str, prompt: str | None) -> None:
+    if pooling not in POOLINGS:
+        raise InputError(f"unknown pooling {pooling!r}; choose one of {', '.join(POOLINGS)}")
+    if pooling == "mask" and prompt is None:
+        raise InputError("pooling 'mask' needs a prompt with a [MASK], for example '\"[X]\" means [MASK].'")

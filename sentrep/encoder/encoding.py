@@ -1,0 +1,91 @@
+"""Encoding many sentences: sorted by length, in batches of about equal work."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from rich.progress import track
+from torch import Tensor
+
+from sentrep.errors import InputError
+from sentrep.functional.similarity import unit
+from sentrep.types import TokenBatch
+
+if TYPE_CHECKING:
+    from sentrep.encoder.encoder import SentenceEncoder
+
+logger = logging.getLogger("sentrep")
+
+AVERAGE_TOKENS = 32
+"""A batch holds ``batch_size`` × this many tokens, padding included: the work of that many average sentences."""
+
+
+def encode(
+    encoder: SentenceEncoder, sentences: Sequence[str], batch_size: int, show_progress_bar: bool | None
+) -> Tensor:
+    """Pooled (and, where the head is kept, projected) vectors (n, D), float32, on the CPU, in the order given."""
+    _check(sentences, batch_size)
+    if show_progress_bar is None:
+        show_progress_bar = logger.isEnabledFor(logging.INFO)
+    ids, _ = encoder.tokenize(sentences, encoder.max_seq_length)
+    out = torch.empty(len(ids), encoder.hidden_size)
+    was_training = encoder.training
+    encoder.eval()
+    try:
+        with torch.inference_mode():
+            batches = list(_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS))
+            for rows in track(batches, "Encoding", disable=not show_progress_bar):
+                out[rows] = _vectors(encoder, [ids[row] for row in rows]).float().cpu()
+    finally:
+        encoder.train(was_training)
+    return out
+
+
+def _vectors(encoder: SentenceEncoder, ids: list[list[int]]) -> Tensor:
+    pooled = encoder.pool(pad(ids, encoder.tokenize.pad_token_id, encoder.device))
+    return encoder.project(pooled) if encoder.head is not None and encoder.head.keep else pooled
+
+
+def pairwise_cosine(
+    encode_all: Callable[[Sequence[str]], Tensor], first: Sequence[str], second: Sequence[str]
+) -> Tensor:
+    """Cosine of P sentence pairs, (P,) float32 on the CPU; ``encode_all`` sees every distinct sentence once."""
+    distinct = list(dict.fromkeys([*first, *second]))
+    index = {sentence: row for row, sentence in enumerate(distinct)}
+    vectors = unit(encode_all(distinct)).cpu()
+    return (vectors[[index[s] for s in first]] * vectors[[index[s] for s in second]]).sum(1)
+
+
+def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | str = "cpu") -> TokenBatch:
+    """Right-pad lists of ids to the longest of them: (n, L)."""
+    width = max(map(len, ids))
+    input_ids = torch.tensor([[*row, *[pad_token_id] * (width - len(row))] for row in ids])
+    lengths = torch.tensor([len(row) for row in ids])
+    mask = (torch.arange(width) < lengths[:, None]).long()
+    return TokenBatch(input_ids.to(device), mask.to(device))
+
+
+def _batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Rows by falling length, so many at a time that padded rows × columns stay within ``tokens``.
+
+    The longest come first: memory peaks at once, and the progress bar gets faster rather than slower.
+    """
+    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+    start = 0
+    while start < len(order):
+        count = max(1, tokens // max(1, lengths[order[start]]))
+        yield order[start : start + count]
+        start += count
+
+
+def _check(sentences: Sequence[str], batch_size: int) -> None:
+    if batch_size < 1:
+        raise InputError(f"batch_size must be at least 1, got {batch_size}")
+    for row, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            raise InputError(
+                f"sentence {row} is {type(sentence).__name__}, not a string; replace or remove it before encoding"
+            )

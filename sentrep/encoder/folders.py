@@ -1,0 +1,225 @@
+"""Model folders: one layout that sentrep, transformers and sentence-transformers all read.
+
+The transformer and its tokenizer lie at the top as transformers wants them. ``sentrep.json`` holds what makes an
+encoder of them. ``modules.json`` and its folders describe the same in sentence-transformers' own modules, in the older
+layout that all its versions load; they are left out when those modules cannot express the pooling or the prompt.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from huggingface_hub import HfApi
+from safetensors.torch import load_file, save_file
+
+from sentrep.encoder import sources
+from sentrep.encoder.heads import ProjectionHead
+from sentrep.errors import InputError
+from sentrep.version import __version__
+
+if TYPE_CHECKING:
+    from sentrep.encoder.encoder import SentenceEncoder
+
+SETTINGS_FILE = "sentrep.json"
+HEAD_FILE = "sentrep_head.safetensors"
+
+# our name → key of sentence-transformers' Pooling
+_ST_POOLINGS = {
+    "cls": "pooling_mode_cls_token",
+    "mean": "pooling_mode_mean_tokens",
+    "max": "pooling_mode_max_tokens",
+    "last": "pooling_mode_lasttoken",
+}
+_ST_ACTIVATIONS = {"linear": "torch.nn.modules.linear.Identity", "mlp": "torch.nn.modules.activation.Tanh"}
+_MODEL_CARD = """\
+---
+library_name: sentence-transformers
+tags: [sentence-similarity, sentrep]
+pipeline_tag: sentence-similarity
+---
+# Sentence encoder
+
+Trained without labels by sentrep {version}. Pooling: `{pooling}`{prompt}. Vectors have {width} dimensions.
+
+```python
+from sentrep import SentenceEncoder
+vectors = SentenceEncoder.from_pretrained("path/to/this/folder").encode(["A sentence."])
+```
+"""
+
+
+def settings(encoder: SentenceEncoder) -> dict[str, Any]:
+    """What turns a transformer into this encoder, as plain data."""
+    return {
+        "pooling": encoder.pooling,
+        "prompt": encoder.prompt,
+        "max_length": encoder.max_length,
+        "max_seq_length": encoder.max_seq_length,
+        "normalize": encoder.normalize,
+        "head": None if encoder.head is None else {"kind": encoder.head.kind, "keep": encoder.head.keep},
+    }
+
+
+def save(encoder: SentenceEncoder, folder: Path) -> None:
+    """Write the folder. A head that is for training only stays behind."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: a file is in the way of the model folder; choose another name")
+    folder.mkdir(parents=True, exist_ok=True)
+    encoder.backbone.save_pretrained(folder)
+    encoder.tokenize.tokenizer.save_pretrained(folder)
+    stored = settings(encoder)
+    head = encoder.head if encoder.head is not None and encoder.head.keep else None
+    if head is None:
+        stored["head"] = None
+    else:
+        save_file({k: v.contiguous() for k, v in head.state_dict().items()}, folder / HEAD_FILE)
+    _write_json(folder / SETTINGS_FILE, {"version": __version__, **stored})
+    if encoder.pooling in _ST_POOLINGS and encoder.prompt is None:
+        _write_modules(encoder, head, folder)
+    else:
+        what = f"pooling '{encoder.pooling}'" if encoder.prompt is None else "a prompt"
+        warnings.warn(
+            f"{folder}: sentence-transformers has no module for {what}; only sentrep and transformers load the folder",
+            stacklevel=3,
+        )
+    prompt = f", prompt: `{encoder.prompt}`" if encoder.prompt else ""
+    card = _MODEL_CARD.format(version=__version__, pooling=encoder.pooling, prompt=prompt, width=encoder.hidden_size)
+    (folder / "README.md").write_text(card, encoding="utf-8")
+
+
+def _write_modules(encoder: SentenceEncoder, head: ProjectionHead | None, folder: Path) -> None:
+    """The same encoder in sentence-transformers' words."""
+    types = ["Transformer", "Pooling"] + ["Dense"] * (head is not None) + ["Normalize"] * encoder.normalize
+    modules = []
+    for number, kind in enumerate(types):
+        path = "" if kind == "Transformer" else f"{number}_{kind}"
+        modules.append(
+            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        )
+        if path:
+            (folder / path).mkdir(exist_ok=True)
+    _write_json(folder / "modules.json", modules)
+    limit = encoder.max_seq_length or encoder.tokenize.limit
+    _write_json(folder / "sentence_bert_config.json", {"max_seq_length": limit, "do_lower_case": False})
+    width = encoder.hidden_size
+    modes = {key: name == encoder.pooling for name, key in _ST_POOLINGS.items()}
+    _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **modes})
+    if head is not None:
+        dense = {"in_features": width, "out_features": width, "bias": True}
+        _write_json(folder / "2_Dense" / "config.json", {**dense, "activation_function": _ST_ACTIVATIONS[head.kind]})
+        weights = {f"linear.{k}": v.contiguous() for k, v in head.dense.state_dict().items()}
+        save_file(weights, folder / "2_Dense" / "model.safetensors")
+
+
+def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> SentenceEncoder:
+    """The encoder that a checkpoint, a folder or a hub id describes, with ``overrides`` on top."""
+    folder = Path(name).expanduser()
+    if folder.is_file():
+        stored = sources.read_checkpoint(folder)[sources.PAYLOAD_KEY]["settings"]
+        stored.pop("head")  # the constructor reads a kept head from the checkpoint itself
+        return cls(name, **{**stored, **overrides})
+    if not folder.is_dir():
+        folder = _download(name, overrides)
+    if (folder / SETTINGS_FILE).is_file():
+        stored = _read_json(folder / SETTINGS_FILE)
+        stored.pop("version", None)
+        head = stored.pop("head")
+        head_file = folder / HEAD_FILE
+    elif (folder / "modules.json").is_file():
+        stored, head, head_file = _read_modules(folder)
+    else:
+        if "pooling" not in overrides:
+            warnings.warn(f"{name}: a plain transformers model, which carries no pooling; taking 'cls'", stacklevel=3)
+        stored, head, head_file = {}, None, folder
+    encoder = cls(str(folder), **{**stored, **overrides})
+    if head is not None:
+        encoder.attach_head(ProjectionHead(**head))
+        assert encoder.head is not None
+        weights = {k.replace("linear.", "dense."): v for k, v in load_file(head_file).items()}
+        encoder.head.load_state_dict(weights)
+    return encoder
+
+
+def _read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Any] | None, Path]:
+    """Settings, head and the head's file out of a sentence-transformers folder, whichever layout it has."""
+    stored: dict[str, Any] = {}
+    head: dict[str, Any] | None = None
+    head_file = folder
+    for module in _read_json(folder / "modules.json"):
+        kind, path = module["type"].rsplit(".", 1)[1], folder / module.get("path", "")
+        if kind == "Transformer":
+            config = _read_json(path / "sentence_bert_config.json", missing={})
+            if config.get("do_lower_case"):
+                raise InputError(f"{folder}: it lower-cases text outside its tokenizer, which is not supported")
+            stored["max_seq_length"] = config.get("max_seq_length")
+        elif kind == "Pooling":
+            stored["pooling"] = _read_pooling(path / "config.json")
+        elif kind == "Dense":
+            head, head_file = _read_dense(path), path / "model.safetensors"
+        elif kind == "Normalize":
+            stored["normalize"] = True
+        else:
+            raise InputError(f"{folder}: its module '{kind}' has no counterpart in sentrep; load it elsewhere")
+    return stored, head, head_file
+
+
+def _read_pooling(file: Path) -> str:
+    config = _read_json(file)
+    if "pooling_mode" in config:  # the newer layout names the mode, alone or in a list
+        modes = config["pooling_mode"]
+        modes = [modes] if isinstance(modes, str) else list(modes)
+        names = {"lasttoken": "last"}
+        chosen = [names.get(mode, mode) for mode in modes]
+    else:
+        chosen = [name for name, key in _ST_POOLINGS.items() if config.get(key)]
+        chosen += [key for key, on in config.items() if key.startswith("pooling_mode_") and on is True
+                   and key not in _ST_POOLINGS.values()]  # fmt: skip
+    if len(chosen) != 1 or chosen[0] not in _ST_POOLINGS:
+        raise InputError(f"{file}: pooling {' + '.join(map(str, chosen)) or 'none'} has no counterpart in sentrep")
+    return chosen[0]
+
+
+def _read_dense(path: Path) -> dict[str, Any]:
+    config = _read_json(path / "config.json")
+    kinds = {activation.rsplit(".", 1)[1]: kind for kind, activation in _ST_ACTIVATIONS.items()}
+    kind = kinds.get(str(config["activation_function"]).rsplit(".", 1)[1])
+    if kind is None or config["in_features"] != config["out_features"] or not config.get("bias", True):
+        raise InputError(f"{path}: this Dense layer has no counterpart in sentrep (square, with bias, linear or tanh)")
+    return {"kind": kind, "keep": True}
+
+
+def push(encoder: SentenceEncoder, repo_id: str, *, private: bool | None, token: str | None) -> str:
+    """Upload the folder of `save` to the hub."""
+    api = HfApi(token=token)
+    address = api.create_repo(repo_id, private=private, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        save(encoder, Path(folder))
+        api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message="Upload a sentence encoder")
+    return str(address)
+
+
+def _download(name: str, overrides: dict[str, Any]) -> Path:
+    """The hub's snapshot of a model, as a local folder."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, revision=overrides.pop("revision", None)))
+    except (OSError, ValueError) as error:
+        raise InputError(sources.not_found(name)) from error
+
+
+def _write_json(file: Path, content: Any) -> None:
+    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _read_json(file: Path, missing: Any = None) -> Any:
+    if missing is not None and not file.is_file():
+        return missing
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file}: missing or not JSON; the model folder is incomplete") from error

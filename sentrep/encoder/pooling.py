@@ -1,0 +1,97 @@
+"""Token states to one vector per sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class PoolingInput:
+    """What a pooling may look at."""
+
+    hidden_states: tuple[Tensor, ...]
+    """Embedding layer's output and every layer's output, each (B, L, H) or (B, L, E)."""
+    last: Tensor
+    """(B, L, H) last hidden state (after a final norm, where the model has one)."""
+    attention_mask: Tensor
+    """(B, L)."""
+    mask_index: int | None
+    """Where the prompt's mask stands: from the start (≥ 0) or from the end of the real tokens (< 0)."""
+    pooler_output: Tensor | None
+    """(B, H) of the model's own pooler, where it was built with one."""
+
+
+def _mean(states: Tensor, attention_mask: Tensor) -> Tensor:
+    mask = attention_mask.unsqueeze(-1).to(states.dtype)
+    return (states * mask).sum(1) / mask.sum(1).clamp_min(1)
+
+
+def _token(states: Tensor, position: Tensor) -> Tensor:
+    return states[torch.arange(len(states), device=states.device), position]
+
+
+def _cls(x: PoolingInput) -> Tensor:
+    return x.last[:, 0]
+
+
+def _mean_last(x: PoolingInput) -> Tensor:
+    return _mean(x.last, x.attention_mask)
+
+
+def _max(x: PoolingInput) -> Tensor:
+    padding = x.attention_mask.unsqueeze(-1) == 0
+    return x.last.masked_fill(padding, torch.finfo(x.last.dtype).min).amax(1)
+
+
+def _last_token(x: PoolingInput) -> Tensor:
+    return _token(x.last, x.attention_mask.sum(1) - 1)
+
+
+def _mean_first_last(x: PoolingInput) -> Tensor:
+    return _mean((x.hidden_states[1] + x.last) / 2, x.attention_mask)
+
+
+def _mean_embedding_last(x: PoolingInput) -> Tensor:
+    return _mean((x.hidden_states[0] + x.last) / 2, x.attention_mask)
+
+
+def _mean_last_two(x: PoolingInput) -> Tensor:
+    return _mean((x.hidden_states[-2] + x.last) / 2, x.attention_mask)
+
+
+def _pooler(x: PoolingInput) -> Tensor:
+    assert x.pooler_output is not None  # the encoder refuses backbones without a pooler
+    return x.pooler_output
+
+
+def _mask_token(x: PoolingInput) -> Tensor:
+    assert x.mask_index is not None  # the encoder refuses this pooling without a prompt
+    length = x.attention_mask.sum(1)
+    position = length + x.mask_index if x.mask_index < 0 else torch.full_like(length, x.mask_index)
+    return _token(x.last, position)
+
+
+POOLINGS: dict[str, Callable[[PoolingInput], Tensor]] = {
+    "cls": _cls,
+    "mean": _mean_last,
+    "max": _max,
+    "last": _last_token,
+    "mean_first_last": _mean_first_last,
+    "mean_embedding_last": _mean_embedding_last,
+    "mean_last_two": _mean_last_two,
+    "pooler": _pooler,
+    "mask": _mask_token,
+}
+"""Poolings by name.
+
+``mean_first_last`` averages the outputs of layer 1 and of the last layer (SimCSE's table of baselines);
+``mean_embedding_last`` takes the embedding layer instead of layer 1 (SimCSE's released pooler). ``mask`` is the hidden
+state of the prompt's mask token (PromptBERT, DenoSent).
+"""
+
+NEEDS_HIDDEN_STATES = frozenset({"mean_first_last", "mean_embedding_last", "mean_last_two"})
+"""The poolings that look at more than the last layer."""

@@ -1,0 +1,225 @@
+"""Where an encoder comes from: a model hub id, a folder, a checkpoint, or a configuration with random weights."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import tempfile
+import warnings
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+from transformers import (
+    MODEL_MAPPING,
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging as transformers_logging
+
+from sentrep.errors import InputError
+
+PAYLOAD_KEY = "sentrep"
+"""Key of a checkpoint under which the encoder's architecture, tokenizer and settings lie."""
+
+_DROPOUT_NAMES = (
+    "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout",
+    "embedding_dropout", "mlp_dropout", "classifier_dropout_prob",
+)  # fmt: skip
+
+# Families whose position table starts after the padding index, so that two of its rows are never positions.
+_OFFSET_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "data2vec-text", "longformer"}
+
+
+@dataclass
+class Source:
+    """An opened origin of a backbone."""
+
+    name: str
+    path: str | None
+    """Folder or hub id that transformers loads from; None for a checkpoint or a configuration."""
+    config: PretrainedConfig
+    hub: dict[str, Any]
+    """Arguments for every ``from_pretrained`` of this source."""
+    state: dict[str, Tensor] | None = None
+    """Weights of a checkpoint, keyed as in `SentenceEncoder`."""
+    payload: dict[str, Any] = field(default_factory=dict)
+    """What a checkpoint says of itself."""
+
+
+def read_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Content of a checkpoint file, read without running any code from it.
+
+    Raises:
+        InputError: for a file that is no checkpoint, is damaged, or was not written by sentrep.
+    """
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such checkpoint file; check the path")
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises half a dozen types for damaged files
+        kind = "is damaged or incomplete" if zipfile.is_zipfile(path) else "is not a checkpoint, or was cut off"
+        raise InputError(f"{path}: {kind} ({type(error).__name__}); use another checkpoint") from error
+    if not isinstance(checkpoint, dict) or PAYLOAD_KEY not in checkpoint or "state_dict" not in checkpoint:
+        raise InputError(f"{path}: a checkpoint, but not one of sentrep; train one with `sentrep fit`")
+    return checkpoint
+
+
+def open_source(backbone: str | dict[str, Any], revision: str | None, trust_remote_code: bool) -> Source:
+    """Find out what ``backbone`` names and read its configuration. A local path never touches the network.
+
+    Raises:
+        InputError: when nothing is found, or what is found is no encoder.
+    """
+    if isinstance(backbone, dict):
+        return Source("configuration", None, _config_from(backbone), {})
+    path = Path(backbone).expanduser()
+    if path.is_file():
+        checkpoint = read_checkpoint(path)
+        payload = checkpoint[PAYLOAD_KEY]
+        prefix = "encoder."
+        state = {k[len(prefix) :]: v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
+        return Source(str(backbone), None, _config_from(payload["architecture"]), {}, state, payload)
+    hub: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+    if path.is_dir():
+        name = str(transformer_folder(path))
+        hub["local_files_only"] = True
+    else:
+        name = backbone
+        hub["revision"] = revision
+    try:
+        return Source(name, name, AutoConfig.from_pretrained(name, **hub), hub)
+    except (OSError, ValueError) as error:
+        raise InputError(not_found(backbone, error if path.is_dir() else None)) from error
+
+
+def load_backbone(source: Source, pretrained: bool, dropout: float | None, pooler: bool) -> PreTrainedModel:
+    """The transformer itself, in float32, with the source's weights (or random ones).
+
+    Raises:
+        InputError: when weights cannot be read, or when ``pooler`` is wanted and the source has none to load.
+    """
+    config = source.config
+    if dropout is not None:
+        for name in _DROPOUT_NAMES:
+            if hasattr(config, name):
+                setattr(config, name, dropout)
+    # Some families take the switch for their pooler, the rest fail on it. Without this an unused pooler breaks DDP.
+    model_class: Any = MODEL_MAPPING.get(type(config), None)
+    arguments = {}
+    if model_class is not None and "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
+        arguments["add_pooling_layer"] = pooler
+    if not pretrained or source.path is None:
+        model = AutoModel.from_config(config, dtype=torch.float32, **arguments)
+        missing: set[str] = set()
+    else:
+        model, missing = _from_files(source, source.path, arguments)
+    if pooler and (getattr(model, "pooler", None) is None or any(key.startswith("pooler.") for key in missing)):
+        raise InputError(f"{source.name} has no trained pooler; choose another pooling than 'pooler'")
+    return model
+
+
+def _from_files(source: Source, path: str, arguments: dict[str, Any]) -> tuple[PreTrainedModel, set[str]]:
+    """The model and the names of weights that its files lack, without transformers' own report of them."""
+    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()  # a masked-LM checkpoint has a head that an encoder does not load
+    transformers_logging.disable_progress_bar()
+    try:
+        model, info = AutoModel.from_pretrained(
+            path,
+            config=source.config,
+            dtype=torch.float32,
+            output_loading_info=True,
+            **source.hub,
+            **arguments,
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"{source.name}: its weights cannot be loaded: {_first_line(error)}") from error
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+    missing = set(info["missing_keys"])
+    if absent := sorted(key for key in missing if not key.startswith("pooler.")):
+        warnings.warn(f"{source.name}: {len(absent)} weights are missing and random, e.g. {absent[0]}", stacklevel=5)
+    return model, missing
+
+
+def load_tokenizer(source: Source, tokenizer: str | None) -> PreTrainedTokenizerBase:
+    """The source's tokenizer, or the one that ``tokenizer`` names (a folder, a hub id, or ``toy``)."""
+    if tokenizer == "toy" and not Path(tokenizer).is_dir():
+        from sentrep.data import toy
+
+        return toy.tokenizer()
+    if tokenizer is None and source.payload:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in source.payload["tokenizer"].items():
+                (Path(folder) / Path(name).name).write_text(text, encoding="utf-8")
+            return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    name = tokenizer or source.path
+    if name is None:
+        raise InputError("a backbone given as a configuration has no tokenizer; name one with `tokenizer:`")
+    hub = {"local_files_only": True} if Path(name).is_dir() else source.hub
+    try:
+        return AutoTokenizer.from_pretrained(name, **hub)
+    except (OSError, ValueError) as error:
+        raise InputError(not_found(name, error if Path(name).is_dir() else None, "tokenizer")) from error
+
+
+def tokenizer_files(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
+    """The text files that a tokenizer saves, by name: enough to load it anywhere."""
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        return {path.name: path.read_text(encoding="utf-8") for path in sorted(Path(folder).iterdir())}
+
+
+def architecture(backbone: PreTrainedModel) -> dict[str, Any]:
+    """The backbone's configuration as plain data, from which `open_source` builds it again."""
+    return json.loads(backbone.config.to_json_string(use_diff=False))
+
+
+def position_limit(backbone: PreTrainedModel) -> int | None:
+    """Longest sequence that the position table holds (None for models without one)."""
+    positions = getattr(backbone.config, "max_position_embeddings", None)
+    if positions is not None and backbone.config.model_type in _OFFSET_POSITIONS:
+        positions -= 2
+    return positions
+
+
+def transformer_folder(folder: Path) -> Path:
+    """Where in a sentence-transformers folder (of either layout) the transformer lies."""
+    modules = folder / "modules.json"
+    if modules.is_file():
+        return folder / json.loads(modules.read_text(encoding="utf-8"))[0].get("path", "")
+    return folder
+
+
+def _config_from(description: dict[str, Any]) -> PretrainedConfig:
+    if "model_type" not in description:
+        raise InputError("a backbone given as a configuration needs `model_type`, for example bert")
+    try:
+        return AutoConfig.for_model(**description)
+    except ValueError as error:
+        raise InputError(f"backbone configuration: {_first_line(error)}") from error
+
+
+def not_found(name: str, folder_error: Exception | None = None, what: str = "model") -> str:
+    """The sentence for a name that led nowhere; ``folder_error`` is what an existing folder failed with."""
+    if folder_error is not None:
+        return f"{name}: this folder holds no {what} that transformers can load: {_first_line(folder_error)}"
+    return (
+        f"{name}: no such folder or checkpoint, and the {what} hub did not answer or has no such {what}; "
+        "check the spelling, or give the path of a local folder"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,123 @@
+"""Sentences to token ids, with special tokens and prompt, the text cut to length but never the prompt."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from transformers import PreTrainedTokenizerBase
+
+from sentrep.errors import InputError
+
+TEXT_SLOT = "[X]"
+MASK_SLOT = "[MASK]"
+
+
+class TextTokenizer:
+    """Token ids of sentences: ``prefix + text + suffix``, where prefix and suffix hold special tokens and prompt.
+
+    The text is tokenised alone and cut first, so a prompt such as ``"[X]" means [MASK].`` is always whole, and the
+    position of its mask follows from the length even when the text itself contains a mask token.
+
+    Args:
+        tokenizer: a transformers tokenizer.
+        prompt: a template with the slots ``[X]`` and ``[MASK]``, or None.
+        limit: longest sequence that the model can read, in tokens; None for no limit.
+
+    Raises:
+        InputError: for a template without its slots, or a tokenizer without a pad (or mask) token.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, prompt: str | None = None, limit: int | None = None) -> None:
+        if tokenizer.pad_token_id is None:
+            raise InputError(f"the tokenizer of {tokenizer.name_or_path} has no padding token; add one to its config")
+        self.tokenizer = tokenizer
+        self.prompt = prompt
+        self.limit = limit
+        self.pad_token_id: int = tokenizer.pad_token_id
+        before, after = self._special_tokens()
+        left, right = self._prompt_ids()
+        self.prefix, self.suffix = before + left, right + after
+        self.mask_index = self._mask_index(left, right)
+        self.fingerprint = self._fingerprint()
+
+    def __call__(self, sentences: Sequence[str], max_length: int | None) -> tuple[list[list[int]], int]:
+        """Ids of every sentence, and how many sentences were cut.
+
+        Args:
+            sentences: any number of sentences.
+            max_length: longest sequence in tokens, special tokens included; with a prompt the length of the text
+                alone. None for the model's own limit.
+
+        Returns:
+            One list of ids per sentence, and the number of sentences that lost tokens.
+        """
+        room = self._room(max_length)
+        if not sentences:
+            return [], 0
+        texts = self.tokenizer(
+            list(sentences),
+            add_special_tokens=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+        )["input_ids"]
+        cut = 0 if room is None else sum(len(text) > room for text in texts)
+        return [self.prefix + text[:room] + self.suffix for text in texts], cut
+
+    def _room(self, max_length: int | None) -> int | None:
+        frame = len(self.prefix) + len(self.suffix)
+        rooms = [] if self.limit is None else [self.limit - frame]
+        if max_length is not None:
+            rooms.append(max_length if self.prompt is not None else max_length - frame)
+        room = min(rooms, default=None)
+        if room is not None and room < 1:
+            raise InputError(
+                f"max_length {max_length} leaves no room for text beside {frame} special and prompt tokens "
+                f"(the model reads at most {self.limit}); raise max_length or shorten the prompt"
+            )
+        return room
+
+    def _special_tokens(self) -> tuple[list[int], list[int]]:
+        """What the tokenizer puts before and after a text."""
+        text = self._ids("a")
+        full = self.tokenizer("a", verbose=False)["input_ids"]
+        for start in range(len(full) - len(text) + 1):
+            if full[start : start + len(text)] == text:
+                return full[:start], full[start + len(text) :]
+        raise InputError(f"the tokenizer of {self.tokenizer.name_or_path} changes the text when it adds special tokens")
+
+    def _prompt_ids(self) -> tuple[list[int], list[int]]:
+        if self.prompt is None:
+            return [], []
+        if self.prompt.count(TEXT_SLOT) != 1 or self.prompt.count(MASK_SLOT) != 1:
+            raise InputError(
+                f"prompt {self.prompt!r} needs {TEXT_SLOT} and {MASK_SLOT} once each, "
+                f'for example: "{TEXT_SLOT}" means {MASK_SLOT}.'
+            )
+        if self.tokenizer.mask_token is None:
+            raise InputError(f"prompt {self.prompt!r} needs a mask token, which the tokenizer does not have")
+        left, right = self.prompt.replace(MASK_SLOT, self.tokenizer.mask_token).split(TEXT_SLOT)
+        return self._ids(left), self._ids(right)
+
+    def _ids(self, text: str) -> list[int]:
+        return self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] if text else []
+
+    def _mask_index(self, left: list[int], right: list[int]) -> int | None:
+        """Position of the prompt's mask: from the start (≥ 0) or, behind the text, from the end (< 0)."""
+        mask = self.tokenizer.mask_token_id
+        if self.prompt is None:
+            return None
+        return self.prefix.index(mask) if mask in left else self.suffix.index(mask) - len(self.suffix)
+
+    def _fingerprint(self) -> str:
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        # truncation and padding are state of the last call, not part of what the tokenizer is
+        content = (
+            {k: v for k, v in json.loads(backend.to_str()).items() if k not in ("truncation", "padding")}
+            if backend is not None
+            else {"class": type(self.tokenizer).__name__, "vocab": self.tokenizer.get_vocab()}
+        )
+        description = json.dumps([content, self.prefix, self.suffix, self.limit], sort_keys=True)
+        return hashlib.blake2b(description.encode(), digest_size=16).hexdigest()

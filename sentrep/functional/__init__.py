@@ -1,0 +1,15 @@
+"""Pure functions of embeddings: no state, no modules, float32 inside whatever the autocast type."""
+
+from sentrep.functional.correlation import spearman
+from sentrep.functional.geometry import alignment, effective_rank, uniformity
+from sentrep.functional.info_nce import info_nce
+from sentrep.functional.similarity import cosine_similarity_matrix
+
+__all__ = [
+    "alignment",
+    "cosine_similarity_matrix",
+    "effective_rank",
+    "info_nce",
+    "spearman",
+    "uniformity",
+]

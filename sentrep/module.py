@@ -1,0 +1,246 @@
+"""`SentRepModule`: batch → views → objectives → log."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from lightning.pytorch import LightningModule
+from lightning.pytorch.cli import OptimizerCallable, instantiate_module
+from lightning.pytorch.utilities import rank_zero_warn
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
+from torch import Tensor, nn
+from transformers import get_scheduler
+
+from sentrep import distributed
+from sentrep.config import Configurable, to_config
+from sentrep.encoder import ProjectionHead, SentenceEncoder, folders, sources
+from sentrep.encoder.encoding import pairwise_cosine
+from sentrep.errors import InputError
+from sentrep.functional import alignment, cosine_similarity_matrix, effective_rank, spearman, uniformity
+from sentrep.objectives import Objective, WeightedSum
+from sentrep.types import ScoredPairs, TextBatch, Views
+from sentrep.version import __version__
+from sentrep.views import EncodedViews, ViewMaker
+
+_INSTANTIATOR = "lightning.pytorch.cli.instantiate_module"
+_RECORDED = ("torch", "lightning", "transformers", "datasets", "tokenizers")
+
+AdamW = functools.partial(torch.optim.AdamW, lr=3e-5, weight_decay=0.0)
+
+
+class SentRepModule(Configurable, LightningModule):
+    """Trains an encoder on the weighted sum of objectives, from one shared encoder pass.
+
+    Args:
+        encoder: what is trained.
+        objectives: by name, or a list; a None in a dict removes an inherited objective.
+        weights: of the objectives in the sum, by name; 1 where not given.
+        views: how anchors and positives are made.
+        head: projection head between encoder and objectives; None for none.
+        optimizer: called with parameter groups; biases and norms are in one without weight decay.
+        scheduler: course of the learning rate after the warm-up.
+        warmup_steps: optimiser steps of linear warm-up; a number below 1 is a fraction of all steps.
+        seed: of dropout and of every draw; None for the global seed (``seed_everything``), or 0.
+    """
+
+    def __init__(
+        self,
+        encoder: SentenceEncoder,
+        objectives: dict[str, Objective | None] | list[Objective],
+        weights: dict[str, float] | None = None,
+        views: ViewMaker | None = None,
+        head: ProjectionHead | None = None,
+        optimizer: OptimizerCallable = AdamW,
+        scheduler: Literal["linear", "constant", "cosine"] = "linear",
+        warmup_steps: float = 0,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__()
+        if warmup_steps < 0:
+            raise InputError(f"warmup_steps must be 0 or more, got {warmup_steps}")
+        self.encoder = encoder
+        if head is not None:
+            encoder.attach_head(head)
+        self.views = views if views is not None else EncodedViews()
+        self.objectives = WeightedSum(objectives, weights)
+        self.optimizer = optimizer
+        self.scheduler = scheduler
+        self.warmup_steps = warmup_steps
+        self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
+        self.objectives.build(encoder.spec(self.seed))
+        self._last_views: Views | None = None
+        self._scores: dict[str, float] = {}
+        self._record()
+
+    # training
+
+    def on_train_start(self) -> None:
+        """Refuse to train in silence on views that cannot differ."""
+        self._checked_views = False
+
+    def on_train_batch_start(self, batch: TextBatch, batch_idx: int) -> None:
+        """Make this step's randomness depend on (seed, epoch, batch, rank) alone, so that a resume is exact."""
+        distributed.seed_step(self.seed, self.current_epoch, batch_idx)
+        if not self._checked_views and self.views.makes_identical_views(self.encoder, batch):
+            rank_zero_warn(
+                "The backbone's dropout is 0 and the corpus has no positives, so both views of a sentence are "
+                "identical and a contrastive loss learns nothing from them: set model.encoder.dropout, say to 0.1."
+            )
+        self._checked_views = True
+
+    def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
+        """The weighted sum for one batch."""
+        views = self.views(self.encoder, batch, self.objectives.extra_inputs(batch))
+        loss, terms = self.objectives(views, batch)
+        self._last_views = views
+        self.log("train/loss", loss.detach(), prog_bar=True)
+        if self._logs_this_step():
+            values = {**terms, **self.objectives.metrics(), **_statistics(views)}
+            self.log_dict({f"train/{name}": value.detach() for name, value in values.items()})
+        return loss
+
+    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        """One optimiser step, then the objectives' `after_step`: once, however often the closure ran."""
+        super().optimizer_step(*args, **kwargs)
+        if self._last_views is not None:
+            with torch.no_grad():
+                self.objectives.after_step(self._last_views)
+        self._last_views = None
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """The optimiser over two groups (with and without decay), and the schedule by step."""
+        optimizer = self.optimizer(parameter_groups(self))
+        total = int(self.trainer.estimated_stepping_batches)
+        warmup = int(self.warmup_steps if self.warmup_steps >= 1 else self.warmup_steps * total)
+        name = "constant_with_warmup" if self.scheduler == "constant" else self.scheduler
+        schedule = get_scheduler(name, optimizer, num_warmup_steps=warmup, num_training_steps=total)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def _logs_this_step(self) -> bool:
+        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        return every > 0 and (self.global_step + 1) % every == 0
+
+    # evaluation
+
+    def validation_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Spearman × 100 of the cosine of one development set."""
+        self._score("val", pairs)
+
+    def test_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Spearman × 100 of the cosine of one test set."""
+        self._score("test", pairs)
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the mean over the development sets."""
+        self._log_mean("val")
+
+    def on_test_epoch_end(self) -> None:
+        """Log the mean over the test sets."""
+        self._log_mean("test")
+
+    def predict_step(self, sentences: list[str], batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """Vectors (n, D) of n sentences."""
+        return self._encode(sentences)
+
+    def _score(self, stage: str, pairs: ScoredPairs) -> None:
+        cosine = pairwise_cosine(
+            lambda distinct: distributed.sharded(self._encode, distinct), pairs.first, pairs.second
+        )
+        try:
+            score = spearman(cosine, pairs.scores)
+        except ValueError as error:
+            raise InputError(f"{stage} set {pairs.name}: {error}; the encoder may have collapsed") from error
+        self._scores[pairs.name] = score
+        self.log(f"{stage}/{pairs.name}", score, add_dataloader_idx=False, batch_size=len(pairs))
+
+    def _encode(self, sentences: Sequence[str]) -> Tensor:
+        return self.encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
+
+    def _log_mean(self, stage: str) -> None:
+        if self._scores:
+            self.log(f"{stage}/sts", sum(self._scores.values()) / len(self._scores), prog_bar=True)
+        self._scores = {}
+
+    # checkpoints
+
+    def _record(self) -> None:
+        """Remember how to build this module again, as plain data: the command line's config, or our own record."""
+        self.save_hyperparameters(ignore=list(self.init_args), logger=False)
+        if "_instantiator" in self.hparams:  # built by the command line, whose config Lightning has at hand
+            self.save_hyperparameters(logger=False)
+            return
+        recorded = dict(self.init_args)
+        try:
+            recorded["optimizer"] = to_config(recorded["optimizer"])
+        except TypeError:  # a lambda; a rebuilt module gets the default, a resumed one is given its own by the caller
+            recorded.pop("optimizer")
+        self.save_hyperparameters({**to_config(recorded), "_instantiator": _INSTANTIATOR}, logger=False)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Put inside what the checkpoint needs to be used alone: architecture, tokenizer, settings, provenance."""
+        checkpoint[sources.PAYLOAD_KEY] = {
+            "version": __version__,
+            "architecture": sources.architecture(self.encoder.backbone),
+            "tokenizer": sources.tokenizer_files(self.encoder.tokenize.tokenizer),
+            "settings": folders.settings(self.encoder),
+            "seed": self.seed,
+            "data": getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None),
+            "versions": {name: importlib.metadata.version(name) for name in _RECORDED},
+        }
+
+    @classmethod
+    def load_from_checkpoint(  # type: ignore[override]
+        cls, checkpoint_path: str | Path, map_location: Any = None, strict: bool = True, **overrides: Any
+    ) -> SentRepModule:
+        """Rebuild a module from a checkpoint alone: no hub, no original model folder, no code from the file.
+
+        Args:
+            checkpoint_path: written by `sentrep fit`, or by a Trainer with a module built in Python.
+            map_location: where the weights go; None for the CPU.
+            strict: whether every weight must have its place.
+            overrides: constructor arguments that replace the recorded ones.
+        """
+        checkpoint = sources.read_checkpoint(checkpoint_path)
+        arguments = {**recorded_arguments(checkpoint, checkpoint_path), **overrides}
+        module: SentRepModule = instantiate_module(cls, arguments)
+        module.load_state_dict(checkpoint["state_dict"], strict=strict)
+        return module if map_location is None else module.to(map_location)
+
+
+def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str, Any]:
+    """Constructor arguments recorded in a checkpoint, the encoder's origin replaced by the checkpoint itself."""
+    arguments = {k: v for k, v in checkpoint["hyper_parameters"].items() if not k.startswith("_")}
+    encoder = arguments["encoder"]
+    settings = encoder.get("init_args", encoder)
+    settings.update(backbone=str(path), tokenizer=None, pretrained=True)
+    return arguments
+
+
+def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
+    """Trainable parameters in two groups: matrices with the optimiser's weight decay, biases and norms without."""
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    matrices = [parameter for parameter in trained if parameter.ndim > 1]
+    vectors = [parameter for parameter in trained if parameter.ndim <= 1]
+    return [{"params": matrices}, *([{"params": vectors, "weight_decay": 0.0}] if vectors else [])]
+
+
+@torch.no_grad()
+def _statistics(views: Views) -> dict[str, Tensor]:
+    """What tells a healthy embedding space from a collapsed one, over this process's rows."""
+    cosine = cosine_similarity_matrix(views.anchor, views.positive)
+    size = len(cosine)
+    statistics = {
+        "alignment": alignment(views.anchor, views.positive),
+        "positive_cosine": cosine.diagonal().mean(),
+        "effective_rank": effective_rank(views.anchor),
+    }
+    if size > 1:
+        statistics["uniformity"] = uniformity(views.anchor)
+        statistics["negative_cosine"] = (cosine.sum() - cosine.diagonal().sum()) / (size * (size - 1))
+    return statistics

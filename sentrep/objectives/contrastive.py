@@ -1,0 +1,139 @@
+"""The contrastive objective: InfoNCE with exchangeable negatives and weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from sentrep import distributed
+from sentrep.errors import InputError
+from sentrep.functional import info_nce
+from sentrep.negatives import NegativeSampler
+from sentrep.objectives.base import Objective
+from sentrep.types import EncoderSpec, TextBatch, Views
+from sentrep.weighting import PairWeighting
+
+
+class Contrastive(Objective):
+    """InfoNCE over the global batch (SimCSE, eq. 1 and, with hard negatives, eq. 5).
+
+        ℓ_i = −log  exp(s(h_i, h_i⁺)) / ( Σ_j w_ij exp(s(h_i, h_j⁺)) + Σ_m w_im exp(s(h_i, n_m)) ),   s = cosine / τ
+
+    j runs over the sentences of all processes. The extra negatives n_m are the hard negatives of all rows, where the
+    corpus has them, and whatever ``negatives`` draw.
+
+    Args:
+        temperature: τ > 0.
+        negatives: samplers of extra negatives, by name; None entries are left out.
+        weighting: weights w of the pairs; None for all 1.
+        label_smoothing: ε in [0, 1) of the cross-entropy.
+        hard_negative_weight: bonus on the logit of a row's own hard negative (log space, 0 for none).
+
+    Raises:
+        InputError: for values out of range, and for a batch of one sentence without extra negatives.
+    """
+
+    def __init__(
+        self,
+        temperature: float = 0.05,
+        negatives: dict[str, NegativeSampler | None] | None = None,
+        weighting: PairWeighting | None = None,
+        label_smoothing: float = 0.0,
+        hard_negative_weight: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise InputError(f"temperature must be positive, got {temperature}")
+        if not 0 <= label_smoothing < 1:
+            raise InputError(f"label_smoothing must lie in [0, 1), got {label_smoothing}")
+        self.temperature = temperature
+        self.label_smoothing = label_smoothing
+        self.hard_negative_weight = hard_negative_weight
+        self.negatives = nn.ModuleDict(_present(negatives))
+        self.weighting = weighting
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Build samplers and weighting."""
+        for name, sampler in zip(self.negatives, self._samplers(), strict=True):
+            sampler.build(spec, stream=name)
+        if self.weighting is not None:
+            self.weighting.build(spec)
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        """Mean of ℓ_i over this process's rows; see the class."""
+        keys = distributed.gather(views.positive)
+        size, start = len(views.anchor), distributed.rank() * len(views.anchor)
+        positives = torch.arange(start, start + size, device=keys.device)
+        drawn, drawn_weights = self._draw(views)
+        weights = self._weights(views, batch, keys, drawn, drawn_weights)
+        if views.negative is not None:
+            hard = distributed.gather(views.negative)
+            weights = self._insert_hard(weights, positives, len(keys), len(hard), drawn)
+            keys = torch.cat([keys, hard])
+        if len(keys) + len(drawn) == 1:
+            raise InputError(
+                "a batch of one sentence has nothing to contrast with: raise data.batch_size, or add negatives"
+            )
+        return info_nce(
+            views.anchor,
+            keys,
+            temperature=self.temperature,
+            positives=positives,
+            negatives=drawn if len(drawn) else None,
+            weights=weights,
+            label_smoothing=self.label_smoothing,
+        )
+
+    def after_step(self, views: Views) -> None:
+        """Advance the samplers."""
+        if self.negatives:
+            anchors = distributed.gather(views.anchor.detach())
+            for sampler in self._samplers():
+                sampler.update(anchors)
+
+    def _samplers(self) -> Iterable[NegativeSampler]:
+        return self.negatives.values()  # type: ignore[return-value]
+
+    def _draw(self, views: Views) -> tuple[Tensor, Tensor]:
+        """Drawn negatives (M, D) and their λ (M,)."""
+        rows, weights = [views.anchor.new_zeros(0, views.anchor.shape[1], dtype=torch.float32)], []
+        if self.negatives:
+            anchors = distributed.gather(views.anchor.detach())
+            keys = distributed.gather(views.positive.detach())
+            for sampler in self._samplers():
+                drawn = sampler.sample(anchors.float(), keys.float())
+                rows.append(drawn)
+                weights.append(drawn.new_full((len(drawn),), sampler.weight))
+        return torch.cat(rows), torch.cat([rows[0].new_zeros(0), *weights])
+
+    def _weights(
+        self, views: Views, batch: TextBatch, keys: Tensor, drawn: Tensor, drawn_weights: Tensor
+    ) -> Tensor | None:
+        """(B, N+M), or None when every weight is 1."""
+        plain = all(sampler.weight == 1.0 for sampler in self._samplers())
+        if self.weighting is None and plain:
+            return None
+        if self.weighting is None:
+            weights = keys.new_ones(len(views.anchor), len(keys) + len(drawn), dtype=torch.float32)
+        else:
+            weights = self.weighting(batch, views, drawn)
+        return torch.cat([weights[:, : len(keys)], weights[:, len(keys) :] * drawn_weights], dim=1)
+
+    def _insert_hard(
+        self, weights: Tensor | None, positives: Tensor, keys: int, hard: int, drawn: Tensor
+    ) -> Tensor | None:
+        """Columns for the hard negatives between in-batch keys and drawn negatives."""
+        if weights is None and self.hard_negative_weight == 0.0:
+            return None
+        if weights is None:
+            weights = drawn.new_ones(len(positives), keys + len(drawn))
+        own = weights.new_ones(len(positives), hard)
+        own.scatter_(1, positives[:, None], math.exp(self.hard_negative_weight))
+        return torch.cat([weights[:, :keys], own, weights[:, keys:]], dim=1)
+
+
+def _present(negatives: Mapping[str, NegativeSampler | None] | None) -> dict[str, NegativeSampler]:
+    return {name: sampler for name, sampler in (negatives or {}).items() if sampler is not None}

@@ -1,0 +1,90 @@
+"""The weighted sum of named objectives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from sentrep.errors import InputError
+from sentrep.objectives.base import Objective
+from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
+
+
+class WeightedSum(nn.Module):
+    """L = Σ_k weight_k · L_k over named objectives, on one set of views.
+
+    Args:
+        objectives: by name, or a list (named after their classes, lower case); None entries are left out.
+        weights: by name; 1 where not given.
+
+    Raises:
+        InputError: for no objective at all, two of one name, or a weight for an objective that does not exist.
+    """
+
+    def __init__(
+        self,
+        objectives: Mapping[str, Objective | None] | Sequence[Objective],
+        weights: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__()
+        terms = _named(objectives)
+        if not terms:
+            raise InputError(
+                "no objective to train with: name at least one under model.objectives, for example Contrastive"
+            )
+        unknown = set(weights or {}) - set(terms)
+        if unknown:
+            raise InputError(f"weights for unknown objectives {sorted(unknown)}; the objectives are {sorted(terms)}")
+        self.terms = nn.ModuleDict(terms)
+        self.weights = {name: float((weights or {}).get(name, 1.0)) for name in terms}
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Build every objective."""
+        for _, objective in self._objectives():
+            objective.build(spec)
+
+    def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
+        """What all objectives add to the shared pass.
+
+        Raises:
+            InputError: when two of them use one key.
+        """
+        merged: dict[str, TokenBatch] = {}
+        for name, objective in self._objectives():
+            for key, tokens in objective.extra_inputs(batch).items():
+                if key in merged:
+                    raise InputError(f"objective {name!r}: another objective already adds an extra input {key!r}")
+                merged[key] = tokens
+        return merged
+
+    def forward(self, views: Views, batch: TextBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The total, and every term before weighting, by name."""
+        losses = {name: objective(views, batch) for name, objective in self._objectives()}
+        total = torch.stack([self.weights[name] * loss for name, loss in losses.items()]).sum()
+        return total, losses
+
+    def after_step(self, views: Views) -> None:
+        """Pass the end of an optimiser step on."""
+        for _, objective in self._objectives():
+            objective.after_step(views)
+
+    def metrics(self) -> dict[str, Tensor]:
+        """What the objectives want logged, as ``objective/metric``."""
+        return {f"{n}/{key}": value for n, o in self._objectives() for key, value in o.metrics.items()}
+
+    def _objectives(self) -> Iterable[tuple[str, Objective]]:
+        return self.terms.items()  # type: ignore[return-value]
+
+
+def _named(objectives: Mapping[str, Objective | None] | Sequence[Objective]) -> dict[str, Objective]:
+    if isinstance(objectives, Mapping):
+        return {name: objective for name, objective in objectives.items() if objective is not None}
+    terms: dict[str, Objective] = {}
+    for objective in objectives:
+        name = type(objective).__name__.lower()
+        if name in terms:
+            raise InputError(f"two objectives of class {type(objective).__name__}: give them names, as a dict")
+        terms[name] = objective
+    return terms

@@ -1,0 +1,5 @@
+"""How much each pair counts."""
+
+from sentrep.weighting.base import PairWeighting
+
+__all__ = ["PairWeighting"]

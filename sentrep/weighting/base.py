@@ -1,0 +1,31 @@
+"""What every weighting of pairs has in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+from sentrep.config import Configurable
+from sentrep.types import EncoderSpec, TextBatch, Views
+
+
+class PairWeighting(Configurable, nn.Module, ABC):
+    """How much each (anchor, negative) pair counts in the denominator of InfoNCE."""
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Create tensors; called once, before training."""
+
+    @abstractmethod
+    def forward(self, batch: TextBatch, views: Views, negatives: Tensor) -> Tensor:
+        """Weights of all pairs.
+
+        Args:
+            batch: this process's B sentences.
+            views: their views.
+            negatives: (M, D) extra negatives, detached; M may be 0.
+
+        Returns:
+            (B, N + M) in [0, ∞), without gradient: first the N in-batch keys of the global batch in rank order, then
+            the extra negatives. What stands at the positive's place is ignored.
+        """
