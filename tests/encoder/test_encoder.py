@@ -1,0 +1,222 @@
+"""The encoder over every family of backbones, and what `encode` promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from support import FAMILIES, shared_path, text_batch, tiny_encoder, toy_sentences
+
+from sentrep import InputError, ProjectionHead, SentenceEncoder
+from sentrep.encoder import POOLINGS
+from sentrep.encoder.encoding import pad
+
+PROMPT = '"[X]" means [MASK].'
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_trains_and_encodes(family: str) -> None:
+    encoder = tiny_encoder(family, dropout=0.1)
+    assert encoder.training
+    assert encoder.has_dropout
+    tokens = text_batch(encoder, toy_sentences(6)).anchor
+    output = encoder(tokens)
+    spec = encoder.spec(seed=0)
+    length = tokens.input_ids.shape[1]
+    assert output.embedding.shape == (6, spec.embedding_dim)
+    assert output.token_states.shape == (6, length, spec.hidden_size)
+    assert output.input_embeddings.shape == (6, length, spec.input_embedding_dim)
+    output.embedding.sum().backward()
+    assert encoder.backbone.get_input_embeddings().weight.grad.abs().sum() > 0
+    assert not torch.equal(encoder(tokens).embedding, output.embedding), "two passes share their dropout"
+    vectors = encoder.encode(toy_sentences(3))
+    assert vectors.shape == (3, 32)
+    assert encoder.training, "encode must leave the mode as it was"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("pooling", sorted(set(POOLINGS) - {"mask", "pooler"}))
+def test_padding_changes_no_pooling(family: str, pooling: str) -> None:
+    encoder = tiny_encoder(family, pooling=pooling).eval()
+    sentences = sorted(toy_sentences(12), key=len)
+    together = encoder.encode(sentences, batch_size=12)
+    alone = np.stack([encoder.encode(sentence) for sentence in sentences])
+    np.testing.assert_allclose(together, alone, atol=2e-6)
+
+
+def test_poolings_follow_their_definitions() -> None:
+    encoder = tiny_encoder("bert", dropout=0.0).eval()
+    tokens = text_batch(encoder, ["the dog", "a much longer sentence about the old dog"]).anchor
+    states = encoder.backbone(
+        input_ids=tokens.input_ids, attention_mask=tokens.attention_mask, output_hidden_states=True
+    ).hidden_states
+    count = int(tokens.attention_mask[0].sum())
+    embedding, first, before, last = (states[k][0, :count] for k in (0, 1, -2, -1))
+    expected = {
+        "cls": last[0],
+        "mean": last.mean(0),
+        "max": last.max(0).values,
+        "last": last[-1],
+        "mean_first_last": (first.mean(0) + last.mean(0)) / 2,
+        "mean_embedding_last": (embedding.mean(0) + last.mean(0)) / 2,
+        "mean_last_two": (before.mean(0) + last.mean(0)) / 2,
+    }
+    for pooling, vector in expected.items():
+        encoder.pooling = pooling
+        torch.testing.assert_close(encoder(tokens).embedding[0], vector, msg=pooling)
+
+
+def test_pooler_pooling_takes_the_models_own_pooler() -> None:
+    encoder = tiny_encoder("bert", pooling="pooler", dropout=0.0).eval()
+    tokens = text_batch(encoder, ["the dog"]).anchor
+    states = encoder.backbone(input_ids=tokens.input_ids, attention_mask=tokens.attention_mask).last_hidden_state
+    torch.testing.assert_close(encoder(tokens).embedding, encoder.backbone.pooler(states))
+
+
+@pytest.mark.parametrize("family", ["distilbert", "electra", "modernbert"])
+def test_pooler_pooling_is_refused_where_there_is_none(family: str) -> None:
+    with pytest.raises(InputError, match="pooler"):
+        tiny_encoder(family, pooling="pooler")
+
+
+def test_an_untrained_pooler_is_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    tiny_encoder("bert").save_pretrained(tmp_path / "model")
+    with pytest.raises(InputError, match="no trained pooler"):
+        SentenceEncoder(str(tmp_path / "model"), pooling="pooler")
+
+
+@pytest.mark.parametrize("chunks", [2, 4])
+def test_length_chunks_change_neither_values_nor_gradients(chunks: int) -> None:
+    plain, chunked = tiny_encoder(dropout=0.0, chunks=1), tiny_encoder(dropout=0.0, chunks=chunks)
+    tokens = text_batch(plain, toy_sentences(16)).anchor
+    outputs = [encoder(tokens) for encoder in (plain, chunked)]
+    real = tokens.attention_mask.bool()
+    torch.testing.assert_close(outputs[1].embedding, outputs[0].embedding, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(outputs[1].token_states[real], outputs[0].token_states[real], atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(outputs[1].input_embeddings[real], outputs[0].input_embeddings[real])
+    for output in outputs:
+        (output.embedding.sum() + output.token_states[real].pow(2).sum()).backward()
+    for (name, one), two in zip(plain.named_parameters(), chunked.parameters(), strict=True):
+        torch.testing.assert_close(two.grad, one.grad, atol=2e-5, rtol=1e-4, msg=name)
+
+
+def test_encode_returns_what_was_asked_for() -> None:
+    encoder = tiny_encoder()
+    sentences = toy_sentences(3)
+    assert isinstance(encoder.encode(sentences), np.ndarray)
+    assert isinstance(encoder.encode(sentences, convert_to_tensor=True), torch.Tensor)
+    as_list = encoder.encode(sentences, convert_to_numpy=False)
+    assert isinstance(as_list, list)
+    assert as_list[0].shape == (32,)
+    assert encoder.encode(sentences[0]).shape == (32,)
+    assert encoder.encode([]).shape == (0, 32)
+    np.testing.assert_allclose(
+        np.linalg.norm(encoder.encode(sentences, normalize_embeddings=True), axis=1), 1, rtol=1e-6
+    )
+    assert encoder.encode(sentences, truncate_dim=5).shape == (3, 5)
+
+
+def test_encode_is_deterministic_and_keeps_the_order() -> None:
+    encoder = tiny_encoder(dropout=0.5)
+    sentences = toy_sentences(50)
+    np.testing.assert_allclose(encoder.encode(sentences, batch_size=3)[::-1], encoder.encode(sentences[::-1]), atol=2e-6)
+
+
+@pytest.mark.parametrize("bad", [[None], ["a", 3], [b"bytes"]])
+def test_encode_names_what_is_no_string(bad: list) -> None:  # type: ignore[type-arg]
+    with pytest.raises(InputError, match="sentence"):
+        tiny_encoder().encode(bad)
+
+
+def test_odd_texts_are_encoded() -> None:
+    odd = ["", " ", "\x00", "\u200b", "🙂" * 50, "שלום", "a\r\nb", "word " * 5000, "\ud83d".encode("utf-16", "surrogatepass").decode("utf-16", "replace")]  # fmt: skip
+    assert np.isfinite(tiny_encoder().encode(odd)).all()
+
+
+def test_similarities() -> None:
+    encoder = tiny_encoder()
+    x, y = encoder.encode(toy_sentences(4)), encoder.encode(toy_sentences(4)[::-1])
+    full = encoder.similarity(x, y)
+    assert full.shape == (4, 4)
+    torch.testing.assert_close(encoder.similarity_pairwise(x, y), full.diagonal())
+    torch.testing.assert_close(
+        encoder.pairwise_cosine(toy_sentences(4), toy_sentences(4)[::-1]), full.diagonal(), atol=1e-5, rtol=0
+    )
+
+
+def test_training_and_encoding_lengths_are_apart() -> None:
+    encoder = tiny_encoder(max_length=8)
+    text = " ".join(toy_sentences(3))
+    assert len(encoder.tokenize([text], encoder.max_length)[0][0]) == 8
+    assert len(encoder.tokenize([text], encoder.max_seq_length)[0][0]) > 8
+
+
+def test_the_prompt_survives_truncation_and_a_mask_in_the_text() -> None:
+    encoder = tiny_encoder(pooling="mask", prompt=PROMPT, max_length=4).eval()
+    tokenizer = encoder.tokenize.tokenizer
+    (short, long), cut = encoder.tokenize(["dog", "[MASK] the dog chased the old cat"], encoder.max_length)
+    assert cut == 1
+    assert len(long) - len(short) == 3
+    tokens = pad([short, long], encoder.tokenize.pad_token_id)
+    states = encoder.backbone(input_ids=tokens.input_ids, attention_mask=tokens.attention_mask).last_hidden_state
+    for row, ids in enumerate((short, long)):
+        at = max(k for k, token in enumerate(ids) if token == tokenizer.mask_token_id)
+        torch.testing.assert_close(encoder(tokens).embedding[row], states[row, at])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"pooling": "avg"}, "unknown pooling"),
+        ({"pooling": "mask"}, "needs a prompt"),
+        ({"prompt": "no slots"}, "once each"),
+        ({"max_length": 2}, "no room"),
+        ({"tokenizer": None}, "no tokenizer"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(arguments: dict, message: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(InputError, match=message):
+        tiny_encoder(**arguments).tokenize(["a"], arguments.get("max_length"))
+
+
+def test_a_name_that_leads_nowhere_is_one_sentence(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match="hub did not answer"):
+        SentenceEncoder("nobody/nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="this folder holds no model"):
+        SentenceEncoder(str(tmp_path / "empty"))
+    with pytest.raises(InputError, match="model_type"):
+        SentenceEncoder({"hidden_size": 3})
+
+
+def test_heads() -> None:
+    x = torch.randn(3, 32)
+    for kind in ("linear", "mlp"):
+        encoder = tiny_encoder()
+        encoder.attach_head(ProjectionHead(kind, keep=kind == "mlp"))
+        assert encoder.head is not None
+        expected = x @ encoder.head.dense.weight.T + encoder.head.dense.bias
+        torch.testing.assert_close(encoder.project(x), expected.tanh() if kind == "mlp" else expected)
+    bare = tiny_encoder()
+    assert bare.project(x) is x
+    with pytest.raises(ValueError, match="kind"):
+        ProjectionHead("gelu")  # type: ignore[arg-type]
+
+
+def test_a_kept_head_is_part_of_encode_and_a_train_only_one_is_not() -> None:
+    plain = tiny_encoder().encode("a dog")
+    for keep in (True, False):
+        encoder = tiny_encoder()
+        encoder.attach_head(ProjectionHead("mlp", keep=keep))
+        assert np.allclose(encoder.encode("a dog"), plain) != keep
+
+
+def test_equals_sentence_transformers_on_a_real_model() -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    folder = str(shared_path("models/all-MiniLM-L6-v2"))
+    lines = shared_path("data/wiki/heldout.txt").read_text(encoding="utf-8").splitlines()[:40]
+    ours = SentenceEncoder.from_pretrained(folder)
+    assert (ours.pooling, ours.normalize, ours.max_seq_length) == ("mean", True, 256)
+    theirs = sentence_transformers.SentenceTransformer(folder, device="cpu")
+    np.testing.assert_allclose(ours.encode(lines), theirs.encode(lines), atol=1e-6)

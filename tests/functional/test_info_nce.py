@@ -1,0 +1,112 @@
+"""InfoNCE against loops written from the papers, in value and gradient."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from references.info_nce import info_nce_loop
+
+from sentrep.functional import info_nce
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(1, 6),
+    extra_keys=st.integers(0, 4),
+    m=st.integers(0, 5),
+    temperature=st.sampled_from([0.05, 0.3, 1.0]),
+    negative_weight=st.sampled_from([0.0, 0.5, 1.0, 3.0]),
+    label_smoothing=st.sampled_from([0.0, 0.1, 0.5]),
+    weighted=st.booleans(),
+    seed=st.integers(0, 2**16),
+)
+def test_equals_the_loop_in_value_and_gradient(
+    n: int,
+    extra_keys: int,
+    m: int,
+    temperature: float,
+    negative_weight: float,
+    label_smoothing: float,
+    weighted: bool,
+    seed: int,
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    queries = torch.randn(n, 7, generator=generator)
+    keys = torch.randn(n + extra_keys, 7, generator=generator)
+    negatives = torch.randn(m, 7, generator=generator) if m else None
+    positives = torch.randperm(n + extra_keys, generator=generator)[:n]
+    weights = torch.rand(n, n + extra_keys + m, generator=generator) * 2 if weighted else None
+    if weights is not None:
+        weights[weights < 0.5] = 0.0
+
+    fast = [t.clone().requires_grad_() for t in (queries, keys, *([negatives] if m else []))]
+    loss = info_nce(
+        fast[0],
+        fast[1],
+        temperature=temperature,
+        positives=positives,
+        negatives=fast[2] if m else None,
+        weights=weights,
+        negative_weight=negative_weight,
+        label_smoothing=label_smoothing,
+    )
+    slow = [t.double().requires_grad_() for t in (queries, keys, *([negatives] if m else []))]
+    expected = info_nce_loop(
+        slow[0],
+        slow[1],
+        temperature,
+        positives.tolist(),
+        slow[2] if m else None,
+        weights,
+        negative_weight,
+        label_smoothing,
+    )
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-5)
+    gradients = torch.autograd.grad(loss, fast, allow_unused=True)
+    expected_gradients = torch.autograd.grad(expected, slow, allow_unused=True)
+    for got, want in zip(gradients, expected_gradients, strict=True):
+        want = torch.zeros(1).double() if want is None else want
+        torch.testing.assert_close(got.double(), want.expand_as(got), rtol=1e-4, atol=1e-5)
+
+
+def test_default_positives_are_the_diagonal() -> None:
+    x, y = torch.randn(5, 8), torch.randn(5, 8)
+    assert info_nce(x, y, temperature=0.1) == info_nce(x, y, temperature=0.1, positives=torch.arange(5))
+
+
+def test_plain_smoothing_is_that_of_cross_entropy() -> None:
+    x, y = torch.randn(5, 8), torch.randn(5, 8)
+    logits = torch.nn.functional.cosine_similarity(x[:, None], y[None], dim=-1) / 0.1
+    expected = torch.nn.functional.cross_entropy(logits, torch.arange(5), label_smoothing=0.1)
+    torch.testing.assert_close(info_nce(x, y, temperature=0.1, label_smoothing=0.1), expected)
+
+
+def test_a_weight_on_the_positive_is_ignored() -> None:
+    x, y = torch.randn(4, 8), torch.randn(4, 8)
+    weights = torch.ones(4, 4) - torch.eye(4)
+    torch.testing.assert_close(info_nce(x, y, temperature=0.1, weights=weights), info_nce(x, y, temperature=0.1))
+
+
+def test_float32_under_bf16_autocast() -> None:
+    x, y = torch.randn(6, 16), torch.randn(6, 16)
+    plain = info_nce(x, y, temperature=0.05)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        autocast = info_nce(x, y, temperature=0.05)
+    assert autocast.dtype == torch.float32
+    assert autocast == plain
+
+
+def test_a_zero_vector_gives_a_finite_loss_and_gradient() -> None:
+    x = torch.randn(4, 8)
+    x[1] = 0
+    x.requires_grad_()
+    info_nce(x, torch.randn(4, 8), temperature=0.05).backward()
+    assert x.grad is not None
+    assert torch.isfinite(x.grad).all()
+
+
+def test_refuses_a_temperature_that_is_not_positive() -> None:
+    with pytest.raises(ValueError, match="temperature"):
+        info_nce(torch.randn(2, 3), torch.randn(2, 3), temperature=0.0)

@@ -1,0 +1,1 @@
+"""Slow loops written from the papers, to test the fast code against."""

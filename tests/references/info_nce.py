@@ -1,0 +1,61 @@
+"""InfoNCE as the papers print it, one pair at a time."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum() / (a.pow(2).sum().sqrt() * b.pow(2).sum().sqrt())
+
+
+def info_nce_loop(
+    queries: Tensor,
+    keys: Tensor,
+    temperature: float,
+    positives: list[int],
+    negatives: Tensor | None,
+    weights: Tensor | None,
+    negative_weight: float,
+    label_smoothing: float,
+) -> Tensor:
+    """Mean over i of the smoothed −log p_i, with p from weighted exponentials summed one by one."""
+    losses = []
+    for i in range(len(queries)):
+        terms: list[Tensor] = []  # weighted exponentials of the pairs that count
+        positive_term = None
+        for j in range(len(keys)):
+            weight = 1.0 if weights is None or j == positives[i] else float(weights[i, j])
+            if weight == 0.0:
+                continue
+            term = weight * torch.exp(cosine(queries[i], keys[j]) / temperature)
+            terms.append(term)
+            if j == positives[i]:
+                positive_term = term
+        for m in range(0 if negatives is None else len(negatives)):
+            weight = negative_weight * (1.0 if weights is None else float(weights[i, len(keys) + m]))
+            if weight == 0.0:
+                continue
+            terms.append(weight * torch.exp(cosine(queries[i], negatives[m]) / temperature))
+        denominator = terms[0]
+        for term in terms[1:]:
+            denominator = denominator + term
+        assert positive_term is not None
+        loss = -(1 - label_smoothing) * torch.log(positive_term / denominator)
+        for term in terms:
+            loss = loss - label_smoothing / len(terms) * torch.log(term / denominator)
+        losses.append(loss)
+    return sum(losses[1:], losses[0]) / len(losses)
+
+
+def uniformity_loop(x: Tensor) -> float:
+    total, pairs = 0.0, 0
+    for i in range(len(x)):
+        for j in range(i + 1, len(x)):
+            a, b = x[i] / x[i].norm(), x[j] / x[j].norm()
+            total += math.exp(-2 * float((a - b).pow(2).sum()))
+            pairs += 1
+    return math.log(total / pairs)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+
+import pytest
+import torch
+
+from sentrep import ProjectionHead
+from sentrep.config import to_config
+from sentrep.objectives import Contrastive
+
+
+def test_arguments_are_remembered_with_defaults() -> None:
+    assert Contrastive(0.1, label_smoothing=0.2).init_args == {
+        "temperature": 0.1,
+        "negatives": None,
+        "weighting": None,
+        "label_smoothing": 0.2,
+        "hard_negative_weight": 0.0,
+    }
+
+
+def test_to_config_goes_into_containers() -> None:
+    config = to_config({"heads": [ProjectionHead("linear", keep=True)], "optimizer": torch.optim.SGD})
+    assert config == {
+        "heads": [
+            {"class_path": "sentrep.encoder.heads.ProjectionHead", "init_args": {"kind": "linear", "keep": True}}
+        ],
+        "optimizer": {"class_path": "torch.optim.sgd.SGD"},
+    }
+
+
+def test_what_cannot_be_written_down_is_refused() -> None:
+    with pytest.raises(TypeError, match="functools.partial"):
+        to_config(lambda parameters: torch.optim.SGD(parameters, lr=1.0))
+    with pytest.raises(TypeError):
+        to_config(functools.partial(max, 1))
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_arguments_survive_copies(clone) -> None:  # type: ignore[no-untyped-def]
+    assert clone(ProjectionHead("linear")).init_args == {"kind": "linear", "keep": False}
+
+
+def test_a_wrong_call_is_reported_by_the_constructor() -> None:
+    with pytest.raises(TypeError, match="temprature"):
+        Contrastive(temprature=0.1)  # type: ignore[call-arg]

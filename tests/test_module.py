@@ -1,0 +1,256 @@
+"""The training module with a real Trainer: logs, steps, checkpoints that stand alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import lightning
+import numpy as np
+import pytest
+import torch
+from support import text_batch, tiny_encoder, toy_sentences
+from torch import Tensor
+
+from sentrep import InputError, Objective, ProjectionHead, SentenceEncoder, SentRepModule, TextBatch, Views
+from sentrep.data import toy
+from sentrep.module import parameter_groups
+from sentrep.objectives import Contrastive
+
+SENTENCES = toy_sentences(32)
+
+
+class MeanNorm(Objective):
+    """A second objective: the mean squared norm; counts its steps."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__()
+        self.scale = scale
+        self.steps = 0
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        self.metrics = {"scale": torch.tensor(self.scale)}
+        return self.scale * views.anchor.pow(2).sum(1).mean()
+
+    def after_step(self, views: Views) -> None:
+        self.steps += 1
+        assert not views.anchor.requires_grad or not torch.is_grad_enabled()
+
+
+def batches(encoder: SentenceEncoder, size: int = 8) -> list[TextBatch]:
+    return [text_batch(encoder, SENTENCES[k : k + size]) for k in range(0, len(SENTENCES), size)]
+
+
+def trainer(**arguments: Any) -> lightning.Trainer:
+    defaults = {
+        "max_epochs": 1,
+        "accelerator": "cpu",
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "log_every_n_steps": 1,
+        "use_distributed_sampler": False,
+    }
+    return lightning.Trainer(**{**defaults, **arguments})
+
+
+def loader(items: list[Any]) -> torch.utils.data.DataLoader:  # type: ignore[type-arg]
+    return torch.utils.data.DataLoader(items, batch_size=None, shuffle=False)
+
+
+def test_the_sum_is_weighted_and_every_term_logged() -> None:
+    encoder = tiny_encoder(dropout=0.0)
+    module = SentRepModule(encoder, {"simcse": Contrastive(), "norm": MeanNorm(2.0)}, weights={"norm": 0.25})
+    run = trainer(limit_train_batches=1)
+    run.fit(module, loader(batches(encoder)))
+    logged = {name: float(value) for name, value in run.callback_metrics.items()}
+    assert logged["train/loss"] == pytest.approx(logged["train/simcse"] + 0.25 * logged["train/norm"], rel=1e-5)
+    assert logged["train/norm/scale"] == 2.0
+    names = {"alignment", "uniformity", "positive_cosine", "negative_cosine", "effective_rank"}
+    assert {f"train/{name}" for name in names} <= logged.keys()
+
+
+def test_one_forward_of_the_encoder_per_step_and_one_after_step_per_optimiser_step() -> None:
+    encoder = tiny_encoder()
+    norm = MeanNorm()
+    module = SentRepModule(encoder, {"simcse": Contrastive(), "norm": norm})
+    passes = []
+    encoder.register_forward_hook(lambda *_: passes.append(1))
+    trainer(accumulate_grad_batches=2).fit(module, loader(batches(encoder)))
+    assert len(passes) == 4
+    assert norm.steps == 2
+
+
+def test_biases_and_norms_are_not_decayed() -> None:
+    module = SentRepModule(tiny_encoder(), [Contrastive()], head=ProjectionHead("mlp"))
+    decayed, free = parameter_groups(module)
+    assert "weight_decay" not in decayed
+    assert free["weight_decay"] == 0.0
+    assert all(p.ndim == 2 for p in decayed["params"])
+    assert sum(p.numel() for group in (decayed, free) for p in group["params"]) == sum(
+        p.numel() for p in module.parameters()
+    )
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "warmup", "expected"),
+    [
+        ("linear", 0, [1.0, 0.75, 0.5, 0.25]),
+        ("linear", 2, [0.0, 0.5, 1.0, 0.5]),
+        ("linear", 0.5, [0.0, 0.5, 1.0, 0.5]),
+        ("constant", 0, [1.0, 1.0, 1.0, 1.0]),
+        ("constant", 2, [0.0, 0.5, 1.0, 1.0]),
+    ],
+)
+def test_schedules(scheduler: Any, warmup: float, expected: list[float]) -> None:
+    encoder = tiny_encoder()
+    rates: list[float] = []
+
+    class Watch(lightning.Callback):
+        def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
+            rates.append(trainer.optimizers[0].param_groups[0]["lr"])
+
+    module = SentRepModule(
+        encoder,
+        [Contrastive()],
+        optimizer=lambda groups: torch.optim.SGD(groups, lr=1.0),
+        scheduler=scheduler,
+        warmup_steps=warmup,
+    )
+    trainer(callbacks=[Watch()]).fit(module, loader(batches(encoder)))
+    assert rates == pytest.approx(expected)
+
+
+def test_validation_scores_the_sets_and_their_mean() -> None:
+    encoder = tiny_encoder(pooling="mean")
+    module = SentRepModule(encoder, [Contrastive()])
+    sets = [toy.scored_pairs("dev"), toy.scored_pairs("test")]
+    metrics = trainer().validate(module, [loader([pairs]) for pairs in sets], verbose=False)[0]
+    assert metrics["val/sts"] == pytest.approx((metrics["val/toy-dev"] + metrics["val/toy-test"]) / 2, abs=1e-4)
+    cosine = encoder.pairwise_cosine(sets[0].first, sets[0].second)
+    import scipy.stats
+
+    expected = 100 * scipy.stats.spearmanr(cosine, sets[0].scores).statistic
+    assert metrics["val/toy-dev"] == pytest.approx(expected, abs=1e-3)
+
+
+def test_collapsed_vectors_do_not_become_a_score() -> None:
+    encoder = tiny_encoder()
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.zero_()
+    with pytest.raises(InputError, match="toy-dev"):
+        trainer().validate(SentRepModule(encoder, [Contrastive()]), loader([toy.scored_pairs("dev")]), verbose=False)
+
+
+def test_identical_views_are_warned_of() -> None:
+    encoder = tiny_encoder(dropout=0.0)
+    with pytest.warns(UserWarning, match="identical"):
+        trainer(limit_train_batches=1).fit(SentRepModule(encoder, [Contrastive()]), loader(batches(encoder)))
+
+
+def test_a_batch_of_one_is_refused() -> None:
+    encoder = tiny_encoder()
+    with pytest.raises(InputError, match="batch of one sentence"):
+        trainer().fit(SentRepModule(encoder, [Contrastive()]), loader(batches(encoder, size=1)))
+
+
+def test_two_runs_from_one_seed_are_equal_and_two_seeds_differ() -> None:
+    def weights(seed: int) -> Tensor:
+        encoder = tiny_encoder()
+        torch.manual_seed(123 + seed)  # the run must not depend on the global generator
+        trainer().fit(SentRepModule(encoder, [Contrastive()], seed=seed), loader(batches(encoder)))
+        return encoder.backbone.get_input_embeddings().weight.detach()
+
+    assert torch.equal(weights(0), weights(0))
+    assert not torch.equal(weights(0), weights(1))
+
+
+@pytest.mark.parametrize(
+    ("objectives", "weights", "message"),
+    [
+        ({}, None, "no objective"),
+        ({"a": None}, None, "no objective"),
+        ({"a": Contrastive()}, {"b": 1.0}, "unknown objectives"),
+        ([Contrastive(), Contrastive()], None, "give them names"),
+    ],
+)
+def test_objectives_that_make_no_sum_are_refused(objectives: Any, weights: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        SentRepModule(tiny_encoder(), objectives, weights)
+
+
+def _checkpoint(folder: Path, **arguments: Any) -> tuple[SentRepModule, Path]:
+    encoder = tiny_encoder()
+    encoder.save_pretrained(folder / "backbone")
+    encoder = SentenceEncoder(str(folder / "backbone"), pooling="mean", max_length=16)
+    module = SentRepModule(encoder, {"simcse": Contrastive(temperature=0.07)}, **arguments)
+    run = trainer(limit_train_batches=2)
+    run.fit(module, loader(batches(encoder)))
+    run.save_checkpoint(folder / "last.ckpt")
+    (folder / "backbone").rename(folder / "moved_away")
+    return module, folder / "last.ckpt"
+
+
+def test_a_checkpoint_of_a_python_built_module_stands_alone(tmp_path: Path) -> None:
+    module, path = _checkpoint(tmp_path, head=ProjectionHead("mlp"), seed=5)
+    expected = module.encoder.encode(SENTENCES)
+    again = SentRepModule.load_from_checkpoint(path)
+    assert again.seed == 5
+    assert again.objectives.terms["simcse"].temperature == 0.07
+    for (name, one), two in zip(module.state_dict().items(), again.state_dict().values(), strict=True):
+        assert torch.equal(one, two), name
+    np.testing.assert_array_equal(again.encoder.encode(SENTENCES), expected)
+    encoder = SentenceEncoder.from_pretrained(path)
+    assert (encoder.pooling, encoder.max_length, encoder.head) == ("mean", 16, None)
+    np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
+
+
+def test_a_kept_head_comes_back_from_the_checkpoint(tmp_path: Path) -> None:
+    module, path = _checkpoint(tmp_path, head=ProjectionHead("mlp", keep=True))
+    np.testing.assert_array_equal(
+        SentenceEncoder.from_pretrained(path).encode(SENTENCES), module.encoder.encode(SENTENCES)
+    )
+
+
+def test_a_checkpoint_loads_in_a_process_without_network(tmp_path: Path) -> None:
+    module, path = _checkpoint(tmp_path)
+    script = (
+        "import socket, sys\n"
+        "def refuse(*a, **k): raise RuntimeError('the network was touched')\n"
+        "socket.socket.connect = socket.getaddrinfo = socket.create_connection = refuse\n"
+        "from sentrep import SentRepModule, SentenceEncoder\n"
+        "a = SentRepModule.load_from_checkpoint(sys.argv[1]).encoder.encode('a dog')\n"
+        "b = SentenceEncoder.from_pretrained(sys.argv[1]).encode('a dog')\n"
+        "assert (a == b).all()\n"
+        "print(a.sum())"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == pytest.approx(float(module.encoder.encode("a dog").sum()), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "not a checkpoint"), (b"PK\x03\x04 nonsense", "not a checkpoint"), (None, "not one of sentrep")],
+)
+def test_damaged_and_foreign_checkpoints_are_refused(content: bytes | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.ckpt"
+    if content is None:
+        torch.save({"state_dict": {}}, path)
+    else:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        SentRepModule.load_from_checkpoint(path)
+    with pytest.raises(InputError, match=message):
+        SentenceEncoder.from_pretrained(path)
+
+
+def test_a_truncated_checkpoint_is_refused(tmp_path: Path) -> None:
+    _, path = _checkpoint(tmp_path)
+    path.write_bytes(path.read_bytes()[:-2000])
+    with pytest.raises(InputError, match=r"last\.ckpt"):
+        SentenceEncoder.from_pretrained(path)

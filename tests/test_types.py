@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import torch
+
+from sentrep.types import TokenBatch
+
+
+def test_concatenate_pads_to_the_longest() -> None:
+    short = TokenBatch(torch.tensor([[5, 6]]), torch.tensor([[1, 1]]))
+    long = TokenBatch(torch.tensor([[7, 8, 9]]), torch.tensor([[1, 1, 1]]))
+    both = TokenBatch.concatenate([short, long], pad_token_id=3)
+    assert both.input_ids.tolist() == [[5, 6, 3], [7, 8, 9]]
+    assert both.attention_mask.tolist() == [[1, 1, 0], [1, 1, 1]]
+    assert len(both) == 2
