@@ -117,6 +117,8 @@ class EncoderSpec:
     pad_token_id: int
     mask_token_id: int | None
     special_token_ids: tuple[int, ...]
+    vocabulary: str
+    """Fingerprint of tokenizer and prompt: two encoders that share it read the same token ids."""
     seed: int
     """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
 

@@ -41,8 +41,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "electra": {"model_type": "electra", **_SIZES, "embedding_size": 16},
     "albert": {"model_type": "albert", **_SIZES, "embedding_size": 16},
     "modernbert": {
-        "model_type": "modernbert", **_SIZES, "bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3,
-        "global_attn_every_n_layers": 1,
+        "model_type": "modernbert", **_SIZES, "bos_token_id": 2, "eos_token_id": 3,
+        "cls_token_id": 2, "sep_token_id": 3, "global_attn_every_n_layers": 1,
     },
 }  # fmt: skip
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support import run_processes, text_batch, tiny_encoder, toy_sentences
 from torch import Tensor
 
 from sentrep import ProjectionHead, SentRepModule, distributed
 from sentrep.objectives import Contrastive
 from sentrep.types import TextBatch, TokenBatch
+from support import run_processes, text_batch, tiny_encoder, toy_sentences
 
 WORLD = 2
 

@@ -11,13 +11,13 @@ import lightning
 import numpy as np
 import pytest
 import torch
-from support import text_batch, tiny_encoder, toy_sentences
 from torch import Tensor
 
 from sentrep import InputError, Objective, ProjectionHead, SentenceEncoder, SentRepModule, TextBatch, Views
 from sentrep.data import toy
 from sentrep.module import parameter_groups
 from sentrep.objectives import Contrastive
+from support import text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(32)
 

@@ -11,8 +11,13 @@ from torch import Tensor
 from sentrep.types import EncoderOutput, TokenBatch
 
 
-def in_length_chunks(run: Callable[[TokenBatch], EncoderOutput], tokens: TokenBatch, chunks: int) -> EncoderOutput:
-    """``run(tokens)``, computed on length-sorted parts of the batch, each padded to its own longest row only.
+def in_length_chunks(
+    run: Callable[[TokenBatch, Tensor | None], EncoderOutput],
+    tokens: TokenBatch,
+    word_embeddings: Tensor | None,
+    chunks: int,
+) -> EncoderOutput:
+    """``run(tokens, word_embeddings)`` on length-sorted parts of the batch, each padded to its own longest row only.
 
     Values and gradients are those of the padded pass: no row looks at another. Meant for CPUs, where padding costs its
     full share of the time; reading the lengths would make an accelerator wait.
@@ -20,6 +25,7 @@ def in_length_chunks(run: Callable[[TokenBatch], EncoderOutput], tokens: TokenBa
     Args:
         run: a pass over any number of rows.
         tokens: (B, L).
+        word_embeddings: (B, L, W), or None.
         chunks: number of parts, at most B.
 
     Returns:
@@ -30,7 +36,8 @@ def in_length_chunks(run: Callable[[TokenBatch], EncoderOutput], tokens: TokenBa
     outputs = []
     for rows in order.tensor_split(chunks):
         longest = int(lengths[rows[-1]])
-        outputs.append(run(TokenBatch(tokens.input_ids[rows, :longest], tokens.attention_mask[rows, :longest])))
+        part = TokenBatch(tokens.input_ids[rows, :longest], tokens.attention_mask[rows, :longest])
+        outputs.append(run(part, None if word_embeddings is None else word_embeddings[rows, :longest]))
     back, width = order.argsort(), tokens.input_ids.shape[1]
 
     def padded(states: list[Tensor]) -> Tensor:

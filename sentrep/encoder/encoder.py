@@ -14,7 +14,7 @@ from sentrep.config import Configurable
 from sentrep.encoder import encoding, folders, sources
 from sentrep.encoder.chunks import in_length_chunks
 from sentrep.encoder.heads import ProjectionHead
-from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, POOLINGS, PoolingInput
+from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, POOLINGS, PoolingInput, check_pooling
 from sentrep.encoder.tokenization import TextTokenizer
 from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
@@ -61,7 +61,7 @@ class SentenceEncoder(Configurable, nn.Module):
         trust_remote_code: bool = False,
     ) -> None:
         super().__init__()
-        _check_pooling(pooling, prompt)
+        check_pooling(pooling, prompt)
         source = sources.open_source(backbone, revision, trust_remote_code)
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
         self.tokenize = TextTokenizer(
@@ -105,7 +105,7 @@ class SentenceEncoder(Configurable, nn.Module):
 
     @property
     def vocab_size(self) -> int:
-        """Number of rows of the word embedding."""
+        """Number of word embeddings."""
         return len(self.backbone.get_input_embeddings().weight)  # type: ignore[arg-type]
 
     @property
@@ -132,28 +132,35 @@ class SentenceEncoder(Configurable, nn.Module):
             pad_token_id=self.tokenize.pad_token_id,
             mask_token_id=tokenizer.mask_token_id,
             special_token_ids=tuple(tokenizer.all_special_ids),
+            vocabulary=self.tokenize.vocabulary,
             seed=seed,
         )
 
-    def forward(self, tokens: TokenBatch) -> EncoderOutput:
-        """One pass over B sentences: pooled vector (B, H), token states (B, L, H), embedding-layer output (B, L, E)."""
+    def forward(self, tokens: TokenBatch, word_embeddings: Tensor | None = None) -> EncoderOutput:
+        """One pass over B sentences: pooled vector (B, H), token states (B, L, H), embedding-layer output (B, L, E).
+
+        ``word_embeddings`` (B, L, W), where given, take the place of looking the tokens up (`look_up`).
+        """
         chunks = self.chunks if self.chunks is not None else (4 if tokens.input_ids.device.type == "cpu" else 1)
         if chunks == 1 or len(tokens) < 2 * chunks:
-            return self._forward_padded(tokens)
-        return in_length_chunks(self._forward_padded, tokens, chunks)
+            return self._forward_padded(tokens, word_embeddings)
+        return in_length_chunks(self._forward_padded, tokens, word_embeddings, chunks)
 
-    def _forward_padded(self, tokens: TokenBatch) -> EncoderOutput:
-        pooled, output = self._run(tokens, hidden_states=True)
-        return EncoderOutput(pooled, output.last_hidden_state, output.hidden_states[0])
+    def look_up(self, tokens: TokenBatch) -> Tensor:
+        """Word embeddings (B, L, W) of the tokens, before positions, normalisation and dropout."""
+        return self.backbone.get_input_embeddings()(tokens.input_ids)
 
     def pool(self, tokens: TokenBatch) -> Tensor:
         """Pooled vectors (B, H) alone, without keeping the states of every layer."""
-        return self._run(tokens, hidden_states=self.pooling in NEEDS_HIDDEN_STATES)[0]
+        return self._run(tokens, None, hidden_states=self.pooling in NEEDS_HIDDEN_STATES)[0]
 
-    def _run(self, tokens: TokenBatch, hidden_states: bool) -> tuple[Tensor, Any]:
-        output = self.backbone(
-            input_ids=tokens.input_ids, attention_mask=tokens.attention_mask, output_hidden_states=hidden_states
-        )
+    def _forward_padded(self, tokens: TokenBatch, word_embeddings: Tensor | None) -> EncoderOutput:
+        pooled, output = self._run(tokens, word_embeddings, hidden_states=True)
+        return EncoderOutput(pooled, output.last_hidden_state, output.hidden_states[0])
+
+    def _run(self, tokens: TokenBatch, word_embeddings: Tensor | None, hidden_states: bool) -> tuple[Tensor, Any]:
+        source = {"input_ids": tokens.input_ids} if word_embeddings is None else {"inputs_embeds": word_embeddings}
+        output = self.backbone(**source, attention_mask=tokens.attention_mask, output_hidden_states=hidden_states)
         pooled = POOLINGS[self.pooling](
             PoolingInput(
                 hidden_states=output.hidden_states or (),
@@ -242,10 +249,3 @@ class SentenceEncoder(Configurable, nn.Module):
         what is stored there.
         """
         return folders.load(cls, str(name), overrides).eval()
-
-
-def _check_pooling(pooling: str, prompt: str | None) -> None:
-    if pooling not in POOLINGS:
-        raise InputError(f"unknown pooling {pooling!r}; choose one of {', '.join(POOLINGS)}")
-    if pooling == "mask" and prompt is None:
-        raise InputError("pooling 'mask' needs a prompt with a [MASK], for example '\"[X]\" means [MASK].'")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sentrep.errors import InputError
+
 
 @dataclass
 class PoolingInput:
@@ -95,3 +97,11 @@ state of the prompt's mask token (PromptBERT, DenoSent).
 
 NEEDS_HIDDEN_STATES = frozenset({"mean_first_last", "mean_embedding_last", "mean_last_two"})
 """The poolings that look at more than the last layer."""
+
+
+def check_pooling(pooling: str, prompt: str | None) -> None:
+    """Refuse a pooling that does not exist, or that needs a prompt and has none."""
+    if pooling not in POOLINGS:
+        raise InputError(f"unknown pooling {pooling!r}; choose one of {', '.join(POOLINGS)}")
+    if pooling == "mask" and prompt is None:
+        raise InputError("pooling 'mask' needs a prompt with a [MASK], for example '\"[X]\" means [MASK].'")

@@ -40,7 +40,8 @@ class TextTokenizer:
         left, right = self._prompt_ids()
         self.prefix, self.suffix = before + left, right + after
         self.mask_index = self._mask_index(left, right)
-        self.fingerprint = self._fingerprint()
+        self.vocabulary = self._vocabulary()
+        self.fingerprint = f"{self.vocabulary}-{self.limit}"
 
     def __call__(self, sentences: Sequence[str], max_length: int | None) -> tuple[list[list[int]], int]:
         """Ids of every sentence, and how many sentences were cut.
@@ -111,7 +112,8 @@ class TextTokenizer:
             return None
         return self.prefix.index(mask) if mask in left else self.suffix.index(mask) - len(self.suffix)
 
-    def _fingerprint(self) -> str:
+    def _vocabulary(self) -> str:
+        """Fingerprint of what decides the ids of a short text: the tokenizer's content and the prompt."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         # truncation and padding are state of the last call, not part of what the tokenizer is
         content = (
@@ -119,5 +121,5 @@ class TextTokenizer:
             if backend is not None
             else {"class": type(self.tokenizer).__name__, "vocab": self.tokenizer.get_vocab()}
         )
-        description = json.dumps([content, self.prefix, self.suffix, self.limit], sort_keys=True)
+        description = json.dumps([content, self.prefix, self.suffix], sort_keys=True)
         return hashlib.blake2b(description.encode(), digest_size=16).hexdigest()

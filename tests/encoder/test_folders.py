@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import FAMILIES, tiny_encoder, toy_sentences
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder
 from sentrep.encoder import folders
+from support import FAMILIES, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(7)
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from references.info_nce import uniformity_loop
 
+from references.info_nce import uniformity_loop
 from sentrep.functional import alignment, effective_rank, uniformity
 
 

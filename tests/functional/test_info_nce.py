@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from references.info_nce import info_nce_loop
 
+from references.info_nce import info_nce_loop
 from sentrep.functional import info_nce
 
 
