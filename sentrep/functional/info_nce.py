@@ -41,7 +41,7 @@ def info_nce(
             are left in the softmax (weight above 0), the positive included.
 
     Returns:
-        Scalar float32: the mean of ℓ_i over the queries.
+        Scalar float32 (float64 for float64 input): the mean of ℓ_i over the queries.
 
     Raises:
         ValueError: for a temperature that is not positive.
@@ -63,7 +63,7 @@ def info_nce(
         if positives is None:
             positives = torch.arange(len(queries), device=queries.device)
         if weights is not None:
-            log_weights = weights.detach().float().log()
+            log_weights = weights.detach().to(logits.dtype).log()
             logits = logits + log_weights.scatter(1, positives[:, None], 0.0)
         if label_smoothing == 0.0:
             return F.cross_entropy(logits, positives)

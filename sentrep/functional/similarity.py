@@ -1,4 +1,4 @@
-"""Cosine similarity in float32."""
+"""Cosine similarity in float32 (or float64, where the input is)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
+def at_least_float32(x: Tensor) -> Tensor:
+    """``x`` itself in float32 or float64, half precisions in float32."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
 def unit(x: Tensor) -> Tensor:
-    """Rows of ``x`` (..., D) scaled to length 1, in float32; a zero row stays zero."""
-    return F.normalize(x.float(), dim=-1)
+    """Rows of ``x`` (..., D) scaled to length 1, in float32 or float64; a zero row stays zero."""
+    return F.normalize(at_least_float32(x), dim=-1)
 
 
 def cosine_similarity_matrix(x: Tensor, y: Tensor) -> Tensor:
@@ -20,7 +25,7 @@ def cosine_similarity_matrix(x: Tensor, y: Tensor) -> Tensor:
         y: (K, D).
 
     Returns:
-        (N, K) float32 in [-1, 1]; 0 where a row has length zero. Autocast is switched off inside.
+        (N, K) in [-1, 1], float32 (float64 for float64 input); 0 where a row has length zero. Autocast is switched off inside.
 
     Example:
         >>> cosine_similarity_matrix(torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 1.0], [3.0, 0.0]]))

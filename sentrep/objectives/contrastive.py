@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from sentrep import distributed
 from sentrep.errors import InputError
 from sentrep.functional import info_nce
+from sentrep.functional.similarity import at_least_float32
 from sentrep.negatives import NegativeSampler
 from sentrep.objectives.base import Objective
 from sentrep.types import EncoderSpec, TextBatch, Views
@@ -99,12 +100,12 @@ class Contrastive(Objective):
 
     def _draw(self, views: Views) -> tuple[Tensor, Tensor]:
         """Drawn negatives (M, D) and their λ (M,)."""
-        rows, weights = [views.anchor.new_zeros(0, views.anchor.shape[1], dtype=torch.float32)], []
+        rows, weights = [at_least_float32(views.anchor.new_zeros(0, views.anchor.shape[1]))], []
         if self.negatives:
             anchors = distributed.gather(views.anchor.detach())
             keys = distributed.gather(views.positive.detach())
             for sampler in self._samplers():
-                drawn = sampler.sample(anchors.float(), keys.float())
+                drawn = sampler.sample(at_least_float32(anchors), at_least_float32(keys))
                 rows.append(drawn)
                 weights.append(drawn.new_full((len(drawn),), sampler.weight))
         return torch.cat(rows), torch.cat([rows[0].new_zeros(0), *weights])
@@ -117,7 +118,7 @@ class Contrastive(Objective):
         if self.weighting is None and plain:
             return None
         if self.weighting is None:
-            weights = keys.new_ones(len(views.anchor), len(keys) + len(drawn), dtype=torch.float32)
+            weights = drawn.new_ones(len(views.anchor), len(keys) + len(drawn))
         else:
             weights = self.weighting(batch, views, drawn)
         return torch.cat([weights[:, : len(keys)], weights[:, len(keys) :] * drawn_weights], dim=1)
