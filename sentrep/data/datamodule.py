@@ -35,7 +35,7 @@ class SentRepDataModule(LightningDataModule):
         val: evaluation sets during training: names such as ``stsb-dev`` (see `sentrep.data.SET_NAMES`), files, or
             `PairsFile` objects for files with other column names.
         test: evaluation sets for ``test``, likewise.
-        sts_folder: folder of the SentEval data, which contains ``STS`` and ``SICK``; None: named sets come from the Hub.
+        sts_folder: folder of the SentEval data, which contains ``STS`` and ``SICK``; None: named sets are from the Hub.
         predict: the sentences for ``predict``, like ``train``; the first column is encoded, blank rows too.
         batch_size: sentences in a batch of one process.
         fraction: share of the training text to use, in (0, 1].

@@ -42,7 +42,7 @@ class TableFile:
 
     A ``.txt`` file has one sentence a line, in a column called ``text``; a line ends at LF, CR LF or CR and nowhere
     else. A ``.csv`` file follows RFC 4180: quoted cells may hold commas and line breaks. A ``.tsv`` file has no
-    quoting: a quotation mark is a character like any other. Both have a header unless the columns are given as positions.
+    quoting: a quotation mark is a plain character. Both have a header unless the columns are given as positions.
     A ``.jsonl`` file has one object a line. Text is UTF-8, with or without a byte order mark. Empty lines are blank
     rows, except before the first row of a csv, tsv or jsonl file.
 
