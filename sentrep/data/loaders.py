@@ -73,7 +73,7 @@ class ResumableLoader:
     def state_dict(self) -> dict[str, Any]:
         """Epoch, completed batches, and what they depend on."""
         done = self.sampler.done if self._completed is None else min(self.sampler.done, self._completed())
-        return {"epoch": self.sampler.epoch, "done": done, "order": self._order()}
+        return {"epoch": self.sampler.epoch, "done": done, "skipped": self.sampler.skipped, "order": self._order()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on behind the last completed batch of a state.
@@ -90,7 +90,7 @@ class ResumableLoader:
                 f"cannot resume in the middle of this training: {', '.join(changed)}; use the same values, or start "
                 "a new run from the weights"
             )
-        self.sampler.epoch, self.sampler.done = state["epoch"], state["done"]
+        self.sampler.resume(state["epoch"], state["done"], state["skipped"])
         self._resuming = True
 
     def _order(self) -> dict[str, int | float | str]:

@@ -64,6 +64,10 @@ class GlobalBatchSampler(Sampler[list[int]]):
         self.epoch = 0
         self.done = 0
         """Batches of the epoch that have been delivered; iteration starts behind them."""
+        self.skipped = 0
+        """Epochs that were announced after a resume but had no batch, see `set_epoch`."""
+        self._announced: int | None = None
+        self._resumed = False
 
     @property
     def global_batch_size(self) -> int:
@@ -76,9 +80,18 @@ class GlobalBatchSampler(Sampler[list[int]]):
         return self.kept % self.global_batch_size
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the start of an epoch; nothing happens in that epoch itself. Lightning calls this before each epoch."""
-        if epoch != self.epoch:
-            self.epoch, self.done = epoch, 0
+        """Go to the start of an epoch; nothing changes if this is the epoch already. Lightning calls it every epoch."""
+        # Resuming from the end of an epoch in training by steps, Lightning counts one epoch without a single batch
+        if self._resumed and self._announced not in (None, epoch) and self.done == 0:
+            self.skipped += 1
+        self._announced = epoch
+        if self.epoch != epoch - self.skipped:
+            self.epoch, self.done = epoch - self.skipped, 0
+
+    def resume(self, epoch: int, done: int, skipped: int) -> None:
+        """Take up the position of another run."""
+        self.epoch, self.done, self.skipped = epoch, done, skipped
+        self._announced, self._resumed = None, True
 
     def order(self) -> NDArray[np.uint32]:
         """The kept rows in this epoch's order, (kept,)."""

@@ -9,13 +9,15 @@ import pytest
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+from words import WordTokenize
 
 from sentrep.data import SentRepDataModule
 from sentrep.types import TextBatch
-from words import WordTokenize
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # lightning comments on the folders, the callbacks, the tiny model
 
 
-class Stop(Exception):
+class StopError(Exception):
     """The run is interrupted."""
 
 
@@ -36,7 +38,7 @@ class Recorder(LightningModule):
 
     def training_step(self, batch: TextBatch, batch_idx: int) -> torch.Tensor:
         if self.global_step == self.fail_at:
-            raise Stop
+            raise StopError
         self.seen.append(batch.rows.tolist())
         return (self.weight * batch.rows.float().mean()).sum()
 
@@ -47,16 +49,15 @@ class Recorder(LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-class StopAfter(Callback):
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
-
-    def on_train_batch_start(self, trainer: Trainer, *_: Any) -> None:
-        if trainer.global_step == self.steps:
-            raise Stop
-
-
-def run(folder: Path, module: Recorder, callbacks: list[Callback], *, ckpt: str | None = None, workers: int = 0, **options: Any) -> list[list[int]]:
+def run(
+    folder: Path,
+    module: Recorder,
+    callbacks: list[Callback],
+    *,
+    ckpt: str | None = None,
+    workers: int = 0,
+    **options: Any,
+) -> list[list[int]]:
     corpus = folder / "corpus.txt"
     corpus.write_text("\n".join(f"sentence {number}" for number in range(45)))
     data = SentRepDataModule(
@@ -64,17 +65,23 @@ def run(folder: Path, module: Recorder, callbacks: list[Callback], *, ckpt: str 
     )
     options = {"max_epochs": 3, **options}
     trainer = Trainer(
-        default_root_dir=folder, callbacks=callbacks, logger=False, enable_progress_bar=False, accelerator="cpu",
-        enable_model_summary=False, num_sanity_val_steps=0, **options,
+        default_root_dir=folder,
+        callbacks=callbacks,
+        logger=False,
+        enable_progress_bar=False,
+        accelerator="cpu",
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        **options,
     )
     trainer.fit(module, datamodule=data, ckpt_path=ckpt, weights_only=True if ckpt else None)
     return module.seen
 
 
 def interrupted(folder: Path, stop: int, checkpoint: ModelCheckpoint, **options: Any) -> tuple[list[list[int]], str]:
-    module = Recorder()
-    with pytest.raises(Stop):
-        run(folder, module, [checkpoint, StopAfter(stop)], **options)
+    module = Recorder(fail_at=stop)
+    with pytest.raises(StopError):
+        run(folder, module, [checkpoint], **options)
     path = sorted(folder.glob("ckpt/*.ckpt"), key=lambda file: int(file.stem.split("=")[-1]))[-1]
     return module.seen, str(path)
 
@@ -85,7 +92,11 @@ CASES = {
     "on the last batch of an epoch": (13, {"every_n_train_steps": 11}, {}),
     "at the end of an epoch": (14, {"every_n_epochs": 1, "save_on_train_epoch_end": True}, {}),
     "after validation at the end of an epoch": (14, {"every_n_epochs": 1, "save_on_train_epoch_end": False}, {}),
-    "after validation in an epoch": (14, {"every_n_epochs": 1, "save_on_train_epoch_end": False}, {"val_check_interval": 4}),
+    "after validation in an epoch": (
+        14,
+        {"every_n_epochs": 1, "save_on_train_epoch_end": False},
+        {"val_check_interval": 4},
+    ),
     "after validation across epochs": (
         20,
         {"every_n_epochs": 1, "save_on_train_epoch_end": False},
@@ -96,10 +107,17 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("by_steps", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_resumed_rows_equal_uninterrupted(tmp_path: Path, case: str, by_steps: bool, workers: int) -> None:
+def test_resumed_rows_equal_uninterrupted(tmp_path: Path, case: str, by_steps: bool) -> None:
+    check_resume(tmp_path, case, by_steps, workers=0)
+
+
+def test_batches_that_workers_prepared_ahead_are_not_lost(tmp_path: Path) -> None:
+    check_resume(tmp_path, "in a later epoch", by_steps=False, workers=2)
+
+
+def check_resume(tmp_path: Path, case: str, by_steps: bool, workers: int) -> None:
     stop, saving, options = CASES[case]
     if by_steps:
         options = {**options, "max_epochs": -1, "max_steps": 29}
@@ -111,3 +129,17 @@ def test_resumed_rows_equal_uninterrupted(tmp_path: Path, case: str, by_steps: b
     assert 0 < step <= stop == len(seen)
     assert seen == whole[:stop]
     assert run(tmp_path, Recorder(), [], ckpt=path, **options) == whole[step:]
+
+
+def test_a_batch_whose_step_failed_is_seen_again(tmp_path: Path) -> None:
+    whole = run(tmp_path, Recorder(), [])
+    checkpoint = ModelCheckpoint(tmp_path / "ckpt", filename="{step}", save_on_exception=True)
+    with pytest.raises(StopError):
+        run(tmp_path, Recorder(fail_at=7), [checkpoint])
+    (path,) = (tmp_path / "ckpt").glob("*exception*")
+    assert run(tmp_path, Recorder(), [], ckpt=str(path)) == whole[7:]
+
+
+def test_overfit_batches_repeat_the_same_rows(tmp_path: Path) -> None:
+    seen = run(tmp_path, Recorder(), [], overfit_batches=2, max_epochs=3)
+    assert seen[:2] == seen[2:4] == seen[4:]
