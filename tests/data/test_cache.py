@@ -22,7 +22,7 @@ def pairs(tmp_path: Path) -> Path:
     return path
 
 
-def build(path: Path, **options) -> TokenizedCorpus:  # noqa: ANN003
+def build(path: Path, **options) -> TokenizedCorpus:
     arguments = {"tokenize": WordTokenize(), "max_length": 8, "cache_dir": path.parent / "cache"}
     return tokenize_corpus(open_corpus(path), **{**arguments, **options})
 
@@ -52,7 +52,7 @@ def test_counts_are_logged_at_the_first_build_and_on_reuse(pairs: Path, caplog: 
 
 def test_tokenised_once(pairs: Path) -> None:
     class Refuse(WordTokenize):
-        def __call__(self, sentences, max_length):  # noqa: ANN001, ANN204
+        def __call__(self, sentences, max_length):
             raise AssertionError("tokenised again")
 
     build(pairs)
@@ -77,7 +77,7 @@ def damage_zeros(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [damage_cut, damage_zeros, lambda content: b"", lambda content: b"garbage" * 99])
-def test_damaged_cache_is_built_again(pairs: Path, damage, caplog: pytest.LogCaptureFixture) -> None:  # noqa: ANN001
+def test_damaged_cache_is_built_again(pairs: Path, damage, caplog: pytest.LogCaptureFixture) -> None:
     expected = [ids.tolist() for row in map(build(pairs).__getitem__, range(80)) for ids in row.ids]
     (file,) = pairs.parent.glob("cache/*.arrow")
     file.write_bytes(damage(file.read_bytes()))

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import datasets
 import pytest
-from support import shared_path
 
 from sentrep.data import open_corpus
 from sentrep.errors import InputError
+from support import shared_path
 
 
-def sentences(*args, **kwargs) -> list[tuple[str, ...]]:  # noqa: ANN002, ANN003
+def sentences(*args, **kwargs) -> list[tuple[str, ...]]:
     return [row.sentences for row in open_corpus(*args, **kwargs).rows()]
 
 

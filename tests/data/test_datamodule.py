@@ -4,14 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer, seed_everything
 from lightning.pytorch.utilities.seed import isolate_rng
-from lightning.pytorch import seed_everything
-from support import shared_path
 from words import WordTokenize
 
 from sentrep.data import PairsFile, SentRepDataModule
 from sentrep.errors import InputError
+from support import shared_path
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def test_a_batch_whose_step_failed_is_seen_again(tmp_path: Path) -> None:
     checkpoint = ModelCheckpoint(tmp_path / "ckpt", filename="{step}", save_on_exception=True)
     with pytest.raises(StopError):
         run(tmp_path, Recorder(fail_at=7), [checkpoint])
-    (path,) = (tmp_path / "ckpt").glob("*exception*")
+    (path,) = (tmp_path / "ckpt").glob("*.ckpt")
     assert run(tmp_path, Recorder(), [], ckpt=str(path)) == whole[7:]
 
 

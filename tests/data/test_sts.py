@@ -4,10 +4,10 @@ from pathlib import Path
 
 import datasets
 import pytest
-from support import shared_path
 
 from sentrep.data import PairsFile, load_sts, sts
 from sentrep.errors import InputError
+from support import shared_path
 
 COUNTS = {
     "sts12": 3108,

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import shared_path
 
 from sentrep.data.tables import TableFile
 from sentrep.errors import InputError
+from support import shared_path
 
 CELL = st.text(st.characters(codec="utf-8"), max_size=12)
 LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=12)
@@ -70,7 +70,7 @@ def test_only_line_feed_and_carriage_return_end_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("suffix", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)])
-def test_compressed(tmp_path: Path, suffix: str, compress) -> None:  # noqa: ANN001
+def test_compressed(tmp_path: Path, suffix: str, compress) -> None:
     content = b"".join(b"line %d\n" % number for number in range(1000))
     path = write(tmp_path / f"corpus.txt.{suffix}", compress(content))
     assert read(path) == [(f"line {number}",) for number in range(1000)]
