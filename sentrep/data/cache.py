@@ -137,7 +137,7 @@ def tokenize_corpus(
     Raises:
         InputError: no row has text, or the text cannot be read, see `Corpus.rows`.
     """
-    key = repr((_FORMAT, corpus.fingerprint(), tokenize.fingerprint, max_length))
+    key = repr((_FORMAT, corpus.fingerprint, tokenize.fingerprint, max_length))
     folder = Path(cache_dir).expanduser() if cache_dir else default_cache_dir()
     path = folder / f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.arrow"
     how = "from the cache"

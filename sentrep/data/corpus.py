@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import hashlib
 import os
@@ -17,7 +18,7 @@ from sentrep.errors import InputError
 if TYPE_CHECKING:
     import datasets
 
-TOY_SENTENCES = 20_000
+_TOY_SENTENCES = 20_000
 _TOY_SEED = 0
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -74,6 +75,7 @@ class Corpus:
         """How far the current reading is, in [0, 1]."""
         return (self._current + self.sources[self._current].fraction_read) / len(self.sources)
 
+    @functools.cached_property
     def fingerprint(self) -> str:
         """Hash of the text and the choice of columns, the same wherever the files lie."""
         parts = [source.fingerprint() for source in self.sources]
@@ -158,13 +160,18 @@ class ToySource:
     fraction_read = 0.0
 
     def fingerprint(self) -> str:
-        text = "\n".join(toy.sentences(TOY_SENTENCES, _TOY_SEED))
+        text = "\n".join(_toy_sentences())
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def rows(self, columns: Columns | None) -> Iterator[Row]:
         pick_columns(self.name, ["text"], columns)
-        for number, sentence in enumerate(toy.sentences(TOY_SENTENCES, _TOY_SEED), start=1):
+        for number, sentence in enumerate(_toy_sentences(), start=1):
             yield Row(number, (sentence,))
+
+
+@functools.cache
+def _toy_sentences() -> list[str]:
+    return toy.sentences(_TOY_SENTENCES, _TOY_SEED)
 
 
 def checked_columns(columns: Sequence[str | int] | None) -> Columns | None:

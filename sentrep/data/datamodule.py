@@ -86,7 +86,7 @@ class SentRepDataModule(LightningDataModule):
         self._tokenizing = (tokenize, max_length)
 
     def prepare_data(self) -> None:
-        """Tokenise the training text into the cache, on one process."""
+        """Tokenise the training text into the cache, on one process; the others open the cache in `setup`."""
         if self.trainer is None or self.trainer.state.fn == TrainerFn.FITTING:
             self._open_tokens()
 
@@ -99,9 +99,8 @@ class SentRepDataModule(LightningDataModule):
         Raises:
             InputError: something about the data is wrong; the message says what.
         """
-        if stage == "fit" and self._tokens is None:
-            self._corpus, self._tokens = self._open_tokens()
-            self.fingerprint = self._corpus.fingerprint()
+        if stage == "fit":
+            self._open_tokens()
         if stage in ("fit", "validate") and not self.val_sets:
             self.val_sets = self._load_sets(self.val)
         if stage == "test" and not self.test_sets:
@@ -173,9 +172,11 @@ class SentRepDataModule(LightningDataModule):
                 report[stage] = {pairs.name: {"pairs": len(pairs), "protocol": pairs.protocol} for pairs in sets}
         return report
 
-    def _open_tokens(self) -> tuple[Corpus, TokenizedCorpus]:
-        corpus = open_corpus(self.train, self.columns, self.split)
-        return corpus, tokenize_corpus(corpus, *self._how_to_tokenize(), self.cache_dir)
+    def _open_tokens(self) -> None:
+        if self._tokens is None:
+            self._corpus = open_corpus(self.train, self.columns, self.split)
+            self._tokens = tokenize_corpus(self._corpus, *self._how_to_tokenize(), self.cache_dir)
+            self.fingerprint = self._corpus.fingerprint
 
     def _how_to_tokenize(self) -> tuple[Tokenize, int | None]:
         if self._tokenizing is None:

@@ -33,7 +33,7 @@ def test_folder_of_save_to_disk(tmp_path: Path, kind: str) -> None:
     (data if kind == "dataset" else datasets.DatasetDict({"train": data})).save_to_disk(str(tmp_path / "saved"))
     corpus = open_corpus(tmp_path / "saved")
     assert [row.sentences for row in corpus.rows()] == [("one",), ("",), ("two",)]
-    assert corpus.fingerprint() == open_corpus(tmp_path / "saved").fingerprint()
+    assert corpus.fingerprint == open_corpus(tmp_path / "saved").fingerprint
     assert corpus.fraction_read == 1.0
     if kind == "dict":
         with pytest.raises(InputError, match=r"no split 'trian'; found train; did you mean 'train'\?"):
@@ -44,7 +44,7 @@ def test_toy_is_a_word_unless_a_file_has_that_name(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     assert open_corpus("toy").name == "toy"
     assert len(sentences("toy")) >= 10_000
-    assert open_corpus("toy").fingerprint() == open_corpus("toy").fingerprint()
+    assert open_corpus("toy").fingerprint == open_corpus("toy").fingerprint
     Path("toy").mkdir()
     with pytest.raises(InputError, match="toy: a folder that `save_to_disk` did not write"):
         open_corpus("toy")
@@ -118,9 +118,7 @@ def test_files_of_different_width_are_refused(tmp_path: Path) -> None:
 
 def test_fingerprint_depends_on_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("sent0,sent1\na,b\n")
-    prints = {
-        open_corpus(tmp_path / "a.csv", columns).fingerprint() for columns in (None, ["sent0"], ["sent1"], [0, 1])
-    }
+    prints = {open_corpus(tmp_path / "a.csv", columns).fingerprint for columns in (None, ["sent0"], ["sent1"], [0, 1])}
     assert len(prints) == 4
 
 
