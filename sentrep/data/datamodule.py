@@ -1,0 +1,202 @@
+"""`SentRepDataModule`: training text, evaluation sets and sentences to encode, for a Trainer or without one."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from lightning.pytorch import LightningDataModule
+from lightning.pytorch.trainer.states import TrainerFn
+
+from sentrep.data.cache import TokenizedCorpus, tokenize_corpus
+from sentrep.data.collate import Collate
+from sentrep.data.corpus import Corpus, open_corpus
+from sentrep.data.loaders import PairsLoader, ResumableLoader, SentenceLoader
+from sentrep.data.sampler import GlobalBatchSampler
+from sentrep.data.sts import PairsFile, load_sts
+from sentrep.errors import InputError
+from sentrep.types import ScoredPairs, Tokenize
+
+logger = logging.getLogger("sentrep")
+
+
+class SentRepDataModule(LightningDataModule):
+    """The data of a run.
+
+    With a Trainer, the tokenizer and the training length come from the module's ``encoder``. Without one:
+    ``datamodule.connect(encoder.tokenize, encoder.max_length)``, then ``setup("fit")`` and ``train_dataloader()``.
+
+    Args:
+        train: the training text: a file (txt, csv, tsv, jsonl, parquet, compressed or not), a glob, a folder written by
+            ``save_to_disk``, the id of a data set on the Hub, a list of these, or ``toy``, the embedded corpus.
+        columns: the columns of the training text: one (sentences), two (sentence, positive) or three (with hard
+            negative); numbers from 0 for a csv or tsv file without a header; None picks the usual names.
+        val: evaluation sets during training: names such as ``stsb-dev`` (see `sentrep.data.SET_NAMES`), files, or
+            `PairsFile` objects for files with other column names.
+        test: evaluation sets for ``test``, likewise.
+        sts_folder: folder of the SentEval data, which contains ``STS`` and ``SICK``; None: named sets are from the Hub.
+        predict: the sentences for ``predict``, like ``train``; the first column is encoded, blank rows too.
+        batch_size: sentences in a batch of one process.
+        fraction: share of the training text to use, in (0, 1].
+        num_workers: processes that prepare batches ahead.
+        seed: of the order of the training text; None means the global seed of ``seed_everything``, or 0.
+        cache_dir: where the tokenised text is kept; None means ``$SENTREP_CACHE`` or ``~/.cache/sentrep``.
+        split: the split, where ``train`` or ``predict`` is a data set with several.
+    """
+
+    def __init__(
+        self,
+        train: str | list[str] = "toy",
+        columns: list[str | int] | None = None,
+        val: list[str | PairsFile] | None = None,
+        test: list[str | PairsFile] | None = None,
+        sts_folder: str | None = None,
+        predict: str | None = None,
+        batch_size: int = 64,
+        fraction: float = 1.0,
+        num_workers: int = 0,
+        seed: int | None = None,
+        cache_dir: str | None = None,
+        split: str = "train",
+    ) -> None:
+        super().__init__()
+        self.train, self.columns, self.split = train, columns, split
+        self.val, self.test, self.sts_folder = val or [], test or [], sts_folder
+        self.predict = predict
+        self.batch_size, self.fraction, self.num_workers = batch_size, fraction, num_workers
+        self.seed = seed
+        self.cache_dir = cache_dir
+        self.fingerprint = ""
+        """Hash of the training text and its columns, after ``setup("fit")``."""
+        self.val_sets: list[ScoredPairs] = []
+        self.test_sets: list[ScoredPairs] = []
+        self._tokenizing: tuple[Tokenize, int | None] | None = None
+        self._corpus: Corpus | None = None
+        self._tokens: TokenizedCorpus | None = None
+        self._sampler: GlobalBatchSampler | None = None
+
+    def connect(self, tokenize: Tokenize, max_length: int | None) -> None:
+        """Say how to tokenise, where there is no Trainer with a module.
+
+        Args:
+            tokenize: ``encoder.tokenize``.
+            max_length: longest training sequence in tokens; None means the model's limit.
+        """
+        self._tokenizing = (tokenize, max_length)
+
+    def prepare_data(self) -> None:
+        """Tokenise the training text into the cache, on one process; the others open the cache in `setup`."""
+        if self.trainer is None or self.trainer.state.fn == TrainerFn.FITTING:
+            self._open_tokens()
+
+    def setup(self, stage: str) -> None:
+        """Open what a stage needs.
+
+        Args:
+            stage: ``fit``, ``validate``, ``test`` or ``predict``.
+
+        Raises:
+            InputError: something about the data is wrong; the message says what.
+        """
+        if stage == "fit":
+            self._open_tokens()
+        if stage in ("fit", "validate") and not self.val_sets:
+            self.val_sets = self._load_sets(self.val)
+        if stage == "test" and not self.test_sets:
+            self.test_sets = self._load_sets(self.test)
+        if stage == "predict" and self.predict is None:
+            raise InputError("nothing to predict: give the sentences (`predict`), for example a text file")
+
+    def train_dataloader(self) -> ResumableLoader:
+        """Batches of `sentrep.types.TextBatch`, each process its share."""
+        if self._tokens is None:
+            raise RuntimeError('call setup("fit") first')
+        trainer = self.trainer
+        self._sampler = GlobalBatchSampler(
+            len(self._tokens),
+            self.batch_size,
+            rank=trainer.global_rank if trainer else 0,
+            world_size=trainer.world_size if trainer else 1,
+            seed=_global_seed() if self.seed is None else self.seed,
+            fraction=self.fraction,
+            reshuffle=not getattr(trainer, "overfit_batches", 0),
+        )
+        logger.info(
+            "training on %d of %d rows in %d batches of %d; %d rows of each epoch do not fill a batch and are left out",
+            *(self._sampler.kept, len(self._tokens), len(self._sampler), self._sampler.global_batch_size),
+            self._sampler.dropped,
+        )
+        return ResumableLoader(
+            self._tokens,
+            self._sampler,
+            Collate(self._how_to_tokenize()[0].pad_token_id),
+            num_workers=self.num_workers,
+            pin_memory=trainer is not None and trainer.strategy.root_device.type == "cuda",
+            fingerprint=self.fingerprint,
+            completed=self._completed_batches if trainer else None,
+        )
+
+    def val_dataloader(self) -> list[PairsLoader]:
+        """One loader a set, each gives one `sentrep.types.ScoredPairs`."""
+        return [PairsLoader(pairs) for pairs in self.val_sets]
+
+    def test_dataloader(self) -> list[PairsLoader]:
+        """Like `val_dataloader`."""
+        return [PairsLoader(pairs) for pairs in self.test_sets]
+
+    def predict_dataloader(self) -> SentenceLoader:
+        """Batches of sentences (list of str)."""
+        assert self.predict is not None
+        corpus = open_corpus(self.predict, self.columns, self.split)
+        rank, world_size = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+        return SentenceLoader(corpus, self.batch_size, rank=rank, world_size=world_size)
+
+    def report(self) -> dict[str, Any]:
+        """What was read, for the record of a run: rows read, blank, kept, cut, left out; pairs of each set."""
+        report: dict[str, Any] = {}
+        if self._corpus is not None and self._tokens is not None:
+            counts = self._tokens.counts
+            report["train"] = {
+                "source": self._corpus.name,
+                "fingerprint": self.fingerprint,
+                "rows": counts.rows,
+                "blank": counts.blank,
+                "kept": counts.kept,
+                "sentences cut": counts.cut,
+            }
+        if self._sampler is not None:
+            report["train"] |= {"used": self._sampler.kept, "left out of each epoch": self._sampler.dropped}
+        for stage, sets in (("val", self.val_sets), ("test", self.test_sets)):
+            if sets:
+                report[stage] = {pairs.name: {"pairs": len(pairs), "protocol": pairs.protocol} for pairs in sets}
+        return report
+
+    def _open_tokens(self) -> None:
+        if self._tokens is None:
+            self._corpus = open_corpus(self.train, self.columns, self.split)
+            self._tokens = tokenize_corpus(self._corpus, *self._how_to_tokenize(), self.cache_dir)
+            self.fingerprint = self._corpus.fingerprint
+
+    def _how_to_tokenize(self) -> tuple[Tokenize, int | None]:
+        if self._tokenizing is None:
+            if self.trainer is None:
+                raise RuntimeError("call connect(encoder.tokenize, encoder.max_length) first, or use a Trainer")
+            encoder: Any = self.trainer.lightning_module.encoder
+            self._tokenizing = (encoder.tokenize, encoder.max_length)
+        return self._tokenizing
+
+    def _completed_batches(self) -> int:
+        assert self.trainer is not None
+        return self.trainer.fit_loop.epoch_loop.batch_progress.current.processed  # type: ignore[attr-defined]
+
+    def _load_sets(self, specs: list[str | PairsFile]) -> list[ScoredPairs]:
+        sets = [load_sts(spec, self.sts_folder) for spec in specs]
+        names = [pairs.name for pairs in sets]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise InputError(f"evaluation sets {', '.join(sorted(twice))} are listed twice; give each `name` once")
+        return sets
+
+
+def _global_seed() -> int:
+    return int(os.environ.get("PL_GLOBAL_SEED", 0))  # where lightning's seed_everything leaves it, for all processes

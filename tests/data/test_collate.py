@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sentrep.data import Collate, TokenRow
+
+
+@given(st.lists(st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=6), st.integers(1, 3))
+def test_padding_on_the_right_and_nothing_else(sentences: list[list[int]], columns: int) -> None:
+    rows = [
+        TokenRow(10 * number, tuple(np.array(ids[: len(ids) - column] or ids, np.int32) for column in range(columns)))
+        for number, ids in enumerate(sentences)
+    ]
+    batch = Collate(pad_token_id=-7)(rows)
+    parts = [batch.anchor, batch.positive, batch.negative]
+    assert [part is not None for part in parts] == [column < columns for column in range(3)]
+    assert batch.rows.tolist() == [row.row for row in rows]
+    for column, part in enumerate(parts[:columns]):
+        assert part is not None
+        assert part.input_ids.dtype == part.attention_mask.dtype == torch.int64
+        assert part.input_ids.shape[1] == max(len(row.ids[column]) for row in rows)
+        for row, ids, mask in zip(rows, part.input_ids, part.attention_mask, strict=True):
+            length = len(row.ids[column])
+            assert ids[:length].tolist() == row.ids[column].tolist()
+            assert set(ids[length:].tolist()) <= {-7}
+            assert mask.tolist() == [1] * length + [0] * (len(mask) - length)

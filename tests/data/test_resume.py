@@ -1,0 +1,145 @@
+"""Interrupted and resumed equals uninterrupted, in the order of rows, with a real Trainer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+from words import WordTokenize
+
+from sentrep.data import SentRepDataModule
+from sentrep.types import TextBatch
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # lightning comments on the folders, the callbacks, the tiny model
+
+
+class StopError(Exception):
+    """The run is interrupted."""
+
+
+class Encoder(torch.nn.Module):
+    tokenize = WordTokenize()
+    max_length = 8
+
+
+class Recorder(LightningModule):
+    """Notes the rows of every batch."""
+
+    def __init__(self, fail_at: int | None = None) -> None:
+        super().__init__()
+        self.encoder = Encoder()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.seen: list[list[int]] = []
+        self.fail_at = fail_at
+
+    def training_step(self, batch: TextBatch, batch_idx: int) -> torch.Tensor:
+        if self.global_step == self.fail_at:
+            raise StopError
+        self.seen.append(batch.rows.tolist())
+        return (self.weight * batch.rows.float().mean()).sum()
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.log("val/sts", float(self.global_step), batch_size=1)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def run(
+    folder: Path,
+    module: Recorder,
+    callbacks: list[Callback],
+    *,
+    ckpt: str | None = None,
+    workers: int = 0,
+    **options: Any,
+) -> list[list[int]]:
+    corpus = folder / "corpus.txt"
+    corpus.write_text("\n".join(f"sentence {number}" for number in range(45)))
+    data = SentRepDataModule(
+        str(corpus), val=["toy-dev"], batch_size=4, num_workers=workers, seed=3, cache_dir=str(folder / "cache")
+    )
+    options = {"max_epochs": 3, **options}
+    trainer = Trainer(
+        default_root_dir=folder,
+        callbacks=callbacks,
+        logger=False,
+        enable_progress_bar=False,
+        accelerator="cpu",
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        **options,
+    )
+    trainer.fit(module, datamodule=data, ckpt_path=ckpt, weights_only=True if ckpt else None)
+    return module.seen
+
+
+def interrupted(folder: Path, stop: int, checkpoint: ModelCheckpoint, **options: Any) -> tuple[list[list[int]], str]:
+    module = Recorder(fail_at=stop)
+    with pytest.raises(StopError):
+        run(folder, module, [checkpoint], **options)
+    path = sorted(folder.glob("ckpt/*.ckpt"), key=lambda file: int(file.stem.split("=")[-1]))[-1]
+    return module.seen, str(path)
+
+
+CASES = {
+    "in the epoch": (7, {"every_n_train_steps": 5}, {}),
+    "in a later epoch": (17, {"every_n_train_steps": 8}, {}),
+    "on the last batch of an epoch": (13, {"every_n_train_steps": 11}, {}),
+    "at the end of an epoch": (14, {"every_n_epochs": 1, "save_on_train_epoch_end": True}, {}),
+    "after validation at the end of an epoch": (14, {"every_n_epochs": 1, "save_on_train_epoch_end": False}, {}),
+    "after validation in an epoch": (
+        14,
+        {"every_n_epochs": 1, "save_on_train_epoch_end": False},
+        {"val_check_interval": 4},
+    ),
+    "after validation across epochs": (
+        20,
+        {"every_n_epochs": 1, "save_on_train_epoch_end": False},
+        {"val_check_interval": 6, "check_val_every_n_epoch": None},
+    ),
+    "with shortened epochs": (9, {"every_n_train_steps": 7}, {"limit_train_batches": 5}),
+    "with shortened epochs, at an end": (7, {"every_n_train_steps": 5}, {"limit_train_batches": 5}),
+}
+
+
+@pytest.mark.parametrize("by_steps", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_resumed_rows_equal_uninterrupted(tmp_path: Path, case: str, by_steps: bool) -> None:
+    check_resume(tmp_path, case, by_steps, workers=0)
+
+
+def test_batches_that_workers_prepared_ahead_are_not_lost(tmp_path: Path) -> None:
+    check_resume(tmp_path, "in a later epoch", by_steps=False, workers=2)
+
+
+def check_resume(tmp_path: Path, case: str, by_steps: bool, workers: int) -> None:
+    stop, saving, options = CASES[case]
+    if by_steps:
+        options = {**options, "max_epochs": -1, "max_steps": 29}
+    options = {**options, "workers": workers}
+    whole = run(tmp_path, Recorder(), [], **options)
+    checkpoint = ModelCheckpoint(tmp_path / "ckpt", filename="{step}", save_top_k=-1, **saving)
+    seen, path = interrupted(tmp_path, stop, checkpoint, **options)
+    step = int(Path(path).stem.split("=")[-1])
+    assert 0 < step <= stop == len(seen)
+    assert seen == whole[:stop]
+    assert run(tmp_path, Recorder(), [], ckpt=path, **options) == whole[step:]
+
+
+def test_a_batch_whose_step_failed_is_seen_again(tmp_path: Path) -> None:
+    whole = run(tmp_path, Recorder(), [])
+    checkpoint = ModelCheckpoint(tmp_path / "ckpt", filename="{step}", save_on_exception=True)
+    with pytest.raises(StopError):
+        run(tmp_path, Recorder(fail_at=7), [checkpoint])
+    (path,) = (tmp_path / "ckpt").glob("*.ckpt")
+    assert run(tmp_path, Recorder(), [], ckpt=str(path)) == whole[7:]
+
+
+def test_overfit_batches_repeat_the_same_rows(tmp_path: Path) -> None:
+    seen = run(tmp_path, Recorder(), [], overfit_batches=2, max_epochs=3)
+    assert seen[:2] == seen[2:4] == seen[4:]
