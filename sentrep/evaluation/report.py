@@ -8,7 +8,7 @@ import hashlib
 import importlib.metadata
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +37,11 @@ class Evaluation:
     prompt: str | None
     max_seq_length: int | None
     """Longest sequence in tokens; None means the model's own limit."""
-    results: list[STSResult]
-    seconds: float
-    """Wall time."""
     versions: dict[str, str]
     """Of the libraries that the numbers depend on."""
+    seconds: float
+    """Wall time."""
+    results: list[STSResult]
 
     @classmethod
     def of(cls, encoder: SentenceEncoder, model: str, results: Sequence[STSResult], seconds: float) -> Evaluation:
@@ -73,10 +73,7 @@ def print_results(results: Sequence[STSResult], *, detail: bool = False, console
         if detail:
             for name, (pairs, score) in result.per_subset.items():
                 table.add_row(f"  {name}", str(pairs), "sub-set", "—" if score is None else f"{score:.2f}", "")
-    average = senteval_average(results)
-    if average is not None:
-        table.add_section()
-        table.add_row("Avg.", "", "the seven SentEval sets", f"{average:.2f}", *([""] if detail else []))
+    add_mean(table, _scores(results))
     (console or Console()).print(table)
 
 
@@ -86,6 +83,17 @@ def plain_table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column, justify="left" if column in ("set", "protocol") else "right")
     return table
+
+
+def add_mean(table: Table, scores: Mapping[str, float]) -> None:
+    """Add a closing line with the mean: of the seven SentEval sets where all are there, else of all sets."""
+    average = senteval_average(scores)
+    if average is not None:
+        table.add_section()
+        table.add_row("Avg.", "", "the seven SentEval sets", f"{average:.2f}")
+    elif len(scores) > 1:
+        table.add_section()
+        table.add_row("mean", "", f"of {len(scores)} sets", f"{sum(scores.values()) / len(scores):.2f}")
 
 
 def write_report(evaluation: Evaluation, path: str | Path) -> None:
@@ -106,12 +114,14 @@ def write_report(evaluation: Evaluation, path: str | Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(writers[path.suffix](evaluation), encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{path}: the report cannot be written there ({error.strerror}); choose another file") from error
+        raise InputError(
+            f"{path}: the report cannot be written there ({error.strerror}); choose another file"
+        ) from error
 
 
 def _json(evaluation: Evaluation) -> str:
     content: dict[str, Any] = dataclasses.asdict(evaluation)
-    content["average"] = senteval_average(evaluation.results)
+    content["average"] = senteval_average(_scores(evaluation.results))
     for result in content["results"]:
         result["per_subset"] = {
             name: {"pairs": pairs, "spearman": score} for name, (pairs, score) in result["per_subset"].items()
@@ -124,7 +134,7 @@ def _markdown(evaluation: Evaluation) -> str:
         (result.display_name, str(result.pairs), result.protocol, f"{result.spearman:.2f}", f"{result.pearson:.2f}")
         for result in evaluation.results
     ]
-    average = senteval_average(evaluation.results)
+    average = senteval_average(_scores(evaluation.results))
     if average is not None:
         rows.append(("**Avg.**", "", "the seven SentEval sets", f"**{average:.2f}**", ""))
     lines = [
@@ -150,6 +160,10 @@ def _csv(evaluation: Evaluation) -> str:
         for name, (pairs, score) in result.per_subset.items():
             writer.writerow([result.name, name, pairs, result.protocol, "" if score is None else score, ""])
     return out.getvalue()
+
+
+def _scores(results: Sequence[STSResult]) -> dict[str, float]:
+    return {result.name: result.spearman for result in results}
 
 
 def _fingerprint(encoder: SentenceEncoder) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,9 +93,12 @@ def evaluate_sts(
     return [_score(pairs, part) for pairs, part in zip(sets, cosine.split([len(p) for p in sets]), strict=True)]
 
 
-def senteval_average(results: Sequence[STSResult]) -> float | None:
-    """Mean Spearman × 100 over the seven SentEval sets ("Avg." in papers), or None unless all seven are there."""
-    scores = {result.name: result.spearman for result in results}
+def senteval_average(scores: Mapping[str, float]) -> float | None:
+    """Mean over the seven SentEval sets ("Avg." in papers), or None unless all seven are there.
+
+    Args:
+        scores: Spearman × 100 by name of the set; further sets are not counted.
+    """
     if not set(SENTEVAL_SETS) <= set(scores):
         return None
     return sum(scores[name] for name in SENTEVAL_SETS) / len(SENTEVAL_SETS)
