@@ -20,7 +20,7 @@ from sentrep.evaluation.sts import display_name
 # Okabe and Ito's palette: told apart with every kind of colour vision, and in grey
 _BLUE, _ORANGE, _GREEN, _PURPLE, _GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C8C8C"
 _DEV_COLOURS = (_ORANGE, _GREEN, _PURPLE)
-_STYLE = {
+_STYLE: Any = {
     "font.size": 7,
     "axes.titlesize": 7.5,
     "axes.linewidth": 0.6,
@@ -134,7 +134,7 @@ def _mark(axis: Axes, scores: Mapping[int, float], best_step: int | None) -> Non
     if 0 in scores:
         axis.axhline(scores[0], color=_GREY, linewidth=0.7, linestyle=":", zorder=1)
         axis.plot([0], [scores[0]], **circle, markerfacecolor="white", label=f"before: {scores[0]:.1f}")
-    if best_step in scores:
+    if best_step is not None and best_step in scores:
         score = scores[best_step]
         axis.plot([best_step], [score], **circle, label=f"chosen, step {best_step}: {score:.1f}")
 
