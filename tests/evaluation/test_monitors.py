@@ -36,10 +36,10 @@ def warnings_of(objective: Objective, monitor: CollapseMonitor, tmp_path: Path, 
     data = SentRepDataModule(str(tmp_path / "train.txt"), batch_size=batch_size, cache_dir=str(tmp_path / "cache"))
     torch.manual_seed(0)
     module = SentRepModule(tiny_encoder(dropout=0.1), [objective], scheduler="constant", seed=0)
-    module.optimizer = lambda groups: torch.optim.AdamW(groups, lr=1e-2)
+    module.optimizer = lambda groups: torch.optim.AdamW(groups, lr=2e-2)
     trainer = Trainer(
         accelerator="cpu",
-        max_steps=30,
+        max_steps=12,
         log_every_n_steps=2,
         callbacks=[monitor],
         logger=False,
@@ -71,7 +71,7 @@ def test_a_healthy_run_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_the_start_of_a_run_is_not_judged(tmp_path: Path) -> None:
-    assert warnings_of(Attraction(), CollapseMonitor(grace_steps=30), tmp_path) == []
+    assert warnings_of(Attraction(), CollapseMonitor(grace_steps=12), tmp_path) == []
 
 
 def test_a_loss_that_is_not_a_number_is_reported_at_once(tmp_path: Path) -> None:
@@ -80,9 +80,7 @@ def test_a_loss_that_is_not_a_number_is_reported_at_once(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(8, 1), (4, 0)])
-def test_a_low_rank_is_judged_in_batches_that_could_have_a_higher_one(
-    tmp_path: Path, rows: int, expected: int
-) -> None:
+def test_a_low_rank_is_judged_in_batches_that_could_have_a_higher_one(tmp_path: Path, rows: int, expected: int) -> None:
     monitor = CollapseMonitor(max_negative_cosine=1.0, min_effective_rank=100.0, grace_steps=4)
     messages = warnings_of(Contrastive(), monitor, tmp_path, batch_size=rows)
     assert len(messages) == expected

@@ -24,7 +24,10 @@ def data(tmp_path: Path) -> SentRepDataModule:
     sentences = toy_sentences(80)
     (tmp_path / "train.txt").write_text("\n".join(sentences[:40]) + "\n", encoding="utf-8")
     for number, name in enumerate(("first", "second")):
-        rows = [f"{a}\t{b}\t{(i * 7 + number) % 11}" for i, (a, b) in enumerate(zip(sentences, sentences[20:], strict=False))]
+        rows = [
+            f"{a}\t{b}\t{(i * 7 + number) % 11}"
+            for i, (a, b) in enumerate(zip(sentences, sentences[20:], strict=False))
+        ]
         (tmp_path / f"{name}.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *rows]), encoding="utf-8")
     sets: list[str | PairsFile] = [str(tmp_path / "first.tsv"), str(tmp_path / "second.tsv")]
     return SentRepDataModule(
