@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 from lightning.pytorch import Trainer
-from support import tiny_encoder, toy_sentences
 from torch import Tensor
 
 from sentrep import SentRepDataModule, SentRepModule, TextBatch, Views
 from sentrep.evaluation import CollapseMonitor
 from sentrep.functional import alignment, cosine_similarity_matrix
 from sentrep.objectives import Contrastive, Objective
+from support import tiny_encoder, toy_sentences
 
 
 class Attraction(Objective):

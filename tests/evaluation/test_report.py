@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 from rich.console import Console
-from support import tiny_encoder
 
 from sentrep.errors import InputError
 from sentrep.evaluation import SENTEVAL_SETS, Evaluation, STSResult, print_results, write_report
+from support import tiny_encoder
 
 
 def results(names: tuple[str, ...]) -> list[STSResult]:

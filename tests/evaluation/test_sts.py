@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from support import shared_path, tiny_encoder
 from torch import Tensor
 
 from sentrep import SentenceEncoder
@@ -14,6 +13,7 @@ from sentrep.data import load_sts
 from sentrep.errors import InputError
 from sentrep.evaluation import SENTEVAL_SETS, display_name, evaluate_sts, senteval_average
 from sentrep.types import ScoredPairs
+from support import shared_path, tiny_encoder
 
 
 class FakeEncoder:

@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
-from support import tiny_encoder, toy_sentences
 
 from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule
 from sentrep.data import PairsFile
 from sentrep.evaluation import TrainingReport, evaluate_sts
 from sentrep.objectives import Contrastive
+from support import tiny_encoder, toy_sentences
 
 
 @pytest.fixture
