@@ -1,0 +1,78 @@
+"""The picture: that it is drawn, shows what it is given, and leaves no global state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import matplotlib.image
+import pytest
+
+from sentrep.errors import InputError
+from sentrep.evaluation import plot_training_curves
+from sentrep.evaluation.history import Course
+
+
+def course(count: int, first: float, last: float, every: int = 10) -> Course:
+    return [(every * (i + 1), first + (last - first) * i / count) for i in range(count)]
+
+
+HISTORY: dict[str, Course] = {
+    "train/loss": course(100, 2.0, 0.5),
+    "train/alignment": course(100, 0.3, 0.2),
+    "train/uniformity": course(100, -1.0, -3.0),
+    "val/stsb-dev": [(0, 70.0), (500, 80.0), (1000, 78.0)],
+    "val/sickr-dev": [(0, 60.0), (500, 66.0), (1000, 64.0)],
+    "val/sts": [(0, 65.0), (500, 73.0), (1000, 71.0)],
+}
+
+
+def test_a_png_with_four_panels_is_drawn(tmp_path: Path) -> None:
+    plot_training_curves(HISTORY, tmp_path / "new" / "curves.png", best_step=500)
+    picture = matplotlib.image.imread(tmp_path / "new" / "curves.png")
+    height, width, _ = picture.shape
+    assert (height, width) == (960, 1050)  # 3.5 × 3.2 inches at 300 dots
+    quarters = [
+        picture[rows, columns, :3]
+        for rows in (slice(0, height // 2), slice(height // 2, height))
+        for columns in (slice(0, width // 2), slice(width // 2, width))
+    ]
+    assert all((quarter < 0.9).any(axis=2).mean() > 0.01 for quarter in quarters)  # ink in each
+
+
+def test_an_svg_says_what_is_what(tmp_path: Path) -> None:
+    plot_training_curves(HISTORY, tmp_path / "curves.svg", best_step=500)
+    text = (tmp_path / "curves.svg").read_text(encoding="utf-8")
+    for words in ("loss", "dev Spearman", "alignment", "uniformity", "optimiser step", "STS-B dev", "mean of 2"):
+        assert words in text
+    assert "before: 65.0" in text
+    assert "chosen, step 500: 73.0" in text
+
+
+def test_what_was_not_logged_is_left_out(tmp_path: Path) -> None:
+    plot_training_curves({"train/loss": [(10, 1.0)]}, tmp_path / "curves.svg")
+    text = (tmp_path / "curves.svg").read_text(encoding="utf-8")
+    assert "loss" in text
+    assert "Spearman" not in text
+    assert "before" not in text
+
+
+def test_many_sets_are_drawn_as_their_mean_alone(tmp_path: Path) -> None:
+    history = {f"val/sts{year}": [(0, 1.0), (10, 2.0)] for year in range(12, 17)} | {"val/sts": [(0, 1.0), (10, 2.0)]}
+    plot_training_curves(history, tmp_path / "curves.svg")
+    text = (tmp_path / "curves.svg").read_text(encoding="utf-8")
+    assert "mean of 5" in text
+    assert "STS12" not in text
+
+
+def test_drawing_leaves_matplotlibs_settings_alone(tmp_path: Path) -> None:
+    before = dict(matplotlib.rcParams)
+    plot_training_curves(HISTORY, tmp_path / "curves.png")
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_bad_requests_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"curves\.bmp: training curves are drawn as \.png or \.svg"):
+        plot_training_curves(HISTORY, tmp_path / "curves.bmp")
+    with pytest.raises(InputError, match="nothing to draw"):
+        plot_training_curves({"train/temperature": [(1, 1.0)]}, tmp_path / "curves.png")

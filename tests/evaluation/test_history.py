@@ -1,0 +1,34 @@
+"""The course of metrics."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from sentrep.evaluation.history import MetricHistory, is_log_step
+
+
+def test_values_are_copied_and_survive_a_checkpoint() -> None:
+    history, loss = MetricHistory(), torch.tensor(2.0, requires_grad=True)
+    history.add(10, {"train/loss": loss})
+    with torch.no_grad():
+        loss.zero_()  # Lightning reuses its tensors
+    history.add(20, {"train/loss": loss, "val/sts": torch.tensor(70.0)})
+    assert history.courses == {"train/loss": [(10, 2.0), (20, 0.0)], "val/sts": [(20, 70.0)]}
+
+    restored = MetricHistory()
+    restored.add(5, {"train/loss": torch.tensor(9.0)})  # of a run that is not continued
+    restored.load_state_dict(history.state_dict())
+    restored.add(30, {"train/loss": torch.tensor(1.0)})
+    assert restored.courses == {"train/loss": [(10, 2.0), (20, 0.0), (30, 1.0)], "val/sts": [(20, 70.0)]}
+
+
+@pytest.mark.parametrize(
+    ("every", "step", "after", "expected"),
+    [(10, 20, 10, True), (10, 21, 10, False), (10, 20, 20, False), (0, 20, 10, False)],
+)
+def test_a_log_step_counts_once(every: int, step: int, after: int, expected: bool) -> None:
+    trainer = SimpleNamespace(log_every_n_steps=every, global_step=step)
+    assert is_log_step(trainer, after=after) is expected  # type: ignore[arg-type]

@@ -1,0 +1,112 @@
+"""The table and the files of an evaluation."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from sentrep.errors import InputError
+from sentrep.evaluation import SENTEVAL_SETS, Evaluation, STSResult, print_results, write_report
+from support import tiny_encoder
+
+
+def results(names: tuple[str, ...]) -> list[STSResult]:
+    return [
+        STSResult(name, 1000 + i, "SentEval (all)", 70.0 + i, 60.0 + i, {"news": (400, 71.25), "one": (1, None)})
+        for i, name in enumerate(names)
+    ]
+
+
+def printed(names: tuple[str, ...], detail: bool = False) -> list[list[str]]:
+    out = io.StringIO()
+    print_results(results(names), detail=detail, console=Console(file=out, width=80))
+    return [line.split() for line in out.getvalue().splitlines() if line.strip()]
+
+
+def test_the_table_shows_every_set_and_the_average_of_the_seven() -> None:
+    lines = printed((*SENTEVAL_SETS, "sickr-all"))
+    assert lines[0] == ["set", "pairs", "protocol", "Spearman"]
+    assert ["STS-B", "1005", "SentEval", "(all)", "75.00"] in lines
+    assert ["SICK-R", "(all)", "1007", "SentEval", "(all)", "77.00"] in lines
+    assert lines[-1] == ["Avg.", "the", "seven", "SentEval", "sets", "73.00"]
+
+
+def test_other_sets_get_a_plain_mean_and_a_single_one_none() -> None:
+    assert printed(("stsb", "sickr-dev"))[-1] == ["mean", "of", "2", "sets", "70.50"]
+    assert printed(("stsb",))[-1] == ["STS-B", "1000", "SentEval", "(all)", "70.00"]
+
+
+def test_detail_adds_subsets_and_pearson() -> None:
+    lines = printed(("sts12",), detail=True)
+    assert ["STS12", "1000", "SentEval", "(all)", "70.00", "60.00"] in lines
+    assert ["news", "400", "sub-set", "71.25"] in lines
+    assert ["one", "1", "sub-set", "—"] in lines
+
+
+def test_the_json_file_says_what_was_scored_and_how(tmp_path: Path) -> None:
+    encoder = tiny_encoder(pooling="mean")
+    evaluation = Evaluation.of(encoder, "some/model", results(SENTEVAL_SETS), seconds=1.5)
+    write_report(evaluation, tmp_path / "new" / "scores.json")
+    content = json.loads((tmp_path / "new" / "scores.json").read_text(encoding="utf-8"))
+    assert content["model"] == "some/model"
+    assert (content["pooling"], content["prompt"], content["seconds"]) == ("mean", None, 1.5)
+    assert {"sentrep", "torch", "transformers"} <= set(content["versions"])
+    assert content["average"] == 73.0
+    assert content["results"][0] == {
+        "name": "sts12",
+        "pairs": 1000,
+        "protocol": "SentEval (all)",
+        "spearman": 70.0,
+        "pearson": 60.0,
+        "per_subset": {"news": {"pairs": 400, "spearman": 71.25}, "one": {"pairs": 1, "spearman": None}},
+    }
+
+
+def test_the_fingerprint_follows_weights_and_pooling() -> None:
+    def fingerprint(seed: int = 0, pooling: str = "mean") -> str:
+        return Evaluation.of(tiny_encoder(seed=seed, pooling=pooling), "m", [], 0.0).fingerprint
+
+    assert fingerprint() == fingerprint()
+    assert len({fingerprint(), fingerprint(seed=1), fingerprint(pooling="cls")}) == 3
+    encoder = tiny_encoder(pooling="mean")
+    with torch.no_grad():
+        next(encoder.parameters())[0, 0] += 1e-3
+    assert Evaluation.of(encoder, "m", [], 0.0).fingerprint != fingerprint()
+
+
+def test_markdown_and_csv(tmp_path: Path) -> None:
+    evaluation = Evaluation.of(tiny_encoder(), "some/model", results(SENTEVAL_SETS), seconds=1.5)
+    write_report(evaluation, tmp_path / "scores.md")
+    text = (tmp_path / "scores.md").read_text(encoding="utf-8")
+    assert "| SICK-R | 1006 | SentEval (all) | 76.00 | 66.00 |\n" in text
+    assert "**73.00**" in text
+    assert evaluation.fingerprint in text
+
+    write_report(evaluation, tmp_path / "scores.csv")
+    with (tmp_path / "scores.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[0] == {
+        "set": "sts12",
+        "subset": "",
+        "pairs": "1000",
+        "protocol": "SentEval (all)",
+        "spearman": "70.0",
+        "pearson": "60.0",
+    }
+    assert (rows[1]["subset"], rows[1]["spearman"]) == ("news", "71.25")
+    assert (rows[2]["subset"], rows[2]["spearman"]) == ("one", "")
+
+
+def test_bad_places_are_named(tmp_path: Path) -> None:
+    evaluation = Evaluation.of(tiny_encoder(), "m", results(("stsb",)), 0.0)
+    with pytest.raises(InputError, match=r"scores\.xlsx: no format .* \.json, \.md, \.csv"):
+        write_report(evaluation, tmp_path / "scores.xlsx")
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_report(evaluation, tmp_path / "file" / "scores.md")

@@ -1,0 +1,111 @@
+"""Scores against scipy by hand, and against the published numbers of a real model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from torch import Tensor
+
+from sentrep import SentenceEncoder
+from sentrep.data import load_sts
+from sentrep.errors import InputError
+from sentrep.evaluation import SENTEVAL_SETS, display_name, evaluate_sts, senteval_average
+from sentrep.types import ScoredPairs
+from support import shared_path, tiny_encoder
+
+
+class FakeEncoder:
+    """Gives pairs the cosine written in their first sentence, and counts its calls."""
+
+    calls = 0
+
+    def pairwise_cosine(self, first: list[str], second: list[str], **_: object) -> Tensor:
+        self.calls += 1
+        return torch.tensor([float(sentence) for sentence in first])
+
+
+def make_pairs(name: str, cosines: list[float], gold: list[float], subsets: list[str] | None = None) -> ScoredPairs:
+    return ScoredPairs(name, [str(c) for c in cosines], ["x"] * len(cosines), gold, "a protocol", subsets)
+
+
+def test_scores_are_scipys_over_the_pooled_subsets() -> None:
+    rng = np.random.default_rng(0)
+    cosines = rng.uniform(-1, 1, 40).astype(np.float32)
+    gold = np.round(rng.uniform(0, 5, 40))  # with ties
+    subsets = ["a"] * 25 + ["b"] * 15
+    encoder = FakeEncoder()
+    small = make_pairs("small", [0.1, 0.2, 0.3], [1.0, 3.0, 2.0])
+    pooled, other = evaluate_sts(encoder, [make_pairs("sts12", cosines.tolist(), gold.tolist(), subsets), small])  # type: ignore[arg-type]
+
+    assert encoder.calls == 1
+    assert (pooled.name, pooled.pairs, pooled.protocol) == ("sts12", 40, "a protocol")
+    assert pooled.spearman == pytest.approx(100 * scipy.stats.spearmanr(cosines, gold).statistic, abs=1e-9)
+    assert pooled.pearson == pytest.approx(100 * scipy.stats.pearsonr(cosines, gold).statistic, abs=1e-4)
+    assert list(pooled.per_subset) == ["a", "b"]
+    for name, rows in (("a", slice(0, 25)), ("b", slice(25, 40))):
+        pairs, score = pooled.per_subset[name]
+        assert pairs == rows.stop - rows.start
+        assert score == pytest.approx(100 * scipy.stats.spearmanr(cosines[rows], gold[rows]).statistic, abs=1e-9)
+    assert other.spearman == pytest.approx(50.0)
+    assert other.per_subset == {}
+
+
+def test_a_subset_without_a_correlation_has_no_score() -> None:
+    pairs = make_pairs("s", [0.1, 0.5, 0.9], [1.0, 2.0, 2.0], subsets=["a", "b", "b"])
+    (result,) = evaluate_sts(FakeEncoder(), [pairs])  # type: ignore[arg-type, list-item]
+    assert result.per_subset == {"a": (1, None), "b": (2, None)}
+
+
+@pytest.mark.parametrize(
+    ("cosines", "gold", "words"),
+    [
+        ([0.5, 0.5, 0.5], [1.0, 2.0, 3.0], "all 3 predicted scores equal 0.5"),
+        ([0.5, float("nan"), 0.1], [1.0, 2.0, 3.0], "1 of 3 predicted scores are NaN"),
+        ([0.5, 0.1, 0.3], [2.0, 2.0, 2.0], "all 3 gold scores equal 2"),
+    ],
+)
+def test_what_has_no_correlation_is_an_error_that_names_the_set(
+    cosines: list[float], gold: list[float], words: str
+) -> None:
+    with pytest.raises(InputError, match=f"^stsb: {words}"):
+        evaluate_sts(FakeEncoder(), [make_pairs("stsb", cosines, gold)])  # type: ignore[arg-type]
+
+
+def test_every_distinct_sentence_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = tiny_encoder().eval()
+    seen: list[str] = []
+    tokenize = type(encoder.tokenize).__call__
+
+    def counting(self: object, sentences: list[str], max_length: int | None) -> object:
+        seen.extend(sentences)
+        return tokenize(self, sentences, max_length)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(encoder.tokenize), "__call__", counting)
+    sets = [
+        ScoredPairs("one", ["a man", "a dog runs"], ["a cat", "a man"], [0.0, 1.0]),
+        ScoredPairs("two", ["a cat", "a bird in a tree"], ["a dog runs", "a man"], [1.0, 0.0]),
+    ]
+    evaluate_sts(encoder, sets)
+    assert sorted(seen) == ["a bird in a tree", "a cat", "a dog runs", "a man"]
+
+
+def test_the_average_is_of_the_seven_sets_and_of_nothing_else() -> None:
+    scores = {name: float(score) for score, name in enumerate(SENTEVAL_SETS)}
+    assert senteval_average({**scores, "sickr-all": 99.0}) == 3.0
+    scores.pop("sickr")
+    assert senteval_average({**scores, "sickr-all": 99.0}) is None
+
+
+def test_names_are_printed_as_in_papers() -> None:
+    names = ["sts12", "stsb", "stsb-dev", "sickr", "sickr-all", "my-file"]
+    assert [display_name(n) for n in names] == ["STS12", "STS-B", "STS-B dev", "SICK-R", "SICK-R (all)", "my-file"]
+
+
+def test_a_real_model_scores_what_was_published() -> None:
+    encoder = SentenceEncoder.from_pretrained(shared_path("models/all-MiniLM-L6-v2"))
+    pairs = load_sts("stsb", shared_path("data/senteval"))
+    (result,) = evaluate_sts(encoder, [pairs], show_progress_bar=False)
+    assert (result.pairs, result.display_name) == (1379, "STS-B")
+    assert result.spearman == pytest.approx(82.03, abs=0.01)

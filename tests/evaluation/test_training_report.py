@@ -1,0 +1,153 @@
+"""The report of real, tiny runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
+
+from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule
+from sentrep.data import PairsFile
+from sentrep.evaluation import TrainingReport, evaluate_sts
+from sentrep.objectives import Contrastive
+from support import tiny_encoder, toy_sentences
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> SentRepDataModule:
+    """Forty sentences to train on, two sets of pairs."""
+    sentences = toy_sentences(80)
+    (tmp_path / "train.txt").write_text("\n".join(sentences[:40]) + "\n", encoding="utf-8")
+    for number, name in enumerate(("first", "second")):
+        rows = [
+            f"{a}\t{b}\t{(i * 7 + number) % 11}"
+            for i, (a, b) in enumerate(zip(sentences, sentences[20:], strict=False))
+        ]
+        (tmp_path / f"{name}.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *rows]), encoding="utf-8")
+    sets: list[str | PairsFile] = [str(tmp_path / "first.tsv"), str(tmp_path / "second.tsv")]
+    return SentRepDataModule(
+        str(tmp_path / "train.txt"), val=sets, test=sets, batch_size=8, seed=0, cache_dir=str(tmp_path / "cache")
+    )
+
+
+def make_module() -> SentRepModule:
+    return SentRepModule(tiny_encoder(dropout=0.1), [Contrastive()], seed=0)
+
+
+def make_trainer(tmp_path: Path, report: TrainingReport, monitor: str | None = "val/sts", **options: Any) -> Trainer:
+    saver = ModelCheckpoint(tmp_path / "checkpoints", monitor=monitor, mode="max", save_last=True)
+    options = {"max_steps": 8, "val_check_interval": 2, "log_every_n_steps": 2, "callbacks": [report, saver], **options}
+    return Trainer(
+        accelerator="cpu",
+        logger=CSVLogger(str(tmp_path), name="", version="run"),
+        num_sanity_val_steps=1,
+        use_distributed_sampler=False,
+        check_val_every_n_epoch=None,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        **options,
+    )
+
+
+def test_a_run_ends_with_before_and_after_the_model_and_the_picture(
+    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, report = make_module(), TrainingReport()
+    trainer = make_trainer(tmp_path, report)
+    data.setup("validate")
+    before = {result.name: result.spearman for result in evaluate_sts(module.encoder, data.val_sets)}
+    trainer.fit(module, data)
+    out = capsys.readouterr().out
+
+    assert [step for step, _ in report.history["val/first"]] == [0, 2, 4, 6, 8]
+    assert report.history["val/first"][0][1] == pytest.approx(before["first"], abs=1e-4)
+    assert report.history["val/sts"][0][1] == pytest.approx((before["first"] + before["second"]) / 2, abs=1e-4)
+    for metric in ("loss", "alignment", "uniformity", "contrastive"):
+        assert [step for step, _ in report.history[f"train/{metric}"]] == [2, 4, 6, 8]
+
+    best_step, best = max(report.history["val/sts"][1:], key=lambda point: point[1])
+    exported = SentenceEncoder.from_pretrained(tmp_path / "run" / "model")
+    scores = [result.spearman for result in evaluate_sts(exported, data.val_sets)]
+    assert sum(scores) / 2 == pytest.approx(best, abs=1e-3)  # the best step's encoder, not the last one's
+    assert (tmp_path / "run" / "curves.png").stat().st_size > 10_000
+
+    lines = [line.split() for line in out.splitlines() if line.strip()]
+    row = next(line for line in lines if line[0] == "first")
+    after = dict(report.history["val/first"])[best_step]
+    change = f"{after - report.history['val/first'][0][1]:+.2f}"
+    assert row == ["first", "60", "pairs", "file", f"{before['first']:.2f}", f"{after:.2f}", change]
+    assert f"Step {best_step} was chosen by its val/sts; the gold scores of first, second were used" in out
+    assert str(tmp_path / "run" / "model") in out  # whole, however long
+    assert trainer.checkpoint_callback.best_model_path in out  # type: ignore[union-attr]
+    assert "toy" not in out.replace(str(tmp_path), "")
+
+
+def test_a_resumed_run_reports_the_whole(tmp_path: Path, data: SentRepDataModule) -> None:
+    first, second = TrainingReport(), TrainingReport()
+    interrupted = make_trainer(tmp_path / "first", first, max_steps=4)
+    interrupted.fit(make_module(), data)
+    interrupted.save_checkpoint(tmp_path / "last.ckpt")
+
+    resumed = make_trainer(tmp_path / "second", second)
+    resumed.fit(make_module(), data, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
+    assert [step for step, _ in second.history["val/sts"]] == [0, 2, 4, 6, 8]
+    assert [step for step, _ in second.history["train/loss"]] == [2, 4, 6, 8]
+    for metric in ("val/first", "val/sts", "train/loss", "train/uniformity"):
+        assert second.history[metric][: len(first.history[metric])] == first.history[metric]
+
+
+def test_accumulated_batches_are_one_step(tmp_path: Path, data: SentRepDataModule) -> None:
+    report = TrainingReport()
+    make_trainer(tmp_path, report, max_steps=4, accumulate_grad_batches=2).fit(make_module(), data)
+    assert [step for step, _ in report.history["train/loss"]] == [2, 4]
+
+
+def test_without_a_monitor_the_last_step_is_kept_and_no_labels_are_used(
+    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data.val = []
+    trainer = make_trainer(tmp_path, TrainingReport(), monitor=None, max_steps=4, val_check_interval=None)
+    trainer.fit(make_module(), data)
+    assert "The last step, 4, was kept; no labels were used to choose it." in capsys.readouterr().out
+
+
+def test_without_checkpoints_the_trained_encoder_itself_is_exported(
+    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, report = make_module(), TrainingReport()
+    make_trainer(tmp_path, report, callbacks=[report], enable_checkpointing=False, max_steps=2).fit(module, data)
+    exported = SentenceEncoder.from_pretrained(tmp_path / "run" / "model").encode(["ka mi"])
+    assert exported == pytest.approx(module.encoder.eval().encode(["ka mi"]), abs=1e-6)
+    assert "checkpoint  none was written" in capsys.readouterr().out
+
+
+def test_a_toy_is_called_one(tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]) -> None:
+    assert isinstance(data.val[0], str)
+    data.val = [PairsFile(data.val[0], name="toy-dev")]
+    make_trainer(tmp_path, TrainingReport(), max_steps=2).fit(make_module(), data)
+    out = capsys.readouterr().out
+    assert "toy dev" in out
+    assert "This is a toy: its scores show that training works here, and mean nothing outside of it." in out
+
+
+def test_a_trial_run_writes_nothing(tmp_path: Path, data: SentRepDataModule) -> None:
+    make_trainer(tmp_path, TrainingReport(), fast_dev_run=True).fit(make_module(), data)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_test_sets_are_listed_with_their_mean(
+    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer = make_trainer(tmp_path, TrainingReport())
+    trainer.test(make_module(), data, verbose=False)
+    out = capsys.readouterr().out
+    lines = [line.split() for line in out.splitlines() if line.strip()]
+    scores = {name: float(trainer.callback_metrics[f"test/{name}"]) for name in ("first", "second", "sts")}
+    assert lines[0] == ["set", "pairs", "protocol", "Spearman"]
+    assert ["first", "60", "pairs", "file", f"{scores['first']:.2f}"] in lines
+    assert lines[-1] == ["mean", "of", "2", "sets", f"{scores['sts']:.2f}"]
+    assert not (tmp_path / "run" / "model").exists()
