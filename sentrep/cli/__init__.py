@@ -23,6 +23,7 @@ COMMANDS = {
 }
 """Command: the module whose ``run(command, arguments)`` does it, and its line in the help."""
 
+HINT = "; 'sentrep --help' lists the commands"
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 + SIGINT."""
 
@@ -61,7 +62,7 @@ def _dispatch(words: list[str]) -> int:
         return 0
     command = words[position]
     if command not in COMMANDS:
-        raise UsageError(f"unknown command '{command}'{did_you_mean(command, COMMANDS)}; 'sentrep --help' lists them")
+        raise UsageError(f"unknown command '{command}'{did_you_mean(command, COMMANDS) or HINT}")
     run: Callable[[str, list[str]], int] = import_module(COMMANDS[command][0]).run
     return run(command, words[:position] + words[position + 1 :])
 
@@ -79,7 +80,7 @@ def _command_position(words: list[str]) -> int | None:
         elif word in ("-h", "--help", "--version"):
             return None
     if words:
-        raise UsageError("no command given; 'sentrep --help' lists them")
+        raise UsageError("no command given{HINT}")
     return None
 
 

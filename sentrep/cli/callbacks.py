@@ -19,9 +19,6 @@ class SaveConfig(SaveConfigCallback):
     A folder that already holds one keeps it: the new file is called ``config-v1.yaml``, as ModelCheckpoint does it.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, save_to_log_dir=False, **kwargs)
-
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Write when training starts; scoring a checkpoint leaves no configuration behind."""
         folder = trainer.log_dir  # asked for on every process: it broadcasts

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from sentrep.errors import InputError
 
@@ -42,38 +43,53 @@ def one_line(message: str) -> str:
     return line if len(line) <= LONGEST else f"{line[:half]} ... {line[-half:]}"
 
 
-def summarize(message: str) -> str:
-    """What is wrong, out of jsonargparse's nested explanation of why no alternative of a union fits.
+def summarize(message: str, tree: Mapping[str, Any]) -> str:
+    """What is wrong, out of jsonargparse's nested account of why no alternative of a union fits.
 
-    The deepest alternative that got furthest is the one that was meant: its key, the expected type and the value.
+    The alternative that got furthest, with the longest chain of keys, is the one that was meant.
+
+    Args:
+        message: text of an `argparse.ArgumentError`.
+        tree: the configuration, to find the whole path of the offending value.
 
     Example:
-        >>> summarize('Parser key "data.batch_size":\\n  Expected a <class \\'int\\'>. Got value: x')
-        "data.batch_size: expected int, got 'x'"
+        >>> text = 'Parser key "data":\\n  Parser key "size":\\n    Expected a <class \\'int\\'>. Got value: x'
+        >>> summarize(text, {"data": {"other": {"size": "x"}}})
+        "data.other.size: expected int, got 'x'"
     """
-    deepest, keys, found = -1, [], ""
+    found: list[tuple[int, int, list[str], str, str]] = []
     chain: list[tuple[int, str]] = []
     for line in message.splitlines():
         indent = len(line) - len(line.lstrip(" -"))
+        chain = [(depth, key) for depth, key in chain if depth < indent]
         if key := re.search(r'Parser key "([^"]+)":', line):
-            chain = [(depth, name) for depth, name in chain if depth < indent] + [(indent, key[1])]
-        expected = re.search(r"Expected (?:an? )?(.+?)\. Got value: (.*)", line)
-        subtypes = re.search(r"Subtypes: \[(.*)\]", line)
-        if (expected or subtypes) and len(chain) >= len(keys) and indent > deepest:
-            deepest, keys = indent, [name for depth, name in chain if depth < indent or not depth]
-            found = f"expected {_types(expected[1])}, got {expected[2]!r}" if expected else ""
-            if subtypes:
-                found = f"expected one of {_types(subtypes[1])}" + _given(message, indent)
-    if found:
-        return f"{'.'.join(key for key in keys if key != 'config')}: {found}"
-    return one_line(message)
+            chain.append((indent, key[1]))
+        keys = [key for _, key in chain if key != "config"]
+        if one := re.search(r"Expected (?:an? )?(.+?)\. Got value: (.*)", line):
+            found.append((-len(keys), indent, keys, f"expected {_types(one[1])}", one[2]))
+        elif many := re.search(r"Subtypes: \[(.*)\]", line):
+            given = re.search(rf"^ {{{indent}}}Given value: (.*)$", message, re.MULTILINE)
+            expected = f"expected {_types(many[1]).replace(', ', ' or ')}"
+            found.append((-len(keys), indent, keys, expected, given[1] if given else "something else"))
+    if not found:
+        return message
+    *_, keys, expected, value = min(found)
+    path = _find(tree, keys[-1].rsplit(".", 1)[-1], value) if keys else None
+    return f"{path or '.'.join(keys)}: {expected}, got '{value}'"
+
+
+def _find(tree: Any, key: str, value: str, path: str = "") -> str | None:
+    """Dotted path of the first ``key: value`` in the tree; ``init_args`` are left out, as on the command line."""
+    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree) if isinstance(tree, list) else ()
+    for name, below in items:
+        here = path if name == "init_args" else f"{path}.{name}".lstrip(".")
+        if name == key and str(below) == value:
+            return here
+        if found := _find(below, key, value, here):
+            return found
+    return None
 
 
 def _types(text: str) -> str:
-    text = re.sub(r"<class '(?:[\w]+\.)*(\w+)'>", r"\1", text)
-    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", text).replace("NoneType", "null")
-
-
-def _given(message: str, indent: int) -> str:
-    value = re.search(rf"^ {{{indent}}}Given value: (.*)$", message, re.MULTILINE)
-    return f", got {value[1]!r}" if value else ""
+    text = re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text)
+    return re.sub(r"\b(?:[a-zA-Z_]\w*\.)+(\w+)", r"\1", text).replace("NoneType", "null")

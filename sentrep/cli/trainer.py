@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import inspect
 import json
 import os
@@ -17,7 +18,7 @@ from jsonargparse import Namespace, set_parsing_settings
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
-from lightning.pytorch.utilities.exceptions import SIGTERMException
+from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 from lightning.pytorch.utilities.rank_zero import rank_zero_info, rank_zero_warn
 
 import sentrep.negatives
@@ -31,6 +32,7 @@ from sentrep.cli.configuration import Request, Tree, apply_flags, merge, parse_r
 from sentrep.cli.errors import UsageError, did_you_mean, summarize
 from sentrep.config import to_config
 from sentrep.data import SentRepDataModule
+from sentrep.errors import InputError
 from sentrep.module import SentRepModule
 
 COMMANDS = ("fit", "validate", "test", "predict")
@@ -147,6 +149,8 @@ def run(command: str, words: list[str]) -> int:
         cli = SentRepCLI(command, tree, request.rest)
     except argparse.ArgumentError as error:
         raise UsageError(summarize(str(error), tree)) from None
+    except MisconfigurationException as error:
+        raise InputError(str(error)) from error
     except SIGTERMException:
         return TERMINATED
     return TERMINATED if cli.trainer.received_sigterm else 0
@@ -172,8 +176,12 @@ def _defaults(request: Request) -> Tree:
     name = Path(request.files[0]).stem if request.files and request.files[0] != "--config" else "default"
     parameters = inspect.signature(SentRepModule).parameters.values()
     model = {item.name: to_config(item.default) for item in parameters if item.default is not item.empty}
-    logger = {"class_path": "lightning.pytorch.loggers.TensorBoardLogger", "init_args": {"save_dir": "runs", "name": name}}
-    return {"model": model, "trainer": {"logger": logger}, **{key: default for key, (_, default) in CALLBACKS.items()}}
+    logger = {
+        "class_path": "lightning.pytorch.loggers.TensorBoardLogger",
+        "init_args": {"save_dir": "runs", "name": name},
+    }
+    callbacks = {key: default for key, (_, default) in CALLBACKS.items()}
+    return copy.deepcopy({"model": model, "trainer": {"logger": logger}, **callbacks})
 
 
 def _check_names(tree: Tree, request: Request) -> None:
@@ -203,5 +211,6 @@ def _settle_monitor(config: Namespace) -> None:
     """Without validation sets there is no score to choose the best checkpoint by."""
     monitor = config.get("checkpoint.init_args.monitor")
     if monitor and monitor.startswith("val/") and not config.data.val:
-        config.checkpoint.init_args.update({"monitor": None, "mode": "min", "filename": "step={step}"})
+        for key, value in {"monitor": None, "mode": "min", "filename": "step={step}"}.items():
+            config.checkpoint.init_args[key] = value
         rank_zero_info(f"data.val is empty: checkpoints are kept by recency, not by {monitor}")
