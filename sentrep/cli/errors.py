@@ -59,7 +59,7 @@ def summarize(message: str, tree: Mapping[str, Any]) -> str:
     """
     found: list[tuple[int, int, list[str], str, str]] = []
     chain: list[tuple[int, str]] = []
-    for line in message.splitlines():
+    for line in filter(str.strip, message.splitlines()):
         indent = len(line) - len(line.lstrip(" -"))
         chain = [(depth, key) for depth, key in chain if depth < indent]
         if key := re.search(r'Parser key "([^"]+)":', line):

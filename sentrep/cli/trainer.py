@@ -19,7 +19,7 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
-from lightning.pytorch.utilities.rank_zero import rank_zero_info, rank_zero_warn
+from lightning.pytorch.utilities.rank_zero import rank_zero_info, rank_zero_only
 
 import sentrep.negatives
 import sentrep.objectives
@@ -30,7 +30,7 @@ from sentrep.cli.check import check_arguments, check_value
 from sentrep.cli.checkpoints import checkpoint_model, differing_keys
 from sentrep.cli.configuration import Request, Tree, apply_flags, merge, parse_request
 from sentrep.cli.errors import UsageError, did_you_mean, summarize
-from sentrep.config import to_config
+from sentrep.config import Configurable, to_config
 from sentrep.data import SentRepDataModule
 from sentrep.errors import InputError
 from sentrep.module import SentRepModule
@@ -102,16 +102,34 @@ class SentRepCLI(LightningCLI):
         dump = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
         differing = differing_keys(dump[self.config.subcommand]["model"], self._saved_model)
         if differing:
-            rank_zero_warn(f"these settings differ from the checkpoint's, and yours are used: {', '.join(differing)}")
+            _warn(f"these settings differ from the checkpoint's, and yours are used: {', '.join(differing)}")
 
     def before_instantiate_classes(self) -> None:
         """Settle what depends on several sections at once."""
         config = self.config[self.subcommand]
+        _settle_callbacks(config)
         for parser in self._parsers:
             parser.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]
         _settle_validation(config)
         if self.subcommand == "fit":
             _settle_monitor(config)
+
+    def instantiate_classes(self) -> None:
+        """Build everything; the first refusal is the error, not jsonargparse's account of the union it was tried in."""
+        refusals: list[Exception] = []
+
+        def build(kind: type, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return kind(*args, **kwargs)
+            except Exception as error:
+                refusals.append(error)
+                raise
+
+        self.parser.add_instantiator(build, Configurable)
+        try:
+            super().instantiate_classes()
+        except ValueError as error:
+            raise (refusals or [error])[0] from None
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """The trainer, with the writer of predictions where there are some."""
@@ -148,7 +166,7 @@ def run(command: str, words: list[str]) -> int:
     try:
         cli = SentRepCLI(command, tree, request.rest)
     except argparse.ArgumentError as error:
-        raise UsageError(summarize(str(error), tree)) from None
+        raise UsageError(summarize(str(error).replace(f"{command}.", ""), tree)) from None
     except MisconfigurationException as error:
         raise InputError(str(error)) from error
     except SIGTERMException:
@@ -196,8 +214,22 @@ def _check_names(tree: Tree, request: Request) -> None:
             check_value(CALLBACKS[key][0] | None, value, key)
 
 
+@rank_zero_only
+def _warn(message: str) -> None:
+    print(f"sentrep: warning: {message}", file=sys.stderr)
+
+
 def _origin(key: str, request: Request) -> str:
     return next((f"{name}: " for name, tree in reversed(request.sources) if key in tree), "")
+
+
+def _settle_callbacks(config: Namespace) -> None:
+    """A callback that is switched off by one of Lightning's two ways is off in both: half off is an error there."""
+    for key, switch in {"checkpoint": "enable_checkpointing", "progress": "enable_progress_bar"}.items():
+        if config.trainer[switch] is False:
+            config[key] = None
+        elif config.get(key) is None:
+            config.trainer[switch] = False
 
 
 def _settle_validation(config: Namespace) -> None:
