@@ -52,11 +52,11 @@ def check_value(annotation: Any, value: Any, path: str) -> None:
     if is_node(value):
         _check_node(bases, value, path)
     elif isinstance(value, dict) and item is not None:
-        for key, below in value.items():
-            check_value(item, below, f"{path}.{key}")
+        for key, element in value.items():
+            check_value(item, element, f"{path}.{key}")
     elif isinstance(value, list) and item is not None:
-        for position, below in enumerate(value):
-            check_value(item, below, f"{path}[{position}]")
+        for position, element in enumerate(value):
+            check_value(item, element, f"{path}[{position}]")
     elif isinstance(value, dict) and len(bases) == 1 and not inspect.isabstract(bases[0]):
         check_arguments(bases[0], value.get("init_args", value), path)
     elif isinstance(value, str) and bases and not any(kind in (str, bool, int, float) for kind in alternatives):

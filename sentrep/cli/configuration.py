@@ -37,6 +37,10 @@ class Request:
     rest: list[str] = field(default_factory=list)
     """Words for jsonargparse itself: ``--help``, ``--print_config``, ``--trainer.callbacks+=...``."""
 
+    def get(self, key: str) -> Any:
+        """The value of a top-level key, from the flags or else the files."""
+        return _plain(self.flags[key]) if key in self.flags else self.tree.get(key)
+
 
 def parse_request(words: list[str]) -> Request:
     """Sort the words behind a command into files and flags, and merge the files.
@@ -138,7 +142,9 @@ def assign(tree: Tree, path: list[str], value: Any, flag: str) -> None:
         elif below is None:
             below = {}
         elif not isinstance(below, dict):
-            raise UsageError(f"--{flag}: {'.'.join(path[: position + 1])} is {below!r} and has no '{path[position + 1]}'")
+            raise UsageError(
+                f"--{flag}: {'.'.join(path[: position + 1])} is {below!r} and has no '{path[position + 1]}'"
+            )
         tree[step] = below
         tree = below
 

@@ -56,20 +56,34 @@ def encode(
         InputError: for anything wrong with the files, the model or the device.
     """
     source = StandardInput() if input == "-" else CorpusColumn(input, column)
-    with open_writer(Path(output)) as writer, _progress() as progress:
-        encoder = SentenceEncoder.from_pretrained(model, **({} if pooling is None else {"pooling": pooling}))
-        _move(encoder, device)
-        task = progress.add_task("Encoding", total=1.0 if input != "-" else None, rows=0)
+    with open_writer(Path(output)) as writer:
+        encoder = load_encoder(model, pooling, device)
         blank = 0
-        for chunk in _chunks(source):
-            blank += sum(not sentence.strip() for sentence in chunk)
-            vectors = encoder.encode(chunk, batch_size, show_progress_bar=False, normalize_embeddings=normalize)
-            writer.write(chunk, vectors)  # type: ignore[arg-type]
-            progress.update(task, completed=source.fraction_read, rows=writer.rows)
+        with _progress() as progress:
+            task = progress.add_task("Encoding", total=None if input == "-" else 1.0, rows=0)
+            for chunk in _chunks(source):
+                blank += sum(not sentence.strip() for sentence in chunk)
+                vectors = encoder.encode(chunk, batch_size, show_progress_bar=False, normalize_embeddings=normalize)
+                writer.write(chunk, vectors)  # type: ignore[arg-type]
+                progress.update(task, completed=source.fraction_read, rows=writer.rows)
+            progress.update(task, completed=1.0, total=1.0)
         if writer.rows == 0:
             raise InputError(f"{source.name}: no sentences in it; nothing was written")
     note = f" ({blank} of them blank)" if blank else ""
     print(f"{writer.rows} sentences{note}: {output}", file=sys.stderr)
+
+
+def load_encoder(model: str, pooling: str | None, device: str | None) -> SentenceEncoder:
+    """An encoder on its device; see `encode` for the arguments.
+
+    Raises:
+        InputError: for a model that cannot be loaded or a device that is not there.
+    """
+    encoder = SentenceEncoder.from_pretrained(model, **({} if pooling is None else {"pooling": pooling}))
+    try:
+        return encoder.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except (RuntimeError, AssertionError) as error:  # torch's own message goes on over pages
+        raise InputError(f"device {device} cannot be used here: {str(error).splitlines()[0]}") from None
 
 
 class CorpusColumn:
@@ -111,13 +125,6 @@ def _chunks(sentences: Iterable[str]) -> Iterator[list[str]]:
     rows = iter(sentences)
     while chunk := list(islice(rows, CHUNK)):
         yield chunk
-
-
-def _move(encoder: SentenceEncoder, device: str | None) -> None:
-    try:
-        encoder.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except (RuntimeError, AssertionError) as error:  # torch's own message goes on over pages
-        raise InputError(f"device {device} cannot be used here: {str(error).splitlines()[0]}") from None
 
 
 def _progress() -> Progress:
