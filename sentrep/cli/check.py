@@ -108,7 +108,8 @@ def _listing(known: Mapping[str, type]) -> str:
 
 
 def _subclasses(base: type) -> list[type]:
-    return [base, *(kind for below in base.__subclasses__() for kind in _subclasses(below))]
+    below: list[type] = base.__subclasses__()
+    return [base, *(kind for child in below for kind in _subclasses(child))]
 
 
 def _hints(target: Callable[..., Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sentrep.cli.configuration import Request, Tree, apply_flags, merge
 from sentrep.cli.errors import UsageError, did_you_mean
 from sentrep.config import to_config
 from sentrep.data import SentRepDataModule
-from sentrep.evaluation import CollapseMonitor
+from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.module import SentRepModule
 
 TRAINER_DEFAULTS = {"use_distributed_sampler": False, "num_sanity_val_steps": 0, "log_every_n_steps": 10}
@@ -46,6 +46,7 @@ CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
         },
     ),
     "collapse": (CollapseMonitor, {"class_path": "sentrep.evaluation.CollapseMonitor"}),
+    "report": (TrainingReport, {"class_path": "sentrep.evaluation.TrainingReport"}),
 }
 """Section of the configuration: kind of callback, and the default. ``null`` removes one."""
 
@@ -67,6 +68,8 @@ def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree
     if request.get("ckpt_path") is not None:
         tree["weights_only"] = True  # Lightning's default trusts a checkpoint from the web
     apply_flags(tree, request.flags)
+    if command == "test" and tree["report"] is not None:
+        tree.setdefault("verbose", False)  # the report prints the scores, with pairs and protocol
     return tree
 
 
