@@ -80,7 +80,7 @@ def _command_position(words: list[str]) -> int | None:
         elif word in ("-h", "--help", "--version"):
             return None
     if words:
-        raise UsageError("no command given{HINT}")
+        raise UsageError(f"no command given{HINT}")
     return None
 
 
