@@ -49,8 +49,11 @@ def parse_request(words: list[str]) -> Request:
         UsageError: for a file that is missing or no YAML, a flag without a value, a word that is no flag.
     """
     request = Request()
+    lists: list[str] = []
     for key, value in _split(words):
-        if key is None or _belongs_to_jsonargparse(key):
+        if key is not None and key.endswith("+"):
+            lists.append(key[:-1] + ".")  # what follows below this key is meant for the element just added
+        if key is None or _belongs_to_jsonargparse(key) or key.startswith(tuple(lists)):
             request.rest += [value] if key is None else [f"--{key}={value}" if value is not None else f"--{key}"]
         elif value is None:
             raise UsageError(f"--{key} needs a value")

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,8 @@ def run(command: str, words: list[str]) -> int:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))  # for `class_path: my_objective.MyObjective`
     logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(_is_no_advertisement)
+    if command != "fit":  # then nothing is saved, and where does not matter
+        warnings.filterwarnings("ignore", message="The dirpath has changed from")
     request = parse_request(words)
     saved_model = checkpoint_model(request.get("ckpt_path"))
     tree = build_tree(command, request, saved_model)

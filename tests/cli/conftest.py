@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+
 from support import FAMILIES
 
 PAIRS = [(f"a cat sat on mat {i}", f"a dog ran over hill {i * 7 % 5}", i % 6) for i in range(12)]
 
 
-@pytest.fixture()
+@pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with corpus.txt, dev.csv and run.yaml (a tiny random BERT, 4 steps of batch 4)."""
     monkeypatch.chdir(tmp_path)

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from support import shared_path, tiny_encoder
 
 from sentrep import SentenceEncoder
 from sentrep.cli import encode as encode_command
 from sentrep.cli import main
 from sentrep.cli.writers import NpyWriter, open_writer
 from sentrep.errors import InputError
+from support import shared_path, tiny_encoder
 
 LINES = ["the first line", "", "a third line that is longer", "four"]
 
@@ -137,6 +137,7 @@ def test_evaluate_prints_and_writes_the_scores(model: str, capsys: pytest.Captur
     assert json.loads(Path("scores.json").read_text())["pooling"] == "cls"
 
 
+@pytest.mark.slow
 def test_evaluate_real_data_as_published(capsys: pytest.CaptureFixture[str]) -> None:
     folder, encoder = shared_path("data/senteval"), shared_path("models/all-MiniLM-L6-v2")
     assert main(["evaluate", str(encoder), "--sts_folder", str(folder), "--sets=[stsb]", "--output", "r.json"]) == 0

@@ -52,7 +52,7 @@ def error_of(capsys: pytest.CaptureFixture[str]) -> str:
     return lines[0].removeprefix("sentrep: error: ")
 
 
-@pytest.fixture()
+@pytest.fixture
 def trained(workplace: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """A checkpoint of a finished run."""
     assert fit() == 0
@@ -267,12 +267,20 @@ def test_help_of_a_command(capsys: pytest.CaptureFixture[str], workplace: Path) 
     assert "--checkpoint" in out
 
 
+def test_callbacks_are_added_to_the_list_and_configured(workplace: Path) -> None:
+    words = ["--trainer.callbacks+=LearningRateMonitor", "--trainer.callbacks.logging_interval=step"]
+    assert fit(*words, "--trainer.max_steps=1") == 0
+    (callback,) = saved_config(workplace)["trainer"]["callbacks"]
+    assert callback["init_args"]["logging_interval"] == "step"
+
+
 def test_print_config_shows_the_merged_configuration(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fit("--print_config", "--model.objectives.simcse.temperature=0.5") == 0
     config = yaml.safe_load(capsys.readouterr().out)
     assert config["model"]["objectives"]["simcse"]["init_args"]["temperature"] == 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signals_end_a_run_with_their_status_and_a_checkpoint(
     number: signal.Signals, status: int, workplace: Path
