@@ -106,7 +106,7 @@ class SentRepCLI(LightningCLI):
         """Build everything; the first refusal is the error, not jsonargparse's account of the union it was tried in."""
         refusals: list[Exception] = []
 
-        def build(kind: type, *args: Any, **kwargs: Any) -> Any:
+        def build(kind: type, /, *args: Any, **kwargs: Any) -> Any:
             try:
                 return kind(*args, **kwargs)
             except Exception as error:

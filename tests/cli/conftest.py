@@ -24,6 +24,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     configuration = {
         "model": {
             "encoder": {"backbone": FAMILIES["bert"], "tokenizer": "toy", "pooling": "mean"},
+            "head": {"kind": "mlp"},
             "objectives": {"simcse": {"class_path": "Contrastive", "init_args": {"temperature": 0.1}}},
         },
         "data": {"train": "corpus.txt", "val": ["dev.csv"], "batch_size": 4},
