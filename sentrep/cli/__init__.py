@@ -1,0 +1,99 @@
+"""The command ``sentrep``: finds the command's module and imports nothing else, so that ``--help`` is instant."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from sentrep.cli.errors import UsageError, did_you_mean, one_line
+from sentrep.errors import InputError
+from sentrep.version import __version__
+
+__all__ = ["main"]
+
+COMMANDS = {
+    "fit": ("sentrep.cli.trainer", "train an encoder as a configuration file says"),
+    "validate": ("sentrep.cli.trainer", "score a checkpoint on the validation sets (data.val)"),
+    "test": ("sentrep.cli.trainer", "score a checkpoint on the test sets (data.test)"),
+    "predict": ("sentrep.cli.trainer", "embed data.predict with a checkpoint, into predictions.npy"),
+    "encode": ("sentrep.cli.encode", "embed the lines of a file: text in, .npy or .parquet out"),
+    "evaluate": ("sentrep.cli.evaluate", "score any model on the semantic textual similarity sets"),
+    "export": ("sentrep.cli.export", "turn a checkpoint into a folder for transformers and sentence-transformers"),
+}
+"""Command: the module whose ``run(command, arguments)`` does it, and its line in the help."""
+
+HINT = "; 'sentrep --help' lists the commands"
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it: 128 + SIGINT."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one ``sentrep`` command.
+
+    Args:
+        argv: the words after ``sentrep``; None takes them from the command line.
+
+    Returns:
+        The exit status: 0 done, 1 bad input, 2 wrong usage, 130 interrupted, 143 terminated.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except InputError as error:
+        print(f"sentrep: error: {one_line(str(error))}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+    except KeyboardInterrupt:
+        print("sentrep: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except SystemExit as stop:  # argparse leaves --help this way, Lightning an interrupted run
+        if isinstance(stop.__context__, KeyboardInterrupt):
+            return INTERRUPTED
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+
+
+def _dispatch(words: list[str]) -> int:
+    position = _command_position(words)
+    if position is None:
+        if "--version" in words:
+            print(f"sentrep {__version__}")
+        else:
+            print(_help())
+        return 0
+    command = words[position]
+    if command not in COMMANDS:
+        raise UsageError(f"unknown command '{command}'{did_you_mean(command, COMMANDS) or HINT}")
+    run: Callable[[str, list[str]], int] = import_module(COMMANDS[command][0]).run
+    return run(command, words[:position] + words[position + 1 :])
+
+
+def _command_position(words: list[str]) -> int | None:
+    """Where the command stands: the first word that is neither an option nor the file of ``-c``."""
+    takes_value = False
+    for position, word in enumerate(words):
+        if takes_value:
+            takes_value = False
+        elif word in ("-c", "--config"):
+            takes_value = True
+        elif not word.startswith("-"):
+            return position
+        elif word in ("-h", "--help", "--version"):
+            return None
+    if words:
+        raise UsageError(f"no command given{HINT}")
+    return None
+
+
+def _help() -> str:
+    lines = [f"  {name:<10}{summary}" for name, (_, summary) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: sentrep COMMAND [options]",
+            "",
+            "Sentence embeddings without labels.",
+            "",
+            *lines,
+            "",
+            "'sentrep COMMAND --help' explains a command; 'sentrep --version' prints the version.",
+        ]
+    )

@@ -1,0 +1,141 @@
+"""Names in a configuration, checked against the constructors: unknown keys, unknown classes, and what was meant.
+
+jsonargparse checks types well, but hides a misspelt name in a page of alternatives and accepts an unknown key whose
+value is an empty dict.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from sentrep.cli.configuration import NODE_KEYS, Tree, is_node
+from sentrep.cli.errors import UsageError, did_you_mean
+
+
+def check_arguments(target: Callable[..., Any], values: Any, path: str) -> None:
+    """Every key of ``values`` must be an argument of ``target`` (a class or a function), at any depth.
+
+    Args:
+        target: what will be called with ``values`` as keyword arguments.
+        values: a dict; anything else is left to the type check.
+        path: dotted key of ``values`` in the configuration.
+
+    Raises:
+        UsageError: names the key, and the argument that was probably meant.
+    """
+    if not isinstance(values, dict):
+        return
+    parameters = inspect.signature(target).parameters
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    hints = _hints(target)
+    for key, value in values.items():
+        name = str(key).removesuffix("+")
+        if name not in parameters and not open_ended:
+            raise UsageError(f"{path}: {target.__name__} has no argument '{key}'{did_you_mean(name, parameters)}")
+        check_value(hints.get(name), value, f"{path}.{key}")
+
+
+def check_value(annotation: Any, value: Any, path: str) -> None:
+    """Check the class names and the keys inside one argument's value.
+
+    Raises:
+        UsageError: for an unknown class or key.
+    """
+    alternatives = _alternatives(annotation)
+    bases = [alternative for alternative in alternatives if _is_plugin(alternative)]
+    items = [_item(alternative) for alternative in alternatives if typing.get_origin(alternative) is not None]
+    item = typing.Union[tuple(kind for kind in items if kind is not None)] if any(items) else None  # noqa: UP007
+    if is_node(value):
+        _check_node(bases, value, path)
+    elif isinstance(value, dict) and item is not None:
+        for key, element in value.items():
+            check_value(item, element, f"{path}.{key}")
+    elif isinstance(value, list) and item is not None:
+        for position, element in enumerate(value):
+            check_value(item, element, f"{path}[{position}]")
+    elif isinstance(value, dict) and len(bases) == 1 and not inspect.isabstract(bases[0]):
+        check_arguments(bases[0], value.get("init_args", value), path)
+    elif isinstance(value, str) and bases and not any(kind in (str, bool, int, float) for kind in alternatives):
+        _resolve(value, bases, path)
+
+
+def _check_node(bases: list[type], node: Tree, path: str) -> None:
+    target = _resolve(node["class_path"], bases, path)
+    for key in node:
+        if key not in NODE_KEYS:
+            raise UsageError(f"{path}: '{key}' stands beside class_path; arguments go into init_args")
+    if target is not None:
+        check_arguments(target, node.get("init_args") or {}, path)
+
+
+def _resolve(name: Any, bases: list[type], path: str) -> Callable[..., Any] | None:
+    """The class of that name: an import path, or the bare name of an imported subclass of one of the bases."""
+    if not isinstance(name, str):
+        raise UsageError(f"{path}: class_path is {name!r}; expected the name of a class")
+    if "." in name:
+        target = _import(name, path)
+    elif not bases:
+        return None  # nothing is known of what may stand here
+    else:
+        known = {kind.__name__: kind for base in bases for kind in _subclasses(base) if not inspect.isabstract(kind)}
+        if name not in known:
+            kinds = " or ".join(base.__name__ for base in bases)
+            raise UsageError(f"{path}: no {kinds} is called '{name}'{did_you_mean(name, known) or _listing(known)}")
+        target = known[name]
+    if isinstance(target, type) and bases and not issubclass(target, tuple(bases)):
+        raise UsageError(f"{path}: {name} is no {' or '.join(base.__name__ for base in bases)}")
+    return target
+
+
+def _import(name: str, path: str) -> Callable[..., Any]:
+    module_name, attribute = name.rsplit(".", 1)
+    try:
+        module = import_module(module_name)
+    except ImportError as error:
+        raise UsageError(f"{path}: cannot import {name}: {error}") from None
+    if not hasattr(module, attribute):
+        known = [word for word in dir(module) if not word.startswith("_")]
+        raise UsageError(f"{path}: {module_name} has no '{attribute}'{did_you_mean(attribute, known)}")
+    return getattr(module, attribute)
+
+
+def _listing(known: Mapping[str, type]) -> str:
+    return f"; there are {', '.join(sorted(known))}" if len(known) <= 12 else ""
+
+
+def _subclasses(base: type) -> list[type]:
+    below: list[type] = base.__subclasses__()
+    return [base, *(kind for child in below for kind in _subclasses(child))]
+
+
+def _hints(target: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(target.__init__ if isinstance(target, type) else target)  # type: ignore[misc]
+    except (NameError, TypeError):
+        return {}  # imported for type checkers only, or written in C
+
+
+def _alternatives(annotation: Any) -> list[Any]:
+    """The members of a union, flattened; for a callable that returns an object, the class of that object."""
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _alternatives(typing.get_args(annotation)[0])
+    if origin is not None and getattr(origin, "__name__", "") in ("Union", "UnionType"):
+        return [kind for member in typing.get_args(annotation) for kind in _alternatives(member)]
+    if origin is Callable:
+        return _alternatives(typing.get_args(annotation)[-1])
+    return [annotation]
+
+
+def _item(annotation: Any) -> Any:
+    """The type of the values of a dict, or of the elements of a list."""
+    arguments = [kind for kind in typing.get_args(annotation) if kind is not Ellipsis]
+    return arguments[-1] if arguments and typing.get_origin(annotation) is not typing.Literal else None
+
+
+def _is_plugin(kind: Any) -> bool:
+    return isinstance(kind, type) and kind.__module__ not in ("builtins", "datetime", "pathlib", "typing")

@@ -1,0 +1,95 @@
+"""Short errors for wrong usage: one sentence with the offending key, and the name that was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sentrep.errors import InputError
+
+LONGEST = 400
+"""Characters of a message; the rest of a long one is a dump of values that helps nobody."""
+
+
+class UsageError(InputError):
+    """The command line or a configuration file is wrong; exit status 2 where other bad input gives 1."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The hint to append to a message, empty when nothing is similar.
+
+    Example:
+        >>> did_you_mean("temprature", ["temperature", "negatives"])
+        "; did you mean 'temperature'?"
+        >>> did_you_mean("xyz", ["temperature", "negatives"])
+        ''
+    """
+    by_lower_case = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), by_lower_case, n=1, cutoff=0.6)
+    return f"; did you mean '{by_lower_case[close[0]]}'?" if close else ""
+
+
+def one_line(message: str) -> str:
+    """The message on one line, trimmed in the middle when it is very long.
+
+    Example:
+        >>> one_line("a\\n    b")
+        'a b'
+    """
+    line = " ".join(message.split())
+    half = LONGEST // 2
+    return line if len(line) <= LONGEST else f"{line[:half]} ... {line[-half:]}"
+
+
+def summarize(message: str, tree: Mapping[str, Any]) -> str:
+    """What is wrong, out of jsonargparse's nested account of why no alternative of a union fits.
+
+    The alternative that got furthest, with the longest chain of keys, is the one that was meant.
+
+    Args:
+        message: text of an `argparse.ArgumentError`.
+        tree: the configuration, to find the whole path of the offending value.
+
+    Example:
+        >>> text = 'Parser key "data":\\n  Parser key "size":\\n    Expected a <class \\'int\\'>. Got value: x'
+        >>> summarize(text, {"data": {"other": {"size": "x"}}})
+        "data.other.size: expected int, got 'x'"
+    """
+    found: list[tuple[int, int, list[str], str, str]] = []
+    chain: list[tuple[int, str]] = []
+    for line in filter(str.strip, message.splitlines()):
+        indent = len(line) - len(line.lstrip(" -"))
+        chain = [(depth, key) for depth, key in chain if depth < indent]
+        if key := re.search(r'Parser key "([^"]+)":', line):
+            chain.append((indent, key[1]))
+        keys = [key for _, key in chain if key != "config"]
+        if one := re.search(r"Expected (?:an? )?(.+?)\. Got value: (.*)", line):
+            found.append((-len(keys), indent, keys, f"expected {_types(one[1])}", one[2]))
+        elif many := re.search(r"Subtypes: \[(.*)\]", line):
+            given = re.search(rf"^ {{{indent}}}Given value: (.*)$", message, re.MULTILINE)
+            expected = f"expected {_types(many[1]).replace(', ', ' or ')}"
+            found.append((-len(keys), indent, keys, expected, given[1] if given else "something else"))
+    if not found:
+        return message
+    *_, keys, expected, value = min(found)
+    path = _find(tree, keys[-1].rsplit(".", 1)[-1], value) if keys else None
+    return f"{path or '.'.join(keys)}: {expected}, got '{value}'"
+
+
+def _find(tree: Any, key: str, value: str, path: str = "") -> str | None:
+    """Dotted path of the first ``key: value`` in the tree; ``init_args`` are left out, as on the command line."""
+    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree) if isinstance(tree, list) else ()
+    for name, below in items:
+        here = path if name == "init_args" else f"{path}.{name}".lstrip(".")
+        if name == key and str(below) == value:
+            return here
+        if found := _find(below, key, value, here):
+            return found
+    return None
+
+
+def _types(text: str) -> str:
+    text = re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text)
+    return re.sub(r"\b(?:[a-zA-Z_]\w*\.)+(\w+)", r"\1", text).replace("NoneType", "null")

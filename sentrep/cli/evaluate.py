@@ -1,0 +1,48 @@
+"""``sentrep evaluate``: the semantic textual similarity sets."""
+
+from __future__ import annotations
+
+import time
+
+from sentrep.cli.encode import load_encoder
+from sentrep.cli.functions import run_function
+from sentrep.data.sts import load_sts
+from sentrep.evaluation import DEFAULT_SUITE, Evaluation, evaluate_sts, print_results, write_report
+
+
+def run(command: str, words: list[str]) -> int:
+    """Run the command."""
+    run_function(evaluate, command, words)
+    return 0
+
+
+def evaluate(
+    model: str,
+    *,
+    sts_folder: str | None = None,
+    sets: list[str] = list(DEFAULT_SUITE),  # noqa: B006 (shown as the default in the help)
+    pooling: str | None = None,
+    batch_size: int = 64,
+    detail: bool = False,
+    output: str | None = None,
+    device: str | None = None,
+) -> None:
+    """Print Spearman × 100 of the cosine on similarity sets, with the number of pairs and the protocol of each.
+
+    Args:
+        model: a checkpoint, a model folder or a hub id.
+        sts_folder: folder with STS and SICK in SentEval's layout; without it the sets come from the hub.
+        sets: names such as [sts12,stsb-dev,sickr-all], or csv files of two sentences and a score.
+        pooling: replaces the model's own.
+        batch_size: sentences of average length in one forward pass.
+        detail: print the sub-sets and Pearson's correlation as well.
+        output: also write the results to this file: .json (everything), .md or .csv.
+        device: cpu, cuda, cuda:1, ...; by default a GPU where there is one.
+    """
+    pairs = [load_sts(name, sts_folder) for name in sets]
+    encoder = load_encoder(model, pooling, device)
+    start = time.perf_counter()
+    results = evaluate_sts(encoder, pairs, batch_size=batch_size, show_progress_bar=True)
+    print_results(results, detail=detail)
+    if output is not None:
+        write_report(Evaluation.of(encoder, model, results, time.perf_counter() - start), output)

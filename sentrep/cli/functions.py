@@ -1,0 +1,46 @@
+"""Commands that are plain functions: their signature is the command line, their docstring the help."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from jsonargparse import ArgumentParser
+
+from sentrep.cli.errors import UsageError, did_you_mean, summarize
+
+
+def run_function(function: Callable[..., Any], command: str, words: list[str]) -> Any:
+    """Call a function with arguments from the command line.
+
+    Parameters without a default are positional, those behind ``*`` are options.
+
+    Args:
+        function: with type hints and a Google-style docstring.
+        command: its name on the command line.
+        words: what stands behind the name.
+
+    Returns:
+        What the function returns.
+
+    Raises:
+        UsageError: for words that do not fit the signature.
+    """
+    parser = ArgumentParser(
+        prog=f"sentrep {command}",
+        description=inspect.getdoc(function).split("\n\n")[0],  # type: ignore[union-attr]
+        exit_on_error=False,
+        allow_abbrev=False,
+    )
+    parser.add_function_arguments(function, as_positional=True)
+    try:
+        settings = parser.parse_args(words)
+    except argparse.ArgumentError as error:
+        message = str(error)
+        unknown = re.search(r"unrecognized arguments: (?:--)?([\w-]+)", message)
+        hint = did_you_mean(unknown[1], inspect.signature(function).parameters) if unknown else ""
+        raise UsageError(f"{command}: {summarize(message, {})}{hint}") from None
+    return function(**settings.as_dict())

@@ -1,0 +1,131 @@
+"""The sections of a training configuration: their defaults, which settings win, and what follows from them."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import sys
+from pathlib import Path
+
+from jsonargparse import Namespace
+from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
+from lightning.pytorch.utilities.rank_zero import rank_zero_info
+
+from sentrep.cli.check import check_arguments, check_value
+from sentrep.cli.configuration import Request, Tree, apply_flags, merge
+from sentrep.cli.errors import UsageError, did_you_mean
+from sentrep.config import to_config
+from sentrep.data import SentRepDataModule
+from sentrep.evaluation import CollapseMonitor, TrainingReport
+from sentrep.module import SentRepModule
+
+TRAINER_DEFAULTS = {"use_distributed_sampler": False, "num_sanity_val_steps": 0, "log_every_n_steps": 10}
+"""The sampler of `SentRepDataModule` knows its rank; Lightning's would shuffle the evaluation and repeat rows."""
+
+CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
+    "checkpoint": (
+        ModelCheckpoint,
+        {
+            "class_path": "lightning.pytorch.callbacks.ModelCheckpoint",
+            "init_args": {
+                "monitor": "val/sts",
+                "mode": "max",
+                "filename": "step={step}-sts={val/sts:.2f}",
+                "auto_insert_metric_name": False,
+                "save_last": True,
+                "save_on_exception": True,
+            },
+        },
+    ),
+    "progress": (
+        ProgressBar,
+        {
+            "class_path": "lightning.pytorch.callbacks.TQDMProgressBar",
+            "init_args": {"refresh_rate": 1 if sys.stdout.isatty() else 20},  # a log file gets a line for each refresh
+        },
+    ),
+    "collapse": (CollapseMonitor, {"class_path": "sentrep.evaluation.CollapseMonitor"}),
+    "report": (TrainingReport, {"class_path": "sentrep.evaluation.TrainingReport"}),
+}
+"""Section of the configuration: kind of callback, and the default. ``null`` removes one."""
+
+
+def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree:
+    """All settings in one tree: defaults, then files, then the checkpoint's model, then flags; the later win.
+
+    A resumed ``fit`` takes the model of the files where they have one; every other command takes the checkpoint's,
+    because its weights fit no other, and pooling and prompt travel with them.
+
+    Args:
+        command: fit, validate, test or predict.
+        request: what the user asked for.
+        saved_model: of `sentrep.cli.checkpoints.checkpoint_model`.
+    """
+    tree = merge(_defaults(request), request.tree)
+    if saved_model is not None and (command != "fit" or "model" not in request.tree):
+        tree["model"] = copy.deepcopy(saved_model)
+    if request.get("ckpt_path") is not None:
+        tree["weights_only"] = True  # Lightning's default trusts a checkpoint from the web
+    apply_flags(tree, request.flags)
+    if command == "test" and tree["report"] is not None:
+        tree.setdefault("verbose", False)  # the report prints the scores, with pairs and protocol
+    return tree
+
+
+def _defaults(request: Request) -> Tree:
+    name = Path(request.files[0]).stem if request.files and request.files[0] != "--config" else "default"
+    parameters = inspect.signature(SentRepModule).parameters.values()
+    model = {item.name: to_config(item.default) for item in parameters if item.default is not item.empty}
+    logger = {
+        "class_path": "lightning.pytorch.loggers.TensorBoardLogger",
+        "init_args": {"save_dir": "runs", "name": name},
+    }
+    callbacks = {key: default for key, (_, default) in CALLBACKS.items()}
+    return copy.deepcopy({"model": model, "trainer": {"logger": logger}, **callbacks})
+
+
+def check_names(tree: Tree, request: Request) -> None:
+    """Every key must be known, at any depth.
+
+    Raises:
+        UsageError: names the key and what was probably meant.
+    """
+    sections = {"model": SentRepModule, "data": SentRepDataModule, "trainer": Trainer}
+    known = (*sections, *CALLBACKS, "seed_everything", "ckpt_path", "weights_only", "verbose", "return_predictions")
+    for key, value in tree.items():
+        if key not in known:
+            raise UsageError(f"{_origin(key, request)}unknown key '{key}'{did_you_mean(key, known)}")
+        if key in sections:
+            check_arguments(sections[key], value, key)
+        elif key in CALLBACKS:
+            check_value(CALLBACKS[key][0] | None, value, key)
+
+
+def _origin(key: str, request: Request) -> str:
+    return next((f"{name}: " for name, tree in reversed(request.sources) if key in tree), "")
+
+
+def settle_callbacks(config: Namespace) -> None:
+    """A callback that is switched off by one of Lightning's two ways is off in both: half off is an error there."""
+    for key, switch in {"checkpoint": "enable_checkpointing", "progress": "enable_progress_bar"}.items():
+        if config.trainer[switch] is False:
+            config[key] = None
+        elif config.get(key) is None:
+            config.trainer[switch] = False
+
+
+def settle_validation(config: Namespace) -> None:
+    """A number of steps between validations counts across epochs, as everyone means it."""
+    interval = config.trainer.val_check_interval
+    if isinstance(interval, int) and interval > 1 and config.trainer.check_val_every_n_epoch == 1:
+        config.trainer.check_val_every_n_epoch = None
+
+
+def settle_monitor(config: Namespace) -> None:
+    """Without validation sets there is no score to choose the best checkpoint by."""
+    monitor = config.get("checkpoint.init_args.monitor")
+    if monitor and monitor.startswith("val/") and not config.data.val:
+        for key, value in {"monitor": None, "mode": "min", "filename": "step={step}"}.items():
+            config.checkpoint.init_args[key] = value
+        rank_zero_info(f"data.val is empty: checkpoints are kept by recency, not by {monitor}")

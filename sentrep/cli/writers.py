@@ -1,0 +1,123 @@
+"""Files that grow chunk by chunk and appear under their name only when they are complete."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sentrep.errors import InputError
+
+
+class EmbeddingWriter(ABC):
+    """Takes embeddings in chunks; as a context manager it discards the file after an exception.
+
+    Args:
+        path: the final file. Until `close` the rows are in a hidden file beside it.
+
+    Raises:
+        InputError: when the folder cannot be written to.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows = 0
+        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file: BinaryIO = open(self._temporary, "wb")  # noqa: SIM115 (closed by close or discard)
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}; choose another output file") from None
+
+    @abstractmethod
+    def write(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
+        """Append rows: sentences (n) and their embeddings (n, D) float32."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Write what the format wants at the end."""
+
+    def close(self) -> None:
+        """Finish the file and give it its name, replacing an older one."""
+        self.finish()
+        self._file.close()
+        os.replace(self._temporary, self.path)
+
+    def discard(self) -> None:
+        """Remove the unfinished file."""
+        self._file.close()
+        self._temporary.unlink(missing_ok=True)
+
+    def __enter__(self) -> EmbeddingWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close() if kind is None else self.discard()
+
+
+class NpyWriter(EmbeddingWriter):
+    """A NumPy array (N, D) float32; the header, which holds N, is rewritten at the end in the room left for it."""
+
+    HEADER = 128
+    """Bytes of the header: magic string, version, shape, padded with blanks."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._width = 0
+        self._file.write(bytes(self.HEADER))
+
+    def write(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
+        """Append rows."""
+        self._width = embeddings.shape[1]
+        self.rows += len(embeddings)
+        self._file.write(np.ascontiguousarray(embeddings, dtype="<f4").tobytes())
+
+    def finish(self) -> None:
+        """Write the header."""
+        shape = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({self.rows}, {self._width}), }}"
+        magic = np.lib.format.magic(1, 0)
+        text = shape.ljust(self.HEADER - len(magic) - 3) + "\n"
+        self._file.seek(0)
+        self._file.write(magic + len(text).to_bytes(2, "little") + text.encode("latin1"))
+
+
+class ParquetWriter(EmbeddingWriter):
+    """A table with the columns ``sentence`` (string) and ``embedding`` (fixed-size list of D float32)."""
+
+    _writer: pq.ParquetWriter | None = None
+
+    def write(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
+        """Append rows as one row group."""
+        width = embeddings.shape[1]
+        values = pa.array(np.ascontiguousarray(embeddings, dtype=np.float32).reshape(-1))
+        table = pa.table({"sentence": list(sentences), "embedding": pa.FixedSizeListArray.from_arrays(values, width)})
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._file, table.schema)
+        self._writer.write_table(table)
+        self.rows += len(embeddings)
+
+    def finish(self) -> None:
+        """Write the footer."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+def open_writer(path: Path) -> EmbeddingWriter:
+    """The writer for a file name.
+
+    Raises:
+        InputError: for an ending other than .npy and .parquet.
+    """
+    writers: dict[str, type[EmbeddingWriter]] = {".npy": NpyWriter, ".parquet": ParquetWriter}
+    if path.suffix not in writers:
+        raise InputError(f"cannot write {path}: the output file must end in {' or '.join(writers)}")
+    return writers[path.suffix](path)

@@ -1,0 +1,143 @@
+"""Merging of files and flags, without building anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sentrep.cli.configuration import apply_flags, merge, parse_request, read_config
+from sentrep.cli.errors import UsageError
+
+PLUGIN = {"class_path": "Contrastive", "init_args": {"temperature": 0.05, "label_smoothing": 0.1}}
+
+
+def test_dicts_merge_deeply_and_the_later_wins() -> None:
+    base = {"model": {"objectives": {"a": PLUGIN}, "seed": 1}}
+    new = {"model": {"objectives": {"a": {"init_args": {"temperature": 0.03}}, "b": "Denoising"}}}
+    assert merge(base, new) == {
+        "model": {
+            "objectives": {
+                "a": {"class_path": "Contrastive", "init_args": {"temperature": 0.03, "label_smoothing": 0.1}},
+                "b": "Denoising",
+            },
+            "seed": 1,
+        }
+    }
+
+
+def test_arguments_may_be_given_without_init_args() -> None:
+    assert merge(PLUGIN, {"temperature": 0.2})["init_args"] == {"temperature": 0.2, "label_smoothing": 0.1}
+    assert merge({"pooling": "cls"}, {"class_path": "Encoder", "init_args": {"prompt": "p"}}) == {
+        "class_path": "Encoder",
+        "init_args": {"pooling": "cls", "prompt": "p"},
+    }
+
+
+@pytest.mark.parametrize("other", ["Denoising", {"class_path": "my.Denoising", "init_args": {"ratio": 0.6}}])
+def test_another_class_drops_the_arguments_of_the_old_one(other: object) -> None:
+    assert merge(PLUGIN, other) == other
+
+
+@pytest.mark.parametrize("same", ["Contrastive", "sentrep.objectives.Contrastive"])
+def test_the_same_class_keeps_its_arguments(same: str) -> None:
+    assert merge(PLUGIN, same) == PLUGIN
+    assert merge(PLUGIN, {"class_path": same, "init_args": {"temperature": 1}})["init_args"]["label_smoothing"] == 0.1
+
+
+def test_null_removes() -> None:
+    assert merge({"a": PLUGIN, "b": 1}, {"a": None}) == {"a": None, "b": 1}
+
+
+def test_flags_reach_a_plugin_inside_a_dict_inside_a_plugin_inside_a_dict() -> None:
+    negatives = {"b": {"class_path": "GaussianNegatives", "init_args": {"ratio": 1}}, "c": "MemoryBank"}
+    tree = {"model": {"objectives": {"a": {"class_path": "Contrastive", "init_args": {"negatives": negatives}}}}}
+    flags = {
+        "model.objectives.a.negatives.b.ratio": "2",
+        "model.objectives.a.negatives.c.size": "64",
+        "model.objectives.new": "Denoising",
+        "model.objectives.new.ratio": ".3",
+        "model.objectives.a.temperature": "1e-2",
+        "model.encoder.pooling": "mean",
+        "data.predict": "null",
+    }
+    apply_flags(tree, flags)
+    objectives = tree["model"]["objectives"]
+    assert objectives["a"]["init_args"] == {
+        "negatives": {
+            "b": {"class_path": "GaussianNegatives", "init_args": {"ratio": "2"}},
+            "c": {"class_path": "MemoryBank", "init_args": {"size": "64"}},
+        },
+        "temperature": "1e-2",
+    }
+    assert objectives["new"] == {"class_path": "Denoising", "init_args": {"ratio": ".3"}}
+    assert tree["model"]["encoder"] == {"pooling": "mean"}
+    assert tree["data"] == {"predict": None}  # type: ignore[comparison-overlap]
+
+
+def test_a_whole_plugin_can_be_given_inline() -> None:
+    tree = {"model": {"objectives": {}}}
+    apply_flags(tree, {"model.objectives.a": "{class_path: Contrastive, init_args: {temperature: 1e-2}}"})
+    assert tree["model"]["objectives"]["a"] == {"class_path": "Contrastive", "init_args": {"temperature": 0.01}}
+
+
+@pytest.mark.parametrize("text", ["[MASK]", 'This: "[X]" means [MASK].', "{sentence} means [MASK].", "1", "yes"])
+def test_text_stays_text(text: str) -> None:
+    tree: dict = {}
+    apply_flags(tree, {"model.encoder.prompt": text})
+    assert tree["model"]["encoder"]["prompt"] == text
+
+
+def test_a_flag_below_a_number_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"--model\.seed\.x: model\.seed is 3 and has no 'x'"):
+        apply_flags({"model": {"seed": 3}}, {"model.seed.x": "1"})
+
+
+def test_words_are_sorted_into_files_flags_and_the_rest(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text("model: {seed: 1, scheduler: linear}\n")
+    second.write_text("model: {seed: 2}\n")
+    words = [
+        "-c",
+        str(first),
+        "--data.train=x=y",
+        "--config",
+        str(second),
+        "--trainer.max_steps",
+        "-1",
+        "--print_config",
+    ]
+    request = parse_request([*words, "--config={data: {batch_size: 8}}"])
+    assert request.tree == {"model": {"seed": 2, "scheduler": "linear"}, "data": {"batch_size": 8}}
+    assert request.files == [str(first), str(second), "--config"]
+    assert request.flags == {"data.train": "x=y", "trainer.max_steps": "-1"}
+    assert request.rest == ["--print_config"]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("model:\n  a: [1\n  b: 2\n", r"bad\.yaml, line 3: no valid YAML"),
+        ("- a\n- b\n", r"bad\.yaml: expected keys such as 'model:' and 'data:', found list"),
+        ("", r"bad\.yaml is empty"),
+    ],
+)
+def test_bad_files_are_named(tmp_path: Path, content: str, expected: str) -> None:
+    (tmp_path / "bad.yaml").write_text(content)
+    with pytest.raises(UsageError, match=expected):
+        read_config(str(tmp_path / "bad.yaml"))
+
+
+def test_missing_files_folders_and_other_bytes_are_named(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes(b"a: \xe9\n")
+    with pytest.raises(UsageError, match=r"none\.yaml does not exist"):
+        read_config(str(tmp_path / "none.yaml"))
+    with pytest.raises(UsageError, match="is a folder, not a file"):
+        read_config(str(tmp_path))
+    with pytest.raises(UsageError, match=r"latin\.yaml is not UTF-8 text \(byte 3\)"):
+        read_config(str(tmp_path / "latin.yaml"))
+
+
+def test_numbers_in_files_are_numbers(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("lr: 1e-4\n")  # YAML 1.1 takes this for text
+    assert read_config(str(tmp_path / "run.yaml"))[1] == {"lr": 1e-4}

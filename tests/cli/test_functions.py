@@ -1,0 +1,151 @@
+"""encode, evaluate and export."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from sentrep import SentenceEncoder
+from sentrep.cli import encode as encode_command
+from sentrep.cli import main
+from sentrep.cli.writers import NpyWriter, open_writer
+from sentrep.errors import InputError
+from support import shared_path, tiny_encoder
+
+LINES = ["the first line", "", "a third line that is longer", "four"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a tiny encoder."""
+    folder = tmp_path_factory.mktemp("model")
+    tiny_encoder(pooling="mean").save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(encode_command, "CHUNK", 3)  # several chunks, the last one short
+    Path("lines.txt").write_text("\n".join(LINES) + "\n")
+
+
+def expected(model: str, normalize: bool = False) -> np.ndarray:
+    return SentenceEncoder.from_pretrained(model).encode(LINES, normalize_embeddings=normalize)  # type: ignore[return-value]
+
+
+def test_encode_a_text_file_keeps_blank_lines(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["encode", model, "--input", "lines.txt", "--output", "new/out.npy", "--device", "cpu"]) == 0
+    out = np.load("new/out.npy", mmap_mode="r")
+    assert out.dtype == np.float32
+    np.testing.assert_allclose(out, expected(model), atol=1e-6)
+    assert "4 sentences (1 of them blank): new/out.npy" in capsys.readouterr().err
+    assert [path.name for path in Path("new").iterdir()] == ["out.npy"]
+
+
+def test_encode_a_column_to_parquet(model: str) -> None:
+    Path("table.csv").write_text("id,words\n" + "".join(f"{i},{line}\n" for i, line in enumerate(LINES)))
+    words = ["--input", "table.csv", "--column", "words", "--output", "out.parquet", "--normalize", "true"]
+    assert main(["encode", model, *words]) == 0
+    table = pq.read_table("out.parquet")
+    assert table["sentence"].to_pylist() == LINES
+    np.testing.assert_allclose(np.stack(table["embedding"].to_numpy()), expected(model, normalize=True), atol=1e-6)
+
+
+def test_encode_standard_input(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "\r\n".join(LINES).encode()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text)))
+    assert main(["encode", model, "--output", "out.npy"]) == 0
+    np.testing.assert_allclose(np.load("out.npy"), expected(model), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ("--input none.txt --output out.npy", 1, "none.txt: no such file"),
+        ("--input lines.txt --output out.txt", 1, "must end in .npy or .parquet"),
+        ("--input empty.txt --output out.npy", 1, "empty.txt: no sentences in it; nothing was written"),
+        ("--input bytes.txt --output out.npy", 1, "bytes.txt, line 2"),
+        ("--input lines.txt --output lines.txt/out.npy", 1, "cannot write lines.txt/out.npy"),
+        ("--input lines.txt --output out.npy --pooling meen", 1, "unknown pooling 'meen'"),
+        ("--input lines.txt --output out.npy --device abacus", 1, "device abacus cannot be used here"),
+        ("--input lines.txt --output out.npy --btach_size 3", 2, "did you mean 'batch_size'?"),
+        ("--input lines.txt --output out.npy --batch_size x", 2, "encode: batch_size: expected int, got 'x'"),
+        ("--input lines.txt", 2, "encode: the following arguments are required: output"),
+    ],
+)
+def test_encode_refuses(words: str, status: int, message: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("empty.txt").write_text("")
+    Path("bytes.txt").write_bytes(b"one\nna\xefve\n")
+    assert main(["encode", model, *words.split()]) == status
+    assert message in capsys.readouterr().err
+    left = {path.name for path in Path().iterdir()}
+    assert left == {"lines.txt", "empty.txt", "bytes.txt"}  # nothing half-written
+
+
+def test_a_failing_run_leaves_the_old_file(model: str) -> None:
+    Path("out.npy").write_bytes(b"old")
+    Path("bytes.txt").write_bytes(b"1\n2\n3\n4\nna\xefve\n")
+    assert main(["encode", model, "--input", "bytes.txt", "--output", "out.npy"]) == 1
+    assert Path("out.npy").read_bytes() == b"old"
+
+
+def test_npy_header_has_room_for_any_number_of_rows() -> None:
+    with NpyWriter(Path("out.npy")) as writer:
+        writer.write(["x"] * 5, np.ones((5, 3)))
+        writer.rows = 10**15
+    assert np.lib.format.read_array_header_1_0(_after_magic(Path("out.npy"))) == ((10**15, 3), False, np.dtype("<f4"))
+    assert Path("out.npy").stat().st_size == NpyWriter.HEADER + 5 * 3 * 4
+
+
+def _after_magic(path: Path) -> io.BytesIO:
+    stream = io.BytesIO(path.read_bytes())
+    assert np.lib.format.read_magic(stream) == (1, 0)
+    return stream
+
+
+def test_other_formats_are_refused() -> None:
+    with pytest.raises(InputError, match=r"must end in \.npy or \.parquet"):
+        open_writer(Path("out.csv"))
+
+
+def test_export_and_its_refusal(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", model, "exported"]) == 0
+    assert "exported: pooling mean, 32 dimensions" in capsys.readouterr().out
+    assert main(["encode", "exported", "--input", "lines.txt", "--output", "out.npy"]) == 0
+    np.testing.assert_allclose(np.load("out.npy"), expected(model), atol=1e-6)
+    assert main(["export", model, "exported"]) == 1
+    assert "the folder is not empty" in capsys.readouterr().err
+    assert main(["export", model, "exported", "--overwrite", "true"]) == 0
+
+
+def test_evaluate_prints_and_writes_the_scores(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"a cat {i},a dog {i * 3 % 4},{i % 5}" for i in range(10)]
+    Path("pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]) + "\n")
+    assert main(["evaluate", model, "--sets", "[pairs.csv]", "--output", "scores.json", "--device", "cpu"]) == 0
+    assert "pairs" in capsys.readouterr().out
+    report = json.loads(Path("scores.json").read_text())
+    assert report["pooling"] == "mean"
+    assert [result["pairs"] for result in report["results"]] == [10]
+    assert main(["evaluate", model, "--sets", "[pairs.csv]", "--pooling", "cls", "--output", "scores.json"]) == 0
+    assert json.loads(Path("scores.json").read_text())["pooling"] == "cls"
+
+
+@pytest.mark.slow
+def test_evaluate_real_data_as_published(capsys: pytest.CaptureFixture[str]) -> None:
+    folder, encoder = shared_path("data/senteval"), shared_path("models/all-MiniLM-L6-v2")
+    assert main(["evaluate", str(encoder), "--sts_folder", str(folder), "--sets=[stsb]", "--output", "r.json"]) == 0
+    result = json.loads(Path("r.json").read_text())["results"][0]
+    assert result["pairs"] == 1379
+    assert result["spearman"] == pytest.approx(82.03, abs=0.01)
+
+
+def test_evaluate_refuses_an_unknown_set(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", model, "--sets", "[sts99]"]) == 1
+    assert "sts99" in capsys.readouterr().err

@@ -1,0 +1,304 @@
+"""fit, validate, test and predict, on a tiny model and in this process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from sentrep.cli import main
+
+MY_OBJECTIVE = '''
+from sentrep import Objective
+
+
+class MyObjective(Objective):
+    """Pulls vectors to the origin.
+
+    Args:
+        strength: how hard.
+        inner: an objective inside an objective.
+    """
+
+    def __init__(self, strength: float = 1.0, inner: dict[str, Objective | None] | None = None) -> None:
+        super().__init__()
+        self.strength = strength
+
+    def forward(self, views, batch):
+        return self.strength * views.anchor.square().mean()
+'''
+
+
+def fit(*words: str) -> int:
+    return main(["fit", "-c", "run.yaml", *words])
+
+
+def saved_config(folder: Path, version: int = 0, name: str = "run") -> dict:
+    return yaml.safe_load((folder / f"runs/{name}/version_{version}/config.yaml").read_text())
+
+
+def error_of(capsys: pytest.CaptureFixture[str]) -> str:
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("sentrep: error: ")]
+    assert len(lines) == 1
+    return lines[0].removeprefix("sentrep: error: ")
+
+
+@pytest.fixture
+def trained(workplace: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A checkpoint of a finished run."""
+    assert fit() == 0
+    capsys.readouterr()
+    return workplace / "runs/run/version_0/checkpoints/last.ckpt"
+
+
+def test_fit_keeps_the_best_and_the_last_checkpoint_beside_the_config(workplace: Path) -> None:
+    assert fit() == 0
+    folder = workplace / "runs/run/version_0"
+    names = sorted(path.name for path in (folder / "checkpoints").iterdir())
+    assert len(names) == 2
+    assert names[0] == "last.ckpt"
+    assert names[1].startswith("step=")
+    assert "-sts=" in names[1]
+    config = saved_config(workplace)
+    assert config["trainer"]["use_distributed_sampler"] is False
+    assert config["trainer"]["check_val_every_n_epoch"] is None  # so that val_check_interval counts across epochs
+    assert config["seed_everything"] == 42
+
+
+def test_the_saved_config_runs_again_as_it_is(workplace: Path) -> None:
+    assert fit("--model.objectives.gone=null", "--model.optimizer.lr", "1e-4", "--model.warmup_steps", "0.5") == 0
+    first = workplace / "runs/run/version_0/config.yaml"
+    assert main(["fit", "--config", str(first)]) == 0
+    assert saved_config(workplace, version=1) == saved_config(workplace)
+    states = [
+        torch.load(workplace / f"runs/run/version_{version}/checkpoints/last.ckpt", weights_only=True)["state_dict"]
+        for version in (0, 1)
+    ]
+    assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+
+
+def test_files_and_flags_end_in_the_config(workplace: Path) -> None:
+    (workplace / "my_objective.py").write_text(MY_OBJECTIVE)
+    (workplace / "over.yaml").write_text(
+        "model: {objectives: {simcse: {init_args: {label_smoothing: 0.1}}, mine: my_objective.MyObjective}}\n"
+    )
+    flags = {
+        "model.objectives.simcse.temperature": "0.03",
+        "model.objectives.mine.inner.a": "my_objective.MyObjective",
+        "model.objectives.mine.inner.a.strength": "2.5",
+        "model.objectives.other": "Contrastive",
+        "model.encoder.pooling": "cls",
+        "model.optimizer.lr": "1e-4",
+        "data.batch_size": "8",
+        "trainer.max_steps": "1",
+        "checkpoint": "null",
+        "collapse": "null",
+    }
+    assert fit("-c", "over.yaml", *[f"--{key}={value}" for key, value in flags.items()]) == 0
+    config = saved_config(workplace)
+    objectives = config["model"]["objectives"]
+    assert objectives["simcse"]["init_args"]["temperature"] == 0.03
+    assert objectives["simcse"]["init_args"]["label_smoothing"] == 0.1
+    assert objectives["mine"]["init_args"]["inner"]["a"]["init_args"]["strength"] == 2.5
+    assert objectives["other"]["class_path"] == "sentrep.objectives.Contrastive"
+    assert config["model"]["encoder"]["init_args"]["pooling"] == "cls"
+    assert config["model"]["optimizer"]["init_args"]["lr"] == 1e-4
+    assert config["data"]["batch_size"] == 8
+    assert config["checkpoint"] is config["collapse"] is None
+    assert not (workplace / "runs/run/version_0/checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            "--model.objectives.simcse.temprature 0.3",
+            "model.objectives.simcse: Contrastive has no argument 'temprature'; did you mean 'temperature'?",
+        ),
+        (
+            "--model.objectives.simcse.temprature {}",
+            "model.objectives.simcse: Contrastive has no argument 'temprature'; did you mean 'temperature'?",
+        ),
+        ("--model.objectives.simcse.temperature abc", "model.objectives.simcse.temperature: expected float, got 'abc'"),
+        (
+            "--model.objectives.simcse Contrastve",
+            "model.objectives.simcse: no Objective is called 'Contrastve'; did you mean 'Contrastive'?",
+        ),
+        (
+            "--model.objectives.new torch.nn.Linear",
+            "model.objectives.new: torch.nn.Linear is no Objective",
+        ),
+        ("--model.objectives.new mine.Mine", "model.objectives.new: cannot import mine.Mine: No module named 'mine'"),
+        ("--model.optimizer torch.optim.SDG", "model.optimizer: torch.optim has no 'SDG'; did you mean 'SGD'?"),
+        (
+            "--model.encoder.poling max",
+            "model.encoder: SentenceEncoder has no argument 'poling'; did you mean 'pooling'?",
+        ),
+        ("--data.trian x", "data: SentRepDataModule has no argument 'trian'; did you mean 'train'?"),
+        ("--data.batch_size x", "data.batch_size: expected int, got 'x'"),
+        ("--trainer.max_step 3", "trainer: Trainer has no argument 'max_step'; did you mean 'max_steps'?"),
+        ("--checkpoint.mointor x", "checkpoint: ModelCheckpoint has no argument 'mointor'; did you mean 'monitor'?"),
+        ("--modl.seed 3", "unknown key 'modl'; did you mean 'model'?"),
+        ("--model.seed", "--model.seed needs a value"),
+        ("stray", "unexpected word 'stray'; options are written --key value or --key=value"),
+        ("-c none.yaml", "configuration file none.yaml does not exist"),
+    ],
+)
+def test_wrong_usage(words: str, expected: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit(*words.split()) == 2
+    assert error_of(capsys) == expected
+    assert not (workplace / "runs").exists()
+
+
+def test_wrong_keys_in_a_file_name_the_file(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (workplace / "over.yaml").write_text("modle: {}\n")
+    assert fit("-c", "over.yaml") == 2
+    assert error_of(capsys) == "over.yaml: unknown key 'modle'; did you mean 'model'?"
+
+
+def test_what_is_required_is_named(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "--data.train", "corpus.txt"]) == 2
+    assert error_of(capsys) == "the following arguments are required: model.encoder, model.objectives"
+
+
+def test_a_plugins_own_refusal_is_the_error(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit("--model.objectives.simcse.temperature", "-1") == 1
+    assert error_of(capsys) == "temperature must be positive, got -1.0"
+
+
+def test_lightnings_refusal_is_one_line(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit("--trainer.val_check_interval", "soon") == 1
+    assert "val_check_interval" in error_of(capsys)
+
+
+def test_without_validation_sets_the_last_checkpoint_is_kept(workplace: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="lightning.pytorch.utilities.rank_zero"):
+        assert fit("--data.val=[]", "--trainer.max_steps=3", "--checkpoint.every_n_train_steps=1") == 0
+    assert "data.val is empty: checkpoints are kept by recency, not by val/sts" in caplog.text
+    names = {path.name for path in (workplace / "runs/run/version_0/checkpoints").iterdir()}
+    assert names == {"last.ckpt", "step=3.ckpt"}
+    assert saved_config(workplace)["checkpoint"]["init_args"]["monitor"] is None
+
+
+def test_a_config_is_never_overwritten(workplace: Path) -> None:
+    options = ("--trainer.logger=false", "--trainer.max_steps=1", "--checkpoint=null", "--report=null")
+    assert fit(*options) == 0
+    assert fit(*options, "--model.seed=5") == 0
+    configs = [yaml.safe_load((workplace / name).read_text()) for name in ("config.yaml", "config-v1.yaml")]
+    assert [config["model"]["seed"] for config in configs] == [None, 5]
+
+
+def test_a_checkpoint_is_scored_without_its_config_and_original_model(
+    trained: Path, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(trained), "folder"]) == 0
+    assert fit("--model.encoder.backbone=folder", "--model.encoder.tokenizer=null") == 0
+    shutil.rmtree(workplace / "folder")
+    checkpoint = workplace / "runs/run/version_1/checkpoints/last.ckpt"
+    options = ["--ckpt_path", str(checkpoint), "--trainer.accelerator=cpu"]
+    capsys.readouterr()
+    assert main(["test", *options, "--data.test=[dev.csv]"]) == 0
+    assert main(["validate", *options, "--data.val=[dev.csv]"]) == 0
+    out, err = capsys.readouterr()
+    assert "dev" in out
+    assert "val/sts" in out
+    assert "warning" not in err
+
+
+def test_predict_writes_a_row_for_every_line(
+    trained: Path, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workplace / "lines.txt").write_text("one\n\nthree\n")
+    options = ["--data.predict=lines.txt", "--data.batch_size=2", "--trainer.accelerator=cpu"]
+    assert main(["predict", "--ckpt_path", str(trained), *options]) == 0
+    path = workplace / "runs/default/version_0/predictions.npy"
+    assert f"3 embeddings: {path.relative_to(workplace)}" in capsys.readouterr().out
+    assert np.load(path).shape == (3, 32)
+
+
+def test_resume_reports_what_differs_from_the_checkpoint(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--trainer.max_steps=6", "--model.objectives.simcse.temperature=0.2", "--model.optimizer.lr=1e-4"]
+    assert fit("--ckpt_path", str(trained), *words) == 0
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("sentrep: warning:")]
+    assert warnings == [
+        "sentrep: warning: the optimizer continues with the checkpoint's settings, not with yours: model.optimizer.lr",
+        "sentrep: warning: these settings differ from the checkpoint's, and yours are used: "
+        "model.objectives.simcse.temperature",
+    ]
+    assert saved_config(Path(), version=1)["model"]["objectives"]["simcse"]["init_args"]["temperature"] == 0.2
+
+
+def test_resume_without_a_config_takes_the_model_of_the_checkpoint(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--data.train=corpus.txt", "--data.batch_size=4", "--trainer.max_steps=5", "--trainer.accelerator=cpu"]
+    assert main(["fit", "--ckpt_path", str(trained), *words]) == 0
+    assert "warning" not in capsys.readouterr().err
+    model = saved_config(Path(), name="default")["model"]
+    assert model["objectives"]["simcse"]["init_args"]["temperature"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [(None, "no such checkpoint"), (b"not a checkpoint", "is not a checkpoint"), ({"state_dict": {}}, "not one of")],
+)
+def test_bad_checkpoints(content: object, expected: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if isinstance(content, bytes):
+        Path("x.ckpt").write_bytes(content)
+    elif content is not None:
+        torch.save(content, "x.ckpt")
+    assert main(["test", "--ckpt_path", "x.ckpt"]) == 1
+    assert expected in error_of(capsys)
+
+
+def test_help_of_a_command(capsys: pytest.CaptureFixture[str], workplace: Path) -> None:
+    assert main(["fit", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "--data.train" in out
+    assert "--checkpoint" in out
+
+
+def test_callbacks_are_added_to_the_list_and_configured(workplace: Path) -> None:
+    words = ["--trainer.callbacks+=LearningRateMonitor", "--trainer.callbacks.logging_interval=step"]
+    assert fit(*words, "--trainer.max_steps=1") == 0
+    (callback,) = saved_config(workplace)["trainer"]["callbacks"]
+    assert callback["init_args"]["logging_interval"] == "step"
+
+
+def test_print_config_shows_the_merged_configuration(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit("--print_config", "--model.objectives.simcse.temperature=0.5") == 0
+    config = yaml.safe_load(capsys.readouterr().out)
+    assert config["model"]["objectives"]["simcse"]["init_args"]["temperature"] == 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_signals_end_a_run_with_their_status_and_a_checkpoint(
+    number: signal.Signals, status: int, workplace: Path
+) -> None:
+    words = ["fit", "-c", "run.yaml", "--trainer.max_steps=100000", "--trainer.val_check_interval=100000"]
+    repository = str(Path(__file__).parents[2])
+    with subprocess.Popen(
+        [sys.executable, "-m", "sentrep", *words],
+        env={**os.environ, "PYTHONPATH": repository},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        events = workplace / "runs/run/version_0"
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and process.poll() is None:
+            if any(path.stat().st_size > 500 for path in events.glob("events*")):  # the first metrics are written
+                break
+            time.sleep(0.2)
+        process.send_signal(number)
+        assert process.wait(timeout=60) == status
+    assert list((events / "checkpoints").glob("*.ckpt"))
