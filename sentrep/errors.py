@@ -1,4 +1,9 @@
-"""The one exception for input that the user can mend."""
+"""The one exception for input that the user can mend, and the hint that goes with a misspelt name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 class InputError(ValueError):
@@ -13,3 +18,17 @@ class InputError(ValueError):
         ...
         sentrep.errors.InputError: corpus.csv, line 7: 2 columns where the header has 3; quote the comma or mend the row
     """
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The hint to append to a message, empty when nothing is similar.
+
+    Example:
+        >>> did_you_mean("temprature", ["temperature", "negatives"])
+        "; did you mean 'temperature'?"
+        >>> did_you_mean("xyz", ["temperature", "negatives"])
+        ''
+    """
+    by_lower_case = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), by_lower_case, n=1, cutoff=0.6)
+    return f"; did you mean '{by_lower_case[close[0]]}'?" if close else ""

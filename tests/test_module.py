@@ -10,6 +10,7 @@ from typing import Any
 import lightning
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from torch import Tensor
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from sentrep.cli.errors import UsageError, did_you_mean, one_line
-from sentrep.errors import InputError
+from sentrep.cli.errors import UsageError, one_line
+from sentrep.errors import InputError, did_you_mean
 from sentrep.version import __version__
 
 __all__ = ["main"]

@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import Any
 
 from sentrep.cli.configuration import NODE_KEYS, Tree, is_node
-from sentrep.cli.errors import UsageError, did_you_mean
+from sentrep.cli.errors import UsageError
+from sentrep.errors import did_you_mean
 
 
 def check_arguments(target: Callable[..., Any], values: Any, path: str) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sentrep.errors import InputError
@@ -15,20 +14,6 @@ LONGEST = 400
 
 class UsageError(InputError):
     """The command line or a configuration file is wrong; exit status 2 where other bad input gives 1."""
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The hint to append to a message, empty when nothing is similar.
-
-    Example:
-        >>> did_you_mean("temprature", ["temperature", "negatives"])
-        "; did you mean 'temperature'?"
-        >>> did_you_mean("xyz", ["temperature", "negatives"])
-        ''
-    """
-    by_lower_case = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), by_lower_case, n=1, cutoff=0.6)
-    return f"; did you mean '{by_lower_case[close[0]]}'?" if close else ""
 
 
 def one_line(message: str) -> str:

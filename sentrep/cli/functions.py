@@ -10,7 +10,8 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from sentrep.cli.errors import UsageError, did_you_mean, summarize
+from sentrep.cli.errors import UsageError, summarize
+from sentrep.errors import did_you_mean
 
 
 def run_function(function: Callable[..., Any], command: str, words: list[str]) -> Any:

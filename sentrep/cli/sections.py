@@ -14,9 +14,10 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
 from sentrep.cli.check import check_arguments, check_value
 from sentrep.cli.configuration import Request, Tree, apply_flags, merge
-from sentrep.cli.errors import UsageError, did_you_mean
+from sentrep.cli.errors import UsageError
 from sentrep.config import to_config
 from sentrep.data import SentRepDataModule
+from sentrep.errors import did_you_mean
 from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.module import SentRepModule
 

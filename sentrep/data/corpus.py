@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sentrep.data import toy
-from sentrep.data.tables import Columns, Row, TableFile, did_you_mean, hash_files, pick_columns, text_cell
-from sentrep.errors import InputError
+from sentrep.data.hub import HUB_FILE, download_hub_file, load_hub_split
+from sentrep.data.tables import Columns, Row, TableFile, hash_files, pick_columns, text_cell
+from sentrep.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     import datasets
@@ -109,7 +110,8 @@ def open_corpus(
 
     Args:
         train: a file (see `TableFile`), a glob (``wiki/*.txt.gz``), a folder written by ``datasets``'
-            ``save_to_disk``, ``toy``, the id of a data set on the Hub, or a list of these. What looks like a path (an
+            ``save_to_disk``, ``toy``, the id of a data set on the Hub or one file of it
+            (``hf://datasets/owner/name/file.txt``), or a list of these. What looks like a path (an
             extension, a ``*``, a leading ``/``, ``.`` or ``~``) is never looked up on the Hub.
         columns: see `Corpus`.
         split: which split of a data set.
@@ -189,6 +191,8 @@ def checked_columns(columns: Sequence[str | int] | None) -> Columns | None:
 
 
 def _find(spec: str, split: str) -> list[Source]:
+    if spec.startswith(HUB_FILE):
+        return [TableFile(download_hub_file(spec))]
     path = Path(spec).expanduser()
     if path.is_dir():
         return [_load_folder(path, split)]
@@ -201,7 +205,7 @@ def _find(spec: str, split: str) -> list[Source]:
     if _looks_local(spec):
         nearby = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise InputError(f"{spec}: no such file or folder{did_you_mean(path.name, nearby)}")
-    return [_load_from_hub(spec, split)]
+    return [DatasetSource(spec, load_hub_split(spec, split))]
 
 
 def _looks_local(spec: str) -> bool:
@@ -234,25 +238,3 @@ def _choose_split(loaded: datasets.Dataset | datasets.DatasetDict, split: str, n
     if split not in loaded:
         raise InputError(f"{name}: no split {split!r}; found {', '.join(loaded)}{did_you_mean(split, list(loaded))}")
     return loaded[split]
-
-
-def _load_from_hub(name: str, split: str) -> Source:
-    return DatasetSource(name, load_hub_split(name, split))
-
-
-def load_hub_split(name: str, split: str) -> datasets.Dataset:
-    """One split of a data set on the Hub, or of its local copy.
-
-    Raises:
-        InputError: there is no such data set or split, or the Hub cannot be reached.
-    """
-    import datasets
-
-    try:
-        return datasets.load_dataset(name, split=split)
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise InputError(
-            f"{name}: no such local file, and the data set (split {split!r}) cannot be had from the Hub ({reason}); "
-            "check the name and the network, or download it and give the path"
-        ) from error

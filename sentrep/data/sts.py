@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sentrep.data import toy
-from sentrep.data.corpus import checked_columns, load_hub_split
-from sentrep.data.tables import TableFile, did_you_mean, text_cell
-from sentrep.errors import InputError
+from sentrep.data.corpus import checked_columns
+from sentrep.data.hub import load_hub_split
+from sentrep.data.tables import TableFile, text_cell
+from sentrep.errors import InputError, did_you_mean
 from sentrep.types import ScoredPairs
 
 logger = logging.getLogger("sentrep")

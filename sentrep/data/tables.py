@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import hashlib
 import io
 import json
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 from fsspec.compression import compr
 from fsspec.utils import infer_compression
 
-from sentrep.errors import InputError
+from sentrep.errors import InputError, did_you_mean
 
 Columns = Sequence[str] | Sequence[int]
 """Names in the header, or positions from 0 in a csv or tsv file without a header."""
@@ -124,17 +123,6 @@ def text_cell(value: Any, where: str) -> str:
         except UnicodeEncodeError:
             raise InputError(f"{where}: not valid UTF-8; convert the file to UTF-8") from None
     return value
-
-
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """``; did you mean 'x'?`` for the known name that is closest to ``name``, or nothing.
-
-    Example:
-        >>> did_you_mean("sts21", ["sts12", "stsb"])
-        "; did you mean 'sts12'?"
-    """
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def pick_columns(source: str, found: Sequence[str], columns: Columns | None) -> list[int]:
