@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 import zlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from random import Random
+from typing import ClassVar, TypeVar
 
 from sentrep.data.toy.lexicon import DOMAINS, MANNERS, TIMES, Verb
 
 SPLITS = ("train", "dev", "test")
-SCENES = len(DOMAINS[0].agents)
+SCENE_SLOTS = ("agent", "action", "object", "place")
+"""Slots whose values belong to a domain."""
+
+_SCENES = len(DOMAINS[0].agents)
+T = TypeVar("T")
+
 _AT_HOME = 0.6
 """Probability that an action, object or place is the one of the agent's own scene: what gives synonyms like company."""
 
@@ -62,6 +69,9 @@ class Meaning:
 class Wording:
     """How a meaning is said: which template, and which synonym in every slot (each taken modulo what there is)."""
 
+    CHOICES: ClassVar[int] = 60
+    """Numbers are drawn below this, a multiple of every number of synonyms and templates: all are equally likely."""
+
     template: int
     agent: int
     action: int
@@ -74,10 +84,10 @@ class Wording:
 
 def draw_meaning(rng: Random) -> Meaning:
     """A random meaning; actions, objects and places tend to be those of the agent's scene."""
-    agent = rng.randrange(SCENES)
+    agent = rng.randrange(_SCENES)
 
     def near_agent() -> int:
-        return agent if rng.random() < _AT_HOME else rng.randrange(SCENES)
+        return agent if rng.random() < _AT_HOME else rng.randrange(_SCENES)
 
     return Meaning(
         domain=rng.randrange(len(DOMAINS)),
@@ -94,7 +104,7 @@ def draw_meaning(rng: Random) -> Meaning:
 
 def draw_wording(rng: Random) -> Wording:
     """A random wording."""
-    return Wording(*(rng.randrange(60) for _ in range(8)))
+    return Wording(*(rng.randrange(Wording.CHOICES) for _ in fields(Wording)))
 
 
 def realise(meaning: Meaning, wording: Wording) -> str:
@@ -122,23 +132,22 @@ def realise(meaning: Meaning, wording: Wording) -> str:
 
 
 def _verb_forms(verb: Verb, negated: bool, negation: int) -> dict[str, str]:
-    if not negated:
-        return {"do": verb.base, "did": verb.past, "done": verb.participle, "was_done": f"was {verb.participle}", "not": ""}
-    never = negation % 2 == 1
+    not_ = _pick(("not", "never"), negation) if negated else ""
+    did = {"": verb.past, "not": f"did not {verb.base}", "never": f"never {verb.past}"}[not_]
     return {
         "do": verb.base,
-        "did": f"never {verb.past}" if never else f"did not {verb.base}",
+        "did": did,
         "done": verb.participle,
-        "was_done": f"was {'never' if never else 'not'} {verb.participle}",
-        "not": "never" if never else "not",
+        "was_done": f"was {not_} {verb.participle}",
+        "not": not_,
     }
 
 
-def _pick(choices: tuple, number: int):  # type: ignore
+def _pick(choices: Sequence[T], number: int) -> T:
     return choices[number % len(choices)]
 
 
-def _pick_optional(values, value, number):  # type: ignore
+def _pick_optional(values: Sequence[Sequence[str]], value: int | None, number: int) -> str:
     return "" if value is None else _pick(values[value], number)
 
 

@@ -45,7 +45,7 @@ doctor, physician, medical officer | examine examined, check_over checked_over, 
     patient, sick person, invalid | in the hospital, at the clinic
 nurse, ward sister, carer | bandage bandaged, patch_up patched_up, dress dressed |
     child, toddler, infant | on the ward, beside the sickbed
-surgeon, specialist in surgery, operating consultant | sedate sedated, anaesthetise anaesthetised, put_to_sleep put_to_sleep |
+surgeon, operating consultant, theatre specialist | sedate sedated, numb numbed, put_to_sleep put_to_sleep |
     victim, casualty, injured man | in the operating room, in the surgical theatre
 medic, ambulance worker, rescuer | carry carried, lift lifted, transport transported |
     soldier, trooper, army private | in the ambulance, at the scene of the crash
