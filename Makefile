@@ -1,0 +1,47 @@
+# `make help` lists what there is. Needs Python >= 3.10 and make; everything else goes into .venv.
+# Another interpreter: `make test PYTHON=python3.12`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test lint docs clean
+
+help: ## list the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r target text; do \
+	  printf '  make %-12s %s\n' "$$target" "$$text"; done
+
+quickstart: $(VENV)/.installed ## train, evaluate and export a small encoder on the embedded toy corpus
+	"$(BIN)/sentrep" fit --config configs/quickstart.yaml
+
+test: $(VENV)/.installed-test ## run the whole test suite
+	"$(BIN)/python" -m pytest
+
+lint: $(VENV)/.installed-dev ## ruff (rules and format) and mypy
+	"$(BIN)/ruff" check .
+	"$(BIN)/ruff" format --check .
+	"$(BIN)/mypy"
+
+docs: $(VENV)/.installed-docs ## build the documentation into site/
+	"$(BIN)/mkdocs" build --strict
+
+clean: ## remove the virtual environment, caches and build products, never runs/
+	rm -rf "$(VENV)" build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamp files: an environment is installed again only when what it is made from has changed.
+$(VENV)/.created:
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "sentrep needs Python 3.10 or newer, but $(PYTHON) is $$("$(PYTHON)" --version 2>&1); try: make PYTHON=python3.12" >&2; exit 1; }
+	"$(PYTHON)" -m venv --clear "$(VENV)"
+	touch "$@"
+
+$(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.created
+	$(INSTALL) --editable .
+	touch "$@"
+
+$(VENV)/.installed-%: $(VENV)/.installed
+	$(INSTALL) --editable ".[$*]"
+	touch "$@"

@@ -1,0 +1,11 @@
+"""The embedded toy corpus: English sentences from a small grammar, graded pairs, and a tokenizer for them.
+
+It exists so that training can be tried and tested in a minute without any download. It is a toy: scores on
+``toy-dev`` and ``toy-test`` say nothing about real sentences.
+"""
+
+from sentrep.data.toy.corpus import sentences
+from sentrep.data.toy.pairs import scored_pairs
+from sentrep.data.toy.wordpiece import tokenizer
+
+__all__ = ["scored_pairs", "sentences", "tokenizer"]
