@@ -24,12 +24,7 @@ OURS = "sentrep"
 def load(job: Job) -> Any:
     """The variant's encoder, with `encode`."""
     if job.variant == PEER:
-        from sentence_transformers import SentenceTransformer
-        from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-        transformer = Transformer(job.model_folder)
-        pooling = Pooling(transformer.get_embedding_dimension(), "mean")
-        return SentenceTransformer(modules=[transformer, pooling], device="cpu")
+        return harness.load_peer(job.model_folder, "mean")
     from sentrep import SentenceEncoder
 
     return SentenceEncoder(job.model_folder, pooling="mean").eval()
@@ -41,6 +36,7 @@ def measure(job: Job) -> dict[str, Any]:
     import torch
 
     encoder = load(job)
+    dtype = harness.weights_dtype(encoder)
     sentences = Path(job.corpus).read_text(encoding="utf-8").splitlines()
     autocast = torch.autocast("cpu", torch.bfloat16) if job.precision == "bf16" else contextlib.nullcontext()
     with autocast:
@@ -51,7 +47,8 @@ def measure(job: Job) -> dict[str, Any]:
         seconds = time.perf_counter() - start
     file = f"{job.corpus}.{Path(job.model_folder).name}.{job.variant}.{job.precision}.npy"
     np.save(file, np.asarray(vectors, dtype=np.float32))
-    return {"sentences_per_second": len(sentences) / seconds, "before_memory_mib": before, "vectors": file}
+    rate = len(sentences) / seconds
+    return {"sentences_per_second": rate, "before_memory_mib": before, "weights": dtype, "vectors": file}
 
 
 def largest_difference(measurements: list[dict[str, Any]]) -> dict[str, float]:

@@ -122,6 +122,33 @@ def worker(measure: Callable[[Job], dict[str, Any]]) -> bool:
     return True
 
 
+def load_peer(folder: str, pooling: str, max_length: int | None = None) -> Any:
+    """A transformers folder as a model of sentence-transformers, in float32.
+
+    It would take the precision of the file otherwise: float16 for some folders, which a CPU computes ten times slower.
+    """
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    transformer = Transformer(folder, model_kwargs={"dtype": torch.float32}, max_seq_length=max_length)
+    return SentenceTransformer(
+        modules=[transformer, Pooling(transformer.get_embedding_dimension(), pooling)], device="cpu"
+    )
+
+
+def weights_dtype(model: Any) -> str:
+    """The one type of all weights.
+
+    Raises:
+        RuntimeError: when there are several, or another than float32: precisions would not be equal.
+    """
+    types = {str(weights.dtype) for weights in model.parameters()}
+    if types != {"torch.float32"}:
+        raise RuntimeError(f"weights are {sorted(types)}, not float32: the comparison would not be fair")
+    return types.pop()
+
+
 def memory_mib(field: str = "VmRSS") -> float:
     """A memory field of this process from /proc (Linux): ``VmRSS`` now, ``VmHWM`` the largest so far, in MiB."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():

@@ -59,6 +59,7 @@ def measure_ours(job: Job) -> dict[str, Any]:
     encoder = SentenceEncoder(
         job.model_folder, pooling="cls", max_length=job.max_length or 32, chunks=1 if job.variant == PLAIN else None
     )
+    harness.weights_dtype(encoder)
     module = SentRepModule(encoder, {"simcse": Contrastive(TEMPERATURE)}, seed=0)
     data = SentRepDataModule(job.corpus, batch_size=job.batch_size, seed=0, cache_dir=f"{job.corpus}.cache")
     data.connect(encoder.tokenize, encoder.max_length)
@@ -96,22 +97,15 @@ def measure_peer(job: Job) -> dict[str, Any]:
     """sentence-transformers."""
     import torch
     from datasets import Dataset
-    from sentence_transformers import (
-        SentenceTransformer,
-        SentenceTransformerTrainer,
-        SentenceTransformerTrainingArguments,
-    )
+    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from torch.utils.data import BatchSampler, SequentialSampler
     from transformers import TrainerCallback
 
     from sentrep.data import GlobalBatchSampler
 
-    transformer = Transformer(job.model_folder, max_seq_length=job.max_length)
-    model = SentenceTransformer(
-        modules=[transformer, Pooling(transformer.get_embedding_dimension(), "cls")], device="cpu"
-    )
+    model = harness.load_peer(job.model_folder, "cls", job.max_length)
+    harness.weights_dtype(model)
     loss = MultipleNegativesRankingLoss(model, scale=1 / TEMPERATURE)
     sentences = Path(job.corpus).read_text(encoding="utf-8").splitlines()
     ours = GlobalBatchSampler(len(sentences), job.batch_size, seed=0)  # the order in which sentrep takes them
