@@ -26,7 +26,7 @@ SLOT_WEIGHTS = {
 }
 """What the agreement of each slot adds to the grade; all of them make 5."""
 
-_CONTRARY = 0.4
+_CONTRARY = 0.25
 """Probability that a choice of words is made against the grade instead of at random."""
 
 
