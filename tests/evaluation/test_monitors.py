@@ -31,12 +31,14 @@ class Broken(Objective):
         return views.anchor.sum() * float("nan")
 
 
-def warnings_of(objective: Objective, monitor: CollapseMonitor, tmp_path: Path, batch_size: int = 8) -> list[str]:
+def warnings_of(
+    objective: Objective, monitor: CollapseMonitor, tmp_path: Path, batch_size: int = 8, dropout: float = 0.1
+) -> list[str]:
     (tmp_path / "train.txt").write_text("\n".join(toy_sentences(64)) + "\n", encoding="utf-8")
     data = SentRepDataModule(str(tmp_path / "train.txt"), batch_size=batch_size, cache_dir=str(tmp_path / "cache"))
     torch.manual_seed(0)
-    module = SentRepModule(tiny_encoder(dropout=0.1), [objective], scheduler="constant", seed=0)
-    module.optimizer = lambda groups: torch.optim.AdamW(groups, lr=2e-2)
+    module = SentRepModule(tiny_encoder(dropout=dropout, pooling="mean"), [objective], scheduler="constant", seed=0)
+    module.optimizer = lambda groups: torch.optim.AdamW(groups, lr=2e-2 if isinstance(objective, Attraction) else 1e-3)
     trainer = Trainer(
         accelerator="cpu",
         max_steps=12,
@@ -57,16 +59,22 @@ def warnings_of(objective: Objective, monitor: CollapseMonitor, tmp_path: Path, 
 
 def test_a_collapse_is_reported_once_with_what_to_try(tmp_path: Path) -> None:
     monitor = CollapseMonitor(grace_steps=4)
-    (message,) = warnings_of(Attraction(), monitor, tmp_path)
+    (message,) = warnings_of(Attraction(), monitor, tmp_path, dropout=0.0)
     assert "different sentences have a mean cosine of" in message
     assert "lasted 3 log steps" in message
     assert "learning rate" in message
     assert monitor.collapsed
 
 
+def test_a_collapse_is_seen_through_the_noise_of_dropout(tmp_path: Path) -> None:
+    monitor = CollapseMonitor(max_negative_cosine=1.0, grace_steps=4)
+    (message,) = warnings_of(Attraction(), monitor, tmp_path)
+    assert "no nearer to its positive" in message
+
+
 def test_a_healthy_run_is_left_alone(tmp_path: Path) -> None:
     monitor = CollapseMonitor(grace_steps=4)
-    assert warnings_of(Contrastive(), monitor, tmp_path) == []
+    assert warnings_of(Contrastive(), monitor, tmp_path, dropout=0.01) == []
     assert not monitor.collapsed
 
 
@@ -81,7 +89,7 @@ def test_a_loss_that_is_not_a_number_is_reported_at_once(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("rows", "expected"), [(8, 1), (4, 0)])
 def test_a_low_rank_is_judged_in_batches_that_could_have_a_higher_one(tmp_path: Path, rows: int, expected: int) -> None:
-    monitor = CollapseMonitor(max_negative_cosine=1.0, min_effective_rank=100.0, grace_steps=4)
+    monitor = CollapseMonitor(min_margin=-1.0, max_negative_cosine=1.0, min_effective_rank=100.0, grace_steps=4)
     messages = warnings_of(Contrastive(), monitor, tmp_path, batch_size=rows)
     assert len(messages) == expected
     assert all("dimensions only" in message for message in messages)
