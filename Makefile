@@ -39,6 +39,7 @@ $(VENV)/.created:
 	touch "$@"
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.created
+	@echo "Installing into $(VENV), a minute or more the first time ..."
 	$(INSTALL) --editable .
 	touch "$@"
 
