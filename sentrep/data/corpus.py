@@ -177,6 +177,7 @@ def _toy_sentences() -> list[str]:
 
 
 def checked_columns(columns: Sequence[str | int] | None) -> Columns | None:
+    """The columns as names or as positions, refused where they are neither one to three nor of one kind."""
     if columns is None:
         return None
     if not 1 <= len(columns) <= 3 or isinstance(columns, str):

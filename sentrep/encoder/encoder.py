@@ -64,9 +64,8 @@ class SentenceEncoder(Configurable, nn.Module):
         check_pooling(pooling, prompt)
         source = sources.open_source(backbone, revision, trust_remote_code)
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
-        self.tokenize = TextTokenizer(
-            sources.load_tokenizer(source, tokenizer), prompt, sources.position_limit(self.backbone)
-        )
+        words = sources.load_tokenizer(source, tokenizer)
+        self.tokenize = TextTokenizer(words, prompt, sources.position_limit(self.backbone))
         if self.tokenize.tokenizer.vocab_size > self.vocab_size:
             raise InputError(f"{source.name}: the tokenizer knows more tokens than the model; use the model's own")
         self.pooling = pooling
@@ -190,7 +189,7 @@ class SentenceEncoder(Configurable, nn.Module):
 
         Args:
             sentences: one sentence, or any number of them.
-            batch_size: sentences of average length in one forward pass; shorter ones share a pass in larger numbers.
+            batch_size: sentences of average length in one forward pass; of shorter ones there are more.
             show_progress_bar: None shows it when logging is at INFO or below.
             convert_to_numpy: return one numpy array.
             convert_to_tensor: return one tensor on the encoder's device; takes precedence.
