@@ -42,7 +42,17 @@ def built(kind: str, stream: str = "extra", seed: int = 5, **overrides: Any) -> 
 
 def spec(seed: int = 5, width: int = WIDTH) -> EncoderSpec:
     """What a sampler is told of the encoder."""
-    return EncoderSpec(width, width, width, 100, 0, 4, (0, 1, 2, 3, 4), seed)
+    return EncoderSpec(
+        embedding_dim=width,
+        hidden_size=width,
+        input_embedding_dim=width,
+        vocab_size=100,
+        pad_token_id=0,
+        mask_token_id=4,
+        special_token_ids=(0, 1, 2, 3, 4),
+        vocabulary="",
+        seed=seed,
+    )
 
 
 def embeddings(step: int = 0, rows: int = 8, width: int = WIDTH) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,8 @@ from sentrep import InputError, negatives
 from sentrep.config import to_config
 from sentrep.negatives import NegativeSampler
 
+pytestmark = pytest.mark.filterwarnings("ignore:MemoryBank")  # the small one is meant
+
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
