@@ -176,6 +176,20 @@ def test_any_batch_size(kind: str) -> None:
         sampler.update(embeddings(step, rows)[0])
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@every_kind
+def test_a_checkpoint_from_the_cpu_goes_on_on_a_gpu(kind: str) -> None:
+    sampler = built(kind)
+    sampler.load_state_dict(_after(kind).state_dict())
+    sampler.to("cuda")  # after loading, as Lightning does
+    for step in range(2, 5):
+        anchors, keys = (t.cuda() for t in embeddings(step))
+        drawn = sampler.sample(anchors, keys)
+        assert drawn.is_cuda
+        assert drawn.isfinite().all()
+        sampler.update(anchors)
+
+
 @every_kind
 def test_yaml_round_trip(kind: str) -> None:
     config = to_config(built(kind, weight=0.5))
