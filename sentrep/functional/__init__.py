@@ -3,6 +3,7 @@
 from sentrep.functional.correlation import spearman
 from sentrep.functional.geometry import alignment, effective_rank, uniformity
 from sentrep.functional.info_nce import info_nce
+from sentrep.functional.noise import refine_noise
 from sentrep.functional.similarity import cosine_similarity_matrix
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "cosine_similarity_matrix",
     "effective_rank",
     "info_nce",
+    "refine_noise",
     "spearman",
     "uniformity",
 ]

@@ -1,0 +1,76 @@
+"""Gaussian noise with the statistics of the batch (the thesis)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from sentrep.errors import InputError
+from sentrep.negatives.base import NegativeSampler
+from sentrep.negatives.batch import check_choice, check_positive, count, deviation
+
+
+class BatchGaussianNegatives(NegativeSampler):
+    """M vectors g ~ N(μ_z, σ_z²), with mean and deviation of each dimension over the anchors (thesis, tables 5 and 7).
+
+    The four combinations of table 7 are ``use_mean`` and ``use_std``: 0 stands for μ_z and 1 for σ_z where they are
+    false. Noise drawn so knows nothing of how dimensions vary together; ``covariance`` brings that in, with
+    Σ = Zᵀ Z / (N − 1) of the centred anchors Z:
+
+    - ``"multiplied"``: g Σ, for a g drawn as above. The thesis says no more than that the covariance of the anchors is
+      computed and its inner product with the sampled noise taken ("filtered with the covariance matrix"); this is that
+      reading, word for word. The product has covariance Σ diag(σ_z²) Σ, not Σ.
+    - ``"full"``: our extension, a draw of N(μ_z, Σ) as it is properly done: μ_z + Zᵀ ε / √(N − 1) with ε (N,) standard
+      normal. Exact, also for the singular Σ of fewer anchors than dimensions. σ_z has no part in it.
+
+    Neither builds the D×D matrix. A batch of one sentence has no deviation and gets no negatives.
+
+    Args:
+        ratio: M as a multiple of the global batch.
+        use_mean: whether the noise lies around the mean of the anchors, or around 0.
+        use_std: whether it has the anchors' deviations, or 1.
+        covariance: how dimensions vary together; see above.
+        weight: λ ≥ 0.
+
+    Raises:
+        InputError: for values out of range, and for ``use_std=False`` with ``covariance="full"``.
+    """
+
+    def __init__(
+        self,
+        ratio: float = 1.0,
+        use_mean: bool = True,
+        use_std: bool = True,
+        covariance: Literal["none", "multiplied", "full"] = "none",
+        weight: float = 1.0,
+    ) -> None:
+        super().__init__(weight)
+        check_positive(self, ratio=ratio)
+        check_choice(self, ("none", "multiplied", "full"), covariance=covariance)
+        if covariance == "full" and not use_std:
+            raise InputError("BatchGaussianNegatives: covariance 'full' has deviations of its own; leave use_std true")
+        self.ratio = ratio
+        self.use_mean = use_mean
+        self.use_std = use_std
+        self.covariance = covariance
+
+    def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
+        """M draws (M, D) from the distribution of the anchors; none for a single anchor."""
+        anchors = anchors.float()
+        size, width = anchors.shape
+        if size < 2:
+            return anchors.new_zeros(0, width)
+        mean = anchors.mean(0)
+        centred = (anchors - mean) / (size - 1) ** 0.5  # Σ = centredᵀ centred
+        shape = (count(anchors, self.ratio), size if self.covariance == "full" else width)
+        noise = torch.randn(shape, generator=self.generator(anchors.device), device=anchors.device)
+        with torch.autocast(anchors.device.type, enabled=False):
+            if self.covariance == "full":
+                noise = noise @ centred
+            elif self.use_std:
+                noise = noise * deviation(anchors)
+            if self.use_mean:
+                noise = noise + mean
+            return (noise @ centred.T) @ centred if self.covariance == "multiplied" else noise

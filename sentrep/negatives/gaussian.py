@@ -1,0 +1,44 @@
+"""Gaussian noise (GS-InfoNCE)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from sentrep.errors import InputError
+from sentrep.negatives.base import NegativeSampler
+from sentrep.negatives.batch import check_positive, count
+
+
+class GaussianNegatives(NegativeSampler):
+    """M vectors g ~ N(μ, σ²), drawn afresh each step and shared by all anchors (GS-InfoNCE, eq. 5).
+
+    Cosine ignores the length of g, so that σ is immaterial where μ is 0; it matters with μ ≠ 0. The authors' released
+    code tunes σ per backbone all the same (0.5 or 0.1).
+
+    Args:
+        ratio: M as a multiple of the global batch; the paper's best is 3, and more than 8 hurts.
+        mean: μ, of every dimension.
+        std: σ > 0.
+        weight: λ ≥ 0 of eq. 5.
+
+    Raises:
+        InputError: for values out of range.
+    """
+
+    def __init__(self, ratio: float = 3.0, mean: float = 0.0, std: float = 1.0, weight: float = 1.0) -> None:
+        super().__init__(weight)
+        check_positive(self, ratio=ratio, std=std)
+        if not math.isfinite(mean):
+            raise InputError(f"GaussianNegatives: mean must be finite, got {mean}")
+        self.ratio = ratio
+        self.mean = mean
+        self.std = std
+
+    def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
+        """M draws (M, D); the embeddings give number and width only."""
+        shape = (count(anchors, self.ratio), anchors.shape[1])
+        noise = torch.randn(shape, generator=self.generator(anchors.device), device=anchors.device)
+        return self.mean + self.std * noise

@@ -1,0 +1,165 @@
+"""A Gaussian mixture that follows past outputs (the thesis)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from sentrep.distributed import step_generator
+from sentrep.errors import InputError
+from sentrep.negatives.base import NegativeSampler
+from sentrep.negatives.batch import check_at_least, check_choice, check_positive, count, finite_rows
+from sentrep.types import EncoderSpec
+
+_DEAD = 0.01  # share of its even part of the mass below which a component is moved elsewhere
+_TINY = 1e-12
+
+
+class GaussianMixtureNegatives(NegativeSampler):
+    """M draws from a Gaussian mixture of the outputs of past steps (thesis, "GMM sampling").
+
+    The thesis says that the mixture is updated at each step with the outputs of previous steps, not how. Here: stepwise
+    EM. One E-step per optimiser step gives the responsibilities r_nk of component k for anchor x_n; the discounted sums
+
+        m_k ← d m_k + Σ_n r_nk,    with the means μ_k and scatters S_k (about μ_k) that go with them,
+
+    are merged in centred form, so that nothing cancels; then π_k = m_k / Σ m and Σ_k = S_k / m_k + f I. The floor f is
+    a share of the mean variance of the whole mixture. A component with less than 1 % of its even part of the mass (all
+    have none at first) takes a random anchor for its mean and the variances of the batch. Nothing is drawn before the
+    first update. Anchors that are not finite are replaced by others of their batch (`finite_rows`).
+
+    Args:
+        components: K.
+        covariance: ``"diag"``, or ``"full"``: a D×D matrix per component, which wants many more outputs than D.
+        decay: d in (0, 1] of a step; 1 forgets nothing.
+        variance_floor: f as a share of the mean variance, > 0.
+        ratio: M as a multiple of the global batch.
+        weight: λ ≥ 0.
+
+    Raises:
+        InputError: for values out of range.
+    """
+
+    mass: Tensor
+    """(K,) m."""
+    mean: Tensor
+    """(K, D) μ."""
+    scatter: Tensor
+    """(K, D) diagonals of S, or (K, D, D) S."""
+
+    def __init__(
+        self,
+        components: int = 8,
+        covariance: Literal["diag", "full"] = "diag",
+        decay: float = 0.9,
+        variance_floor: float = 0.01,
+        ratio: float = 1.0,
+        weight: float = 1.0,
+    ) -> None:
+        super().__init__(weight)
+        check_at_least(1, self, components=components)
+        check_choice(self, ("diag", "full"), covariance=covariance)
+        check_positive(self, variance_floor=variance_floor, ratio=ratio)
+        if not 0 < decay <= 1:
+            raise InputError(f"GaussianMixtureNegatives: decay must lie in (0, 1], got {decay}")
+        self.components = components
+        self.covariance = covariance
+        self.decay = decay
+        self.variance_floor = variance_floor
+        self.ratio = ratio
+
+    def build(self, spec: EncoderSpec, stream: str) -> None:
+        """Make room for K components, all without mass."""
+        super().build(spec, stream)
+        width = spec.embedding_dim
+        shape = (self.components, width) if self.covariance == "diag" else (self.components, width, width)
+        self.register_buffer("mass", torch.zeros(self.components))
+        self.register_buffer("mean", torch.zeros(self.components, width))
+        self.register_buffer("scatter", torch.zeros(shape))
+
+    def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
+        """M draws (M, D); none before the first update."""
+        if self.step == 0:
+            return anchors.new_zeros(0, anchors.shape[1], dtype=torch.float32)
+        with torch.autocast(anchors.device.type, enabled=False):
+            drawn, generator = count(anchors, self.ratio), self.generator(anchors.device)
+            component = torch.multinomial(self.mass, drawn, replacement=True, generator=generator)
+            noise = torch.randn(drawn, anchors.shape[1], generator=generator, device=anchors.device)
+            covariance = self._covariance(torch.zeros_like(self.scatter))
+            if self.covariance == "diag":
+                return self.mean[component] + covariance.sqrt()[component] * noise
+            spread = torch.linalg.cholesky_ex(covariance).L @ noise.T  # (K, D, M): every component, then the drawn one
+            return self.mean[component] + spread[component, :, torch.arange(drawn, device=anchors.device)]
+
+    def update(self, anchors: Tensor) -> None:
+        """One step of EM with the anchors."""
+        with torch.autocast(anchors.device.type, enabled=False):
+            rows = finite_rows(anchors)
+            self._merge(rows, self._responsibilities(rows))
+        super().update(anchors)
+
+    def _responsibilities(self, rows: Tensor) -> Tensor:
+        """E-step: (N, K), rows summing to 1; dead components are moved first."""
+        total = self.mass.sum()
+        dead = self.mass <= _DEAD * total / self.components
+        generator = step_generator(self.spec.seed, f"{self.stream}/fit", self.step, rows.device)
+        order = torch.randperm(len(rows), generator=generator, device=rows.device)
+        seeds = rows[order[torch.arange(self.components, device=rows.device) % len(rows)]]
+        self.mean.copy_(torch.where(dead[:, None], seeds, self.mean))
+        self.mass.masked_fill_(dead, 0.0)
+        self.scatter.masked_fill_(dead.view(-1, *[1] * (self.scatter.ndim - 1)), 0.0)
+        # for this E-step a moved component is as likely as any other and as wide as the batch
+        prior = torch.where(dead, torch.where(total > 0, total, total + 1) / self.components, self.mass)
+        variance = rows.var(0, correction=0)
+        wide = variance if self.covariance == "diag" else variance.diag()
+        density = _log_density(rows, self.mean, self._covariance(wide.expand_as(self.scatter)))
+        return torch.softmax(prior.log() + density, dim=1)
+
+    def _merge(self, rows: Tensor, responsibilities: Tensor) -> None:
+        """M-step: the batch's mass, means and scatters into the discounted ones (Chan et al.'s parallel update)."""
+        mass = responsibilities.sum(0)
+        mean = responsibilities.T @ rows / mass.clamp_min(_TINY)[:, None]
+        centred = rows - mean[:, None]  # (K, N, D)
+        weighted = responsibilities.T[..., None] * centred
+        full = self.covariance == "full"
+        scatter = weighted.mT @ centred if full else (weighted * centred).sum(1)
+        old = self.decay * self.mass
+        share = mass / (old + mass).clamp_min(_TINY)
+        shift = mean - self.mean
+        between = shift[:, :, None] * shift[:, None] if full else shift.square()
+        inner = (slice(None), *[None] * (scatter.ndim - 1))  # (K,) against (K, D) or (K, D, D)
+        self.scatter.mul_(self.decay).add_(scatter + (old * share)[inner] * between)
+        self.mean.add_(share[:, None] * shift)
+        self.mass.copy_(old + mass)
+
+    def _covariance(self, massless: Tensor) -> Tensor:
+        """Σ_k with the floor, in the shape of `scatter`; from ``massless`` for components without mass."""
+        inner = (slice(None), *[None] * (self.scatter.ndim - 1))
+        estimate = torch.where((self.mass > 0)[inner], self.scatter / self.mass.clamp_min(_TINY)[inner], massless)
+        floor = self.variance_floor * self._mean_variance() + _TINY
+        if self.covariance == "full":
+            return estimate + floor * torch.eye(self.mean.shape[1], device=floor.device)
+        return estimate + floor
+
+    def _mean_variance(self) -> Tensor:
+        """Variance of the whole mixture, within and between its components, averaged over the dimensions."""
+        share = self.mass / self.mass.sum().clamp_min(_TINY)
+        between = (share[:, None] * (self.mean - share @ self.mean).square()).sum()
+        diagonals = self.scatter if self.covariance == "diag" else self.scatter.diagonal(dim1=1, dim2=2)
+        return (diagonals.sum() / self.mass.sum().clamp_min(_TINY) + between) / self.mean.shape[1]
+
+
+def _log_density(rows: Tensor, mean: Tensor, covariance: Tensor) -> Tensor:
+    """log N(x_n; μ_k, Σ_k) of rows (N, D), (N, K); ``covariance`` holds variances (K, D) or matrices (K, D, D)."""
+    centred = rows - mean[:, None]  # (K, N, D)
+    if covariance.ndim == 2:
+        distance = (centred.square() / covariance[:, None]).sum(-1)
+        log_determinant = covariance.log().sum(-1)
+    else:
+        factor = torch.linalg.cholesky_ex(covariance).L
+        distance = torch.linalg.solve_triangular(factor, centred.mT, upper=False).square().sum(1)
+        log_determinant = 2 * factor.diagonal(dim1=1, dim2=2).log().sum(-1)
+    return -0.5 * (distance.T + log_determinant + rows.shape[1] * math.log(2 * math.pi))

@@ -1,0 +1,157 @@
+"""A small variational auto-encoder of past outputs (the thesis)."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from sentrep.distributed import step_generator
+from sentrep.negatives.base import NegativeSampler
+from sentrep.negatives.batch import check_at_least, check_positive, count, finite_rows
+from sentrep.types import EncoderSpec
+
+
+class VAENegatives(NegativeSampler):
+    """M vectors decoded from N(0, I) by a VAE of the outputs of the last steps (thesis, "VAE sampling").
+
+    After every optimiser step the anchors join the stored outputs of the last ``window`` steps, and some steps of Adam
+    minimise the negative evidence bound over all of them (Kingma & Welling 2013; Gaussian decoder of variance 1):
+
+        mean over x of  ½ ‖x − x̂(z)‖² + KL(N(μ(x), σ²(x)) ‖ N(0, I)),     z = μ(x) + σ(x) ε
+
+    on outputs that are standardised with the window's mean and deviation per dimension. The thesis leaves sizes and
+    training open. Nothing is drawn before the first update. The weights are parameters without gradient, so that
+    neither the main optimiser nor DDP takes them; they, Adam's state and the window are part of the checkpoint. Every
+    process fits the same VAE. Anchors that are not finite are replaced by others of their batch (`finite_rows`).
+
+    Args:
+        latent: width of z.
+        hidden: width of the one hidden layer on either side.
+        window: number of past steps whose outputs are stored.
+        steps: Adam steps per optimiser step.
+        learning_rate: Adam's.
+        ratio: M as a multiple of the global batch.
+        weight: λ ≥ 0.
+
+    Raises:
+        InputError: for values out of range.
+    """
+
+    location: Tensor
+    """(D,) mean of the window."""
+    scale: Tensor
+    """(D,) deviation of the window."""
+
+    def __init__(
+        self,
+        latent: int = 64,
+        hidden: int = 256,
+        window: int = 8,
+        steps: int = 4,
+        learning_rate: float = 1e-3,
+        ratio: float = 1.0,
+        weight: float = 1.0,
+    ) -> None:
+        super().__init__(weight)
+        check_at_least(1, self, latent=latent, hidden=hidden, window=window, steps=steps)
+        check_positive(self, learning_rate=learning_rate, ratio=ratio)
+        self.latent = latent
+        self.hidden = hidden
+        self.window = window
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.ratio = ratio
+        self._stored: list[Tensor] = []
+        self._optimizer_state: dict[str, Any] | None = None
+
+    def build(self, spec: EncoderSpec, stream: str) -> None:
+        """Create the networks, from the run's seed."""
+        super().build(spec, stream)
+        generator = step_generator(spec.seed, f"{stream}/init", 0)
+        self.network = _VAE(spec.embedding_dim, self.hidden, self.latent, generator).requires_grad_(False)
+        self.register_buffer("location", torch.zeros(spec.embedding_dim))
+        self.register_buffer("scale", torch.ones(spec.embedding_dim))
+
+    def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
+        """M decoded draws (M, D); none before the first update."""
+        if self.step == 0:
+            return anchors.new_zeros(0, anchors.shape[1], dtype=torch.float32)
+        shape = (count(anchors, self.ratio), self.latent)
+        latent = torch.randn(shape, generator=self.generator(anchors.device), device=anchors.device)
+        with torch.autocast(anchors.device.type, enabled=False):
+            return self.location + self.scale * self.network.decode(latent)
+
+    def update(self, anchors: Tensor) -> None:
+        """Store the anchors, and fit the VAE to the window."""
+        past = [rows.to(anchors.device) for rows in self._stored]  # a checkpoint may have brought them elsewhere
+        self._stored = [*past, finite_rows(anchors)][-self.window :]
+        rows = torch.cat(self._stored)
+        self.location.copy_(rows.mean(0))
+        # a dimension that does not vary keeps its mean
+        self.scale.copy_(rows.std(0, correction=0).clamp_min(1e-6))
+        with torch.autocast(anchors.device.type, enabled=False):
+            self._fit((rows - self.location) / self.scale)
+        super().update(anchors)
+
+    @torch.enable_grad()
+    def _fit(self, rows: Tensor) -> None:
+        """Some Adam steps on standardised rows, through leaves that share the weights' memory: no flag is touched."""
+        weights = {name: p.detach().requires_grad_() for name, p in self.network.named_parameters()}
+        optimizer = torch.optim.Adam(weights.values(), lr=self.learning_rate)
+        if self._optimizer_state is not None:
+            optimizer.load_state_dict(self._optimizer_state)  # moves it to the weights' device
+        generator = step_generator(self.spec.seed, f"{self.stream}/fit", self.step, rows.device)
+        for _ in range(self.steps):
+            noise = torch.randn(len(rows), self.latent, generator=generator, device=rows.device)
+            optimizer.zero_grad()
+            functional_call(self.network, weights, (rows, noise)).backward()
+            optimizer.step()
+        self._optimizer_state = optimizer.state_dict()
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Step, stored outputs and Adam's state, which is copied because Adam writes into it."""
+        return {
+            **super().get_extra_state(),
+            "stored": self._stored,
+            "optimizer": copy.deepcopy(self._optimizer_state),
+        }
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Take step, stored outputs and Adam's state from a checkpoint."""
+        super().set_extra_state(state)
+        self._stored, self._optimizer_state = state["stored"], state["optimizer"]
+
+
+class _VAE(nn.Module):
+    """One hidden layer in the encoder, one in the decoder."""
+
+    def __init__(self, width: int, hidden: int, latent: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.encoder = _layer(width, hidden, generator)
+        self.posterior = _layer(hidden, 2 * latent, generator)
+        self.decoder = _layer(latent, hidden, generator)
+        self.output = _layer(hidden, width, generator)
+
+    def forward(self, rows: Tensor, noise: Tensor) -> Tensor:
+        """The negative evidence bound of ``rows`` (N, D), up to a constant; ``noise`` (N, latent) draws z."""
+        mean, log_variance = self.posterior(F.relu(self.encoder(rows))).chunk(2, dim=1)
+        reconstruction = self.decode(mean + torch.exp(0.5 * log_variance) * noise)
+        divergence = 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(1)
+        return (0.5 * (rows - reconstruction).square().sum(1) + divergence).mean()
+
+    def decode(self, latent: Tensor) -> Tensor:
+        """Means of x (n, D) given z (n, latent)."""
+        return self.output(F.relu(self.decoder(latent)))
+
+
+def _layer(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    """A linear layer that leaves the global random state alone."""
+    layer = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    nn.init.xavier_uniform_(layer.weight, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer

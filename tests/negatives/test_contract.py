@@ -1,0 +1,251 @@
+"""What every sampler promises."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import jsonargparse
+import pytest
+import torch
+import yaml
+from samplers import DRAWN, KINDS, REMEMBERING, WIDTH, built, embeddings
+
+from sentrep import InputError, negatives
+from sentrep.config import to_config
+from sentrep.negatives import NegativeSampler
+
+pytestmark = pytest.mark.filterwarnings("ignore:MemoryBank")  # the small one is meant
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def _after(kind: str, steps: int = 2) -> NegativeSampler:
+    sampler = built(kind)
+    for step in range(steps):
+        sampler.update(embeddings(step)[0])
+    return sampler
+
+
+@every_kind
+def test_finite_float32_without_gradient(kind: str) -> None:
+    drawn = _after(kind).sample(*embeddings(2))
+    assert drawn.dtype == torch.float32
+    assert not drawn.requires_grad
+    assert drawn.isfinite().all()
+    assert drawn.shape[1] == WIDTH
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+@pytest.mark.parametrize(("ratio", "rows", "expected"), [(0.5, 8, 4), (2.5, 8, 20), (0.01, 8, 1), (1.0, 3, 3)])
+def test_number_is_a_multiple_of_the_batch(kind: str, ratio: float, rows: int, expected: int) -> None:
+    sampler = built(kind, ratio=ratio)
+    for step in range(2):
+        sampler.update(embeddings(step, rows)[0])
+    assert len(sampler.sample(*embeddings(2, rows))) == expected
+
+
+@pytest.mark.parametrize("kind", REMEMBERING)
+def test_without_a_past_nothing_is_drawn(kind: str) -> None:
+    assert built(kind).sample(*embeddings()).shape == (0, WIDTH)
+
+
+@every_kind
+def test_inputs_are_unchanged(kind: str) -> None:
+    anchors, keys = embeddings()
+    sampler = built(kind)
+    for _ in range(2):
+        sampler.sample(anchors, keys)
+        sampler.update(anchors)
+    assert torch.equal(anchors, embeddings()[0])
+    assert torch.equal(keys, embeddings()[1])
+
+
+@every_kind
+def test_what_was_drawn_stays_when_the_sampler_moves_on(kind: str) -> None:
+    sampler = _after(kind)
+    drawn = sampler.sample(*embeddings(2))
+    copied = drawn.clone()
+    sampler.update(embeddings(2)[0])
+    assert torch.equal(drawn, copied)
+
+
+@every_kind
+def test_one_draw_per_step(kind: str) -> None:
+    sampler = _after(kind)
+    batch = embeddings(2)
+    first, again = sampler.sample(*batch), sampler.sample(*batch)
+    sampler.update(embeddings(3)[0])
+    assert torch.equal(first, again)
+    assert not torch.equal(first, sampler.sample(*batch))
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_streams_and_seeds_differ(kind: str) -> None:
+    draws = []
+    for stream, seed in (("a", 5), ("b", 5), ("a", 6)):
+        sampler = built(kind, stream, seed)
+        sampler.update(embeddings(0)[0])
+        draws.append(sampler.sample(*embeddings(1)))
+    assert not torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+
+
+@every_kind
+def test_global_random_state_is_left_alone(kind: str) -> None:
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state()
+    _after(kind).sample(*embeddings(2))
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@every_kind
+def test_state_goes_through_a_safe_checkpoint_in_mid_stream(kind: str) -> None:
+    sampler, other = _after(kind, steps=3), built(kind)
+    file = io.BytesIO()
+    torch.save(sampler.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    for step in range(3, 6):
+        assert torch.equal(sampler.sample(*embeddings(step)), other.sample(*embeddings(step)))
+        sampler.update(embeddings(step)[0])
+        other.update(embeddings(step)[0])
+    _assert_same(sampler.state_dict(), other.state_dict())
+
+
+@every_kind
+def test_a_loaded_sampler_is_independent(kind: str) -> None:
+    sampler, other = _after(kind), built(kind)
+    other.load_state_dict(sampler.state_dict())
+    before = copy.deepcopy(sampler.state_dict())
+    other.update(embeddings(7)[0])
+    _assert_same(sampler.state_dict(), before)
+
+
+@every_kind
+def test_no_gradient_reaches_an_optimizer(kind: str) -> None:
+    sampler = _after(kind)
+    assert not any(parameter.requires_grad or parameter.grad is not None for parameter in sampler.parameters())
+
+
+@every_kind
+def test_update_works_without_gradients_enabled(kind: str) -> None:
+    sampler = built(kind)
+    with torch.no_grad():
+        for step in range(2):
+            sampler.update(embeddings(step)[0])
+    _assert_same(sampler.state_dict(), _after(kind).state_dict())
+
+
+@every_kind
+def test_bf16_embeddings_and_autocast(kind: str) -> None:
+    rounded = [tuple(t.bfloat16() for t in embeddings(step)) for step in range(3)]
+    expected, sampler = built(kind), built(kind)
+    for anchors, _ in rounded[:2]:
+        expected.update(anchors.float())
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            sampler.update(anchors)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        drawn = sampler.sample(*rounded[2])
+    assert drawn.dtype == torch.float32
+    assert torch.equal(drawn, expected.sample(*(t.float() for t in rounded[2])))
+
+
+@every_kind
+def test_a_broken_batch_is_survived(kind: str) -> None:
+    sampler = built(kind)
+    for step in range(4):
+        anchors = embeddings(step)[0]
+        if step == 0:
+            anchors[:] = torch.nan
+        if step == 2:
+            anchors[0, 1], anchors[3], anchors[6, 2] = torch.nan, torch.inf, 1e30
+        sampler.update(anchors)
+        drawn = sampler.sample(*embeddings(step + 1))
+        assert drawn.isfinite().all()
+        assert drawn.abs().max() < 1e3
+
+
+@every_kind
+def test_any_batch_size(kind: str) -> None:
+    sampler = built(kind)
+    for step, rows in enumerate((1, 8, 30, 2)):
+        drawn = sampler.sample(*embeddings(step, rows))
+        assert drawn.isfinite().all()
+        sampler.update(embeddings(step, rows)[0])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@every_kind
+def test_a_checkpoint_from_the_cpu_goes_on_on_a_gpu(kind: str) -> None:
+    sampler = built(kind)
+    sampler.load_state_dict(_after(kind).state_dict())
+    sampler.to("cuda")  # after loading, as Lightning does
+    for step in range(2, 5):
+        anchors, keys = (t.cuda() for t in embeddings(step))
+        drawn = sampler.sample(anchors, keys)
+        assert drawn.is_cuda
+        assert drawn.isfinite().all()
+        sampler.update(anchors)
+
+
+@every_kind
+def test_yaml_round_trip(kind: str) -> None:
+    config = to_config(built(kind, weight=0.5))
+    parser = jsonargparse.ArgumentParser(exit_on_error=False)
+    parser.add_subclass_arguments(NegativeSampler, "sampler")
+    parsed = parser.parse_object({"sampler": yaml.safe_load(yaml.safe_dump(config))})
+    again = parser.instantiate(parsed).sampler
+    assert to_config(again) == config
+    assert again.weight == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("GaussianNegatives", {"ratio": 0}, "ratio must be positive and finite, got 0"),
+        ("GaussianNegatives", {"ratio": float("nan")}, "ratio must be positive and finite, got nan"),
+        ("GaussianNegatives", {"std": -1.0}, "std must be positive and finite, got -1.0"),
+        ("GaussianNegatives", {"mean": float("inf")}, "mean must be finite, got inf"),
+        ("GaussianNegatives", {"weight": -0.1}, "weight must be 0 or more, got -0.1"),
+        ("BatchGaussianNegatives", {"ratio": -1}, "ratio must be positive"),
+        ("BatchGaussianNegatives", {"covariance": "diag"}, "covariance must be 'none' or 'multiplied' or 'full'"),
+        ("BatchGaussianNegatives", {"covariance": "full", "use_std": False}, "leave use_std true"),
+        ("RefinedNoiseNegatives", {"ratio": 0}, "ratio must be positive"),
+        ("RefinedNoiseNegatives", {"std": -1.0}, "std must be positive"),
+        ("RefinedNoiseNegatives", {"steps": -1}, "steps must be 0 or more, got -1"),
+        ("RefinedNoiseNegatives", {"step_size": 0.0}, "step_size must be positive"),
+        ("RefinedNoiseNegatives", {"temperature": 0.0}, "temperature must be positive"),
+        ("RefinedNoiseNegatives", {"denominator": "batch"}, "denominator must be 'noise' or 'batch_and_noise'"),
+        ("MemoryBank", {"size": 0}, "size must be 1 or more, got 0"),
+        ("NoisyAnchorNegatives", {"ratio": 0}, "ratio must be positive"),
+        ("GaussianMixtureNegatives", {"components": 0}, "components must be 1 or more"),
+        ("GaussianMixtureNegatives", {"covariance": "tied"}, "covariance must be 'diag' or 'full', got 'tied'"),
+        ("GaussianMixtureNegatives", {"decay": 0.0}, r"decay must lie in \(0, 1\], got 0.0"),
+        ("GaussianMixtureNegatives", {"decay": 1.1}, r"decay must lie in \(0, 1\], got 1.1"),
+        ("GaussianMixtureNegatives", {"variance_floor": 0.0}, "variance_floor must be positive"),
+        ("VAENegatives", {"window": 0}, "window must be 1 or more"),
+        ("VAENegatives", {"latent": 0}, "latent must be 1 or more"),
+        ("VAENegatives", {"learning_rate": 0.0}, "learning_rate must be positive"),
+    ],
+)
+def test_bad_values_are_refused(name: str, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=f"{name}.*{message}"):
+        getattr(negatives, name)(**arguments)
+
+
+def _assert_same(first: Any, second: Any) -> None:
+    """Equal bit for bit, through containers."""
+    if isinstance(first, torch.Tensor):
+        assert torch.equal(first, second)
+    elif isinstance(first, dict):
+        assert first.keys() == second.keys()
+        for key in first:
+            _assert_same(first[key], second[key])
+    elif isinstance(first, (list, tuple)):
+        assert len(first) == len(second)
+        for one, other in zip(first, second, strict=True):
+            _assert_same(one, other)
+    else:
+        assert first == second

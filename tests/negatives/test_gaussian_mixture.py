@@ -1,0 +1,123 @@
+"""The mixture against stepwise EM in loops, and where it gets into trouble."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from samplers import WIDTH, built, embeddings
+from torch import Tensor
+
+from references.samplers import StepwiseEM
+from sentrep.distributed import step_generator
+from sentrep.negatives import GaussianMixtureNegatives
+
+
+def _mixture(**overrides: object) -> GaussianMixtureNegatives:
+    sampler = built("mixture", **overrides)
+    assert isinstance(sampler, GaussianMixtureNegatives)
+    return sampler
+
+
+def _clusters(step: int, centres: Tensor, rows: int = 64, noise: float = 0.2) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(step)
+    which = torch.randint(len(centres), (rows,), generator=generator)
+    return centres[which] + noise * torch.randn(rows, centres.shape[1], generator=generator), which
+
+
+@pytest.mark.parametrize("covariance", ["diag", "full"])
+@pytest.mark.parametrize("decay", [0.3, 1.0])
+def test_equals_stepwise_em_in_loops(covariance: str, decay: float) -> None:
+    sampler = _mixture(covariance=covariance, decay=decay, components=2, variance_floor=0.05)
+    rows = embeddings(0, rows=40)[0]
+    seeds = rows[torch.randperm(40, generator=step_generator(5, "extra/fit", 0))[:2]]
+    reference = StepwiseEM(seeds, rows.var(0, correction=0), decay, floor=0.05, full=covariance == "full")
+    for step in range(5):
+        rows = embeddings(step, rows=40)[0]
+        sampler.update(rows)
+        reference.update(rows)
+        torch.testing.assert_close(sampler.mass.double(), torch.tensor(reference.s0).double(), rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(sampler.mean.double(), reference.means, rtol=1e-3, atol=1e-3)
+        expected = torch.stack(reference.covariances)
+        if covariance == "diag":
+            expected = expected.diagonal(dim1=1, dim2=2)
+        fitted = sampler._covariance(torch.zeros_like(sampler.scatter))
+        torch.testing.assert_close(fitted.double(), expected, rtol=1e-3, atol=1e-3)
+    assert sampler.mass.min() > 4  # the comparison had two living components
+
+
+@pytest.mark.parametrize("covariance", ["diag", "full"])
+def test_draws_have_the_mixture_s_moments(covariance: str) -> None:
+    sampler = _mixture(covariance=covariance, components=2)
+    for step in range(4):
+        sampler.update(embeddings(step, rows=40)[0])
+    sampler.ratio = 5000.0
+    drawn = sampler.sample(*embeddings(0, rows=8))  # 40,000 draws
+    share = (sampler.mass / sampler.mass.sum())[:, None]
+    mean = (share * sampler.mean).sum(0)
+    matrices = sampler._covariance(torch.zeros_like(sampler.scatter))
+    if covariance == "diag":
+        matrices = torch.diag_embed(matrices)
+    offset = sampler.mean - mean
+    total = (share[:, :, None] * (matrices + offset[:, :, None] * offset[:, None])).sum(0)
+    largest = total.diagonal().max().item()  # standard errors are below 0.7 % of it
+    torch.testing.assert_close(drawn.mean(0), mean, rtol=0, atol=0.03 * largest**0.5)
+    torch.testing.assert_close(torch.cov(drawn.T), total, rtol=0, atol=0.03 * largest)
+
+
+def test_follows_clusters_that_move() -> None:
+    centres = 4 * torch.eye(3, WIDTH)
+    sampler = _mixture(components=6, decay=0.5)
+    for step in range(30):
+        sampler.update(_clusters(step, centres)[0])
+    for step in range(30, 60):
+        sampler.update(_clusters(step, centres + 10)[0])
+    drawn = sampler.sample(*_clusters(60, centres))
+    distance = torch.cdist(drawn, centres + 10).amin(1)
+    assert distance.median() < 1.0
+    assert set(torch.cdist(drawn, centres + 10).argmin(1).tolist()) == {0, 1, 2}
+
+
+def test_dead_components_are_seeded_again_from_the_step_generator() -> None:
+    rows = _clusters(0, torch.zeros(1, WIDTH))[0]
+    sampler = _mixture(components=3, decay=1.0)
+    sampler.update(rows)
+    sampler.mass[1] = 1e-3 * sampler.mass.sum()
+    sampler.mean[1] = 1e6
+    living = (sampler.mass[0] + sampler.mass[2]).item()
+    sampler._responsibilities(rows)
+    order = torch.randperm(len(rows), generator=step_generator(5, "extra/fit", 1))
+    assert torch.equal(sampler.mean[1], rows[order[1]])
+    sampler.update(rows)
+    assert sampler.mass[1] > 1
+    assert sampler.mass.sum().item() == pytest.approx(living + len(rows), abs=0.01)
+
+
+@pytest.mark.parametrize("covariance", ["diag", "full"])
+def test_fewer_rows_than_components_and_dimensions_far_from_the_origin(covariance: str) -> None:
+    sampler = _mixture(covariance=covariance, components=5)
+    batch = 1e4 + embeddings(0, rows=3)[0]
+    for _ in range(5):
+        sampler.update(batch)
+    drawn = sampler.sample(batch, batch)
+    assert drawn.isfinite().all()
+    assert (drawn - 1e4).abs().max() < 100
+
+
+def test_identical_rows_leave_a_mixture_that_recovers() -> None:
+    sampler = _mixture()
+    same = torch.ones(8, WIDTH)
+    for _ in range(3):
+        sampler.update(same)
+    torch.testing.assert_close(sampler.sample(same, same), same, rtol=0, atol=1e-4)
+    for step in range(20):
+        sampler.update(embeddings(step, rows=40)[0])
+    drawn = sampler.sample(*embeddings(0, rows=400))
+    torch.testing.assert_close(drawn.mean(0), torch.linspace(-2, 3, WIDTH), rtol=0, atol=1.0)
+    assert drawn.std(0).min() > 0.5
+
+
+def test_masses_forget_at_the_decay() -> None:
+    sampler = _mixture(decay=0.5)
+    for step in range(3):
+        sampler.update(embeddings(step, rows=8)[0])
+    assert sampler.mass.sum().item() == pytest.approx(8 * (1 + 0.5 + 0.25), rel=1e-3)

@@ -1,0 +1,70 @@
+"""Two processes against one, with every sampler under a `Contrastive`, over several optimiser steps."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from samplers import KINDS, WIDTH, built, embeddings, spec
+from torch import Tensor
+
+from sentrep import distributed
+from sentrep.objectives import Contrastive
+from sentrep.types import EncoderOutput, TextBatch, TokenBatch, Views
+from support import run_processes
+
+pytestmark = pytest.mark.filterwarnings("ignore:MemoryBank")  # the small one is meant
+
+STEPS = 4
+
+
+def _views(anchor: Tensor, positive: Tensor) -> Views:
+    nothing = EncoderOutput(anchor, anchor[:, None], anchor[:, None])
+    return Views(anchor, positive, None, nothing, nothing)
+
+
+def train(kinds: list[str]) -> tuple[list[float], Tensor, dict[str, Tensor]]:
+    """Losses, the trained matrix and what each sampler would draw next; each process holds its share of 8 rows."""
+    # the encoder is one matrix; a weight other than 1 takes the weighted path through the loss
+    matrix = torch.eye(WIDTH, requires_grad=True)
+    objective = Contrastive(0.5, {kind: built(kind, stream=kind, weight=0.7) for kind in kinds})
+    objective.build(spec())
+    optimizer = torch.optim.SGD([matrix], lr=0.2)
+    world, rank = distributed.world_size(), distributed.rank()
+    losses = []
+    for step in range(STEPS):
+        mine = slice(8 // world * rank, 8 // world * (rank + 1))
+        tokens = TokenBatch(torch.zeros(8 // world, 1).long(), torch.ones(8 // world, 1).long())
+        views = _views(*(rows[mine] @ matrix for rows in embeddings(step)))
+        loss = objective(views, TextBatch(tokens, None, None, torch.arange(8)[mine]))
+        optimizer.zero_grad()
+        loss.backward()
+        loss = loss.detach()
+        if world > 1:  # what DDP does
+            for tensor in (loss, matrix.grad):
+                torch.distributed.all_reduce(tensor)
+                tensor /= world
+        losses.append(loss.item())
+        optimizer.step()
+        with torch.no_grad():
+            objective.after_step(views)
+    draws = {name: sampler.sample(*embeddings(STEPS)) for name, sampler in objective.negatives.items()}
+    return losses, matrix.detach(), draws
+
+
+def test_every_sampler_at_once_equals_one_process() -> None:
+    losses, matrix, draws = train(list(KINDS))
+    results = run_processes(train, 2, list(KINDS))
+    for other_losses, other_matrix, other_draws in results:
+        assert other_losses == pytest.approx(losses, abs=1e-5)
+        torch.testing.assert_close(other_matrix, matrix, rtol=0, atol=1e-5)
+        for kind, drawn in draws.items():
+            torch.testing.assert_close(other_draws[kind], drawn, rtol=1e-4, atol=1e-4, msg=kind)
+    for kind in KINDS:  # and the processes agree bit for bit
+        assert torch.equal(results[0][2][kind], results[1][2][kind]), kind
+    assert not torch.allclose(matrix, torch.eye(WIDTH), atol=1e-2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_sampler_takes_part_in_the_loss(kind: str) -> None:
+    with_it, without = train([kind])[0], train([])[0]
+    assert with_it[-1] > without[-1] + 0.01

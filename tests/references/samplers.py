@@ -1,0 +1,121 @@
+"""The samplers' mathematics from the papers, one number at a time and in double precision."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def moments(rows: Tensor) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation (N − 1 below) of every dimension."""
+    means, deviations = [], []
+    for d in range(rows.shape[1]):
+        values = [float(row[d]) for row in rows]
+        mean = sum(values) / len(values)
+        means.append(mean)
+        deviations.append(math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1)))
+    return means, deviations
+
+
+def covariance(rows: Tensor) -> Tensor:
+    """Covariance matrix (D, D), entry by entry, N − 1 below."""
+    means, _ = moments(rows)
+    width = rows.shape[1]
+    matrix = torch.zeros(width, width, dtype=torch.double)
+    for d in range(width):
+        for e in range(width):
+            products = [(float(row[d]) - means[d]) * (float(row[e]) - means[e]) for row in rows]
+            matrix[d, e] = sum(products) / (len(rows) - 1)
+    return matrix
+
+
+class StepwiseEM:
+    """Stepwise EM with discounted *raw* moments: what the sampler keeps in centred form.
+
+    Args:
+        means: (K, D) first means.
+        variances: (D,) variances of every component in the first E-step.
+    """
+
+    def __init__(self, means: Tensor, variances: Tensor, decay: float, floor: float, full: bool) -> None:
+        self.count, self.width = means.shape
+        self.decay, self.floor, self.full = decay, floor, full
+        self.prior = [1.0 / self.count] * self.count
+        self.means = means.double()
+        self.covariances = [torch.diag(variances.double())] * self.count
+        self.s0 = [0.0] * self.count
+        self.s1 = [torch.zeros(self.width, dtype=torch.double) for _ in range(self.count)]
+        self.s2 = [torch.zeros(self.width, self.width, dtype=torch.double) for _ in range(self.count)]
+
+    def responsibilities(self, row: Tensor) -> list[float]:
+        """Posterior of the components given one row, by Bayes' rule."""
+        logs = []
+        for k in range(self.count):
+            matrix = self.covariances[k]
+            if not self.full:
+                matrix = torch.diag(matrix.diagonal())
+            distribution = torch.distributions.MultivariateNormal(self.means[k], matrix)
+            logs.append(math.log(self.prior[k]) + float(distribution.log_prob(row.double())))
+        largest = max(logs)
+        total = sum(math.exp(log - largest) for log in logs)
+        return [math.exp(log - largest) / total for log in logs]
+
+    def update(self, rows: Tensor) -> None:
+        posterior = [self.responsibilities(row) for row in rows]
+        for k in range(self.count):
+            self.s0[k] *= self.decay
+            self.s1[k] = self.decay * self.s1[k]
+            self.s2[k] = self.decay * self.s2[k]
+            for row, r in zip(rows.double(), posterior, strict=True):
+                self.s0[k] += r[k]
+                self.s1[k] = self.s1[k] + r[k] * row
+                self.s2[k] = self.s2[k] + r[k] * torch.outer(row, row)
+        total = sum(self.s0)
+        self.prior = [mass / total for mass in self.s0]
+        self.means = torch.stack([self.s1[k] / self.s0[k] for k in range(self.count)])
+        centre = sum(self.s1) / total
+        overall = sum(self.s2) / total - torch.outer(centre, centre)  # covariance of the whole mixture
+        ridge = self.floor * float(overall.diagonal().mean()) * torch.eye(self.width, dtype=torch.double)
+        self.covariances = [
+            self.s2[k] / self.s0[k] - torch.outer(self.means[k], self.means[k]) + ridge for k in range(self.count)
+        ]
+
+
+def vae_bound(rows: Tensor, noise: Tensor, weights: dict[str, Tensor]) -> Tensor:
+    """Mean over the rows of −log p(x|z) + KL, up to a constant; one row at a time."""
+    losses = []
+    for x, epsilon in zip(rows, noise, strict=True):
+        hidden = torch.relu(weights["encoder.weight"] @ x + weights["encoder.bias"])
+        posterior = weights["posterior.weight"] @ hidden + weights["posterior.bias"]
+        mean, deviation = posterior[: len(epsilon)], torch.exp(posterior[len(epsilon) :] / 2)
+        prior = torch.distributions.Normal(torch.zeros_like(mean), torch.ones_like(mean))
+        divergence = torch.distributions.kl_divergence(torch.distributions.Normal(mean, deviation), prior).sum()
+        losses.append(((x - vae_decode(mean + deviation * epsilon, weights)) ** 2).sum() / 2 + divergence)
+    return torch.stack(losses).mean()
+
+
+def vae_decode(z: Tensor, weights: dict[str, Tensor]) -> Tensor:
+    hidden = torch.relu(weights["decoder.weight"] @ z + weights["decoder.bias"])
+    return weights["output.weight"] @ hidden + weights["output.bias"]
+
+
+class Adam:
+    """Kingma & Ba 2015, algorithm 1, with their constants."""
+
+    def __init__(self, learning_rate: float) -> None:
+        self.learning_rate, self.time = learning_rate, 0
+        self.first: dict[str, Tensor] = {}
+        self.second: dict[str, Tensor] = {}
+
+    def step(self, weights: dict[str, Tensor], gradients: dict[str, Tensor]) -> dict[str, Tensor]:
+        self.time += 1
+        moved = {}
+        for name, gradient in gradients.items():
+            self.first[name] = 0.9 * self.first.get(name, torch.zeros_like(gradient)) + 0.1 * gradient
+            self.second[name] = 0.999 * self.second.get(name, torch.zeros_like(gradient)) + 0.001 * gradient**2
+            first = self.first[name] / (1 - 0.9**self.time)
+            second = self.second[name] / (1 - 0.999**self.time)
+            moved[name] = weights[name] - self.learning_rate * first / (second.sqrt() + 1e-8)
+        return moved

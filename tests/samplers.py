@@ -1,0 +1,63 @@
+"""One sampler of every kind, and data for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sentrep import negatives
+from sentrep.negatives import NegativeSampler
+from sentrep.types import EncoderSpec
+
+WIDTH = 6
+
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gaussian": ("GaussianNegatives", {"ratio": 1.5, "mean": 0.3, "std": 0.5}),
+    "batch gaussian": ("BatchGaussianNegatives", {"ratio": 1.5}),
+    "standard": ("BatchGaussianNegatives", {"use_mean": False, "use_std": False}),
+    "multiplied": ("BatchGaussianNegatives", {"covariance": "multiplied"}),
+    "full covariance": ("BatchGaussianNegatives", {"covariance": "full"}),
+    "refined": ("RefinedNoiseNegatives", {"ratio": 2.0, "step_size": 0.05}),
+    "refined against the batch": ("RefinedNoiseNegatives", {"denominator": "batch_and_noise", "step_size": 0.05}),
+    "bank": ("MemoryBank", {"size": 11}),
+    "small bank": ("MemoryBank", {"size": 3}),
+    "noisy anchor": ("NoisyAnchorNegatives", {"ratio": 1.5}),
+    "mixture": ("GaussianMixtureNegatives", {"components": 3}),
+    "full mixture": ("GaussianMixtureNegatives", {"components": 2, "covariance": "full", "decay": 0.5}),
+    "vae": ("VAENegatives", {"latent": 3, "hidden": 7, "window": 2}),
+}
+DRAWN = [kind for kind, (name, _) in KINDS.items() if name != "MemoryBank"]  # with random numbers
+REMEMBERING = ["bank", "small bank", "mixture", "full mixture", "vae"]  # drawing nothing before the first update
+
+
+def built(kind: str, stream: str = "extra", seed: int = 5, **overrides: Any) -> NegativeSampler:
+    """A sampler of this kind, ready for embeddings of `WIDTH`."""
+    name, arguments = KINDS[kind]
+    sampler: NegativeSampler = getattr(negatives, name)(**{**arguments, **overrides})
+    sampler.build(spec(seed), stream)
+    return sampler
+
+
+def spec(seed: int = 5, width: int = WIDTH) -> EncoderSpec:
+    """What a sampler is told of the encoder."""
+    return EncoderSpec(
+        embedding_dim=width,
+        hidden_size=width,
+        input_embedding_dim=width,
+        vocab_size=100,
+        pad_token_id=0,
+        mask_token_id=4,
+        special_token_ids=(0, 1, 2, 3, 4),
+        vocabulary="",
+        seed=seed,
+    )
+
+
+def embeddings(step: int = 0, rows: int = 8, width: int = WIDTH) -> tuple[Tensor, Tensor]:
+    """Anchors and positives of one step: means and deviations differ by dimension, and dimensions vary together."""
+    generator = torch.Generator().manual_seed(1000 + step)
+    mixing = torch.randn(width, width, generator=torch.Generator().manual_seed(1))
+    anchors = torch.randn(rows, width, generator=generator) @ mixing + torch.linspace(-2, 3, width)
+    return anchors, anchors + 0.1 * torch.randn(rows, width, generator=generator)
