@@ -24,7 +24,8 @@ class EncodedViews(ViewMaker):
 
     Args:
         augmentations: applied one after the other to the word embeddings.
-        on: whose word embeddings: those of the positives, or of anchors and positives.
+        on: whose word embeddings: those of the positives, or of anchors and positives. In a YAML file quote the key,
+            ``"on": both``, because a bare ``on`` means true there.
 
     Raises:
         InputError: for a perturbation that does not apply to the input.

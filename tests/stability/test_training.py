@@ -100,7 +100,7 @@ def sam_by_hand(model: SentRepModule, accumulate: int, clip: float | None) -> li
     return weights(model)
 
 
-@pytest.mark.parametrize(("accumulate", "clip"), [(1, None), (1, 0.1), (2, 0.1), (3, None)])
+@pytest.mark.parametrize(("accumulate", "clip"), [(1, 0.1), (2, None), (3, 0.1)])
 def test_a_fit_equals_sam_by_hand(accumulate: int, clip: float | None) -> None:
     expected = sam_by_hand(module(SAM_SGD), accumulate, clip)
     fitted = module(SAM_SGD)
@@ -229,7 +229,7 @@ class Step(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.encoder = tiny_encoder(dropout=0.0)
+        self.encoder = tiny_encoder(dropout=0.0).double()  # to compare up to rounding
         self.views, self.objective = EncodedViews(), Contrastive()
 
     def forward(self, batch: TextBatch) -> Tensor:
@@ -265,4 +265,4 @@ def two_steps() -> list[Tensor]:
 def test_two_processes_equal_one() -> None:
     expected = two_steps()
     for result in run_processes(two_steps, 2):
-        assert_equal(result, expected, atol=2e-6)
+        assert_equal(result, expected, atol=1e-9)
