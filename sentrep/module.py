@@ -91,8 +91,8 @@ class SentRepModule(Configurable, LightningModule):
         self._replay.note(batch, batch_idx)
         if not self._checked_views and self.views.makes_identical_views(self.encoder, batch):
             rank_zero_warn(
-                "Both views of a sentence are identical (no dropout, no given positives, no perturbation), so a contrastive "
-                "loss learns nothing from them: set model.encoder.dropout, say to 0.1."
+                "Both views of a sentence are identical (no dropout, no given positives, no perturbation), so a "
+                "contrastive loss learns nothing from them: set model.encoder.dropout, say to 0.1."
             )
         self._checked_views = True
 

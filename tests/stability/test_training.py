@@ -1,4 +1,4 @@
-"""SAM and AWP under a Trainer: one function of the weights per step, accumulation, clipping, bf16, resume, processes."""
+"""SAM and AWP under a Trainer: one function of the weights per step, accumulation, clipping, resume, processes."""
 
 from __future__ import annotations
 
