@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sentrep.negatives import NegativeSampler
     from sentrep.objectives import Objective
     from sentrep.types import EncoderOutput, EncoderSpec, ScoredPairs, TextBatch, TokenBatch, Views
-    from sentrep.views import ViewMaker
+    from sentrep.views import Perturbation, ViewMaker
     from sentrep.weighting import PairWeighting
 
 _HOMES = {
@@ -28,6 +28,7 @@ _HOMES = {
     "NegativeSampler": "negatives",
     "Objective": "objectives",
     "PairWeighting": "weighting",
+    "Perturbation": "views",
     "ProjectionHead": "encoder",
     "ScoredPairs": "types",
     "SentRepDataModule": "data",
@@ -46,6 +47,7 @@ __all__ = [
     "NegativeSampler",
     "Objective",
     "PairWeighting",
+    "Perturbation",
     "ProjectionHead",
     "ScoredPairs",
     "SentRepDataModule",

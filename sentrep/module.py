@@ -24,6 +24,7 @@ from sentrep.encoder.encoding import pairwise_cosine
 from sentrep.errors import InputError
 from sentrep.functional import alignment, cosine_similarity_matrix, effective_rank, spearman, uniformity
 from sentrep.objectives import Objective, WeightedSum
+from sentrep.stability import StepReplay, refuse_gradient_scaler
 from sentrep.types import ScoredPairs, TextBatch, Views
 from sentrep.version import __version__
 from sentrep.views import EncodedViews, ViewMaker
@@ -81,23 +82,27 @@ class SentRepModule(Configurable, LightningModule):
     # training
 
     def on_train_start(self) -> None:
-        """Refuse to train in silence on views that cannot differ."""
+        """Start afresh."""
         self._checked_views = False
+        self._replay = StepReplay()
 
     def on_train_batch_start(self, batch: TextBatch, batch_idx: int) -> None:
-        """Make this step's randomness depend on (seed, epoch, batch, rank) alone, so that a resume is exact."""
-        distributed.seed_step(self.seed, self.current_epoch, batch_idx)
+        """Refuse to train in silence on views that cannot differ."""
+        self._replay.note(batch, batch_idx)
         if not self._checked_views and self.views.makes_identical_views(self.encoder, batch):
             rank_zero_warn(
-                "The backbone's dropout is 0 and the corpus has no positives, so both views of a sentence are "
-                "identical and a contrastive loss learns nothing from them: set model.encoder.dropout, say to 0.1."
+                "Both views of a sentence are identical (no dropout, no given positives, no perturbation), so a "
+                "contrastive loss learns nothing from them: set model.encoder.dropout, say to 0.1."
             )
         self._checked_views = True
 
     def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
-        """The weighted sum for one batch."""
+        """The weighted sum for one batch: a function of weights, seed, epoch, batch and rank alone."""
+        distributed.seed_step(self.seed, self.current_epoch, batch_idx)
         views = self.views(self.encoder, batch, self.objectives.extra_inputs(batch))
         loss, terms = self.objectives(views, batch)
+        if self._replay.active:  # at perturbed weights: nothing to log or to remember
+            return loss
         self._last_views = views
         self.log("train/loss", loss.detach(), prog_bar=True)
         if self._logs_this_step():
@@ -105,9 +110,9 @@ class SentRepModule(Configurable, LightningModule):
             self.log_dict({f"train/{name}": value.detach() for name, value in values.items()})
         return loss
 
-    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+    def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
         """One optimiser step, then the objectives' `after_step`: once, however often the closure ran."""
-        super().optimizer_step(*args, **kwargs)
+        super().optimizer_step(epoch, batch_idx, optimizer, self._replay.closure(self, optimizer, optimizer_closure))
         if self._last_views is not None:
             with torch.no_grad():
                 self.objectives.after_step(self._last_views)
@@ -116,6 +121,7 @@ class SentRepModule(Configurable, LightningModule):
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The optimiser over two groups (with and without decay), and the schedule by step."""
         optimizer = self.optimizer(parameter_groups(self))
+        refuse_gradient_scaler(optimizer, self.trainer.scaler)
         total = int(self.trainer.estimated_stepping_batches)
         warmup = int(self.warmup_steps if self.warmup_steps >= 1 else self.warmup_steps * total)
         name = "constant_with_warmup" if self.scheduler == "constant" else self.scheduler

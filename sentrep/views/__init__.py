@@ -1,6 +1,27 @@
 """How positives are made."""
 
+from sentrep.views.adversarial import FGSM
 from sentrep.views.base import ViewMaker
 from sentrep.views.encoded import EncodedViews
+from sentrep.views.features import FeatureDropout, FeatureMask
+from sentrep.views.noise import BatchGaussianNoise, BernoulliDropout, GaussianDropout, GaussianNoise
+from sentrep.views.output import OutputPerturbedViews
+from sentrep.views.perturbation import Perturbation
+from sentrep.views.tokens import SpanCutoff, TokenCutoff, TokenShuffling
 
-__all__ = ["EncodedViews", "ViewMaker"]
+__all__ = [
+    "FGSM",
+    "BatchGaussianNoise",
+    "BernoulliDropout",
+    "EncodedViews",
+    "FeatureDropout",
+    "FeatureMask",
+    "GaussianDropout",
+    "GaussianNoise",
+    "OutputPerturbedViews",
+    "Perturbation",
+    "SpanCutoff",
+    "TokenCutoff",
+    "TokenShuffling",
+    "ViewMaker",
+]

@@ -1,0 +1,49 @@
+"""Adversarial weight perturbation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from lightning.pytorch.cli import OptimizerCallable
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
+
+from sentrep.errors import InputError
+from sentrep.stability.base import PerturbedWeights
+
+
+class AdversarialWeightPerturbation(PerturbedWeights):
+    """AWP (Wu et al. 2020, eq. 8 to 12; thesis, 4.2): every layer is moved against the loss by a share γ of its norm.
+
+        ε_l = γ ‖w_l‖ g_l / ‖g_l‖,  so that ‖ε_l‖ = γ ‖w_l‖
+
+    ‖·‖ is the Frobenius norm of one weight matrix. As in the authors' code there is one step of ascent, and biases and
+    norms (parameters of one dimension) are left alone. Unlike there, w is restored before the base optimiser steps, so
+    that weight decay acts on w, and both gradients are of one and the same loss: there is no proxy model. Of the word
+    embeddings, one matrix, only the rows of the batch's tokens have a gradient, so ε moves those alone.
+
+    Combine it with `sentrep.views.GaussianNoise` or `sentrep.views.FGSM` on the input for the thesis's rows
+    "AWP + GNI" and "AWP + FGSM".
+
+    Args:
+        params: parameters, or groups of them.
+        base_optimizer: makes the optimiser that steps.
+        gamma: γ > 0; 0.005 in the paper. The thesis prints no value.
+
+    Raises:
+        InputError: for γ ≤ 0.
+    """
+
+    def __init__(self, params: ParamsT, base_optimizer: OptimizerCallable, gamma: float = 0.005) -> None:
+        if not 0 < gamma < float("inf"):
+            raise InputError(f"AdversarialWeightPerturbation: gamma must be positive, got {gamma}")
+        super().__init__(params, base_optimizer)
+        self.gamma = gamma
+
+    def perturbations(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `PerturbedWeights.perturbations`."""
+        for parameter in self._with_gradient():
+            if parameter.ndim > 1:
+                size, slope = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(parameter.grad)
+                yield parameter, self.gamma * size / slope.clamp_min(1e-12) * parameter.grad

@@ -1,0 +1,41 @@
+"""The perturbation that makes the contrastive loss worse."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sentrep.errors import InputError
+from sentrep.views.perturbation import ContrastiveLoss, Perturbation, check_not_negative
+
+
+class FGSM(Perturbation):
+    """x + ε · sign(∂L/∂x), one step up the contrastive loss L (thesis, 4.1; Goodfellow et al. 2014, 2.3).
+
+    The gradient is taken with respect to ``x`` alone: gradients of the parameters are neither computed nor touched, and
+    DDP, whose hooks sit on the accumulation of those, does not see the inner pass. On several processes L is the global
+    batch's. At the encoder's input this costs one more forward and backward pass; at its output, no pass at all.
+
+    Args:
+        epsilon: ε ≥ 0, in units of ``x``; "very small" in the thesis, which prints no value.
+        temperature: τ of L.
+
+    Raises:
+        InputError: for values out of range.
+    """
+
+    def __init__(self, epsilon: float = 0.001, temperature: float = 0.05) -> None:
+        super().__init__(check_not_negative(self, "epsilon", epsilon))
+        if not temperature > 0:
+            raise InputError(f"FGSM: temperature must be positive, got {temperature}")
+        self.epsilon = epsilon
+        self.temperature = temperature
+
+    def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
+        """See `Perturbation.forward`; the step itself counts as a constant."""
+        leaf = x.detach().requires_grad_()
+        # the pass draws the dropout masks that the step's own pass will draw again: L is this step's loss
+        with torch.enable_grad(), torch.random.fork_rng([x.device] if x.is_cuda else []):
+            loss = loss_fn(leaf, self.temperature)
+        (gradient,) = torch.autograd.grad(loss, leaf)
+        return x + self.epsilon * gradient.sign() * mask[..., None]

@@ -1,0 +1,62 @@
+"""Perturbations that zero whole dimensions."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from sentrep.errors import InputError
+from sentrep.views.perturbation import ContrastiveLoss, Perturbation, Place, check_rate
+
+
+class FeatureDropout(Perturbation):
+    """Each dimension is zeroed for a whole sentence with probability ``rate`` (thesis, 4.1.2; DCLR, fig. 3).
+
+    This is the feature cutoff of ConSERT, with a Bernoulli draw per dimension, as in the thesis, where ConSERT's code
+    takes exactly ⌊rate · E⌋ of them. As there, what is left is not rescaled.
+
+    Args:
+        rate: in [0, 1).
+
+    Raises:
+        InputError: for another rate.
+    """
+
+    def __init__(self, rate: float = 0.1) -> None:
+        super().__init__(check_rate(self, rate))
+        self.rate = rate
+
+    def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
+        """See `Perturbation.forward`."""
+        per_sentence = (len(x), *[1] * (x.ndim - 2), x.shape[-1])
+        dropped = torch.rand(per_sentence, device=x.device) < self.rate
+        return x.masked_fill(dropped & mask[..., None], 0.0)
+
+
+class FeatureMask(Perturbation):
+    """Zeroes the dimensions of each vector with the smallest or the largest magnitudes (thesis, 4.1.1).
+
+    Args:
+        which: ``trivial``, the ⌊rate · D⌋ smallest |x_d|, or ``significant``, the largest.
+        rate: in [0, 1).
+
+    Raises:
+        InputError: for another rate or name.
+    """
+
+    places: ClassVar[tuple[Place, ...]] = ("output",)
+
+    def __init__(self, which: Literal["trivial", "significant"], rate: float = 0.1) -> None:
+        super().__init__(check_rate(self, rate))
+        if which not in ("trivial", "significant"):
+            raise InputError(f"FeatureMask: which must be 'trivial' or 'significant', got {which!r}")
+        self.which = which
+        self.rate = rate
+
+    def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
+        """See `Perturbation.forward`."""
+        chosen = x.detach().abs().topk(int(self.rate * x.shape[-1]), largest=self.which == "significant").indices
+        dropped = torch.zeros_like(x, dtype=torch.bool).scatter_(-1, chosen, True)
+        return x.masked_fill(dropped & mask[..., None], 0.0)

@@ -1,0 +1,95 @@
+"""Perturbations by noise that knows nothing of tokens or dimensions: Gaussian, and dropout."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sentrep import distributed
+from sentrep.views.perturbation import ContrastiveLoss, Perturbation, Place, check_not_negative, check_rate
+
+
+class GaussianNoise(Perturbation):
+    """x + N(0, std²) on every component (thesis, 4.1.2 "GNI").
+
+    Args:
+        std: σ ≥ 0.
+
+    Raises:
+        InputError: for a negative std.
+    """
+
+    def __init__(self, std: float = 0.001) -> None:
+        super().__init__(check_not_negative(self, "std", std))
+        self.std = std
+
+    def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
+        """See `Perturbation.forward`."""
+        return x + self.std * torch.randn_like(x) * mask[..., None]
+
+
+class GaussianDropout(Perturbation):
+    """x · N(1, std²) on every component (thesis, 4.1.2 "Gaussian dropout").
+
+    Args:
+        std: σ ≥ 0.
+
+    Raises:
+        InputError: for a negative std.
+    """
+
+    def __init__(self, std: float = 0.001) -> None:
+        super().__init__(check_not_negative(self, "std", std))
+        self.std = std
+
+    def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
+        """See `Perturbation.forward`."""
+        return x * (1 + self.std * torch.randn_like(x) * mask[..., None])
+
+
+class BatchGaussianNoise(Perturbation):
+    """x + N(0, σ²) with σ of each dimension taken from the batch (thesis, 4.1.1 "GNI").
+
+    σ is the standard deviation over the global batch, without Bessel's correction, so that a batch of one is left as it
+    is. No gradient flows through it.
+
+    Args:
+        scale: factor ≥ 0 on σ; the thesis has 1.
+
+    Raises:
+        InputError: for a negative scale.
+    """
+
+    places: ClassVar[tuple[Place, ...]] = ("output",)
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__(check_not_negative(self, "scale", scale))
+        self.scale = scale
+
+    def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
+        """See `Perturbation.forward`."""
+        std = distributed.gather(x.detach()).float().std(dim=0, correction=0)
+        noise = self.scale * std * torch.randn(x.shape, device=x.device)
+        return x + (noise * mask[:, None]).to(x.dtype)
+
+
+class BernoulliDropout(Perturbation):
+    """Ordinary dropout: a component is zeroed with probability ``rate``, the rest divided by 1 − rate (thesis, 4.1).
+
+    Args:
+        rate: in [0, 1).
+
+    Raises:
+        InputError: for another rate.
+    """
+
+    def __init__(self, rate: float = 0.1) -> None:
+        super().__init__(check_rate(self, rate))
+        self.rate = rate
+
+    def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
+        """See `Perturbation.forward`."""
+        return torch.where(mask[..., None], F.dropout(x, self.rate), x)

@@ -1,0 +1,64 @@
+"""Views from one copy of each sentence: the positive is a perturbed vector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from sentrep.encoder import SentenceEncoder
+from sentrep.errors import InputError
+from sentrep.types import TextBatch, TokenBatch, Views
+from sentrep.views.base import ViewMaker
+from sentrep.views.passes import contrastive_loss, split_extra, stack
+from sentrep.views.perturbation import Perturbation, check_place
+
+
+class OutputPerturbedViews(ViewMaker):
+    """Encodes every sentence once; its positive is a perturbed copy of the vector (thesis, 4.1.1 and table 2).
+
+    The thesis works on "the output of the anchor", right where the cosine is taken ("there are no layers after the
+    encoder output"), so the perturbation comes after the projection head. The gradient flows through both copies.
+
+    Expect bad encoders: the table has 41 to 50 where SimCSE has 75.
+
+    Args:
+        perturbation: how the copy differs.
+
+    Raises:
+        InputError: for a perturbation of tokens, and for a corpus that has positives of its own.
+    """
+
+    def __init__(self, perturbation: Perturbation) -> None:
+        super().__init__()
+        check_place(perturbation, "output")
+        self.perturbation = perturbation
+
+    def forward(self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch]) -> Views:
+        """See `ViewMaker.forward`."""
+        if batch.positive is not None:
+            raise InputError(
+                "OutputPerturbedViews makes positives from the anchors, but the corpus has its own: "
+                "name one column in data.columns, or use EncodedViews"
+            )
+        size = len(batch)
+        output = encoder(stack(encoder, [batch.anchor], extra))
+        anchor = encoder.project(output.embedding[:size])
+
+        def loss_fn(x: Tensor, temperature: float) -> Tensor:
+            return contrastive_loss(anchor.detach(), x, None, temperature)
+
+        mask = torch.ones(size, dtype=torch.bool, device=anchor.device)
+        return Views(
+            anchor=anchor,
+            positive=self.perturbation(anchor, mask, loss_fn),
+            negative=None,
+            anchor_output=output[:size],
+            positive_output=output[:size],
+            extra=split_extra(output, size, extra),
+        )
+
+    def makes_identical_views(self, encoder: SentenceEncoder, batch: TextBatch) -> bool:
+        """Whether the perturbation changes nothing; dropout acts on both copies alike."""
+        return self.perturbation.is_identity

@@ -1,0 +1,92 @@
+"""What every small change to an embedding has in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from sentrep.config import Configurable
+from sentrep.errors import InputError
+
+ContrastiveLoss = Callable[[Tensor, float], Tensor]
+"""The batch's contrastive loss (scalar) as a function of the embeddings that are perturbed and of the temperature τ."""
+
+Place = Literal["input", "output"]
+"""``input``: word embeddings (B, L, E), in `EncodedViews`; ``output``: vectors (B, D), in `OutputPerturbedViews`."""
+
+
+class Perturbation(Configurable, nn.Module, ABC):
+    """A small change to embeddings that makes a positive of a sentence.
+
+    Random kinds draw from torch's global generator, which the module reseeds for every batch, differently on each rank:
+    like dropout, they repeat after a resume and in a second closure call.
+
+    Args:
+        strength: how much is changed; 0 changes nothing.
+
+    Attributes:
+        places: where it makes sense.
+        spares_frame: at the input, whether it must leave special tokens and the prompt's words alone. Padding is never
+            touched.
+    """
+
+    places: ClassVar[tuple[Place, ...]] = ("input", "output")
+    spares_frame: ClassVar[bool] = False
+
+    def __init__(self, strength: float = 1.0) -> None:
+        super().__init__()
+        self.strength = strength
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it leaves every input as it is."""
+        return self.strength == 0
+
+    @abstractmethod
+    def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
+        """The perturbed embeddings.
+
+        Args:
+            x: (B, L, E) word embeddings or (B, D) vectors; not changed in place.
+            mask: (B, L) or (B,) bool, the embeddings that may be touched.
+            loss_fn: the batch's contrastive loss at other values of ``x``; see `ContrastiveLoss`.
+
+        Returns:
+            The shape and type of ``x``, equal to it where ``mask`` is False. The gradient flows back to ``x``.
+        """
+
+
+def check_rate(owner: Perturbation, rate: float) -> float:
+    """``rate`` if it lies in [0, 1).
+
+    Raises:
+        InputError: if it does not.
+    """
+    if not 0 <= rate < 1:
+        raise InputError(f"{type(owner).__name__}: rate must lie in [0, 1), got {rate}")
+    return rate
+
+
+def check_not_negative(owner: Perturbation, name: str, value: float) -> float:
+    """``value`` if it is a number from 0 up.
+
+    Raises:
+        InputError: if it is not.
+    """
+    if not 0 <= value < float("inf"):
+        raise InputError(f"{type(owner).__name__}: {name} must be 0 or more, got {value}")
+    return value
+
+
+def check_place(perturbation: Perturbation, place: Place) -> None:
+    """Refuse a perturbation where it makes no sense.
+
+    Raises:
+        InputError: with the view maker that it belongs to.
+    """
+    if place not in perturbation.places:
+        home = "OutputPerturbedViews" if place == "input" else "EncodedViews.augmentations"
+        raise InputError(f"{type(perturbation).__name__} does not apply to the encoder's {place}; use it in {home}")

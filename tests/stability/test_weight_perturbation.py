@@ -1,0 +1,200 @@
+"""SAM and AWP as optimisers by themselves: against loops, exact restoration, state, groups, schedules."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, AdamW
+
+from references.weight_perturbation import awp_loop, sam_loop
+from sentrep import InputError
+from sentrep.stability import SAM, AdversarialWeightPerturbation, PerturbedWeights, refuse_gradient_scaler
+
+PERTURB = {
+    "sam": lambda w, g: sam_loop(w, g, rho=0.3, adaptive=False),
+    "asam": lambda w, g: sam_loop(w, g, rho=0.7, adaptive=True),
+    "awp": lambda w, g: awp_loop(w, g, gamma=0.1),
+}
+WRAP: dict[str, Callable[..., PerturbedWeights]] = {
+    "sam": functools.partial(SAM, rho=0.3),
+    "asam": functools.partial(SAM, rho=0.7, adaptive=True),
+    "awp": functools.partial(AdversarialWeightPerturbation, gamma=0.1),
+}
+BASES = {
+    "sgd": functools.partial(SGD, lr=0.1, momentum=0.9, weight_decay=0.1),
+    "adamw": functools.partial(AdamW, lr=0.05, weight_decay=0.2),
+}
+X = torch.linspace(-2, 2, 15, dtype=torch.float64).reshape(5, 3)
+Y = torch.tensor([0.3, -1.0, 0.5, 2.0, 0.0], dtype=torch.float64)
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double()
+
+
+def loss_of(model: nn.Module) -> Tensor:
+    return (model(X)[:, 0] - Y).square().mean()
+
+
+def closure_for(model: nn.Module, optimizer: torch.optim.Optimizer) -> Callable[[], Tensor]:
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = loss_of(model)
+        loss.backward()
+        return loss
+
+    return closure
+
+
+def gradients(model: nn.Module) -> list[Tensor]:
+    return list(torch.autograd.grad(loss_of(model), list(model.parameters())))
+
+
+def assign(model: nn.Module, values: list[Tensor]) -> None:
+    with torch.no_grad():
+        for parameter, value in zip(model.parameters(), values, strict=True):
+            parameter.copy_(value)
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("kind", WRAP)
+def test_steps_equal_the_paper_in_loops(kind: str, base: str) -> None:
+    model, slow = network(), network()
+    optimizer = WRAP[kind](model.parameters(), BASES[base])
+    plain = BASES[base](slow.parameters())
+    for _ in range(4):
+        expected_loss = float(loss_of(slow).detach())
+        weights = [p.detach().clone() for p in slow.parameters()]
+        assign(slow, PERTURB[kind](weights, gradients(slow)))
+        at_perturbed = gradients(slow)
+        assign(slow, weights)
+        for parameter, gradient in zip(slow.parameters(), at_perturbed, strict=True):
+            parameter.grad = gradient
+        plain.step()
+        loss = optimizer.step(closure_for(model, optimizer))
+        assert float(loss.detach()) == pytest.approx(expected_loss, abs=1e-12)
+        for one, two in zip(model.parameters(), slow.parameters(), strict=True):
+            torch.testing.assert_close(one, two, rtol=0, atol=1e-10)
+    assert any(not torch.allclose(p, q) for p, q in zip(model.parameters(), network().parameters(), strict=True))
+
+
+def test_lengths_are_those_of_the_papers() -> None:
+    model = network()
+    for kind, gradient in zip(WRAP, [gradients(model)] * 3, strict=True):
+        optimizer = WRAP[kind](model.parameters(), BASES["sgd"])
+        for parameter, g in zip(model.parameters(), gradient, strict=True):
+            parameter.grad = g
+        with torch.no_grad():
+            moved = dict(optimizer.perturbations())
+        if kind == "sam":
+            assert torch.stack([e.norm() for e in moved.values()]).norm() == pytest.approx(0.3)
+        if kind == "awp":
+            assert all(e.norm() == pytest.approx(0.1 * float(w.detach().norm())) for w, e in moved.items())
+            assert [w.ndim for w in moved] == [2, 2]
+
+
+@pytest.mark.parametrize("kind", WRAP)
+def test_weights_are_restored_bit_for_bit_even_when_the_closure_fails(kind: str) -> None:
+    model = network().float()
+    optimizer = WRAP[kind](model.parameters(), functools.partial(SGD, lr=0.0))
+    before = [p.detach().clone() for p in model.parameters()]
+    seen: list[list[Tensor]] = []
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        seen.append([p.detach().clone() for p in model.parameters()])
+        loss = (model(X.float())[:, 0] - Y.float()).square().mean()
+        loss.backward()
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+        return loss
+
+    optimizer.step(closure)
+    with pytest.raises(KeyboardInterrupt):
+        optimizer.step(closure)
+    assert len(seen) == 4
+    assert not torch.equal(seen[1][0], before[0])
+    for parameter, value in zip(model.parameters(), before, strict=True):
+        assert torch.equal(parameter, value)
+
+
+@pytest.mark.parametrize("kind", WRAP)
+def test_no_gradient_means_no_perturbation(kind: str) -> None:
+    model = network()
+    optimizer = WRAP[kind](model.parameters(), BASES["sgd"])
+    frozen, zero = list(model.parameters())[:2]
+    frozen.requires_grad_(False)
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = (zero * 0.0).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+    assert torch.equal(frozen, next(network().parameters()))
+
+
+def test_groups_state_and_schedule_are_the_base_optimisers() -> None:
+    model = network()
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    vectors = [p for p in model.parameters() if p.ndim == 1]
+    groups: list[dict[str, Any]] = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
+    optimizer = SAM(groups, BASES["adamw"])
+    assert [group["weight_decay"] for group in optimizer.base.param_groups] == [0.2, 0.0]
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (step + 1))
+    optimizer.step(closure_for(model, optimizer))
+    schedule.step()
+    assert [group["lr"] for group in optimizer.base.param_groups] == [0.025, 0.025]
+    optimizer.add_param_group({"params": [nn.Parameter(torch.ones(1))]})
+    assert optimizer.base.param_groups[2]["lr"] == 0.05
+    assert len(optimizer.base.state) == 4
+
+
+@pytest.mark.parametrize("kind", WRAP)
+def test_a_resumed_run_equals_the_uninterrupted_one(kind: str) -> None:
+    whole, first, second = network(), network(), network()
+
+    def steps(model: nn.Module, optimizer: PerturbedWeights, count: int) -> None:
+        for _ in range(count):
+            optimizer.step(closure_for(model, optimizer))
+
+    steps(whole, WRAP[kind](whole.parameters(), BASES["adamw"]), 6)
+    before = WRAP[kind](first.parameters(), BASES["adamw"])
+    steps(first, before, 3)
+    assert before.state_dict().keys() == AdamW(network().parameters()).state_dict().keys()
+    second.load_state_dict(first.state_dict())
+    after = WRAP[kind](second.parameters(), BASES["adamw"])
+    after.load_state_dict(before.state_dict())
+    assert after.param_groups is after.base.param_groups
+    steps(second, after, 3)
+    for one, two in zip(whole.parameters(), second.parameters(), strict=True):
+        assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, float("nan"), float("inf")])
+def test_sizes_out_of_range_are_refused(value: float) -> None:
+    with pytest.raises(InputError, match="rho must be positive"):
+        SAM(network().parameters(), BASES["sgd"], rho=value)
+    with pytest.raises(InputError, match="gamma must be positive"):
+        AdversarialWeightPerturbation(network().parameters(), BASES["sgd"], gamma=value)
+
+
+def test_a_step_without_closure_is_refused() -> None:
+    with pytest.raises(InputError, match="needs a closure"):
+        SAM(network().parameters(), BASES["sgd"]).step()
+
+
+def test_a_gradient_scaler_is_refused() -> None:
+    scaler = torch.amp.GradScaler("cpu")
+    with pytest.raises(InputError, match="use bf16-mixed"):
+        refuse_gradient_scaler(SAM(network().parameters(), BASES["sgd"]), scaler)
+    refuse_gradient_scaler(SAM(network().parameters(), BASES["sgd"]), None)
+    refuse_gradient_scaler(SGD(network().parameters()), scaler)

@@ -1,0 +1,257 @@
+"""Views from augmented word embeddings: one pass, the right rows, an attack on the loss of this very step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from sentrep import ProjectionHead, SentenceEncoder, TextBatch, TokenBatch, Views, distributed
+from sentrep.functional import info_nce
+from sentrep.objectives import Contrastive
+from sentrep.views import (
+    FGSM,
+    BernoulliDropout,
+    EncodedViews,
+    GaussianNoise,
+    Perturbation,
+    SpanCutoff,
+    TokenCutoff,
+    TokenShuffling,
+)
+from support import run_processes, text_batch, tiny_encoder, toy_sentences
+
+SENTENCES = toy_sentences(24)
+
+
+def make(encoder: SentenceEncoder, batch: TextBatch, *augmentations: Perturbation, seed: int = 0, **more: Any) -> Views:
+    torch.manual_seed(seed)
+    return EncodedViews(list(augmentations), **more)(encoder, batch, {})
+
+
+def words_read(encoder: SentenceEncoder, maker: EncodedViews, batch: TextBatch) -> tuple[Tensor, Tensor]:
+    """The word embeddings of the last pass over the batch, and those of its tokens."""
+    seen: dict[str, Any] = {}
+
+    def record(module: Any, arguments: tuple[Any, ...]) -> None:
+        seen["tokens"], seen["words"] = arguments
+
+    with encoder.register_forward_pre_hook(record):
+        maker(encoder, batch, {})
+    return seen["words"], encoder.look_up(seen["tokens"])
+
+
+def fgsm_on_embedding_layer(encoder: SentenceEncoder, batch: TextBatch, epsilon: float, temperature: float) -> Tensor:
+    """The attacked word embeddings of the positives, from a backward pass through everything."""
+    kept: list[Tensor] = []
+
+    def keep(module: Any, arguments: Any, output: Tensor) -> None:
+        output.retain_grad()
+        kept.append(output)
+
+    encoder.chunks = 1
+    with encoder.backbone.get_input_embeddings().register_forward_hook(keep):
+        views = EncodedViews()(encoder, batch, {})
+    info_nce(views.anchor, views.positive, temperature=temperature).backward()
+    words = kept[0].detach()[len(batch) :]
+    assert kept[0].grad is not None
+    slope = kept[0].grad[len(batch) :]
+    real = batch.anchor.attention_mask[..., None]
+    return words + epsilon * slope.sign() * real
+
+
+@pytest.mark.parametrize(
+    ("augmentations", "expected"),
+    [
+        ([], 1),
+        ([GaussianNoise(0.01), TokenCutoff(0.3)], 1),
+        ([FGSM()], 2),
+        ([FGSM(), FGSM()], 3),
+        ([FGSM(0.0)], 1),
+    ],
+)
+def test_one_pass_and_one_more_per_attack(augmentations: list[Perturbation], expected: int) -> None:
+    encoder, passes, backward = tiny_encoder(), [], []
+    encoder.register_forward_hook(lambda *_: passes.append(1))
+    encoder.backbone.encoder.layer[0].register_full_backward_hook(lambda *_: backward.append(1))
+    encoder.chunks = 1
+    views = make(encoder, text_batch(encoder, SENTENCES[:8]), *augmentations)
+    assert len(passes) == expected
+    assert len(backward) == expected - 1
+    info_nce(views.anchor, views.positive, temperature=0.05).backward()
+    assert len(backward) == expected
+
+
+@pytest.mark.parametrize("on", ["positive", "both"])
+def test_only_the_rows_concerned_are_changed(on: Any) -> None:
+    encoder = tiny_encoder()
+    batch = text_batch(encoder, SENTENCES[:4], SENTENCES[4:8], SENTENCES[8:12])
+    words, plain = words_read(encoder, EncodedViews([GaussianNoise(0.1)], on), batch)
+    changed = (words != plain).any(-1).any(-1).tolist()
+    assert changed == [on == "both"] * 4 + [True] * 4 + [False] * 4
+
+
+@pytest.mark.parametrize("augmentation", [TokenCutoff(0.9), SpanCutoff(0.9), TokenShuffling()])
+def test_special_tokens_and_prompt_are_spared(augmentation: Perturbation) -> None:
+    encoder = tiny_encoder(pooling="mask", prompt='"[X]" means [MASK].')
+    batch = text_batch(encoder, SENTENCES[:6])
+    words, plain = words_read(encoder, EncodedViews([augmentation]), batch)
+    before, after = len(encoder.tokenize.prefix), len(encoder.tokenize.suffix)
+    assert before == 2
+    assert after > 3
+    for row, length in enumerate(batch.anchor.attention_mask.sum(1).tolist()):
+        same = (words == plain).all(-1)[len(batch) + row]
+        assert same[:before].all()
+        assert same[length - after :].all()
+        assert not same[before : length - after].all()
+
+
+def test_noise_reaches_special_tokens_but_not_padding() -> None:
+    encoder = tiny_encoder()
+    batch = text_batch(encoder, SENTENCES[:6])
+    words, plain = words_read(encoder, EncodedViews([GaussianNoise(0.1)]), batch)
+    real = batch.anchor.attention_mask.bool()
+    assert not real.all()
+    assert torch.equal((words != plain).any(-1)[6:], real)
+
+
+def test_augmentations_are_applied_in_order() -> None:
+    class Double(Perturbation):
+        def forward(self, x: Tensor, mask: Tensor, loss_fn: Any) -> Tensor:
+            return 2 * x
+
+    class AddOne(Perturbation):
+        def forward(self, x: Tensor, mask: Tensor, loss_fn: Any) -> Tensor:
+            return x + 1
+
+    encoder = tiny_encoder()
+    words, plain = words_read(encoder, EncodedViews([AddOne(), Double()]), text_batch(encoder, SENTENCES[:3]))
+    assert torch.equal(words[3:], (plain[3:] + 1) * 2)
+
+
+def test_shuffling_words_equals_shuffling_positions() -> None:
+    encoder = tiny_encoder(dropout=0.0, pooling="mean")
+    batch = text_batch(encoder, SENTENCES[:1])
+    ids = batch.anchor.input_ids
+    torch.manual_seed(0)
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    mask[0, [0, -1]] = False
+    order = TokenShuffling()(torch.arange(ids.shape[1]).float()[None, :, None], mask, lambda x, t: x.sum())
+    positions = order[0, :, 0].long().argsort()[None]  # where each token went
+    expected = encoder.backbone(input_ids=ids, attention_mask=batch.anchor.attention_mask, position_ids=positions)
+    positive = make(encoder, batch, TokenShuffling()).positive
+    assert not torch.equal(positions[0], torch.arange(ids.shape[1]))
+    torch.testing.assert_close(positive, expected.last_hidden_state.mean(1), rtol=1e-4, atol=1e-5)
+
+
+def test_fgsm_attacks_the_loss_of_this_step_dropout_included() -> None:
+    encoder = tiny_encoder(dropout=0.2)
+    encoder.chunks = 1
+    batch = text_batch(encoder, SENTENCES[:8])
+    torch.manual_seed(5)
+    expected = fgsm_on_embedding_layer(encoder, batch, 0.02, 0.1)
+    torch.manual_seed(5)
+    words, _ = words_read(encoder, EncodedViews([FGSM(0.02, 0.1)]), batch)
+    torch.testing.assert_close(words[8:], expected, rtol=0, atol=1e-6)
+
+
+def test_fgsm_makes_the_loss_worse_and_noise_of_that_size_does_not() -> None:
+    encoder = tiny_encoder(dropout=0.0)
+    batch = text_batch(encoder, SENTENCES[:8], SENTENCES[8:16])
+
+    def loss(*augmentations: Perturbation) -> float:
+        views = make(encoder, batch, *augmentations)
+        return info_nce(views.anchor, views.positive, temperature=0.05).item()
+
+    plain, attacked, noised = loss(), loss(FGSM(0.001)), loss(GaussianNoise(0.001))
+    assert attacked > plain + 5 * abs(noised - plain) > plain
+
+
+def test_fgsm_leaves_parameter_gradients_and_the_generator_alone() -> None:
+    encoder = tiny_encoder()
+    batch = text_batch(encoder, SENTENCES[:8])
+    for parameter in encoder.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    make(encoder, batch, FGSM())
+    state = torch.get_rng_state()
+    assert all(parameter.grad is not None and parameter.grad.eq(1).all() for parameter in encoder.parameters())
+    make(encoder, batch, GaussianNoise(0.0))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_fgsm_under_bf16_autocast() -> None:
+    encoder = tiny_encoder()
+    batch = text_batch(encoder, SENTENCES[:8])
+    with torch.autocast("cpu", torch.bfloat16):
+        views = make(encoder, batch, FGSM(), BernoulliDropout(0.1))
+        loss = info_nce(views.anchor, views.positive, temperature=0.05)
+    loss.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in encoder.parameters())
+
+
+def test_gradient_reaches_the_word_embeddings_and_extra_inputs_come_back() -> None:
+    encoder = tiny_encoder()
+    batch = text_batch(encoder, SENTENCES[:4])
+    more: TokenBatch = text_batch(encoder, SENTENCES[10:13]).anchor
+    views = EncodedViews([GaussianNoise(0.01), FGSM()])(encoder, batch, {"more": more})
+    assert views.extra["more"].embedding.shape == (3, 32)
+    info_nce(views.anchor.detach(), views.positive, temperature=0.05).backward()
+    gradient = encoder.backbone.get_input_embeddings().weight.grad
+    assert gradient is not None
+    assert gradient[batch.anchor.input_ids.unique()].any(-1).sum() > 3
+
+
+def test_identical_views_are_known() -> None:
+    encoder = tiny_encoder(dropout=0.0)
+    batch = text_batch(encoder, SENTENCES[:4])
+    assert EncodedViews().makes_identical_views(encoder, batch)
+    assert EncodedViews([GaussianNoise(0.0)]).makes_identical_views(encoder, batch)
+    assert not EncodedViews([GaussianNoise(0.0), GaussianNoise(0.1)]).makes_identical_views(encoder, batch)
+    assert not EncodedViews().makes_identical_views(tiny_encoder(), batch)
+
+
+# several processes
+
+
+class Step(torch.nn.Module):
+    """What DDP wraps: views and loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = tiny_encoder(dropout=0.0)
+        self.encoder.attach_head(ProjectionHead("mlp"))
+        self.encoder.double()  # to compare up to rounding
+        self.views = EncodedViews([FGSM(0.01)], on="both")
+        self.objective = Contrastive()
+
+    def forward(self, batch: TextBatch) -> Tensor:
+        return self.objective(self.views(self.encoder, batch, {}), batch)
+
+
+def gradients_with_fgsm() -> dict[str, Tensor]:
+    """Gradients of the global batch of 8 different pairs, through DDP where there are several processes."""
+    step = Step()
+    share = 8 // distributed.world_size()
+    first = distributed.rank() * share
+    whole = text_batch(step.encoder, SENTENCES[:8], SENTENCES[8:16])
+    assert whole.positive is not None
+
+    def part(tokens: TokenBatch) -> TokenBatch:
+        rows = slice(first, first + share)
+        return TokenBatch(tokens.input_ids[rows], tokens.attention_mask[rows])
+
+    batch = TextBatch(part(whole.anchor), part(whole.positive), None, whole.rows[first : first + share])
+    wrapped = DistributedDataParallel(step) if distributed.world_size() > 1 else step
+    wrapped(batch).backward()
+    return {name: p.grad for name, p in step.named_parameters() if p.grad is not None}
+
+
+def test_fgsm_under_ddp_equals_one_process() -> None:
+    expected = gradients_with_fgsm()
+    for gradients in run_processes(gradients_with_fgsm, 2):
+        assert gradients.keys() == expected.keys()
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(gradient, expected[name], rtol=0, atol=1e-10, msg=name)

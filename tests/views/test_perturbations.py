@@ -1,0 +1,281 @@
+"""Every perturbation by itself: one contract for all, definitions in loops, moments of the random ones."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from jsonargparse import ArgumentParser
+from torch import Tensor
+
+from references.info_nce import info_nce_loop
+from references.perturbations import erased_tokens, fgsm_loop, masked_features_loop
+from sentrep import InputError, Perturbation
+from sentrep.config import to_config
+from sentrep.functional import info_nce
+from sentrep.views import (
+    FGSM,
+    BatchGaussianNoise,
+    BernoulliDropout,
+    EncodedViews,
+    FeatureDropout,
+    FeatureMask,
+    GaussianDropout,
+    GaussianNoise,
+    OutputPerturbedViews,
+    SpanCutoff,
+    TokenCutoff,
+    TokenShuffling,
+    ViewMaker,
+)
+
+ACTIVE = [
+    GaussianNoise(0.1),
+    GaussianDropout(0.1),
+    BatchGaussianNoise(),
+    BernoulliDropout(0.3),
+    FeatureDropout(0.3),
+    FeatureMask("trivial", 0.25),
+    FeatureMask("significant", 0.25),
+    TokenCutoff(0.4),
+    SpanCutoff(0.4),
+    TokenShuffling(),
+    FGSM(0.01),
+]
+IDLE = [
+    GaussianNoise(0.0),
+    GaussianDropout(0.0),
+    BatchGaussianNoise(0.0),
+    BernoulliDropout(0.0),
+    FeatureDropout(0.0),
+    FeatureMask("trivial", 0.0),
+    FeatureMask("significant", 0.0),
+    TokenCutoff(0.0),
+    SpanCutoff(0.0),
+    FGSM(0.0),
+]
+CASES = [(perturbation, place) for perturbation in ACTIVE for place in perturbation.places]
+
+
+def name(value: object) -> str:
+    return type(value).__name__ if isinstance(value, Perturbation) else str(value)
+
+
+def example(place: str, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    """Embeddings and which of them may be touched: tokens 1 … 5 to 10 of 12, or all vectors but one."""
+    generator = torch.Generator().manual_seed(0)
+    if place == "output":
+        mask = torch.ones(6, dtype=torch.bool)
+        mask[2] = False
+        return torch.randn(6, 8, generator=generator, dtype=dtype), mask
+    position, last = torch.arange(12), torch.arange(5, 11)[:, None]
+    return torch.randn(6, 12, 8, generator=generator, dtype=dtype), (position >= 1) & (position <= last)
+
+
+def attack(x: Tensor, temperature: float) -> Tensor:
+    """Any loss with a gradient everywhere."""
+    weights = torch.linspace(-1, 2, x.numel()).reshape(x.shape).to(x.dtype)
+    return (weights * x.sin()).sum() / temperature
+
+
+def apply(perturbation: Perturbation, x: Tensor, mask: Tensor, seed: int = 0) -> Tensor:
+    torch.manual_seed(seed)
+    return perturbation(x, mask, attack)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("perturbation", "place"), CASES, ids=name)
+def test_only_what_the_mask_allows_is_changed(perturbation: Perturbation, place: str, dtype: torch.dtype) -> None:
+    x, mask = example(place, dtype)
+    before = x.clone()
+    after = apply(perturbation, x, mask)
+    assert torch.equal(x, before)
+    assert after.shape == x.shape
+    assert after.dtype == x.dtype
+    assert after.isfinite().all()
+    assert torch.equal(after[~mask], x[~mask])
+    changed = (after != x).any(-1)[mask]
+    whole = not isinstance(perturbation, (TokenCutoff, SpanCutoff, TokenShuffling, FeatureDropout, BernoulliDropout))
+    assert changed.all() if whole else changed.any()
+
+
+@pytest.mark.parametrize(("perturbation", "place"), CASES, ids=name)
+def test_the_gradient_flows_to_what_was_perturbed(perturbation: Perturbation, place: str) -> None:
+    x, mask = example(place, torch.float64)
+    x.requires_grad_()
+    apply(perturbation, x, mask).sum().backward()
+    assert x.grad is not None
+    assert x.grad[~mask].eq(1).all()
+    share = x.grad[mask].ne(0).double().mean()
+    assert 0.3 < share <= 1
+
+
+@pytest.mark.parametrize(("perturbation", "place"), CASES, ids=name)
+def test_draws_repeat_with_the_seed(perturbation: Perturbation, place: str) -> None:
+    x, mask = example(place)
+    first = apply(perturbation, x, mask, seed=1)
+    assert torch.equal(first, apply(perturbation, x, mask, seed=1))
+    random = not isinstance(perturbation, (FGSM, FeatureMask))
+    assert torch.equal(first, apply(perturbation, x, mask, seed=2)) != random
+
+
+@pytest.mark.parametrize("perturbation", IDLE, ids=name)
+def test_strength_zero_changes_nothing(perturbation: Perturbation) -> None:
+    assert perturbation.is_identity
+    for place in perturbation.places:
+        x, mask = example(place)
+        assert torch.equal(apply(perturbation, x, mask), x)
+
+
+@pytest.mark.parametrize("perturbation", ACTIVE, ids=name)
+def test_it_is_rebuilt_from_its_configuration(perturbation: Perturbation) -> None:
+    assert not perturbation.is_identity
+    views: list[ViewMaker] = []
+    if "input" in perturbation.places:
+        views.append(EncodedViews([perturbation, GaussianNoise(0.5)], on="both"))
+    if "output" in perturbation.places:
+        views.append(OutputPerturbedViews(perturbation))
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--views", type=ViewMaker)
+    for maker in views:
+        written = parser.dump(parser.parse_object({"views": to_config(maker)}))
+        again = parser.instantiate_classes(parser.parse_string(written)).views
+        assert to_config(again) == to_config(maker)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: GaussianNoise(-0.1), "GaussianNoise: std must be 0 or more, got -0.1"),
+        (lambda: GaussianNoise(math.nan), "std"),
+        (lambda: GaussianDropout(-1.0), "std"),
+        (lambda: BatchGaussianNoise(-1.0), "scale"),
+        (lambda: BernoulliDropout(1.0), r"rate must lie in \[0, 1\)"),
+        (lambda: FeatureDropout(-0.1), "rate"),
+        (lambda: FeatureMask("trivial", 1.5), "rate"),
+        (lambda: FeatureMask("large"), "which"),
+        (lambda: TokenCutoff(2.0), "TokenCutoff: rate"),
+        (lambda: SpanCutoff(-2.0), "SpanCutoff: rate"),
+        (lambda: FGSM(-1.0), "epsilon"),
+        (lambda: FGSM(temperature=0.0), "temperature"),
+        (lambda: EncodedViews([FeatureMask("trivial")]), "use it in OutputPerturbedViews"),
+        (lambda: EncodedViews([BatchGaussianNoise()]), "BatchGaussianNoise"),
+        (lambda: EncodedViews(on="negative"), "on must be"),
+        (lambda: OutputPerturbedViews(TokenShuffling()), r"use it in EncodedViews\.augmentations"),
+        (lambda: OutputPerturbedViews(SpanCutoff()), "SpanCutoff"),
+    ],
+)
+def test_values_out_of_range_are_refused(build, message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match=message):
+        build()
+
+
+# definitions
+
+
+@pytest.mark.parametrize("which", ["trivial", "significant"])
+def test_feature_mask_equals_the_loop(which: str) -> None:
+    x = torch.randn(5, 24)
+    mask = torch.ones(5, dtype=torch.bool)
+    expected = masked_features_loop(x, 0.1, largest=which == "significant")
+    assert torch.equal(FeatureMask(which)(x, mask, attack), expected)
+
+
+def test_fgsm_equals_finite_differences_of_the_contrastive_loss() -> None:
+    anchor, x = torch.randn(2, 4, 3, dtype=torch.float64)
+
+    def loop(y: Tensor) -> Tensor:
+        return info_nce_loop(anchor, y, 0.1, [0, 1, 2, 3], None, None, 1.0, 0.0)
+
+    after = FGSM(0.01, temperature=0.1)(
+        x, torch.ones(4, dtype=torch.bool), lambda y, temperature: info_nce(anchor, y, temperature=temperature)
+    )
+    torch.testing.assert_close(after, fgsm_loop(x, loop, 0.01), rtol=0, atol=1e-12)
+
+
+def test_token_cutoff_erases_the_share_of_the_own_tokens() -> None:
+    x, mask = example("input")
+    times = torch.zeros(mask.shape)
+    for seed in range(100):
+        for row, erased in enumerate(erased_tokens(x, apply(TokenCutoff(0.4), x, mask, seed))):
+            own = [position for position in range(12) if mask[row, position]]
+            assert len(erased) == math.floor(0.4 * len(own))
+            assert set(erased) <= set(own)
+            times[row, erased] += 1
+    for row in range(len(x)):  # every own token equally often: 100 Bernoulli draws, 4.5 standard deviations
+        rate = math.floor(0.4 * int(mask[row].sum())) / int(mask[row].sum())
+        assert (times[row, mask[row]] / 100 - rate).abs().max() < 4.5 * math.sqrt(rate * (1 - rate) / 100)
+
+
+def test_span_cutoff_erases_one_span_anywhere() -> None:
+    x, mask = example("input")
+    starts: list[set[int]] = [set() for _ in x]
+    for seed in range(60):
+        for row, erased in enumerate(erased_tokens(x, apply(SpanCutoff(0.4), x, mask, seed))):
+            length = math.floor(0.4 * int(mask[row].sum()))
+            assert erased == list(range(erased[0], erased[0] + length))
+            assert all(mask[row, position] for position in erased)
+            starts[row].add(erased[0])
+    for row, seen in enumerate(starts):
+        own, length = int(mask[row].sum()), math.floor(0.4 * int(mask[row].sum()))
+        assert seen == set(range(1, 1 + own - length + 1))
+
+
+def test_token_shuffling_is_a_uniform_permutation_of_the_own_tokens() -> None:
+    position = torch.arange(4.0)
+    x = position.repeat(4000, 1)[..., None]
+    mask = torch.tensor([False, True, True, True]).repeat(4000, 1)
+    after = apply(TokenShuffling(), x, mask)[..., 0]
+    assert torch.equal(after.sort(1).values, x[..., 0])
+    orders, counts = after.unique(dim=0, return_counts=True)
+    assert len(orders) == 6
+    assert (counts / 4000 - 1 / 6).abs().max() < 0.03  # 5 standard deviations
+
+
+# moments, of 40,000 or more draws each: tolerances are at least 4 standard deviations
+
+
+def many(perturbation: Perturbation, value: float = 2.0) -> Tensor:
+    """40,000 vectors of 8 equal numbers, perturbed."""
+    x = torch.full((40_000, 8), value)
+    return apply(perturbation, x, torch.ones(40_000, dtype=torch.bool))
+
+
+def test_gaussian_noise_has_its_moments() -> None:
+    noise = many(GaussianNoise(0.5)) - 2
+    assert noise.mean().abs() < 0.004
+    assert abs(noise.std() - 0.5) < 0.003
+
+
+def test_gaussian_dropout_has_its_moments() -> None:
+    factor = many(GaussianDropout(0.5)) / 2
+    assert abs(factor.mean() - 1) < 0.004
+    assert abs(factor.std() - 0.5) < 0.003
+
+
+def test_bernoulli_dropout_keeps_the_mean() -> None:
+    after = many(BernoulliDropout(0.2))
+    torch.testing.assert_close(after.unique(), torch.tensor([0.0, 2.5]))
+    assert abs((after == 0).float().mean() - 0.2) < 0.003
+
+
+def test_feature_dropout_takes_a_dimension_of_the_whole_sentence() -> None:
+    x = torch.ones(5000, 3, 8)
+    after = apply(FeatureDropout(0.2), x, torch.ones(5000, 3, dtype=torch.bool))
+    assert set(after.unique().tolist()) == {0.0, 1.0}
+    assert torch.equal(after.amin(1), after.amax(1))
+    assert abs((after == 0).float().mean() - 0.2) < 0.01
+
+
+def test_batch_noise_has_the_deviation_of_each_dimension() -> None:
+    scales = torch.tensor([0.1, 1.0, 5.0])
+    x = torch.randn(50_000, 3) * scales + 7
+    noise = apply(BatchGaussianNoise(), x, torch.ones(50_000, dtype=torch.bool)) - x
+    torch.testing.assert_close(noise.std(0) / x.std(0), torch.ones(3), rtol=0, atol=0.02)
+    assert (noise.mean(0) / scales).abs().max() < 0.02
+
+
+def test_batch_noise_leaves_a_batch_of_one_alone() -> None:
+    x = torch.randn(1, 3)
+    assert torch.equal(apply(BatchGaussianNoise(), x, torch.ones(1, dtype=torch.bool)), x)
