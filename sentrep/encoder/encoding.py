@@ -31,7 +31,7 @@ def encode(
     if show_progress_bar is None:
         show_progress_bar = logger.isEnabledFor(logging.INFO)
     ids, _ = encoder.tokenize(sentences, encoder.max_seq_length)
-    out = torch.empty(len(ids), encoder.hidden_size)
+    out = torch.empty(len(ids), encoder.embedding_dim)
     was_training = encoder.training
     encoder.eval()
     try:
