@@ -105,13 +105,15 @@ def loss_and_gradients(module: SentRepModule, batch: TextBatch) -> tuple[Tensor,
     return loss, gradients
 
 
-def assert_equal_to_one_process(results: list[Any], loss: Tensor, gradients: dict[str, Tensor]) -> None:
+def assert_equal_to_one_process(
+    results: list[Any], loss: Tensor, gradients: dict[str, Tensor], atol: float = 1e-10
+) -> None:
     """Every process's `loss_and_gradients` must be those of one process."""
     for other_loss, other in results:
-        torch.testing.assert_close(other_loss, loss, rtol=0, atol=1e-10)
+        torch.testing.assert_close(other_loss, loss, rtol=0, atol=atol)
         assert other.keys() == gradients.keys()
         for name, gradient in gradients.items():
-            torch.testing.assert_close(other[name], gradient, rtol=0, atol=1e-10, msg=name)
+            torch.testing.assert_close(other[name], gradient, rtol=0, atol=atol, msg=name)
 
 
 def _rows(batch: TextBatch, start: int, stop: int) -> TextBatch:

@@ -55,7 +55,8 @@ class Distillation(Objective):
             raise InputError("a batch of one sentence has no similarities to distil: raise data.batch_size")
         student = cosine_similarity_matrix(views.anchor, keys) / self.temperature
         teacher = cosine_similarity_matrix(*self.teacher.embed_pairs(batch)) / self.teacher_temperature
-        return F.kl_div(student.log_softmax(1), teacher.log_softmax(1), log_target=True, reduction="batchmean")
+        target = teacher.to(student.dtype).log_softmax(1)
+        return F.kl_div(student.log_softmax(1), target, log_target=True, reduction="batchmean")
 
     def get_extra_state(self) -> dict[str, Any]:
         """A reference to the teacher, for the checkpoint."""

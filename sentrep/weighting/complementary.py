@@ -73,7 +73,7 @@ class ComplementaryWeighting(PairWeighting):
                 f"{self.complementary.model}: its vectors have {anchors.shape[1]} dimensions, the extra negatives "
                 f"{negatives.shape[1]}, so they cannot be compared; set mask_noise to false or use another model"
             )
-        return self.weigh(cosine_similarity_matrix(anchors, negatives))
+        return self.weigh(cosine_similarity_matrix(anchors.to(negatives.dtype), negatives))
 
     def get_extra_state(self) -> dict[str, Any]:
         """A reference to the complementary model, for the checkpoint."""

@@ -26,12 +26,12 @@ ANCHORS, POSITIVES = SENTENCES[:8], SENTENCES[8:]
 class Fixed(NegativeSampler):
     """The same vectors in every step."""
 
-    def __init__(self, rows: Tensor) -> None:
+    def __init__(self, rows: list[list[float]]) -> None:
         super().__init__()
         self.rows = rows
 
     def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
-        return self.rows
+        return anchors.new_tensor(self.rows)
 
 
 def views(width: int = 32) -> Views:
@@ -59,7 +59,7 @@ def test_the_weighted_loss_equals_eq_5_and_6(teacher: str, paired: bool, mask_no
     noise = torch.cat([torch.randn(5, 32), anchors[:2].clone()])  # two that the complementary model must find
     objective = Contrastive(
         temperature=0.5,
-        negatives={"noise": Fixed(noise)},
+        negatives={"noise": Fixed(noise.tolist())},
         weighting=ComplementaryWeighting(teacher, threshold, mask_noise=mask_noise),
     )
     encoder = tiny_encoder()

@@ -17,7 +17,7 @@ def test_the_model_judges_itself_with_the_cosines_of_the_loss(mask_noise: bool) 
     noise = torch.cat([torch.randn(4, 32), slow.anchor[:2].detach()])
     objective = Contrastive(
         temperature=0.5,
-        negatives={"noise": Fixed(noise)},
+        negatives={"noise": Fixed(noise.tolist())},
         weighting=SelfWeighting(threshold, mask_noise=mask_noise),
     )
     loss = objective(fast, batch=None)  # type: ignore[arg-type]
