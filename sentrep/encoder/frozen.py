@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from sentrep import distributed
-from sentrep.encoder import folders
 from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch
 
@@ -93,7 +91,7 @@ class FrozenEncoder:
 
     def _check_unchanged(self, expected: str | None) -> None:
         assert self._encoder is not None
-        found = _fingerprint(self._encoder)
+        found = fingerprint(self._encoder)
         if expected not in (None, found):
             self._encoder = None
             raise InputError(
@@ -101,12 +99,3 @@ class FrozenEncoder:
                 "put the former model back, or start anew instead of resuming"
             )
         self._fingerprint = found
-
-
-def _fingerprint(encoder: SentenceEncoder) -> str:
-    """Changes with any weight, the pooling, the prompt or the head."""
-    digest = hashlib.blake2b(json.dumps(folders.settings(encoder), sort_keys=True).encode(), digest_size=16)
-    for name, tensor in sorted(encoder.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.cpu().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
