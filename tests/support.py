@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
-from sentrep import SentenceEncoder, TextBatch
+from sentrep import SentenceEncoder, SentRepModule, TextBatch, distributed
 from sentrep.data import toy
 from sentrep.encoder.encoding import pad
+from sentrep.types import TokenBatch
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -82,6 +84,43 @@ def text_batch(
 def toy_sentences(count: int) -> list[str]:
     """Some distinct sentences of different lengths."""
     return toy.sentences(count, seed=3)
+
+
+def loss_and_gradients(module: SentRepModule, batch: TextBatch) -> tuple[Tensor, dict[str, Tensor]]:
+    """Mean over the processes of loss and gradients, each process holding its share of the global ``batch``.
+
+    In float64: float32 leaves rounding of 4e-6 after the division by τ.
+    """
+    module.double()
+    share = len(batch) // distributed.world_size()
+    part = _rows(batch, distributed.rank() * share, (distributed.rank() + 1) * share)
+    loss, _ = module.objectives(module.views(module.encoder, part, {}), part)
+    loss.backward()
+    loss = loss.detach()
+    gradients = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+    if distributed.world_size() > 1:  # what DDP does
+        for tensor in (loss, *gradients.values()):
+            dist.all_reduce(tensor)
+            tensor /= distributed.world_size()
+    return loss, gradients
+
+
+def assert_equal_to_one_process(
+    results: list[Any], loss: Tensor, gradients: dict[str, Tensor], atol: float = 1e-10
+) -> None:
+    """Every process's `loss_and_gradients` must be those of one process."""
+    for other_loss, other in results:
+        torch.testing.assert_close(other_loss, loss, rtol=0, atol=atol)
+        assert other.keys() == gradients.keys()
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(other[name], gradient, rtol=0, atol=atol, msg=name)
+
+
+def _rows(batch: TextBatch, start: int, stop: int) -> TextBatch:
+    def part(tokens: TokenBatch | None) -> Any:
+        return None if tokens is None else TokenBatch(tokens.input_ids[start:stop], tokens.attention_mask[start:stop])
+
+    return TextBatch(part(batch.anchor), part(batch.positive), part(batch.negative), batch.rows[start:stop])
 
 
 def run_processes(function: Callable[..., Any], world: int, *arguments: Any) -> list[Any]:

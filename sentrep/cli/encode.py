@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
 from sentrep.cli.writers import open_writer
 from sentrep.data.corpus import open_corpus
@@ -84,6 +85,17 @@ def load_encoder(model: str, pooling: str | None, device: str | None) -> Sentenc
         return encoder.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     except (RuntimeError, AssertionError) as error:  # torch's own message goes on over pages
         raise InputError(f"device {device} cannot be used here: {str(error).splitlines()[0]}") from None
+
+
+def whitening_corpus(whiten: str | None, whiten_dim: int | None) -> CorpusColumn | None:
+    """The sentences of the file ``whiten`` that a whitening is fitted on, or None for no whitening.
+
+    Raises:
+        UsageError: for a dimension without a file.
+    """
+    if whiten is None and whiten_dim is not None:
+        raise UsageError("--whiten_dim says how far to cut a whitening: name a file of sentences with --whiten")
+    return None if whiten is None else CorpusColumn(whiten, None)
 
 
 class CorpusColumn:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
-from sentrep.cli.encode import load_encoder
+from sentrep.cli.encode import load_encoder, whitening_corpus
 from sentrep.cli.functions import run_function
 from sentrep.data.sts import load_sts
+from sentrep.encoder import fit_whitening
 from sentrep.evaluation import DEFAULT_SUITE, Evaluation, evaluate_sts, print_results, write_report
 
 
@@ -22,6 +23,8 @@ def evaluate(
     sts_folder: str | None = None,
     sets: list[str] = list(DEFAULT_SUITE),  # noqa: B006 (shown as the default in the help)
     pooling: str | None = None,
+    whiten: str | None = None,
+    whiten_dim: int | None = None,
     batch_size: int = 64,
     detail: bool = False,
     output: str | None = None,
@@ -34,13 +37,18 @@ def evaluate(
         sts_folder: folder with STS and SICK in SentEval's layout; without it the sets come from the hub.
         sets: names such as [sts12,stsb-dev,sickr-all], or csv files of two sentences and a score.
         pooling: replaces the model's own.
+        whiten: file of sentences to fit a whitening on (BERT-whitening) before the evaluation.
+        whiten_dim: how many dimensions the whitening keeps; by default all that vary.
         batch_size: sentences of average length in one forward pass.
         detail: print the sub-sets and Pearson's correlation as well.
         output: also write the results to this file: .json (everything), .md or .csv.
         device: cpu, cuda, cuda:1, ...; by default a GPU where there is one.
     """
     pairs = [load_sts(name, sts_folder) for name in sets]
+    corpus = whitening_corpus(whiten, whiten_dim)
     encoder = load_encoder(model, pooling, device)
+    if corpus is not None:
+        fit_whitening(encoder, corpus, whiten_dim, batch_size)
     start = time.perf_counter()
     results = evaluate_sts(encoder, pairs, batch_size=batch_size, show_progress_bar=True)
     print_results(results, detail=detail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sentrep.cli.encode import whitening_corpus
 from sentrep.cli.functions import run_function
 from sentrep.export import export
 
@@ -12,13 +13,18 @@ def run(command: str, words: list[str]) -> int:
     return 0
 
 
-def export_model(checkpoint: str, folder: str, *, overwrite: bool = False) -> None:
+def export_model(
+    checkpoint: str, folder: str, *, overwrite: bool = False, whiten: str | None = None, whiten_dim: int | None = None
+) -> None:
     """Write the encoder of a checkpoint as a folder that transformers and sentence-transformers load.
 
     Args:
         checkpoint: a checkpoint of `sentrep fit`, or any model that sentrep loads.
         folder: where the model goes.
         overwrite: whether the folder may hold files already.
+        whiten: file of sentences to fit a whitening on (BERT-whitening), which becomes part of the model.
+        whiten_dim: how many dimensions the whitening keeps; by default all that vary.
     """
-    encoder = export(checkpoint, folder, overwrite=overwrite)
-    print(f"{folder}: pooling {encoder.pooling}, {encoder.hidden_size} dimensions")
+    corpus = whitening_corpus(whiten, whiten_dim)
+    encoder = export(checkpoint, folder, overwrite=overwrite, whiten=corpus, whiten_dim=whiten_dim)
+    print(f"{folder}: pooling {encoder.pooling}, {encoder.embedding_dim} dimensions")

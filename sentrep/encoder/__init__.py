@@ -3,5 +3,6 @@
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.pooling import POOLINGS
+from sentrep.encoder.whitening import fit_whitening
 
-__all__ = ["POOLINGS", "ProjectionHead", "SentenceEncoder"]
+__all__ = ["POOLINGS", "ProjectionHead", "SentenceEncoder", "fit_whitening"]

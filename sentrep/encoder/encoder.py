@@ -103,6 +103,11 @@ class SentenceEncoder(Configurable, nn.Module):
         return self.backbone.config.hidden_size
 
     @property
+    def embedding_dim(self) -> int:
+        """D, the width of what `encode` gives: that of a head that is kept, else H."""
+        return self.hidden_size if self.head is None or not self.head.keep else self.head.dense.out_features
+
+    @property
     def vocab_size(self) -> int:
         """Number of word embeddings."""
         return len(self.backbone.get_input_embeddings().weight)  # type: ignore[arg-type]
@@ -118,13 +123,14 @@ class SentenceEncoder(Configurable, nn.Module):
         """Put a projection head behind the pooling (`project`)."""
         if head is not None:
             head.build(self.hidden_size, getattr(self.backbone.config, "initializer_range", 0.02))
+            head.to(self.device)
         self.head = head
 
     def spec(self, seed: int) -> EncoderSpec:
         """What objectives need to know when they create their tensors."""
         tokenizer = self.tokenize.tokenizer
         return EncoderSpec(
-            embedding_dim=self.hidden_size,
+            embedding_dim=self.hidden_size if self.head is None else self.head.dense.out_features,
             hidden_size=self.hidden_size,
             input_embedding_dim=self.hidden_size,
             vocab_size=self.vocab_size,
@@ -172,8 +178,13 @@ class SentenceEncoder(Configurable, nn.Module):
         return pooled, output
 
     def project(self, embedding: Tensor) -> Tensor:
-        """The projection head on pooled vectors (B, D); the vectors themselves where there is no head."""
+        """The projection head on pooled vectors, (B, H) → (B, D); the vectors themselves where there is no head."""
         return embedding if self.head is None else self.head(embedding)
+
+    def embed(self, tokens: TokenBatch) -> Tensor:
+        """Vectors (B, D) as `encode` gives them before scaling: pooled and, where the head is kept, projected."""
+        pooled = self.pool(tokens)
+        return self.project(pooled) if self.head is not None and self.head.keep else pooled
 
     def encode(
         self,

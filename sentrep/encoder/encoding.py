@@ -31,22 +31,18 @@ def encode(
     if show_progress_bar is None:
         show_progress_bar = logger.isEnabledFor(logging.INFO)
     ids, _ = encoder.tokenize(sentences, encoder.max_seq_length)
-    out = torch.empty(len(ids), encoder.hidden_size)
+    out = torch.empty(len(ids), encoder.embedding_dim)
     was_training = encoder.training
     encoder.eval()
     try:
         with torch.inference_mode():
             batches = list(_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS))
             for rows in track(batches, "Encoding", disable=not show_progress_bar):
-                out[rows] = _vectors(encoder, [ids[row] for row in rows]).float().cpu()
+                tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
+                out[rows] = encoder.embed(tokens).float().cpu()
     finally:
         encoder.train(was_training)
     return out
-
-
-def _vectors(encoder: SentenceEncoder, ids: list[list[int]]) -> Tensor:
-    pooled = encoder.pool(pad(ids, encoder.tokenize.pad_token_id, encoder.device))
-    return encoder.project(pooled) if encoder.head is not None and encoder.head.keep else pooled
 
 
 def pairwise_cosine(

@@ -13,8 +13,10 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from huggingface_hub import HfApi
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from sentrep.encoder import sources
 from sentrep.encoder.heads import ProjectionHead
@@ -35,6 +37,7 @@ _ST_POOLINGS = {
     "last": "pooling_mode_lasttoken",
 }
 _ST_ACTIVATIONS = {"linear": "torch.nn.modules.linear.Identity", "mlp": "torch.nn.modules.activation.Tanh"}
+_ST_ORDER = ["Transformer", "Pooling", "Dense", "Normalize"]
 _MODEL_CARD = """\
 ---
 library_name: sentence-transformers
@@ -60,7 +63,7 @@ def settings(encoder: SentenceEncoder) -> dict[str, Any]:
         "max_length": encoder.max_length,
         "max_seq_length": encoder.max_seq_length,
         "normalize": encoder.normalize,
-        "head": None if encoder.head is None else {"kind": encoder.head.kind, "keep": encoder.head.keep},
+        "head": None if encoder.head is None else encoder.head.init_args,
     }
 
 
@@ -87,7 +90,7 @@ def save(encoder: SentenceEncoder, folder: Path) -> None:
             stacklevel=3,
         )
     prompt = f", prompt: `{encoder.prompt}`" if encoder.prompt else ""
-    card = _MODEL_CARD.format(version=__version__, pooling=encoder.pooling, prompt=prompt, width=encoder.hidden_size)
+    card = _MODEL_CARD.format(version=__version__, pooling=encoder.pooling, prompt=prompt, width=encoder.embedding_dim)
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 
@@ -109,7 +112,7 @@ def _write_modules(encoder: SentenceEncoder, head: ProjectionHead | None, folder
     modes = {key: name == encoder.pooling for name, key in _ST_POOLINGS.items()}
     _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **modes})
     if head is not None:
-        dense = {"in_features": width, "out_features": width, "bias": True}
+        dense = {"in_features": width, "out_features": head.dense.out_features, "bias": True}
         _write_json(folder / "2_Dense" / "config.json", {**dense, "activation_function": _ST_ACTIVATIONS[head.kind]})
         weights = {f"linear.{k}": v.contiguous() for k, v in head.dense.state_dict().items()}
         save_file(weights, folder / "2_Dense" / "model.safetensors")
@@ -128,29 +131,28 @@ def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> Se
         stored = _read_json(folder / SETTINGS_FILE)
         stored.pop("version", None)
         head = stored.pop("head")
-        head_file = folder / HEAD_FILE
+        weights = {} if head is None else load_file(folder / HEAD_FILE)
     elif (folder / "modules.json").is_file():
-        stored, head, head_file = _read_modules(folder)
+        stored, head, weights = _read_modules(folder)
     else:
         if "pooling" not in overrides:
             warnings.warn(f"{name}: a plain transformers model, which carries no pooling; taking 'cls'", stacklevel=3)
-        stored, head, head_file = {}, None, folder
+        stored, head, weights = {}, None, {}
     encoder = cls(str(folder), **{**stored, **overrides})
     if head is not None:
         encoder.attach_head(ProjectionHead(**head))
         assert encoder.head is not None
-        weights = {k.replace("linear.", "dense."): v for k, v in load_file(head_file).items()}
         encoder.head.load_state_dict(weights)
     return encoder
 
 
-def _read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Any] | None, Path]:
-    """Settings, head and the head's file out of a sentence-transformers folder, whichever layout it has."""
+def _read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, Tensor]]:
+    """Settings, head and the head's weights out of a sentence-transformers folder, whichever layout it has."""
     stored: dict[str, Any] = {}
     head: dict[str, Any] | None = None
-    head_file = folder
-    for module in _read_json(folder / "modules.json"):
-        kind, path = module["type"].rsplit(".", 1)[1], folder / module.get("path", "")
+    weights: dict[str, Tensor] = {}
+    modules = [(m["type"].rsplit(".", 1)[1], folder / m.get("path", "")) for m in _read_json(folder / "modules.json")]
+    for kind, path in modules:
         if kind == "Transformer":
             config = _read_json(path / "sentence_bert_config.json", missing={})
             if config.get("do_lower_case"):
@@ -159,12 +161,15 @@ def _read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Any] | None, 
         elif kind == "Pooling":
             stored["pooling"] = _read_pooling(path / "config.json")
         elif kind == "Dense":
-            head, head_file = _read_dense(path), path / "model.safetensors"
+            head, weights = _read_dense(path)
         elif kind == "Normalize":
             stored["normalize"] = True
         else:
             raise InputError(f"{folder}: its module '{kind}' has no counterpart in sentrep; load it elsewhere")
-    return stored, head, head_file
+    kinds = [kind for kind, _ in modules]
+    if kinds != [kind for kind in _ST_ORDER if kind in kinds]:
+        raise InputError(f"{folder}: sentrep knows its modules, but only once each and in the order {_ST_ORDER}")
+    return stored, head, weights
 
 
 def _read_pooling(file: Path) -> str:
@@ -183,13 +188,19 @@ def _read_pooling(file: Path) -> str:
     return chosen[0]
 
 
-def _read_dense(path: Path) -> dict[str, Any]:
+def _read_dense(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """A Dense layer as a head that is kept: its settings and weights."""
     config = _read_json(path / "config.json")
     kinds = {activation.rsplit(".", 1)[1]: kind for kind, activation in _ST_ACTIVATIONS.items()}
     kind = kinds.get(str(config["activation_function"]).rsplit(".", 1)[1])
-    if kind is None or config["in_features"] != config["out_features"] or not config.get("bias", True):
-        raise InputError(f"{path}: this Dense layer has no counterpart in sentrep (square, with bias, linear or tanh)")
-    return {"kind": kind, "keep": True}
+    target = {config.get(key) for key in ("module_input_name", "module_output_name")}
+    if kind is None or config.get("use_residual") or not target <= {None, "sentence_embedding"}:
+        raise InputError(f"{path}: this Dense layer has no counterpart in sentrep (sentence vector, linear or tanh)")
+    file, older = path / "model.safetensors", path / "pytorch_model.bin"
+    stored = load_file(file) if file.is_file() else torch.load(older, map_location="cpu", weights_only=True)
+    bias = stored.get("linear.bias", torch.zeros(config["out_features"]))
+    head = {"kind": kind, "keep": True, "out_features": config["out_features"]}
+    return head, {"dense.weight": stored["linear.weight"], "dense.bias": bias}
 
 
 def push(encoder: SentenceEncoder, repo_id: str, *, private: bool | None, token: str | None) -> str:

@@ -7,33 +7,44 @@ from typing import Literal
 from torch import Tensor, nn
 
 from sentrep.config import Configurable
+from sentrep.errors import InputError
 
 
 class ProjectionHead(Configurable, nn.Module):
-    """A layer D → D on the pooled vector: ``linear`` (DenoSent) or ``mlp``, linear then tanh (SimCSE, §6.3).
+    """A layer H → D on the pooled vector: ``linear`` (DenoSent) or ``mlp``, linear then tanh (SimCSE, §6.3).
 
-    Unsupervised SimCSE trains with the MLP and drops it afterwards; supervised SimCSE keeps it.
+    Unsupervised SimCSE trains with the MLP and drops it afterwards; supervised SimCSE keeps it. A linear head that is
+    kept also holds what is fitted after training (`sentrep.encoder.fit_whitening`).
 
     Args:
         kind: ``linear`` or ``mlp``.
         keep: False: the head is for training only; `SentenceEncoder.encode` and exports do without it. True: it is part
             of the encoder.
+        out_features: D; None for the width of the pooled vector.
+
+    Raises:
+        InputError: for an unknown kind or a width below 1.
     """
 
-    def __init__(self, kind: Literal["linear", "mlp"] = "mlp", keep: bool = False) -> None:
+    def __init__(
+        self, kind: Literal["linear", "mlp"] = "mlp", keep: bool = False, out_features: int | None = None
+    ) -> None:
         super().__init__()
         if kind not in ("linear", "mlp"):
-            raise ValueError(f"kind of projection head must be 'linear' or 'mlp', got {kind!r}")
+            raise InputError(f"kind of projection head must be 'linear' or 'mlp', got {kind!r}")
+        if out_features is not None and out_features < 1:
+            raise InputError(f"out_features of the projection head must be at least 1, got {out_features}")
         self.kind = kind
         self.keep = keep
+        self.out_features = out_features
 
     def build(self, width: int, std: float = 0.02) -> None:
         """Create the layer for vectors of ``width``; weights from N(0, std²), bias 0, as the backbones do."""
-        self.dense = nn.Linear(width, width)
+        self.dense = nn.Linear(width, self.out_features or width)
         nn.init.normal_(self.dense.weight, std=std)
         nn.init.zeros_(self.dense.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, D) → (B, D)."""
+        """(B, H) → (B, D)."""
         x = self.dense(x)
         return x.tanh() if self.kind == "mlp" else x

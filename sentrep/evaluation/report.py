@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import hashlib
 import importlib.metadata
 import io
 import json
@@ -12,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.evaluation.sts import STSResult, senteval_average
 from sentrep.version import __version__
@@ -48,7 +47,7 @@ class Evaluation:
         """Describe ``encoder``, loaded from ``model``, and what it scored."""
         return cls(
             model=model,
-            fingerprint=_fingerprint(encoder),
+            fingerprint=fingerprint(encoder),
             pooling=encoder.pooling,
             prompt=encoder.prompt,
             max_seq_length=encoder.max_seq_length,
@@ -164,12 +163,3 @@ def _csv(evaluation: Evaluation) -> str:
 
 def _scores(results: Sequence[STSResult]) -> dict[str, float]:
     return {result.name: result.spearman for result in results}
-
-
-def _fingerprint(encoder: SentenceEncoder) -> str:
-    how = [encoder.tokenize.fingerprint, encoder.pooling, str(encoder.max_seq_length), str(encoder.normalize)]
-    digest = hashlib.blake2b("/".join(how).encode(), digest_size=8)
-    for name, weights in sorted(encoder.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(weights.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return digest.hexdigest()

@@ -1,7 +1,10 @@
 """The terms of the loss and their sum."""
 
+from sentrep.objectives.alignment import Alignment
 from sentrep.objectives.base import Objective
 from sentrep.objectives.contrastive import Contrastive
+from sentrep.objectives.distillation import Distillation
+from sentrep.objectives.uniformity import Uniformity
 from sentrep.objectives.weighted_sum import WeightedSum
 
-__all__ = ["Contrastive", "Objective", "WeightedSum"]
+__all__ = ["Alignment", "Contrastive", "Distillation", "Objective", "Uniformity", "WeightedSum"]

@@ -121,6 +121,7 @@ class Contrastive(Objective):
             weights = drawn.new_ones(len(views.anchor), len(keys) + len(drawn))
         else:
             weights = self.weighting(batch, views, drawn)
+            self.metrics = dict(self.weighting.metrics)
         return torch.cat([weights[:, : len(keys)], weights[:, len(keys) :] * drawn_weights], dim=1)
 
     def _insert_hard(

@@ -1,5 +1,7 @@
 """How much each pair counts."""
 
 from sentrep.weighting.base import PairWeighting
+from sentrep.weighting.complementary import ComplementaryWeighting
+from sentrep.weighting.self_weighting import SelfWeighting
 
-__all__ = ["PairWeighting"]
+__all__ = ["ComplementaryWeighting", "PairWeighting", "SelfWeighting"]

@@ -11,7 +11,15 @@ from sentrep.types import EncoderSpec, TextBatch, Views
 
 
 class PairWeighting(Configurable, nn.Module, ABC):
-    """How much each (anchor, negative) pair counts in the denominator of InfoNCE."""
+    """How much each (anchor, negative) pair counts in the denominator of InfoNCE.
+
+    Attributes:
+        metrics: detached scalars that the last `forward` wants logged, by name.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.metrics: dict[str, Tensor] = {}
 
     def build(self, spec: EncoderSpec) -> None:
         """Create tensors; called once, before training."""

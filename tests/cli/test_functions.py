@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ from sentrep.cli import encode as encode_command
 from sentrep.cli import main
 from sentrep.cli.writers import NpyWriter, open_writer
 from sentrep.errors import InputError
-from support import shared_path, tiny_encoder
+from support import shared_path, tiny_encoder, toy_sentences
 
 LINES = ["the first line", "", "a third line that is longer", "four"]
 
@@ -123,6 +124,23 @@ def test_export_and_its_refusal(model: str, capsys: pytest.CaptureFixture[str]) 
     assert main(["export", model, "exported"]) == 1
     assert "the folder is not empty" in capsys.readouterr().err
     assert main(["export", model, "exported", "--overwrite", "true"]) == 0
+
+
+def test_export_and_evaluate_whitened(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("corpus.txt").write_text("\n".join(toy_sentences(50)) + "\n")
+    assert main(["export", model, "whitened", "--whiten", "corpus.txt", "--whiten_dim", "5"]) == 0
+    assert "whitened: pooling mean, 5 dimensions" in capsys.readouterr().out
+    rows = [f"{one},{two},{i % 5}" for i, (one, two) in enumerate(pairwise(toy_sentences(12)))]
+    Path("pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]) + "\n")
+    scores = []
+    for words in (["whitened"], [model, "--whiten", "corpus.txt", "--whiten_dim", "5"], [model]):
+        assert main(["evaluate", *words, "--sets", "[pairs.csv]", "--output", "scores.json"]) == 0
+        scores.append(json.loads(Path("scores.json").read_text())["results"][0]["spearman"])
+    assert scores[0] == pytest.approx(scores[1])
+    assert scores[0] != scores[2]
+    for command in (["export", model, "new"], ["evaluate", model, "--sets", "[pairs.csv]"]):
+        assert main([*command, "--whiten_dim", "5"]) == 2
+        assert "--whiten" in capsys.readouterr().err
 
 
 def test_evaluate_prints_and_writes_the_scores(model: str, capsys: pytest.CaptureFixture[str]) -> None:

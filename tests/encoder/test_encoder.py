@@ -204,6 +204,18 @@ def test_heads() -> None:
     assert bare.project(x) is x
     with pytest.raises(ValueError, match="kind"):
         ProjectionHead("gelu")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="out_features"):
+        ProjectionHead(out_features=0)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_head_may_be_of_another_width(keep: bool) -> None:
+    encoder = tiny_encoder()
+    encoder.attach_head(ProjectionHead("linear", keep=keep, out_features=8))
+    assert encoder.project(torch.randn(3, 32)).shape == (3, 8)
+    spec = encoder.spec(seed=0)
+    assert (spec.embedding_dim, spec.hidden_size) == (8, 32)
+    assert encoder.encode(toy_sentences(3)).shape == (3, encoder.embedding_dim) == (3, 8 if keep else 32)
 
 
 def test_a_kept_head_is_part_of_encode_and_a_train_only_one_is_not() -> None:

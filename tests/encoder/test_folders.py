@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder
 from sentrep.encoder import folders
@@ -126,6 +127,36 @@ def test_a_damaged_weight_file_is_named(tmp_path: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(InputError, match="weights cannot be loaded"):
         SentenceEncoder.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("safe", [True, False])
+@pytest.mark.parametrize(("bias", "activation"), [(True, "Tanh"), (False, "Identity")])
+def test_a_foreign_dense_layer_of_another_width(bias: bool, activation: str, safe: bool, tmp_path: Path) -> None:
+    models = pytest.importorskip("sentence_transformers.models")
+    from sentence_transformers import SentenceTransformer
+
+    tiny_encoder(pooling="mean").save_pretrained(tmp_path / "plain")
+    plain = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
+    dense = models.Dense(32, 8, bias=bias, activation_function=getattr(torch.nn, activation)())
+    theirs = SentenceTransformer(modules=[*plain, dense], device="cpu")
+    theirs.save_pretrained(str(tmp_path / "dense"), safe_serialization=safe)
+    ours = SentenceEncoder.from_pretrained(tmp_path / "dense")
+    np.testing.assert_allclose(ours.encode(SENTENCES), theirs.encode(SENTENCES), atol=1e-6)
+
+
+def test_modules_in_a_foreign_order_are_refused(tmp_path: Path) -> None:
+    models = pytest.importorskip("sentence_transformers.models")
+    from sentence_transformers import SentenceTransformer
+
+    tiny_encoder(pooling="mean").save_pretrained(tmp_path / "plain")
+    plain = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
+    for name, extra in {
+        "two": [models.Dense(32, 8), models.Dense(8, 4)],
+        "early": [models.Normalize(), models.Dense(32, 8)],
+    }.items():
+        SentenceTransformer(modules=[*plain, *extra], device="cpu").save_pretrained(str(tmp_path / name))
+        with pytest.raises(InputError, match="only once each and in the order"):
+            SentenceEncoder.from_pretrained(tmp_path / name)
 
 
 def test_push_uploads_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:

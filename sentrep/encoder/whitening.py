@@ -1,0 +1,106 @@
+"""BERT-whitening: a linear layer, fitted after training, that makes every direction vary alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from sentrep.encoder import encoding
+from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.heads import ProjectionHead
+from sentrep.errors import InputError
+
+BLOCK = 8192
+"""Sentences in memory at a time; enough that sorting them by length leaves little padding."""
+
+# A direction with less than this share of the largest variance is rounding: float32 vectors carry about 1e-14 of it,
+# and the layer, which is applied in float32, would blow it up to the size of the others.
+_SMALLEST_VARIANCE = 1e-8
+
+
+def fit_whitening(
+    encoder: SentenceEncoder,
+    sentences: Iterable[str],
+    dim: int | None = None,
+    batch_size: int = 32,
+    show_progress_bar: bool | None = None,
+) -> SentenceEncoder:
+    """Give an encoder a linear head that whitens its vectors (Su et al. 2021, BERT-whitening).
+
+        x̃ = Λ_k^(−½) U_kᵀ (x − μ),    Cov(x) = U Λ Uᵀ,  variances Λ falling
+
+    On the sentences that it is fitted on, the new vectors have mean 0 and covariance I. They are fitted before
+    ``encoder.normalize`` scales them to length 1. The head is kept: `SentenceEncoder.encode` applies it,
+    `SentenceEncoder.save_pretrained` writes it, for sentence-transformers as a Dense layer.
+
+    Args:
+        encoder: changed in place; a linear head that it keeps already is merged into the new one, a head that is for
+            training only is replaced.
+        sentences: any number of sentences, read once; more than the encoder has dimensions.
+        dim: k, how many directions to keep, those of the largest variance; None for all that vary. A model whose last
+            layer is normalised has one direction without variance: there are H − 1.
+        batch_size: as in `SentenceEncoder.encode`.
+        show_progress_bar: as in `SentenceEncoder.encode`.
+
+    Returns:
+        ``encoder``.
+
+    Raises:
+        InputError: for a ``dim`` that is out of range or larger than the number of directions in which the sentences
+            vary, and for an encoder that keeps a tanh head.
+    """
+    if dim is not None and not 1 <= dim <= encoder.embedding_dim:
+        raise InputError(f"whitening keeps 1 to {encoder.embedding_dim} dimensions of this encoder, got {dim}")
+    former = encoder.head if encoder.head is not None and encoder.head.keep else None
+    if former is not None and former.kind != "linear":
+        raise InputError("this encoder keeps a tanh head, which whitening cannot be merged into; use one without")
+    blocks = (encoding.encode(encoder, block, batch_size, show_progress_bar) for block in _blocks(sentences))
+    count, mean, covariance = _moments(blocks, encoder.embedding_dim)
+    projection = _projection(covariance, dim, count)
+    shift = -projection @ mean
+    if former is not None:
+        shift = shift + projection @ former.dense.bias.detach().cpu().double()
+        projection = projection @ former.dense.weight.detach().cpu().double()
+    encoder.attach_head(ProjectionHead("linear", keep=True, out_features=len(projection)))
+    assert encoder.head is not None
+    with torch.no_grad():
+        encoder.head.dense.weight.copy_(projection)
+        encoder.head.dense.bias.copy_(shift)
+    return encoder
+
+
+def _blocks(sentences: Iterable[str]) -> Iterator[list[str]]:
+    rows = iter(sentences)
+    while block := list(islice(rows, BLOCK)):
+        yield block
+
+
+def _moments(blocks: Iterable[Tensor], width: int) -> tuple[int, Tensor, Tensor]:
+    """Number of rows, mean (D,) and covariance (D, D), float64, merged block by block (Chan et al. 1982)."""
+    count, mean = 0, torch.zeros(width, dtype=torch.float64)
+    scatter = torch.zeros(width, width, dtype=torch.float64)
+    for block in blocks:
+        rows = block.double()
+        centre = rows.mean(0)
+        total = count + len(rows)
+        scatter += (rows - centre).T @ (rows - centre)
+        scatter += torch.outer(centre - mean, centre - mean) * (count * len(rows) / total)
+        mean += (centre - mean) * (len(rows) / total)
+        count = total
+    return count, mean, scatter / max(1, count - 1)
+
+
+def _projection(covariance: Tensor, dim: int | None, count: int) -> Tensor:
+    """Λ_k^(−½) U_kᵀ, (k, D)."""
+    variances, directions = torch.linalg.eigh(covariance)
+    variances, directions = variances.flip(0), directions.flip(1)
+    rank = int((variances > _SMALLEST_VARIANCE * variances[0]).sum())
+    if count <= len(covariance) if dim is None else dim > rank:
+        raise InputError(
+            f"whitening to {'all' if dim is None else dim} of {len(covariance)} dimensions needs more than {count} "
+            f"sentences, which vary in {rank} dimensions; give more of them, or set a lower dim"
+        )
+    return (directions[:, : dim or rank] / variances[: dim or rank].sqrt()).T

@@ -1,0 +1,22 @@
+"""Alignment as a term of the loss."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from sentrep import functional
+from sentrep.objectives.base import Objective
+from sentrep.types import TextBatch, Views
+
+
+class Alignment(Objective):
+    """Mean squared distance of anchor and positive on the unit sphere (Wang & Isola 2020, eq. 1 with α = 2).
+
+        mean_i ‖h_i − h_i⁺‖²
+
+    Alone it is lowest for an encoder that maps everything to one point: combine it with `Uniformity`.
+    """
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        """In [0, 4]; the mean over this process's rows."""
+        return functional.alignment(views.anchor, views.positive)

@@ -1,0 +1,88 @@
+"""BERT-whitening against numpy, and the folder it leaves behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sentrep import InputError, ProjectionHead, SentenceEncoder
+from sentrep.encoder import fit_whitening, whitening
+from support import tiny_encoder, toy_sentences
+
+CORPUS = toy_sentences(300)
+HELD_OUT = toy_sentences(312)[300:]
+
+
+def whitened_by_numpy(fitted: NDArray[np.float64], x: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
+    """Su et al. 2021, as their code has it: SVD of the covariance, W = U Λ^(−½), (x − μ) W[:, :k]."""
+    u, variances, _ = np.linalg.svd(np.cov(fitted.T))
+    return ((x - fitted.mean(0)) @ (u @ np.diag(variances**-0.5)))[:, :dim]
+
+
+def cosines(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    return unit @ unit.T
+
+
+@pytest.mark.parametrize("dim", [None, 5])
+def test_whitening_equals_numpy(dim: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whitening, "BLOCK", 70)
+    encoder = tiny_encoder(pooling="mean")
+    fitted, held_out = (encoder.encode(x).astype(np.float64) for x in (CORPUS, HELD_OUT))  # type: ignore[union-attr]
+    assert fit_whitening(encoder, iter(CORPUS), dim) is encoder
+    vectors = encoder.encode(HELD_OUT)
+    assert vectors.shape == (12, dim or 31)  # a normalised last layer leaves one direction without variance
+    # directions are defined up to their sign
+    np.testing.assert_allclose(cosines(vectors), cosines(whitened_by_numpy(fitted, held_out, dim or 31)), atol=1e-4)
+
+
+def test_whitened_vectors_have_mean_zero_and_unit_covariance() -> None:
+    vectors = fit_whitening(tiny_encoder(pooling="mean"), CORPUS, dim=20).encode(CORPUS)
+    np.testing.assert_allclose(vectors.mean(0), 0, atol=1e-4)
+    np.testing.assert_allclose(np.cov(vectors.T), np.eye(20), atol=1e-3)
+
+
+def test_whitening_a_whitened_encoder_merges_the_layers() -> None:
+    encoder = fit_whitening(tiny_encoder(pooling="mean"), CORPUS, dim=20)
+    twice = fit_whitening(encoder, CORPUS, dim=10).encode(CORPUS)
+    np.testing.assert_allclose(np.cov(twice.T), np.eye(10), atol=1e-3)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_the_folder_loads_everywhere_with_equal_vectors(normalize: bool, tmp_path: Path) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    encoder = fit_whitening(tiny_encoder(pooling="mean", normalize=normalize), CORPUS, dim=8)
+    encoder.save_pretrained(tmp_path)
+    expected = encoder.encode(HELD_OUT)
+    np.testing.assert_array_equal(SentenceEncoder.from_pretrained(tmp_path).encode(HELD_OUT), expected)
+    theirs = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu")
+    assert theirs.get_embedding_dimension() == encoder.embedding_dim == 8
+    np.testing.assert_allclose(theirs.encode(HELD_OUT), expected, atol=1e-5)
+    (tmp_path / "sentrep.json").unlink()
+    np.testing.assert_allclose(SentenceEncoder.from_pretrained(tmp_path).encode(HELD_OUT), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "dim", "message"),
+    [
+        (CORPUS, 0, "1 to 32"),
+        (CORPUS, 33, "1 to 32"),
+        (CORPUS[:10], None, "more than 10 sentences, which vary in 9 dimensions"),
+        (CORPUS[:10], 12, "vary in 9 dimensions"),
+        ([CORPUS[0]] * 50, 2, "vary in 0 dimensions"),
+        ([], None, "more than 0 sentences"),
+    ],
+)
+def test_too_little_to_whiten_on_is_refused(sentences: list[str], dim: int | None, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fit_whitening(tiny_encoder(pooling="mean"), sentences, dim)
+
+
+def test_a_kept_tanh_head_cannot_be_whitened() -> None:
+    encoder = tiny_encoder()
+    encoder.attach_head(ProjectionHead("mlp", keep=True))
+    with pytest.raises(InputError, match="tanh head"):
+        fit_whitening(encoder, CORPUS)

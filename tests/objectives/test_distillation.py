@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from references.dclr import distillation_loss
+from sentrep import InputError, SentenceEncoder, SentRepModule
+from sentrep.objectives import Distillation
+from support import text_batch, tiny_encoder, toy_sentences
+from weighting.test_complementary import ANCHORS, POSITIVES, fit, judged, views
+
+
+@pytest.mark.parametrize("width", [32, 12])
+@pytest.mark.parametrize("teacher_temperature", [None, 0.1])
+@pytest.mark.parametrize("paired", [True, False])
+def test_distillation_equals_the_loop(
+    teacher: str, paired: bool, teacher_temperature: float | None, width: int
+) -> None:
+    encoder = tiny_encoder()
+    objective = Distillation(teacher, temperature=0.3, teacher_temperature=teacher_temperature)
+    objective.build(encoder.spec(seed=0))
+    fast, slow = views(width), views(width)
+    loss = objective(fast, text_batch(encoder, ANCHORS, POSITIVES if paired else None))
+    expected = distillation_loss(slow.anchor, slow.positive, *judged(teacher, paired), 0.3, teacher_temperature or 0.3)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
+    loss.backward()
+    expected.backward()
+    torch.testing.assert_close(fast.anchor.grad, slow.anchor.grad, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(fast.positive.grad, slow.positive.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_a_student_that_is_its_teacher_has_nothing_to_learn(teacher: str) -> None:
+    student = SentenceEncoder(teacher, pooling="mean", dropout=0.0, max_length=64)
+    module = SentRepModule(student, {"distillation": Distillation(teacher)})
+    batch = text_batch(student, toy_sentences(8))
+    loss, _ = module.objectives(module.views(student, batch, {}), batch)
+    assert loss.item() == pytest.approx(0.0, abs=1e-5)
+
+
+def test_the_teacher_is_not_trained_and_not_in_the_checkpoint(teacher: str) -> None:
+    module = SentRepModule(tiny_encoder(), {"distillation": Distillation(teacher)})
+    run = fit(module, enable_checkpointing=False)
+    assert torch.isfinite(run.callback_metrics["train/distillation"])
+    extra = [key for key in module.state_dict() if not key.startswith("encoder.")]
+    assert extra == ["objectives.terms.distillation._extra_state"]
+    assert module.state_dict()[extra[0]]["model"] == teacher
+
+
+@pytest.mark.parametrize("arguments", [{"temperature": 0.0}, {"teacher_temperature": -1.0}])
+def test_temperatures_must_be_positive(arguments: Any) -> None:
+    with pytest.raises(InputError, match="must be positive"):
+        Distillation("teacher", **arguments)
+
+
+def test_one_sentence_has_no_similarities(teacher: str) -> None:
+    encoder = tiny_encoder()
+    module = SentRepModule(encoder, {"distillation": Distillation(teacher)})
+    batch = text_batch(encoder, toy_sentences(1))
+    with pytest.raises(InputError, match="batch of one sentence"):
+        module.objectives(module.views(encoder, batch, {}), batch)

@@ -1,0 +1,228 @@
+"""DCLR's instance weighting against loops, and a complementary model that stays out of training."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import lightning
+import pytest
+import torch
+from torch import Tensor
+
+from references.dclr import weighted_loss
+from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule, TextBatch, Views
+from sentrep.encoder.fingerprint import fingerprint
+from sentrep.module import parameter_groups
+from sentrep.objectives import Contrastive
+from sentrep.weighting import ComplementaryWeighting
+from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
+
+SENTENCES = toy_sentences(16)
+ANCHORS, POSITIVES = SENTENCES[:8], SENTENCES[8:]
+
+
+class Fixed(NegativeSampler):
+    """The same vectors in every step."""
+
+    def __init__(self, rows: list[list[float]]) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
+        return anchors.new_tensor(self.rows)
+
+
+def views(width: int = 32) -> Views:
+    generator = torch.Generator().manual_seed(0)
+    anchor, positive = (torch.randn(8, width, generator=generator, requires_grad=True) for _ in range(2))
+    return Views(anchor, positive, None, None, None)  # type: ignore[arg-type]
+
+
+def judged(teacher: str, paired: bool) -> tuple[Tensor, Tensor]:
+    encoder = SentenceEncoder.from_pretrained(teacher)
+    anchors = encoder.encode(ANCHORS, convert_to_tensor=True)
+    return anchors, encoder.encode(POSITIVES, convert_to_tensor=True) if paired else anchors  # type: ignore[return-value]
+
+
+def median_off_diagonal(x: Tensor, y: Tensor) -> float:
+    cosine = torch.nn.functional.cosine_similarity(x[:, None], y[None], dim=2)
+    return float(cosine[~torch.eye(len(x), dtype=torch.bool)].median()) + 1e-5
+
+
+@pytest.mark.parametrize("mask_noise", [True, False])
+@pytest.mark.parametrize("paired", [True, False])
+def test_the_weighted_loss_equals_eq_5_and_6(teacher: str, paired: bool, mask_noise: bool) -> None:
+    anchors, keys = judged(teacher, paired)
+    threshold = median_off_diagonal(anchors, keys)
+    noise = torch.cat([torch.randn(5, 32), anchors[:2].clone()])  # two that the complementary model must find
+    objective = Contrastive(
+        temperature=0.5,
+        negatives={"noise": Fixed(noise.tolist())},
+        weighting=ComplementaryWeighting(teacher, threshold, mask_noise=mask_noise),
+    )
+    encoder = tiny_encoder()
+    objective.build(encoder.spec(seed=0))
+    fast, slow = views(), views()
+    loss = objective(fast, text_batch(encoder, ANCHORS, POSITIVES if paired else None))
+    expected = weighted_loss(slow.anchor, slow.positive, noise, anchors, keys, threshold, 0.5, mask_noise)
+    torch.testing.assert_close(loss, expected, rtol=1e-6, atol=1e-6)
+    loss.backward()
+    expected.backward()
+    torch.testing.assert_close(fast.anchor.grad, slow.anchor.grad, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(fast.positive.grad, slow.positive.grad, rtol=1e-5, atol=1e-6)
+    assert objective.metrics["masked"].item() == pytest.approx(0.5, abs=0.1)
+    assert (objective.metrics["masked_extra"] > 0) == mask_noise
+
+
+def test_identical_sentences_are_false_negatives(teacher: str) -> None:
+    encoder = tiny_encoder()
+    weighting = ComplementaryWeighting(teacher, threshold=1 - 1e-5)
+    weighting.build(encoder.spec(seed=0))
+    batch = text_batch(encoder, ["the dog ran", "the cat slept", "the dog ran"])
+    weights = weighting(batch, views(), torch.empty(0, 32))
+    assert weights.tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+
+
+def module(teacher: str, **arguments: Any) -> SentRepModule:
+    weighting = ComplementaryWeighting(teacher, threshold=0.9, **arguments)
+    return SentRepModule(tiny_encoder(), {"dclr": Contrastive(weighting=weighting)})
+
+
+def fit(module: SentRepModule, **arguments: Any) -> lightning.Trainer:
+    batches = [text_batch(module.encoder, SENTENCES[k : k + 4]) for k in range(0, 16, 4)]
+    trainer = lightning.Trainer(
+        max_epochs=1, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        log_every_n_steps=1, **arguments,
+    )  # fmt: skip
+    trainer.fit(module, torch.utils.data.DataLoader(batches, batch_size=None))  # type: ignore[arg-type]
+    return trainer
+
+
+def complementary(module: SentRepModule) -> ComplementaryWeighting:
+    return module.objectives.terms["dclr"].weighting  # type: ignore[return-value, union-attr]
+
+
+def test_the_complementary_model_stays_out_of_training_and_of_the_checkpoint(teacher: str, tmp_path: Path) -> None:
+    before = {path.name: path.read_bytes() for path in Path(teacher).glob("*.safetensors")}
+    weighted, plain = module(teacher), SentRepModule(tiny_encoder(), {"dclr": Contrastive()})
+    run, plain_run = fit(weighted, enable_checkpointing=False), fit(plain, enable_checkpointing=False)
+    assert 0 <= run.callback_metrics["train/dclr/masked"] <= 1
+    frozen = complementary(weighted).complementary._loaded()
+    assert not frozen.training
+    assert not any(parameter.requires_grad for parameter in frozen.parameters())
+
+    count = [sum(p.numel() for group in parameter_groups(m) for p in group["params"]) for m in (weighted, plain)]
+    assert count[0] == count[1]
+    run.save_checkpoint(tmp_path / "weighted.ckpt")
+    plain_run.save_checkpoint(tmp_path / "plain.ckpt")
+    states = [
+        torch.load(tmp_path / f"{name}.ckpt", weights_only=True)["state_dict"].keys() for name in ("weighted", "plain")
+    ]
+    assert states[0] - states[1] == {"objectives.terms.dclr.weighting._extra_state"}
+    sizes = [(tmp_path / f"{name}.ckpt").stat().st_size for name in ("weighted", "plain")]
+    assert sizes[0] - sizes[1] < 3000, "the teacher has 150,000 parameters"
+    reference = complementary(weighted).get_extra_state()
+    assert reference["model"] == teacher
+    assert reference["fingerprint"] == fingerprint(frozen)
+    assert before == {path.name: path.read_bytes() for path in Path(teacher).glob("*.safetensors")}
+
+
+def test_train_mode_and_device_moves_do_not_reach_it(teacher: str) -> None:
+    weighted = module(teacher)
+    batch = text_batch(weighted.encoder, ANCHORS)
+    first = complementary(weighted)(batch, views(), torch.empty(0, 32))
+    weighted.train().double()
+    frozen = complementary(weighted).complementary._loaded()
+    assert not frozen.training
+    assert next(frozen.parameters()).dtype == torch.float32
+    assert torch.equal(complementary(weighted)(batch, views(), torch.empty(0, 32)), first)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_carry_the_name_and_judge_alike(teacher: str, duplicate: Any) -> None:
+    encoder = tiny_encoder()
+    weighting = ComplementaryWeighting(teacher, threshold=0.9, kind="soft")
+    weighting.build(encoder.spec(seed=0))
+    batch = text_batch(encoder, ANCHORS)
+    expected = weighting(batch, views(), torch.empty(0, 32))
+    assert len(pickle.dumps(weighting)) < 5000
+    assert torch.equal(duplicate(weighting)(batch, views(), torch.empty(0, 32)), expected)
+
+
+def test_loading_the_model_draws_nothing_from_the_run(teacher: str) -> None:
+    encoder = tiny_encoder()
+    weighting = ComplementaryWeighting(teacher, threshold=0.9)
+    weighting.build(encoder.spec(seed=0))
+    state = torch.random.get_rng_state()
+    weighting(text_batch(encoder, ANCHORS), views(), torch.empty(0, 32))
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_a_checkpoint_loads_without_the_complementary_model(tmp_path: Path) -> None:
+    tiny_encoder(seed=3).save_pretrained(tmp_path / "simcse")
+    weighted = module(str(tmp_path / "simcse"))
+    fit(weighted, enable_checkpointing=False).save_checkpoint(tmp_path / "x.ckpt")
+    (tmp_path / "simcse").rename(tmp_path / "moved_away")
+    again = SentRepModule.load_from_checkpoint(tmp_path / "x.ckpt")
+    assert complementary(again).get_extra_state() == complementary(weighted).get_extra_state()
+    with pytest.raises(InputError, match="simcse"):
+        complementary(again)(text_batch(again.encoder, ANCHORS), views(), torch.empty(0, 32))
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_another_model_under_the_same_name_is_refused_after_a_resume(tmp_path: Path, loaded: bool) -> None:
+    folder = tmp_path / "simcse"
+    encoder = tiny_encoder()
+    batch: TextBatch = text_batch(encoder, ANCHORS)
+
+    def weighting() -> ComplementaryWeighting:
+        made = ComplementaryWeighting(str(folder), threshold=0.9)
+        made.build(encoder.spec(seed=0))
+        return made
+
+    tiny_encoder(seed=3).save_pretrained(folder)
+    old = weighting()
+    old(batch, views(), torch.empty(0, 32))
+    tiny_encoder(seed=4).save_pretrained(folder)
+    new = weighting()
+    if loaded:
+        new(batch, views(), torch.empty(0, 32))
+
+    def resume() -> None:
+        new.load_state_dict(old.state_dict())
+        new(batch, views(), torch.empty(0, 32))
+
+    with pytest.raises(InputError, match="not those that training began with"):
+        resume()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"prompt": '"[X]" means [MASK].', "pooling": "mask"}, "tokenizer or prompt"),
+        ({"max_position_embeddings": 6}, "at most 6 tokens"),
+        ({"hidden_size": 16}, "16 dimensions"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*only sentrep and transformers.*")
+def test_a_model_that_does_not_fit_is_refused(overrides: dict[str, Any], message: str, tmp_path: Path) -> None:
+    sizes = {key: overrides.pop(key) for key in list(overrides) if key in FAMILIES["bert"]}
+    SentenceEncoder({**FAMILIES["bert"], **sizes}, tokenizer="toy", **overrides).save_pretrained(tmp_path)
+    encoder = tiny_encoder()
+    weighting = ComplementaryWeighting(str(tmp_path), threshold=0.9)
+    weighting.build(encoder.spec(seed=0))
+    with pytest.raises(InputError, match=message):
+        weighting(text_batch(encoder, [*ANCHORS, " ".join(ANCHORS)]), views(), torch.randn(3, 32))
+
+
+def test_a_narrower_model_may_judge_sentences_alone(tmp_path: Path) -> None:
+    SentenceEncoder({**FAMILIES["bert"], "hidden_size": 16}, tokenizer="toy").save_pretrained(tmp_path)
+    encoder = tiny_encoder()
+    weighting = ComplementaryWeighting(str(tmp_path), threshold=0.9, mask_noise=False)
+    weighting.build(encoder.spec(seed=0))
+    weights = weighting(text_batch(encoder, ANCHORS), views(), torch.randn(3, 32))
+    assert weights.shape == (8, 11)
+    assert (weights[:, 8:] == 1).all()
