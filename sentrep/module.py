@@ -32,6 +32,11 @@ from sentrep.views import EncodedViews, ViewMaker
 _INSTANTIATOR = "lightning.pytorch.cli.instantiate_module"
 _RECORDED = ("torch", "lightning", "transformers", "datasets", "tokenizers")
 
+_IDENTICAL_VIEWS = (
+    "Both views of a sentence are identical (no dropout, no given positives, no perturbation), so a contrastive loss "
+    "learns nothing from them: set model.encoder.dropout, say to 0.1."
+)
+
 AdamW = functools.partial(torch.optim.AdamW, lr=3e-5, weight_decay=0.0)
 
 
@@ -90,10 +95,7 @@ class SentRepModule(Configurable, LightningModule):
         """Refuse to train in silence on views that cannot differ."""
         self._replay.note(batch, batch_idx)
         if not self._checked_views and self.views.makes_identical_views(self.encoder, batch):
-            rank_zero_warn(
-                "Both views of a sentence are identical (no dropout, no given positives, no perturbation), so a "
-                "contrastive loss learns nothing from them: set model.encoder.dropout, say to 0.1."
-            )
+            rank_zero_warn(_IDENTICAL_VIEWS)
         self._checked_views = True
 
     def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
@@ -143,11 +145,9 @@ class SentRepModule(Configurable, LightningModule):
         self._score("test", pairs)
 
     def on_validation_epoch_end(self) -> None:
-        """Log the mean over the development sets."""
         self._log_mean("val")
 
     def on_test_epoch_end(self) -> None:
-        """Log the mean over the test sets."""
         self._log_mean("test")
 
     def predict_step(self, sentences: list[str], batch_idx: int, dataloader_idx: int = 0) -> Tensor:
@@ -169,6 +169,7 @@ class SentRepModule(Configurable, LightningModule):
         return self.encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
 
     def _log_mean(self, stage: str) -> None:
+        """Log the mean over the stage's sets."""
         if self._scores:
             self.log(f"{stage}/sts", sum(self._scores.values()) / len(self._scores), prog_bar=True)
         self._scores = {}
