@@ -77,21 +77,9 @@ class SentenceEncoder(Configurable, nn.Module):
         self.chunks = chunks
         self.head: ProjectionHead | None = None
         if pretrained and source.state is not None:
-            self._load_state(source)
+            folders.restore(self, source)
         # from_pretrained returns the model in eval mode and Lightning leaves it so: SimCSE would see no dropout
         self.train()
-
-    def _load_state(self, source: sources.Source) -> None:
-        assert source.state is not None
-        head = source.payload["settings"].get("head")
-        if head is not None and head["keep"]:
-            self.attach_head(ProjectionHead(**head))
-        wanted = {k: v for k, v in source.state.items() if self.head is not None or not k.startswith("head.")}
-        missing, unexpected = self.load_state_dict(wanted, strict=False)
-        # a pooler may be in one of the two only: it belongs to the pooling, which the caller may choose anew
-        wrong = [key for key in (*missing, *unexpected) if not key.startswith("backbone.pooler.")]
-        if wrong:
-            raise InputError(f"{source.name}: the checkpoint's weights do not fit its architecture, e.g. {wrong[0]}")
 
     @property
     def device(self) -> torch.device:
@@ -181,11 +169,6 @@ class SentenceEncoder(Configurable, nn.Module):
     def project(self, embedding: Tensor) -> Tensor:
         """The projection head on pooled vectors, (B, H) → (B, D); the vectors themselves where there is no head."""
         return embedding if self.head is None else self.head(embedding)
-
-    def embed(self, tokens: TokenBatch) -> Tensor:
-        """Vectors (B, D) as `encode` gives them before scaling: pooled and, where the head is kept, projected."""
-        pooled = self.pool(tokens)
-        return self.project(pooled) if self.head is not None and self.head.keep else pooled
 
     def encode(
         self,
