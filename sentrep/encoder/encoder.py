@@ -169,11 +169,6 @@ class SentenceEncoder(Configurable, nn.Module):
         """The projection head on pooled vectors, (B, H) → (B, D); the vectors themselves where there is no head."""
         return embedding if self.head is None else self.head(embedding)
 
-    def embed(self, tokens: TokenBatch) -> Tensor:
-        """Vectors (B, D) as `encode` gives them before scaling: pooled and, where the head is kept, projected."""
-        pooled = self.pool(tokens)
-        return self.project(pooled) if self.head is not None and self.head.keep else pooled
-
     def encode(
         self,
         sentences: str | Sequence[str],

@@ -39,10 +39,16 @@ def encode(
             batches = list(_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS))
             for rows in track(batches, "Encoding", disable=not show_progress_bar):
                 tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
-                out[rows] = encoder.embed(tokens).float().cpu()
+                out[rows] = embed(encoder, tokens).float().cpu()
     finally:
         encoder.train(was_training)
     return out
+
+
+def embed(encoder: SentenceEncoder, tokens: TokenBatch) -> Tensor:
+    """Vectors (B, D) as they are before any scaling: pooled and, where the head is kept, projected."""
+    pooled = encoder.pool(tokens)
+    return encoder.project(pooled) if encoder.head is not None and encoder.head.keep else pooled
 
 
 def pairwise_cosine(

@@ -146,6 +146,19 @@ def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> Se
     return encoder
 
 
+def restore(encoder: SentenceEncoder, source: sources.Source) -> None:
+    """Put a checkpoint's weights into an encoder, with a head that is kept."""
+    assert source.state is not None
+    head = source.payload["settings"].get("head")
+    if head is not None and head["keep"]:
+        encoder.attach_head(ProjectionHead(**head))
+    wanted = {k: v for k, v in source.state.items() if encoder.head is not None or not k.startswith("head.")}
+    missing, unexpected = encoder.load_state_dict(wanted, strict=False)
+    # a pooler may be in one of the two only: it belongs to the pooling, which the caller may choose anew
+    if wrong := [key for key in (*missing, *unexpected) if not key.startswith("backbone.pooler.")]:
+        raise InputError(f"{source.name}: the checkpoint's weights do not fit its architecture, e.g. {wrong[0]}")
+
+
 def _read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, Tensor]]:
     """Settings, head and the head's weights out of a sentence-transformers folder, whichever layout it has."""
     stored: dict[str, Any] = {}

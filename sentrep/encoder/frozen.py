@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sentrep import distributed
+from sentrep.encoder import encoding
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
@@ -52,7 +53,7 @@ class FrozenEncoder:
         device = tokens.input_ids.device
         if encoder.device != device:
             encoder.to(device)
-        return encoder.embed(tokens).float()
+        return encoding.embed(encoder, tokens).float()
 
     def embed_pairs(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """Anchors (B, D') of this process and keys (N, D') of all: the given positives, or the sentences themselves."""

@@ -41,7 +41,7 @@ def fit_whitening(
             training only is replaced.
         sentences: any number of sentences, read once; more than the encoder has dimensions.
         dim: k, how many directions to keep, those of the largest variance; None for all that vary. A model whose last
-            layer is normalised has one direction without variance: there are H − 1.
+            layer is normalised has at least one direction without variance: no more than H − 1 are left.
         batch_size: as in `SentenceEncoder.encode`.
         show_progress_bar: as in `SentenceEncoder.encode`.
 
