@@ -84,10 +84,7 @@ class SentRepModule(Configurable, LightningModule):
         self._scores: dict[str, float] = {}
         self._record()
 
-    # training
-
-    def on_train_start(self) -> None:
-        """Start afresh."""
+    def on_train_start(self) -> None:  # a module may be fitted twice
         self._checked_views = False
         self._replay = StepReplay()
 
@@ -134,8 +131,6 @@ class SentRepModule(Configurable, LightningModule):
         every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         return every > 0 and (self.global_step + 1) % every == 0
 
-    # evaluation
-
     def validation_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Spearman × 100 of the cosine of one development set."""
         self._score("val", pairs)
@@ -174,8 +169,6 @@ class SentRepModule(Configurable, LightningModule):
             self.log(f"{stage}/sts", sum(self._scores.values()) / len(self._scores), prog_bar=True)
         self._scores = {}
 
-    # checkpoints
-
     def _record(self) -> None:
         """Remember how to build this module again, as plain data: the command line's config, or our own record."""
         self.save_hyperparameters(ignore=list(self.init_args), logger=False)
@@ -210,14 +203,14 @@ class SentRepModule(Configurable, LightningModule):
         Args:
             checkpoint_path: written by `sentrep fit`, or by a Trainer with a module built in Python.
             map_location: where the weights go; None for the CPU.
-            strict: whether every weight must have its place.
+            strict: whether every weight must find its place.
             overrides: constructor arguments that replace the recorded ones.
         """
         checkpoint = sources.read_checkpoint(checkpoint_path)
         arguments = {**recorded_arguments(checkpoint, checkpoint_path), **overrides}
         module: SentRepModule = instantiate_module(cls, arguments)
         module.load_state_dict(checkpoint["state_dict"], strict=strict)
-        return module if map_location is None else module.to(map_location)
+        return module.to(map_location or "cpu")
 
 
 def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str, Any]:

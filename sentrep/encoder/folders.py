@@ -216,20 +216,6 @@ def _read_dense(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return head, {"dense.weight": stored["linear.weight"], "dense.bias": bias}
 
 
-def restore(encoder: SentenceEncoder, source: sources.Source) -> None:
-    """Load the weights of a checkpoint into an encoder of its architecture, with the head if it is to be kept."""
-    assert source.state is not None
-    head = source.payload["settings"].get("head")
-    if head is not None and head["keep"]:
-        encoder.attach_head(ProjectionHead(**head))
-    wanted = {k: v for k, v in source.state.items() if encoder.head is not None or not k.startswith("head.")}
-    missing, unexpected = encoder.load_state_dict(wanted, strict=False)
-    # a pooler may be in one of the two only: it belongs to the pooling, which the caller may choose anew
-    wrong = [key for key in (*missing, *unexpected) if not key.startswith("backbone.pooler.")]
-    if wrong:
-        raise InputError(f"{source.name}: the checkpoint's weights do not fit its architecture, e.g. {wrong[0]}")
-
-
 def push(encoder: SentenceEncoder, repo_id: str, *, private: bool | None, token: str | None) -> str:
     """Upload the folder of `save` to the hub."""
     api = HfApi(token=token)
