@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from itertools import pairwise
@@ -126,12 +127,19 @@ def test_export_and_its_refusal(model: str, capsys: pytest.CaptureFixture[str]) 
     assert main(["export", model, "exported", "--overwrite", "true"]) == 0
 
 
+def write_pairs() -> None:
+    """pairs.csv with 10 scored pairs."""
+    with Path("pairs.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["sentence1", "sentence2", "score"])
+        writer.writerows([*pair, i % 5] for i, pair in enumerate(pairwise(toy_sentences(11))))
+
+
 def test_export_and_evaluate_whitened(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("corpus.txt").write_text("\n".join(toy_sentences(50)) + "\n")
     assert main(["export", model, "whitened", "--whiten", "corpus.txt", "--whiten_dim", "5"]) == 0
     assert "whitened: pooling mean, 5 dimensions" in capsys.readouterr().out
-    rows = [f"{one},{two},{i % 5}" for i, (one, two) in enumerate(pairwise(toy_sentences(12)))]
-    Path("pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]) + "\n")
+    write_pairs()
     scores = []
     for words in (["whitened"], [model, "--whiten", "corpus.txt", "--whiten_dim", "5"], [model]):
         assert main(["evaluate", *words, "--sets", "[pairs.csv]", "--output", "scores.json"]) == 0
@@ -144,8 +152,7 @@ def test_export_and_evaluate_whitened(model: str, capsys: pytest.CaptureFixture[
 
 
 def test_evaluate_prints_and_writes_the_scores(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [f"a cat {i},a dog {i * 3 % 4},{i % 5}" for i in range(10)]
-    Path("pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]) + "\n")
+    write_pairs()
     assert main(["evaluate", model, "--sets", "[pairs.csv]", "--output", "scores.json", "--device", "cpu"]) == 0
     assert "pairs" in capsys.readouterr().out
     report = json.loads(Path("scores.json").read_text())
