@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from support import FAMILIES
+from support import FAMILIES, toy_sentences
 
-PAIRS = [(f"a cat sat on mat {i}", f"a dog ran over hill {i * 7 % 5}", i % 6) for i in range(12)]
+# Without commas, so that they stand in a csv as they are; known words, so that no two are the same to the tokenizer.
+SENTENCES = [sentence for sentence in toy_sentences(120) if "," not in sentence]
+PAIRS = [(SENTENCES[2 * i], SENTENCES[2 * i + 1], i % 6) for i in range(12)]
 
 
 @pytest.fixture
@@ -18,7 +20,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
-    (tmp_path / "corpus.txt").write_text("".join(f"the number {i} is here\n" for i in range(16)))
+    (tmp_path / "corpus.txt").write_text("".join(f"{sentence}\n" for sentence in SENTENCES[24:40]))
     rows = [f"{first},{second},{score}\n" for first, second, score in PAIRS]
     (tmp_path / "dev.csv").write_text("".join(["sentence1,sentence2,score\n", *rows]))
     configuration = {
