@@ -72,7 +72,8 @@ def save(encoder: SentenceEncoder, folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: a file is in the way of the model folder; choose another name")
     folder.mkdir(parents=True, exist_ok=True)
-    encoder.backbone.save_pretrained(folder)
+    with sources.quiet_transformers():
+        encoder.backbone.save_pretrained(folder)
     encoder.tokenize.tokenizer.save_pretrained(folder)
     stored = settings(encoder)
     head = encoder.head if encoder.head is not None and encoder.head.keep else None

@@ -7,6 +7,8 @@ import json
 import tempfile
 import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,28 +131,31 @@ def load_backbone(source: Source, pretrained: bool, dropout: float | None, poole
 
 def _from_files(source: Source, path: str, arguments: dict[str, Any]) -> tuple[PreTrainedModel, set[str]]:
     """The model and the names of weights that its files lack, without transformers' own report of them."""
-    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()  # a masked-LM checkpoint has a head that an encoder does not load
-    transformers_logging.disable_progress_bar()
     try:
-        model, info = AutoModel.from_pretrained(
-            path,
-            config=source.config,
-            dtype=torch.float32,
-            output_loading_info=True,
-            **source.hub,
-            **arguments,
-        )
+        with quiet_transformers():  # a masked-LM checkpoint has a head that an encoder does not load
+            model, info = AutoModel.from_pretrained(
+                path, config=source.config, dtype=torch.float32, output_loading_info=True, **source.hub, **arguments
+            )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise InputError(f"{source.name}: its weights cannot be loaded: {_first_line(error)}") from error
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bars:
-            transformers_logging.enable_progress_bar()
     missing = set(info["missing_keys"])
     if absent := sorted(key for key in missing if not key.startswith("pooler.")):
         warnings.warn(f"{source.name}: {len(absent)} weights are missing and random, e.g. {absent[0]}", stacklevel=5)
     return model, missing
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No progress bars and reports of transformers: a model of ours is one line of ours, or none."""
+    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
 
 
 def load_tokenizer(source: Source, tokenizer: str | None) -> PreTrainedTokenizerBase:
