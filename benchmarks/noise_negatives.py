@@ -87,6 +87,7 @@ def seconds(rows: int, ratio: float, repeats: int) -> dict[str, float]:
             start = time.perf_counter()
             run(way, rows, ratio)
             taken.append(time.perf_counter() - start)
+        print("  " + ", ".join(f"{way} {taken[-1]:.4f} s" for way, taken in times.items()), file=sys.stderr)
     return {way: statistics.median(taken) for way, taken in times.items()}
 
 
@@ -129,6 +130,7 @@ def measure_all(repeats: int, threads: int) -> list[dict[str, float]]:
     for rows, ratio in SIZES:
         if not _fits(rows, ratio):
             rows, ratio = FALLBACK
+        print(f"measuring N={rows}, k={ratio:g}", file=sys.stderr)
         memory = {way: extra_memory(way, rows, ratio, threads) for way in WAYS}
         times = seconds(rows, ratio, repeats)
         records.append(
