@@ -10,7 +10,7 @@ import jsonargparse
 import pytest
 import torch
 import yaml
-from samplers import DRAWN, KINDS, REMEMBERING, WIDTH, built, embeddings
+from samplers import DRAWN, KINDS, REMEMBERING, WIDTH, assert_same, built, embeddings
 
 from sentrep import InputError, negatives
 from sentrep.config import to_config
@@ -111,7 +111,7 @@ def test_state_goes_through_a_safe_checkpoint_in_mid_stream(kind: str) -> None:
         assert torch.equal(sampler.sample(*embeddings(step)), other.sample(*embeddings(step)))
         sampler.update(embeddings(step)[0])
         other.update(embeddings(step)[0])
-    _assert_same(sampler.state_dict(), other.state_dict())
+    assert_same(sampler.state_dict(), other.state_dict())
 
 
 @every_kind
@@ -120,7 +120,7 @@ def test_a_loaded_sampler_is_independent(kind: str) -> None:
     other.load_state_dict(sampler.state_dict())
     before = copy.deepcopy(sampler.state_dict())
     other.update(embeddings(7)[0])
-    _assert_same(sampler.state_dict(), before)
+    assert_same(sampler.state_dict(), before)
 
 
 @every_kind
@@ -135,7 +135,7 @@ def test_update_works_without_gradients_enabled(kind: str) -> None:
     with torch.no_grad():
         for step in range(2):
             sampler.update(embeddings(step)[0])
-    _assert_same(sampler.state_dict(), _after(kind).state_dict())
+    assert_same(sampler.state_dict(), _after(kind).state_dict())
 
 
 @every_kind
@@ -233,19 +233,3 @@ def test_yaml_round_trip(kind: str) -> None:
 def test_bad_values_are_refused(name: str, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=f"{name}.*{message}"):
         getattr(negatives, name)(**arguments)
-
-
-def _assert_same(first: Any, second: Any) -> None:
-    """Equal bit for bit, through containers."""
-    if isinstance(first, torch.Tensor):
-        assert torch.equal(first, second)
-    elif isinstance(first, dict):
-        assert first.keys() == second.keys()
-        for key in first:
-            _assert_same(first[key], second[key])
-    elif isinstance(first, (list, tuple)):
-        assert len(first) == len(second)
-        for one, other in zip(first, second, strict=True):
-            _assert_same(one, other)
-    else:
-        assert first == second
