@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from sentrep.config import Configurable
 from sentrep.encoder import encoding, folders, sources
 from sentrep.encoder.chunks import in_length_chunks
+from sentrep.encoder.dropout import use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, POOLINGS, PoolingInput, check_pooling
 from sentrep.encoder.tokenization import TextTokenizer
@@ -38,6 +39,7 @@ class SentenceEncoder(Configurable, nn.Module):
         normalize: scale vectors to length 1 in `encode`.
         chunks: into how many groups of like length a batch is split for the forward pass, so that less padding is
             computed; the result is the same. None: 4 on a CPU, 1 elsewhere.
+        fast_dropout: draw dropout's masks in a cheaper way on a CPU (`sentrep.encoder.dropout`).
         revision: branch, tag or commit on the hub.
         trust_remote_code: let the hub's model run its own code.
 
@@ -57,6 +59,7 @@ class SentenceEncoder(Configurable, nn.Module):
         dropout: float | None = None,
         normalize: bool = False,
         chunks: int | None = None,
+        fast_dropout: bool = False,
         revision: str | None = None,
         trust_remote_code: bool = False,
     ) -> None:
@@ -64,6 +67,8 @@ class SentenceEncoder(Configurable, nn.Module):
         check_pooling(pooling, prompt)
         source = sources.open_source(backbone, revision, trust_remote_code)
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
+        if fast_dropout:
+            use_fast_dropout(self.backbone)
         words = sources.load_tokenizer(source, tokenizer)
         self.tokenize = TextTokenizer(words, prompt, sources.position_limit(self.backbone))
         if self.tokenize.tokenizer.vocab_size > self.vocab_size:

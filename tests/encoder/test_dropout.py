@@ -1,0 +1,72 @@
+"""Fast dropout: the same distribution, gradient and attention as torch's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from sentrep.encoder import dropout
+from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.825])
+def test_rate_scale_and_independence(p: float) -> None:
+    torch.manual_seed(0)
+    mask = dropout.keep_mask(torch.empty(1000, 1003), p)  # an odd width: not a multiple of four
+    assert (mask == 0).float().mean().item() == pytest.approx(p, abs=2e-3)
+    assert mask.mean().item() == pytest.approx(1.0, abs=5e-3)
+    assert mask.unique().numel() == 2
+    kept = (mask > 0).float() - (1 - p)
+    for shift in (1, 2, 3, 4):  # neighbours share a random number
+        covariance = (kept[:, shift:] * kept[:, :-shift]).mean().item()
+        assert abs(covariance) < 2e-3 * p * (1 - p) * 4
+
+
+def test_value_and_gradient_belong_to_one_mask() -> None:
+    x = torch.randn(50, 7, requires_grad=True)
+    torch.manual_seed(3)
+    mask = dropout.keep_mask(x, 0.3)
+    torch.manual_seed(3)
+    y = dropout.dropout(x, 0.3)
+    torch.testing.assert_close(y, x * mask)
+    (gradient,) = torch.autograd.grad(y.square().sum(), x)
+    torch.testing.assert_close(gradient, 2 * x * mask * mask)
+
+
+def test_no_dropout_without_training_or_rate() -> None:
+    x = torch.randn(4, 4)
+    layer = dropout.FastDropout(0.5)
+    assert layer.eval()(x) is x
+    assert torch.equal(dropout.FastDropout(0.0)(x), x)
+    assert torch.equal(dropout.FastDropout(1.0)(x), torch.zeros(4, 4))
+
+
+def test_attention_equals_torch_for_a_given_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = (torch.randn(2, 3, 5, 4) for _ in range(3))
+    padding = torch.ones(2, 1, 5, 5, dtype=torch.bool)
+    padding[1, :, :, 3:] = False
+    monkeypatch.setattr(dropout, "keep_mask", lambda x, p: torch.ones_like(x))
+    out, _ = dropout._attention(torch.nn.Module(), q, k, v, padding, dropout=0.1)
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=padding).transpose(1, 2)
+    torch.testing.assert_close(out, expected)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_takes_it(family: str) -> None:
+    plain, fast = tiny_encoder(family, dropout=0.1), tiny_encoder(family, dropout=0.1, fast_dropout=True)
+    sentences = toy_sentences(9)
+    assert fast.has_dropout
+    tokens = text_batch(fast, sentences).anchor
+    assert not torch.equal(fast(tokens).embedding, fast(tokens).embedding)
+    torch.testing.assert_close(torch.tensor(fast.encode(sentences)), torch.tensor(plain.encode(sentences)))
+
+
+def test_in_expectation_it_is_torchs_dropout() -> None:
+    plain, fast = tiny_encoder(dropout=0.1), tiny_encoder(dropout=0.1, fast_dropout=True)
+    tokens = text_batch(plain, toy_sentences(8)).anchor
+    with torch.no_grad():
+        moments = [
+            torch.stack([encoder(tokens).embedding for _ in range(400)]).var(0).mean() for encoder in (plain, fast)
+        ]
+    assert moments[1].item() == pytest.approx(moments[0].item(), rel=0.05)
