@@ -285,7 +285,7 @@ def test_print_config_shows_the_merged_configuration(workplace: Path, capsys: py
 def test_signals_end_a_run_with_their_status_and_a_checkpoint(
     number: signal.Signals, status: int, workplace: Path
 ) -> None:
-    words = ["fit", "-c", "run.yaml", "--trainer.max_steps=100000", "--trainer.val_check_interval=500"]
+    words = ["fit", "-c", "run.yaml", "--trainer.max_steps=100000", "--trainer.val_check_interval=150"]
     repository = str(Path(__file__).parents[2])
     checkpoints = workplace / "runs/run/version_0/checkpoints"
     with subprocess.Popen(
