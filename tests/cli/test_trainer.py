@@ -293,6 +293,8 @@ def test_signals_end_a_run_with_their_status_and_a_checkpoint(
         env={**os.environ, "PYTHONPATH": repository, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        # a shell's background jobs ignore SIGINT, and so would their children
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and process.poll() is None and not list(checkpoints.glob("*.ckpt")):
@@ -300,5 +302,8 @@ def test_signals_end_a_run_with_their_status_and_a_checkpoint(
         time.sleep(1)  # the file appears before it is whole: a signal in the middle of a save is another story
         sent = time.time()
         process.send_signal(number)
-        assert process.wait(timeout=60) == status
+        try:
+            assert process.wait(timeout=60) == status
+        finally:
+            process.kill()
     assert any(path.stat().st_mtime > sent for path in checkpoints.glob("*.ckpt"))
