@@ -24,6 +24,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import harness
 import yaml
 from rich.console import Console
 from rich.progress import Progress
@@ -34,8 +35,9 @@ CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 FAMILIES = ("thesis", "gs_infonce", "dclr")
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 DEV = "stsb-dev"
-UNTRAINED = {"untrained, CLS": [], "untrained, CLS, whitened": ["--whiten"]}
-"""Baselines without training, and their flags of `sentrep evaluate`."""
+WHITENED = "untrained, CLS, whitened"
+UNTRAINED = ("untrained, CLS", WHITENED)
+WHITENING_SENTENCES = 20_000
 
 Record = dict[str, Any]
 
@@ -104,8 +106,12 @@ def _measure(recipe: str, seed: int, options: argparse.Namespace, environment: d
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         if recipe in UNTRAINED:
-            whiten = [word for flag in UNTRAINED[recipe] for word in (flag, options.train)]
-            model, flags = options.backbone, ["--pooling", "cls", *whiten]
+            model, flags = options.backbone, ["--pooling", "cls"]
+            if recipe == WHITENED:
+                flags += [
+                    "--whiten",
+                    harness.write_sentences(options.train, WHITENING_SENTENCES, Path(folder, "some.txt")),
+                ]
         else:
             _run(_fit(recipe, seed, options, folder), environment)
             (model,), flags = (str(path) for path in Path(folder).glob("*/version_0/model")), []

@@ -1,0 +1,75 @@
+"""One pass of the backbone with its pooling, and the vector that a prompt has of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from sentrep.encoder.pooling import POOLINGS, PoolingInput
+from sentrep.types import TokenBatch
+
+if TYPE_CHECKING:
+    from sentrep.encoder.encoder import SentenceEncoder
+
+
+def run(
+    encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | None, hidden_states: bool
+) -> tuple[Tensor, Any]:
+    """Pooled vectors (B, H), less the template's where the encoder takes it off, and the backbone's output."""
+    pooled, output = _run(encoder, tokens, tokens.attention_mask, word_embeddings, hidden_states)
+    if encoder.subtract_template:
+        pooled = pooled - _template_vectors(encoder, tokens, hidden_states)
+    return pooled, output
+
+
+def _run(
+    encoder: SentenceEncoder, tokens: TokenBatch, visible: Tensor, word_embeddings: Tensor | None, hidden_states: bool
+) -> tuple[Tensor, Any]:
+    """A pass in which every token attends to the ``visible`` (B, L) ones only."""
+    source = {"input_ids": tokens.input_ids} if word_embeddings is None else {"inputs_embeds": word_embeddings}
+    output = encoder.backbone(**source, attention_mask=visible, output_hidden_states=hidden_states)
+    pooled = POOLINGS[encoder.pooling](
+        PoolingInput(
+            hidden_states=output.hidden_states or (),
+            last=output.last_hidden_state,
+            attention_mask=tokens.attention_mask,
+            mask_index=encoder.tokenize.mask_index,
+            pooler_output=getattr(output, "pooler_output", None),
+        )
+    )
+    return pooled, output
+
+
+def _template_vectors(encoder: SentenceEncoder, tokens: TokenBatch, hidden_states: bool) -> Tensor:
+    """(B, H): the prompt's vector with nothing in its slot, its words at the positions that each sentence gives them.
+
+    A text in the slot that no token can see leaves exactly that, whatever kind of positions the backbone has. Only the
+    text's length matters, so each length is run once: those that occur or, in training, where reading them would make
+    an accelerator wait, all that the batch has room for.
+    """
+    before, after = len(encoder.tokenize.prefix), len(encoder.tokenize.suffix)
+    lengths = tokens.attention_mask.sum(1) - before - after
+    width = tokens.input_ids.shape[1] - before - after
+    run_lengths = torch.arange(width + 1, device=lengths.device) if encoder.training else lengths.unique()
+    templates, visible = _templates(encoder, run_lengths, tokens.input_ids.shape[1])
+    vectors, _ = _run(encoder, templates, visible, None, hidden_states)
+    return vectors[torch.searchsorted(run_lengths, lengths)]
+
+
+def _templates(encoder: SentenceEncoder, lengths: Tensor, width: int) -> tuple[TokenBatch, Tensor]:
+    """The prompt around an invisible text of each length, (K, width), and what is visible of it."""
+    ids = encoder.tokenize
+    position = torch.arange(width, device=lengths.device)
+    start = len(ids.prefix)
+    stop = start + lengths[:, None]
+    suffix = torch.tensor(ids.suffix, device=lengths.device)[(position - stop).clamp(0, len(ids.suffix) - 1)]
+    # any token but padding, from which some backbones count their positions
+    hidden = torch.full_like(suffix, ids.suffix[-1])
+    prefix = torch.tensor(ids.prefix + [0] * (width - start), device=lengths.device).expand_as(suffix)
+    end = stop + len(ids.suffix)
+    rows = torch.where(position < start, prefix, torch.where(position < stop, hidden, suffix))
+    rows = torch.where(position < end, rows, ids.pad_token_id)
+    real = (position < end).long()
+    return TokenBatch(rows, real), real * ((position < start) | (position >= stop)).long()
