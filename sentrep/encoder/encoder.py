@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from sentrep.config import Configurable
-from sentrep.encoder import encoding, folders, sources
+from sentrep.encoder import encoding, folders, forward, sources
 from sentrep.encoder.chunks import in_length_chunks
 from sentrep.encoder.dropout import use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead
-from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, POOLINGS, PoolingInput, check_pooling
+from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, check_pooling
 from sentrep.encoder.tokenization import TextTokenizer
 from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
@@ -31,6 +31,8 @@ class SentenceEncoder(Configurable, nn.Module):
             transformers configuration as a dict with ``model_type``, for random weights.
         pooling: one of `sentrep.encoder.POOLINGS`.
         prompt: a template such as ``"[X]" means [MASK].`` (quotes included), or None. Needed by pooling ``mask``.
+        subtract_template: take off the vector of the prompt alone (PromptBERT's template denoising); costs a pass over
+            one row per length of text.
         max_length: longest sequence in training, in tokens; with a prompt, the length of the text alone.
         max_seq_length: the same for `encode`; None means the model's own limit.
         pretrained: False takes the architecture with random weights.
@@ -62,9 +64,12 @@ class SentenceEncoder(Configurable, nn.Module):
         fast_dropout: bool = False,
         revision: str | None = None,
         trust_remote_code: bool = False,
+        subtract_template: bool = False,
     ) -> None:
         super().__init__()
         check_pooling(pooling, prompt)
+        if subtract_template and prompt is None:
+            raise InputError("subtract_template needs a prompt: without one there is no template")
         source = sources.open_source(backbone, revision, trust_remote_code)
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
         if fast_dropout:
@@ -75,6 +80,7 @@ class SentenceEncoder(Configurable, nn.Module):
             raise InputError(f"{source.name}: the tokenizer knows more tokens than the model; use the model's own")
         self.pooling = pooling
         self.prompt = prompt
+        self.subtract_template = subtract_template
         self.max_length = max_length
         self.max_seq_length = max_seq_length
         self.normalize = normalize
@@ -150,25 +156,11 @@ class SentenceEncoder(Configurable, nn.Module):
 
     def pool(self, tokens: TokenBatch) -> Tensor:
         """Pooled vectors (B, H) alone, without keeping the states of every layer."""
-        return self._run(tokens, None, hidden_states=self.pooling in NEEDS_HIDDEN_STATES)[0]
+        return forward.run(self, tokens, None, hidden_states=self.pooling in NEEDS_HIDDEN_STATES)[0]
 
     def _forward_padded(self, tokens: TokenBatch, word_embeddings: Tensor | None) -> EncoderOutput:
-        pooled, output = self._run(tokens, word_embeddings, hidden_states=True)
+        pooled, output = forward.run(self, tokens, word_embeddings, hidden_states=True)
         return EncoderOutput(pooled, output.last_hidden_state, output.hidden_states[0])
-
-    def _run(self, tokens: TokenBatch, word_embeddings: Tensor | None, hidden_states: bool) -> tuple[Tensor, Any]:
-        source = {"input_ids": tokens.input_ids} if word_embeddings is None else {"inputs_embeds": word_embeddings}
-        output = self.backbone(**source, attention_mask=tokens.attention_mask, output_hidden_states=hidden_states)
-        pooled = POOLINGS[self.pooling](
-            PoolingInput(
-                hidden_states=output.hidden_states or (),
-                last=output.last_hidden_state,
-                attention_mask=tokens.attention_mask,
-                mask_index=self.tokenize.mask_index,
-                pooler_output=getattr(output, "pooler_output", None),
-            )
-        )
-        return pooled, output
 
     def project(self, embedding: Tensor) -> Tensor:
         """The projection head on pooled vectors, (B, H) → (B, D); the vectors themselves where there is no head."""

@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 def fingerprint(encoder: SentenceEncoder) -> str:
     """16 hexadecimal digits that change whenever `SentenceEncoder.encode` could give a sentence another vector.
 
-    They follow the weights, the tokenizer, the prompt, the length limits, the pooling and a head that is kept.
+    They follow the weights, the tokenizer, the prompt and its subtraction, the length limits, the pooling and a head
+    that is kept.
     """
     head = encoder.head if encoder.head is not None and encoder.head.keep else None
     how = [encoder.tokenize.fingerprint, encoder.pooling, encoder.max_seq_length, encoder.normalize]
+    if encoder.subtract_template:
+        how.append("subtract_template")
     digest = hashlib.blake2b("/".join(map(str, [*how, head and head.kind])).encode(), digest_size=8)
     for name, weights in sorted(encoder.state_dict().items()):
         if head is not None or not name.startswith("head."):

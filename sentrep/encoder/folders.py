@@ -46,7 +46,7 @@ pipeline_tag: sentence-similarity
 ---
 # Sentence encoder
 
-Trained without labels by sentrep {version}. Pooling: `{pooling}`{prompt}. Vectors have {width} dimensions.
+Trained without labels by sentrep {version}. Pooling: `{pooling}`. Vectors have {width} dimensions.
 
 ```python
 from sentrep import SentenceEncoder
@@ -60,6 +60,7 @@ def settings(encoder: SentenceEncoder) -> dict[str, Any]:
     return {
         "pooling": encoder.pooling,
         "prompt": encoder.prompt,
+        "subtract_template": encoder.subtract_template,
         "max_length": encoder.max_length,
         "max_seq_length": encoder.max_seq_length,
         "normalize": encoder.normalize,
@@ -75,11 +76,9 @@ def save(encoder: SentenceEncoder, folder: Path) -> None:
     with sources.quiet_transformers():
         encoder.backbone.save_pretrained(folder)
     encoder.tokenize.tokenizer.save_pretrained(folder)
-    stored = settings(encoder)
     head = encoder.head if encoder.head is not None and encoder.head.keep else None
-    if head is None:
-        stored["head"] = None
-    else:
+    stored = {**settings(encoder), "head": None if head is None else head.init_args}
+    if head is not None:
         save_file({k: v.contiguous() for k, v in head.state_dict().items()}, folder / HEAD_FILE)
     _write_json(folder / SETTINGS_FILE, {"version": __version__, **stored})
     if encoder.pooling in _ST_POOLINGS and encoder.prompt is None:
@@ -90,8 +89,8 @@ def save(encoder: SentenceEncoder, folder: Path) -> None:
             f"{folder}: sentence-transformers has no module for {what}; only sentrep and transformers load the folder",
             stacklevel=3,
         )
-    prompt = f", prompt: `{encoder.prompt}`" if encoder.prompt else ""
-    card = _MODEL_CARD.format(version=__version__, pooling=encoder.pooling, prompt=prompt, width=encoder.embedding_dim)
+    how = f"{encoder.pooling}`, prompt: `{encoder.prompt}" if encoder.prompt else encoder.pooling
+    card = _MODEL_CARD.format(version=__version__, pooling=how, width=encoder.embedding_dim)
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -172,6 +174,7 @@ def test_the_prompt_survives_truncation_and_a_mask_in_the_text() -> None:
         ({"pooling": "avg"}, "unknown pooling"),
         ({"pooling": "mask"}, "needs a prompt"),
         ({"prompt": "no slots"}, "once each"),
+        ({"subtract_template": True}, "needs a prompt"),
         ({"max_length": 2}, "no room"),
         ({"tokenizer": None}, "no tokenizer"),
     ],
@@ -241,3 +244,42 @@ def test_given_word_embeddings_take_the_place_of_the_tokens(family: str) -> None
     encoder = tiny_encoder(family, dropout=0.0)
     tokens = text_batch(encoder, toy_sentences(9)).anchor
     torch.testing.assert_close(encoder(tokens, encoder.look_up(tokens)).embedding, encoder(tokens).embedding)
+
+
+def test_the_template_that_is_subtracted_stands_at_the_sentence_s_own_positions() -> None:
+    encoder = tiny_encoder(pooling="mask", prompt=PROMPT, subtract_template=True).eval()
+    plain = tiny_encoder(pooling="mask", prompt=PROMPT).eval()
+    plain.load_state_dict(encoder.state_dict())
+    prefix, suffix = encoder.tokenize.prefix, encoder.tokenize.suffix
+    sentences = toy_sentences(6)
+    for sentence, vector, whole in zip(
+        sentences, encoder.encode(sentences), plain.encode(sentences, convert_to_tensor=True), strict=True
+    ):
+        (ids,), _ = encoder.tokenize([sentence], None)
+        positions = [*range(len(prefix)), *range(len(ids) - len(suffix), len(ids))]
+        template, at = torch.tensor([prefix + suffix]), torch.tensor([positions])
+        states = encoder.backbone(input_ids=template, position_ids=at).last_hidden_state
+        own = states[0, len(prefix) + encoder.tokenize.mask_index % len(suffix)]
+        torch.testing.assert_close(torch.as_tensor(vector), (whole - own).detach(), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_template_is_subtracted_in_training_as_in_evaluation(family: str) -> None:
+    encoder = tiny_encoder(family, pooling="mask", prompt=PROMPT, subtract_template=True, dropout=0.0)
+    tokens = text_batch(encoder, toy_sentences(6)).anchor
+    encoder.train()
+    trained = encoder(tokens).embedding
+    encoder.eval()
+    torch.testing.assert_close(trained, encoder(tokens).embedding, atol=1e-6, rtol=1e-5)
+    trained[:, 0].sum().backward()
+    assert encoder.backbone.get_input_embeddings().weight.grad[encoder.tokenize.suffix].abs().sum() > 0
+
+
+def test_subtracting_a_template_travels_with_the_model(tmp_path: Path) -> None:
+    encoder = tiny_encoder(pooling="mask", prompt=PROMPT, subtract_template=True)
+    with pytest.warns(UserWarning, match="sentence-transformers has no module"):
+        encoder.save_pretrained(tmp_path)
+    again = SentenceEncoder.from_pretrained(tmp_path)
+    assert again.subtract_template
+    sentences = toy_sentences(3)
+    assert (encoder.encode(sentences) == again.encode(sentences)).all()
