@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from sentrep.cli.encode import load_encoder, whitening_corpus
+from sentrep.cli.encode import Precision, in_precision, load_encoder, whitening_corpus
 from sentrep.cli.functions import run_function
 from sentrep.data.sts import load_sts
 from sentrep.encoder import fit_whitening
@@ -29,6 +29,7 @@ def evaluate(
     detail: bool = False,
     output: str | None = None,
     device: str | None = None,
+    precision: Precision = "fp32",
 ) -> None:
     """Print Spearman × 100 of the cosine on similarity sets, with the number of pairs and the protocol of each.
 
@@ -43,14 +44,17 @@ def evaluate(
         detail: print the sub-sets and Pearson's correlation as well.
         output: also write the results to this file: .json (everything), .md or .csv.
         device: cpu, cuda, cuda:1, ...; by default a GPU where there is one.
+        precision: fp32, or bf16 to compute in bfloat16 where that is safe; the similarities are float32 in either.
     """
     pairs = [load_sts(name, sts_folder) for name in sets]
     corpus = whitening_corpus(whiten, whiten_dim)
     encoder = load_encoder(model, pooling, device)
-    if corpus is not None:
-        fit_whitening(encoder, corpus, whiten_dim, batch_size)
-    start = time.perf_counter()
-    results = evaluate_sts(encoder, pairs, batch_size=batch_size, show_progress_bar=True)
+    with in_precision(precision, encoder):
+        if corpus is not None:
+            fit_whitening(encoder, corpus, whiten_dim, batch_size)
+        start = time.perf_counter()
+        results = evaluate_sts(encoder, pairs, batch_size=batch_size, show_progress_bar=True)
+        seconds = time.perf_counter() - start
     print_results(results, detail=detail)
     if output is not None:
-        write_report(Evaluation.of(encoder, model, results, time.perf_counter() - start), output)
+        write_report(Evaluation.of(encoder, model, results, seconds, precision), output)

@@ -41,9 +41,18 @@ class Evaluation:
     seconds: float
     """Wall time."""
     results: list[STSResult]
+    precision: str = "fp32"
+    """What the encoder computed in: ``fp32`` or ``bf16``."""
 
     @classmethod
-    def of(cls, encoder: SentenceEncoder, model: str, results: Sequence[STSResult], seconds: float) -> Evaluation:
+    def of(
+        cls,
+        encoder: SentenceEncoder,
+        model: str,
+        results: Sequence[STSResult],
+        seconds: float,
+        precision: str = "fp32",
+    ) -> Evaluation:
         """Describe ``encoder``, loaded from ``model``, and what it scored."""
         return cls(
             model=model,
@@ -53,6 +62,7 @@ class Evaluation:
             max_seq_length=encoder.max_seq_length,
             results=list(results),
             seconds=seconds,
+            precision=precision,
             versions={"sentrep": __version__, **{name: importlib.metadata.version(name) for name in _RECORDED}},
         )
 
@@ -145,7 +155,7 @@ def _markdown(evaluation: Evaluation) -> str:
         + (f", prompt `{evaluation.prompt}`" if evaluation.prompt else "")
         + f", longest sequence {evaluation.max_seq_length or 'the model’s own'}; "
         + ", ".join(f"{name} {version}" for name, version in evaluation.versions.items())
-        + f"; {evaluation.seconds:.1f} s.",
+        + f"; {evaluation.precision}, {evaluation.seconds:.1f} s.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -162,6 +162,18 @@ def test_evaluate_prints_and_writes_the_scores(model: str, capsys: pytest.Captur
     assert json.loads(Path("scores.json").read_text())["pooling"] == "cls"
 
 
+def test_half_precision_gives_nearly_the_same(model: str) -> None:
+    write_pairs()
+    for precision in ("fp32", "bf16"):
+        words = [model, "--precision", precision, "--device", "cpu"]
+        assert main(["encode", *words, "--input", "lines.txt", "--output", f"{precision}.npy"]) == 0
+        assert main(["evaluate", *words, "--sets", "[pairs.csv]", "--output", "scores.json"]) == 0
+        assert json.loads(Path("scores.json").read_text())["precision"] == precision
+    full, half = np.load("fp32.npy"), np.load("bf16.npy")
+    assert half.dtype == np.float32
+    assert 0 < np.abs(full - half).max() < 0.05
+
+
 @pytest.mark.slow
 def test_evaluate_real_data_as_published(capsys: pytest.CaptureFixture[str]) -> None:
     folder, encoder = shared_path("data/senteval"), shared_path("models/all-MiniLM-L6-v2")
