@@ -109,17 +109,17 @@ def _measure(recipe: str, seed: int, options: argparse.Namespace, environment: d
         if recipe in UNTRAINED:
             model, flags = options.backbone, ["--pooling", "cls"]
             if recipe == WHITENED:
-                flags += [
-                    "--whiten",
-                    harness.write_sentences(options.train, WHITENING_SENTENCES, Path(folder, "some.txt")),
-                ]
+                sample = harness.write_sentences(options.train, WHITENING_SENTENCES, Path(folder, "sample.txt"))
+                flags += ["--whiten", sample]
         else:
             _run(_fit(recipe, seed, options, folder), environment)
             (model,), flags = (str(path) for path in Path(folder).glob("*/version_0/model")), []
         seconds = time.perf_counter() - start
         output = f"{folder}/scores.json"
         sets = f"[{','.join((DEV, *SEVEN))}]"
-    X        results = json.loads(Path(output).read_text())["results"]
+        flags += ["--sets", sets, "--sts_folder", options.sts_folder, "--precision", options.precision]
+        _run(["evaluate", model, *flags, "--output", output], environment)
+        results = json.loads(Path(output).read_text())["results"]
     return {
         "recipe": recipe,
         "seed": seed,
