@@ -6,13 +6,15 @@ layer's output.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+
+from sentrep.errors import InputError
 
 
 @dataclass
@@ -23,6 +25,8 @@ class TokenBatch:
     """(B, L) int64."""
     attention_mask: Tensor
     """(B, L) int64, 1 on real tokens and 0 on padding."""
+    real_tokens: int | None = None
+    """Sum of ``attention_mask`` where it is known without asking the device; None where it is not."""
 
     def __len__(self) -> int:
         return self.input_ids.shape[0]
@@ -39,6 +43,7 @@ class TokenBatch:
             A batch of shape (Σ B_k, max L_k).
         """
         width = max(batch.input_ids.shape[1] for batch in batches)
+        counts = [batch.real_tokens for batch in batches]
 
         def stack(tensors: list[Tensor], value: int) -> Tensor:
             return torch.cat([F.pad(t, (0, width - t.shape[1]), value=value) for t in tensors])
@@ -46,6 +51,7 @@ class TokenBatch:
         return TokenBatch(
             input_ids=stack([batch.input_ids for batch in batches], pad_token_id),
             attention_mask=stack([batch.attention_mask for batch in batches], 0),
+            real_tokens=None if None in counts else sum(counts),  # type: ignore[arg-type]
         )
 
 
@@ -102,6 +108,10 @@ class EncoderOutput:
         return EncoderOutput(self.embedding[rows], self.token_states[rows], self.input_embeddings[rows])
 
 
+def _no_lm_head() -> nn.Module:
+    raise InputError("this encoder offers no masked-LM head")
+
+
 @dataclass
 class EncoderSpec:
     """What an objective may know of the encoder when it creates its tensors (`Objective.build`)."""
@@ -121,6 +131,11 @@ class EncoderSpec:
     """Fingerprint of tokenizer and prompt: two encoders that share it read the same token ids."""
     seed: int
     """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
+    frame: tuple[int, int] = (0, 0)
+    """How many special tokens and words of the prompt stand before and after a sentence's own tokens."""
+    lm_head: Callable[[], nn.Module] = _no_lm_head
+    """The backbone's masked-LM head on the encoder's word embeddings: (..., H) → (..., V). Every call gives the same
+    module. An objective keeps it as ``self.lm_head``: under that name a later encoder finds it in a checkpoint."""
 
 
 @dataclass

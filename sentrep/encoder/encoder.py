@@ -15,7 +15,9 @@ from sentrep.encoder import encoding, folders, forward, sources
 from sentrep.encoder.chunks import in_length_chunks
 from sentrep.encoder.dropout import use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead
+from sentrep.encoder.language_model_head import HeadOrigin
 from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, check_pooling
+from sentrep.encoder.specification import specification
 from sentrep.encoder.tokenization import TextTokenizer
 from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
@@ -86,6 +88,7 @@ class SentenceEncoder(Configurable, nn.Module):
         self.normalize = normalize
         self.chunks = chunks
         self.head: ProjectionHead | None = None
+        self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
             folders.restore(self, source)
         # from_pretrained returns the model in eval mode and Lightning leaves it so: SimCSE would see no dropout
@@ -127,18 +130,7 @@ class SentenceEncoder(Configurable, nn.Module):
 
     def spec(self, seed: int) -> EncoderSpec:
         """What objectives need to know when they create their tensors."""
-        tokenizer = self.tokenize.tokenizer
-        return EncoderSpec(
-            embedding_dim=self.hidden_size if self.head is None else self.head.dense.out_features,
-            hidden_size=self.hidden_size,
-            input_embedding_dim=self.hidden_size,
-            vocab_size=self.vocab_size,
-            pad_token_id=self.tokenize.pad_token_id,
-            mask_token_id=tokenizer.mask_token_id,
-            special_token_ids=tuple(tokenizer.all_special_ids),
-            vocabulary=self.tokenize.vocabulary,
-            seed=seed,
-        )
+        return specification(self, self._lm_head_origin, seed)
 
     def forward(self, tokens: TokenBatch, word_embeddings: Tensor | None = None) -> EncoderOutput:
         """One pass over B sentences: pooled vector (B, H), token states (B, L, H), embedding-layer output (B, L, E).

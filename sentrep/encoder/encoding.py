@@ -67,7 +67,7 @@ def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | 
     input_ids = torch.tensor([[*row, *[pad_token_id] * (width - len(row))] for row in ids])
     lengths = torch.tensor([len(row) for row in ids])
     mask = (torch.arange(width) < lengths[:, None]).long()
-    return TokenBatch(input_ids.to(device), mask.to(device))
+    return TokenBatch(input_ids.to(device), mask.to(device), sum(map(len, ids)))
 
 
 def _batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:

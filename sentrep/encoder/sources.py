@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import tempfile
 import warnings
 import zipfile
@@ -55,6 +56,8 @@ class Source:
     """Weights of a checkpoint, keyed as in `SentenceEncoder`."""
     payload: dict[str, Any] = field(default_factory=dict)
     """What a checkpoint says of itself."""
+    lm_head: dict[str, Tensor] | None = None
+    """Weights of the masked-LM head that a checkpoint's objectives were trained with, if they had one."""
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -89,7 +92,8 @@ def open_source(backbone: str | dict[str, Any], revision: str | None, trust_remo
         payload = checkpoint[PAYLOAD_KEY]
         prefix = "encoder."
         state = {k[len(prefix) :]: v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
-        return Source(str(backbone), None, _config_from(payload["architecture"]), {}, state, payload)
+        config, head = _config_from(payload["architecture"]), _lm_head(checkpoint["state_dict"])
+        return Source(str(backbone), None, config, {}, state, payload, head)
     hub: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if path.is_dir():
         name = str(transformer_folder(path))
@@ -137,7 +141,7 @@ def _from_files(source: Source, path: str, arguments: dict[str, Any]) -> tuple[P
                 path, config=source.config, dtype=torch.float32, output_loading_info=True, **source.hub, **arguments
             )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"{source.name}: its weights cannot be loaded: {_first_line(error)}") from error
+        raise InputError(f"{source.name}: its weights cannot be loaded: {first_line(error)}") from error
     missing = set(info["missing_keys"])
     if absent := sorted(key for key in missing if not key.startswith("pooler.")):
         warnings.warn(f"{source.name}: {len(absent)} weights are missing and random, e.g. {absent[0]}", stacklevel=5)
@@ -207,24 +211,34 @@ def transformer_folder(folder: Path) -> Path:
     return folder
 
 
+def _lm_head(state: dict[str, Tensor]) -> dict[str, Tensor] | None:
+    """The masked-LM head of the first objective that has one, without the word embeddings that it shares."""
+    keys = [match for key in state if (match := re.fullmatch(r"objectives\.terms\.([^.]+)\.lm_head\.(.+)", key))]
+    shared = {tensor.data_ptr() for key, tensor in state.items() if key.startswith("encoder.")}
+    return {
+        key[2]: state[key[0]] for key in keys if key[1] == keys[0][1] and state[key[0]].data_ptr() not in shared
+    } or None
+
+
 def _config_from(description: dict[str, Any]) -> PretrainedConfig:
     if "model_type" not in description:
         raise InputError("a backbone given as a configuration needs `model_type`, for example bert")
     try:
         return AutoConfig.for_model(**description)
     except ValueError as error:
-        raise InputError(f"backbone configuration: {_first_line(error)}") from error
+        raise InputError(f"backbone configuration: {first_line(error)}") from error
 
 
 def not_found(name: str, folder_error: Exception | None = None, what: str = "model") -> str:
     """The sentence for a name that led nowhere; ``folder_error`` is what an existing folder failed with."""
     if folder_error is not None:
-        return f"{name}: this folder holds no {what} that transformers can load: {_first_line(folder_error)}"
+        return f"{name}: this folder holds no {what} that transformers can load: {first_line(folder_error)}"
     return (
         f"{name}: no such folder or checkpoint, and the {what} hub did not answer or has no such {what}; "
         "check the spelling, or give the path of a local folder"
     )
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an exception says, in one line."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
