@@ -77,6 +77,11 @@ def sharded(function: Callable[[Sequence[T]], Tensor], items: Sequence[T]) -> Te
     return gathered.view(world, share, -1).transpose(0, 1).reshape(world * share, -1)[: len(items)]
 
 
+def average(x: Tensor) -> Tensor:
+    """Mean over the processes of a scalar, without gradient; equal on every process."""
+    return gather(x.detach().reshape(1)).mean()
+
+
 def derive_seed(*parts: int | str) -> int:
     """A 63-bit seed from any numbers and words; different parts give unrelated seeds.
 

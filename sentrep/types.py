@@ -31,6 +31,19 @@ class TokenBatch:
     def __len__(self) -> int:
         return self.input_ids.shape[0]
 
+    def own(self, frame: tuple[int, int]) -> Tensor:
+        """(B, L) bool, the tokens of the sentences themselves: no padding, special tokens or words of a prompt.
+
+        Args:
+            frame: how many tokens stand before and after a sentence's own (`EncoderSpec.frame`).
+        """
+        position = torch.arange(self.input_ids.shape[1], device=self.input_ids.device)
+        return (position >= frame[0]) & (position < self.attention_mask.sum(1, keepdim=True) - frame[1])
+
+    def count(self) -> int:
+        """Number of real tokens; the device is asked only where nobody counted before."""
+        return self.real_tokens if self.real_tokens is not None else int(self.attention_mask.sum())
+
     @staticmethod
     def concatenate(batches: Sequence[TokenBatch], pad_token_id: int) -> TokenBatch:
         """Stack batches along the rows, padded to the longest of them.
@@ -112,6 +125,10 @@ def _no_lm_head() -> nn.Module:
     raise InputError("this encoder offers no masked-LM head")
 
 
+def _no_words() -> Tensor:
+    raise InputError("this encoder does not say which tokens begin a word")
+
+
 @dataclass
 class EncoderSpec:
     """What an objective may know of the encoder when it creates its tensors (`Objective.build`)."""
@@ -133,6 +150,8 @@ class EncoderSpec:
     """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
     frame: tuple[int, int] = (0, 0)
     """How many special tokens and words of the prompt stand before and after a sentence's own tokens."""
+    word_starts: Callable[[], Tensor] = _no_words
+    """(V,) bool, whether a token begins a word."""
     lm_head: Callable[[], nn.Module] = _no_lm_head
     """The backbone's masked-LM head on the encoder's word embeddings: (..., H) → (..., V). Every call gives the same
     module. An objective keeps it as ``self.lm_head``: under that name a later encoder finds it in a checkpoint."""

@@ -94,7 +94,8 @@ def loss_and_gradients(module: SentRepModule, batch: TextBatch) -> tuple[Tensor,
     module.double()
     share = len(batch) // distributed.world_size()
     part = _rows(batch, distributed.rank() * share, (distributed.rank() + 1) * share)
-    loss, _ = module.objectives(module.views(module.encoder, part, {}), part)
+    views = module.views(module.encoder, part, module.objectives.extra_inputs(part))
+    loss, _ = module.objectives(views, part)
     loss.backward()
     loss = loss.detach()
     gradients = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}

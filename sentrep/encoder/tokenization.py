@@ -6,6 +6,8 @@ import hashlib
 import json
 from collections.abc import Sequence
 
+import torch
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from sentrep.errors import InputError
@@ -66,6 +68,21 @@ class TextTokenizer:
         )["input_ids"]
         cut = 0 if room is None else sum(len(text) > room for text in texts)
         return [self.prefix + text[:room] + self.suffix for text in texts], cut
+
+    def word_starts(self, vocab_size: int) -> Tensor:
+        """(V,) bool: False for tokens that go on with the word before them (``##ing``, or without ``Ġ`` or ``▁``).
+
+        Args:
+            vocab_size: V, at least the size of the tokenizer's own vocabulary.
+        """
+        tokens = self.tokenizer.convert_ids_to_tokens(list(range(len(self.tokenizer))))
+        special = set(self.tokenizer.all_special_tokens)
+        marks = tuple(mark for mark in ("Ġ", "▁") if any(token.startswith(mark) for token in tokens))
+        starts = torch.ones(vocab_size, dtype=torch.bool)
+        for number, token in enumerate(tokens):
+            goes_on = not token.startswith(marks) if marks else token.startswith("##")
+            starts[number] = token in special or not goes_on
+        return starts
 
     def _room(self, max_length: int | None) -> int | None:
         frame = len(self.prefix) + len(self.suffix)

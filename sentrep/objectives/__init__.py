@@ -4,7 +4,16 @@ from sentrep.objectives.alignment import Alignment
 from sentrep.objectives.base import Objective
 from sentrep.objectives.contrastive import Contrastive
 from sentrep.objectives.distillation import Distillation
+from sentrep.objectives.masked_language_modeling import MaskedLanguageModeling
 from sentrep.objectives.uniformity import Uniformity
 from sentrep.objectives.weighted_sum import WeightedSum
 
-__all__ = ["Alignment", "Contrastive", "Distillation", "Objective", "Uniformity", "WeightedSum"]
+__all__ = [
+    "Alignment",
+    "Contrastive",
+    "Distillation",
+    "MaskedLanguageModeling",
+    "Objective",
+    "Uniformity",
+    "WeightedSum",
+]

@@ -3,6 +3,7 @@
 from sentrep.views.adversarial import FGSM
 from sentrep.views.base import ViewMaker
 from sentrep.views.encoded import EncodedViews
+from sentrep.views.extra_only import ExtraInputsOnly
 from sentrep.views.features import FeatureDropout, FeatureMask
 from sentrep.views.noise import BatchGaussianNoise, BernoulliDropout, GaussianDropout, GaussianNoise
 from sentrep.views.output import OutputPerturbedViews
@@ -14,6 +15,7 @@ __all__ = [
     "BatchGaussianNoise",
     "BernoulliDropout",
     "EncodedViews",
+    "ExtraInputsOnly",
     "FeatureDropout",
     "FeatureMask",
     "GaussianDropout",

@@ -84,15 +84,8 @@ class EncodedViews(ViewMaker):
             return contrastive_loss(anchor, positive, negative[0] if negative else None, temperature)
 
         real = tokens.attention_mask.bool()
-        own = _own_tokens(encoder, tokens)
+        own = tokens.own((len(encoder.tokenize.prefix), len(encoder.tokenize.suffix)))
         x = words[rows]
         for augmentation in active:
             x = augmentation(x, (own if augmentation.spares_frame else real)[rows], loss_fn)
         return replaced(x)
-
-
-def _own_tokens(encoder: SentenceEncoder, tokens: TokenBatch) -> Tensor:
-    """(B, L) bool, the tokens of the sentence itself: no padding, special tokens or words of the prompt."""
-    before, after = len(encoder.tokenize.prefix), len(encoder.tokenize.suffix)
-    position = torch.arange(tokens.input_ids.shape[1], device=tokens.input_ids.device)
-    return (position >= before) & (position < tokens.attention_mask.sum(1, keepdim=True) - after)

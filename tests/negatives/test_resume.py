@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from samplers import KINDS, assert_same
 
 from sentrep import SentRepDataModule, SentRepModule, negatives
-from sentrep.objectives import Alignment, Contrastive, Distillation
+from sentrep.objectives import Alignment, Contrastive, Distillation, MaskedLanguageModeling
 from sentrep.stability import SAM
 from sentrep.views import FGSM, EncodedViews, GaussianNoise, TokenShuffling
 from sentrep.weighting import ComplementaryWeighting
@@ -49,7 +49,12 @@ def _all_other_plugins(teacher: str) -> SentRepModule:
     )
     return SentRepModule(
         tiny_encoder(),
-        {"contrastive": contrastive, "distillation": Distillation(teacher), "alignment": Alignment()},
+        {
+            "contrastive": contrastive,
+            "distillation": Distillation(teacher),
+            "alignment": Alignment(),
+            "mlm": MaskedLanguageModeling(whole_word=True),
+        },
         views=EncodedViews([GaussianNoise(0.01), TokenShuffling(), FGSM()], on="both"),
         optimizer=functools.partial(SAM, base_optimizer=functools.partial(torch.optim.AdamW, lr=1e-3)),
         seed=3,

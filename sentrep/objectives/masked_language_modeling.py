@@ -1,0 +1,90 @@
+"""Masked language modelling, alone or beside other objectives."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sentrep import distributed
+from sentrep.errors import InputError
+from sentrep.functional.masking import choose_tokens, corrupt
+from sentrep.functional.similarity import at_least_float32
+from sentrep.objectives.base import Objective
+from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
+
+KEY = "masked_language_modeling"
+"""Of the masked sentences among the extra inputs."""
+
+
+class MaskedLanguageModeling(Objective):
+    """Predict masked tokens (BERT, §3.1); with weight 0.1, SimCSE's auxiliary term.
+
+        L = −(1/m) Σ_k log p(x_k | masked sentences),   k over the m chosen tokens of all processes
+
+    A share ``probability`` of each batch's tokens is chosen; special tokens and the prompt's words never are. Of those,
+    ``mask`` become the mask token, ``random`` a random token, the rest stays as it is. The masked sentences ride in the
+    pass that is shared by all objectives. Logits, through the backbone's own head, are built for chosen tokens only.
+
+    BERT chooses 15 % of each sentence; here it is 15 % of the batch, which is the same on average and leaves no
+    sentence's share to rounding.
+
+    Args:
+        probability: share of the tokens that is chosen, in (0, 1).
+        whole_word: choose words instead of tokens.
+        mask: probability that a chosen token becomes the mask token.
+        random: probability that it becomes a random token; ``mask + random`` ≤ 1.
+
+    Raises:
+        InputError: for values out of range, and for a tokenizer without a mask token.
+    """
+
+    def __init__(
+        self, probability: float = 0.15, whole_word: bool = False, mask: float = 0.8, random: float = 0.1
+    ) -> None:
+        super().__init__()
+        if not 0 < probability < 1:
+            raise InputError(f"probability must lie in (0, 1), got {probability}")
+        if mask < 0 or random < 0 or mask + random > 1:
+            raise InputError(f"mask and random must be ≥ 0 with a sum ≤ 1, got {mask} and {random}")
+        self.probability = probability
+        self.whole_word = whole_word
+        self.mask = mask
+        self.random = random
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Take the backbone's masked-LM head."""
+        if spec.mask_token_id is None:
+            raise InputError("MaskedLanguageModeling needs a tokenizer with a mask token, and this one has none")
+        self._mask_token_id, self._vocab_size, self._frame = spec.mask_token_id, spec.vocab_size, spec.frame
+        self.lm_head = spec.lm_head()
+        self.word_starts: Tensor | None
+        self.register_buffer("word_starts", spec.word_starts() if self.whole_word else None, persistent=False)
+
+    def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
+        """The anchors with chosen tokens masked."""
+        tokens = batch.anchor
+        count = max(1, round(self.probability * (tokens.count() - len(tokens) * sum(self._frame))))
+        starts = None if self.word_starts is None else self.word_starts[tokens.input_ids]
+        self._chosen = choose_tokens(tokens.own(self._frame), count, starts)
+        self._targets = tokens.input_ids.flatten()[self._chosen]
+        masked = corrupt(
+            tokens.input_ids,
+            self._chosen,
+            mask_token_id=self._mask_token_id,
+            vocab_size=self._vocab_size,
+            mask=self.mask,
+            random=self.random,
+        )
+        return {KEY: TokenBatch(masked, tokens.attention_mask, tokens.real_tokens)}
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        """The mean over the chosen tokens of all processes; see the class."""
+        states = views.extra[KEY].token_states
+        # the shared pass pads to its longest input, and positions were counted in the anchors' own width
+        width = batch.anchor.input_ids.shape[1]
+        logits = self.lm_head(states[:, :width].reshape(-1, states.shape[-1])[self._chosen])
+        with torch.no_grad():
+            self.metrics = {"accuracy": (logits.argmax(-1) == self._targets).float().mean()}
+        loss = F.cross_entropy(at_least_float32(logits), self._targets, reduction="sum")
+        return loss / distributed.average(loss.new_full((), len(self._targets)))

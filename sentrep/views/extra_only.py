@@ -1,0 +1,39 @@
+"""No views at all, for objectives that bring their own inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sentrep.encoder import SentenceEncoder
+from sentrep.errors import InputError
+from sentrep.types import TextBatch, TokenBatch, Views
+from sentrep.views.base import ViewMaker
+from sentrep.views.passes import split_extra, stack
+
+
+class ExtraInputsOnly(ViewMaker):
+    """Encodes only what the objectives add to the pass, for example the masked sentences of pre-training.
+
+    Two thirds of the work of a step are saved where nothing is contrasted. Anchor and positive are both the vectors of
+    the first such input, so that the run's statistics have something to show; no other objective should be trained on
+    them.
+
+    Raises:
+        InputError: when no objective adds an input.
+    """
+
+    def forward(self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch]) -> Views:
+        """See `ViewMaker.forward`."""
+        if not extra:
+            raise InputError(
+                "ExtraInputsOnly needs an objective with inputs of its own, such as MaskedLanguageModeling; "
+                "the others need EncodedViews"
+            )
+        outputs = split_extra(encoder(stack(encoder, [], extra)), 0, extra)
+        first = next(iter(outputs.values()))
+        vectors = encoder.project(first.embedding)
+        return Views(vectors, vectors, None, first, first, outputs)
+
+    def makes_identical_views(self, encoder: SentenceEncoder, batch: TextBatch) -> bool:
+        """Nothing is contrasted, so nothing needs to differ."""
+        return False

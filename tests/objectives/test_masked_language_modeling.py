@@ -1,0 +1,150 @@
+"""Masked language modelling beside a slow reference, and as a guest in the shared pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from sentrep import InputError, SentRepModule
+from sentrep.objectives import Contrastive, MaskedLanguageModeling, masked_language_modeling
+from sentrep.objectives.masked_language_modeling import KEY
+from sentrep.views import EncodedViews, ExtraInputsOnly
+from support import (
+    FAMILIES,
+    assert_equal_to_one_process,
+    loss_and_gradients,
+    run_processes,
+    text_batch,
+    tiny_encoder,
+    toy_sentences,
+)
+
+PROMPT = '"[X]" means [MASK].'
+
+
+def test_equal_to_a_loop_over_the_chosen_tokens() -> None:
+    """Value and gradient, from BERT's head written out: dense, gelu, layer norm, word embeddings."""
+    encoder = tiny_encoder(dropout=0.0).double()
+    objective = MaskedLanguageModeling(probability=0.3)
+    objective.build(encoder.spec(seed=1))
+    batch = text_batch(encoder, toy_sentences(5))
+    extra = objective.extra_inputs(batch)
+    loss = objective(EncodedViews()(encoder, batch, extra), batch)
+    words, head = encoder.backbone.get_input_embeddings().weight, objective.lm_head.model.cls.predictions
+    gradients = torch.autograd.grad(loss, [words, head.transform.dense.weight, head.bias])
+
+    width = batch.anchor.input_ids.shape[1]
+    terms = []
+    for position in objective._chosen.tolist():
+        row, column = divmod(position, width)
+        length = int(batch.anchor.attention_mask[row].sum())
+        ids = extra[KEY].input_ids[row : row + 1, :length]
+        state = encoder.backbone(input_ids=ids).last_hidden_state[0, column]
+        hidden = torch.nn.functional.gelu(head.transform.dense(state))
+        logits = words @ head.transform.LayerNorm(hidden) + head.bias
+        terms.append(torch.logsumexp(logits, 0) - logits[batch.anchor.input_ids[row, column]])
+    expected = torch.stack(terms).mean()
+    torch.testing.assert_close(loss, expected, atol=1e-10, rtol=0)
+    for mine, theirs in zip(
+        gradients,
+        torch.autograd.grad(expected, [words, head.transform.dense.weight, head.bias]),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, theirs, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("prompt", [None, PROMPT])
+@pytest.mark.parametrize("whole_word", [False, True])
+def test_the_share_of_own_tokens_is_masked_and_nothing_else(prompt: str | None, whole_word: bool) -> None:
+    encoder = tiny_encoder(pooling="mask" if prompt else "cls", prompt=prompt)
+    objective = MaskedLanguageModeling(probability=0.25, whole_word=whole_word, mask=1.0, random=0.0)
+    objective.build(encoder.spec(seed=1))
+    batch = text_batch(encoder, toy_sentences(8))
+    before, after = len(encoder.tokenize.prefix), len(encoder.tokenize.suffix)
+    (masked,) = objective.extra_inputs(batch).values()
+    changed = masked.input_ids != batch.anchor.input_ids
+    own = int(batch.anchor.attention_mask.sum()) - len(batch) * (before + after)
+    assert int(changed.sum()) == round(0.25 * own)
+    for row, length in enumerate(batch.anchor.attention_mask.sum(1).tolist()):
+        assert not changed[row, :before].any()
+        assert not changed[row, length - after :].any()
+    if whole_word:
+        tokens = encoder.tokenize.tokenizer.convert_ids_to_tokens
+        split = 0
+        for row, column in changed.nonzero().tolist():
+            following = tokens(batch.anchor.input_ids[row].tolist())[column + 1]
+            split += following.startswith("##") and not bool(changed[row, column + 1])
+        assert split <= 1  # the last word may be cut
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_in_one_pass_with_a_contrastive_term(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = tiny_encoder(family)
+    module = SentRepModule(
+        encoder, {"simcse": Contrastive(), "mlm": MaskedLanguageModeling()}, weights={"mlm": 0.1}, seed=2
+    )
+    passes = []
+    forward = encoder.forward
+    monkeypatch.setattr(encoder, "forward", lambda *args: passes.append(1) or forward(*args))
+    batch = text_batch(encoder, toy_sentences(6))
+    total, terms = module.objectives(module.views(encoder, batch, module.objectives.extra_inputs(batch)), batch)
+    assert passes == [1]
+    torch.testing.assert_close(total, terms["simcse"] + 0.1 * terms["mlm"])
+    total.backward()
+    assert all(p.grad is not None for p in module.objectives.parameters())
+    assert 0 <= float(module.objectives.metrics()["mlm/accuracy"]) <= 1
+
+
+def test_alone_it_encodes_the_masked_sentences_only() -> None:
+    encoder = tiny_encoder()
+    module = SentRepModule(encoder, {"mlm": MaskedLanguageModeling()}, views=ExtraInputsOnly(), seed=2)
+    batch = text_batch(encoder, toy_sentences(6))
+    rows = []
+    encoder.register_forward_pre_hook(lambda _, args: rows.append(len(args[0])))
+    views = module.views(encoder, batch, module.objectives.extra_inputs(batch))
+    assert rows == [6]
+    assert torch.isfinite(module.objectives(views, batch)[0])
+    with pytest.raises(InputError, match="needs an objective with inputs of its own"):
+        ExtraInputsOnly()(encoder, batch, {})
+
+
+def _every_third(candidates: Tensor, count: int, word_starts: Tensor | None = None) -> Tensor:
+    """A choice that does not depend on which process makes it; as many per sentence as there are, not ``count``."""
+    column = torch.arange(candidates.shape[1])
+    return (candidates & (column % 3 == 1)).flatten().nonzero().flatten()
+
+
+def _module_and_batch() -> tuple[SentRepModule, Any]:
+    masked_language_modeling.choose_tokens = _every_third  # type: ignore[assignment]
+    encoder = tiny_encoder(dropout=0.0)
+    objective = MaskedLanguageModeling(mask=1.0, random=0.0)
+    module = SentRepModule(encoder, {"mlm": objective}, views=ExtraInputsOnly(), seed=2)
+    sentences = sorted(toy_sentences(12), key=len)  # the two halves have unequal numbers of tokens
+    return module, text_batch(encoder, sentences)
+
+
+def _in_process() -> Any:
+    return loss_and_gradients(*_module_and_batch())
+
+
+def test_two_processes_equal_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masked_language_modeling, "choose_tokens", _every_third)
+    loss, gradients = loss_and_gradients(*_module_and_batch())
+    assert_equal_to_one_process(run_processes(_in_process, 2), loss, gradients)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"probability": 0.0}, "probability must lie in"),
+        ({"probability": 1.0}, "probability must lie in"),
+        ({"mask": 0.95}, "with a sum ≤ 1"),
+        ({"random": -0.1}, "with a sum ≤ 1"),
+    ],
+)
+def test_bad_values_are_refused(arguments: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        MaskedLanguageModeling(**arguments)  # type: ignore[arg-type]
