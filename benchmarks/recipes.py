@@ -38,6 +38,8 @@ DEV = "stsb-dev"
 WHITENED = "untrained, CLS, whitened"
 UNTRAINED = ("untrained, CLS", WHITENED)
 WHITENING_SENTENCES = 20_000
+BATCH_SIZE = "64"
+"""For DCLR, whose own batches are larger: at so few steps rows compare only when they see as many sentences."""
 
 Record = dict[str, Any]
 
@@ -140,6 +142,7 @@ def _fit(recipe: str, seed: int, options: argparse.Namespace, folder: str) -> li
         *("fit", "-c", str(file), "-c", options.override, "--seed_everything", str(seed)),
         *("--model.encoder.backbone", options.backbone, "--data.train", options.train),
         *("--data.sts_folder", options.sts_folder, "--trainer.logger.save_dir", folder, *frozen),
+        *(("--data.batch_size", BATCH_SIZE) if recipe.startswith("dclr/") else ()),
         *("--trainer.precision", {"fp32": "32-true", "bf16": "bf16-mixed"}[options.precision]),
         *("--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false"),
     ]
