@@ -158,7 +158,7 @@ def test_bad_input_is_named(corpus: str, pairs: str, options: dict, message: str
 
 
 def test_no_room_for_the_temporary_file(corpus: str, pairs: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: open("/dev/full", "w+b", buffering=0))
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: open("/dev/full", "w+b", buffering=0))  # noqa: SIM115
     with pytest.raises(InputError, match=r"cannot keep the pairs in .*: No space left on device; make room there"):
         list(PairedCorpus(open_corpus(corpus), open_corpus(pairs, ["a", "b"])).rows())
 
