@@ -117,16 +117,14 @@ def translate_corpus(
         shard: of this process.
         advance: is told how many rows of this shard are done.
     """
-    for number, batch in enumerate(length_sorted_batches(rows, batch_size)):
+    for number, batch in enumerate(length_sorted_batches(rows, batch_size, _WINDOW)):
         if number % shard.count == shard.index:
             if left := [row for row in batch if row.number not in store]:
                 store.add(back_translate(left), _PART_SCHEMA)
             advance(len(batch))
 
 
-def length_sorted_batches(
-    rows: Iterable[CorpusRow], batch_size: int, window: int = _WINDOW
-) -> Iterator[list[CorpusRow]]:
+def length_sorted_batches(rows: Iterable[CorpusRow], batch_size: int, window: int) -> Iterator[list[CorpusRow]]:
     """Batches of sentences of like lengths: each window of the corpus is sorted by length, the longest first.
 
     Example:

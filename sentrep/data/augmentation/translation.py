@@ -92,11 +92,11 @@ class Translator:
         self.name = model
         self.decoding = decoding or Decoding()
         self._prefix = f"{prefix} " if prefix else ""
-        self._tokenizer, self._model = _load(model, dtype)
+        self._tokenizer, self._model = _load(model)
         self.fingerprint = _fingerprint(self._model)
-        """Hash of the weights."""
+        """Hash of the weights, whatever ``dtype`` is."""
         try:
-            self._model.to(device).eval()
+            self._model.to(device, dtype).eval()
         except (RuntimeError, AssertionError) as error:  # torch's own message goes on over pages
             raise InputError(f"device {device} cannot be used here: {str(error).splitlines()[0]}") from None
         self._model.generation_config.max_length = None  # the limit is given with every batch
@@ -154,7 +154,7 @@ class Translator:
         return output[:, 1:].cpu()
 
 
-def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
+def _load(name: str) -> tuple[Any, Any]:
     local = Path(name).expanduser().is_dir()
     path = str(Path(name).expanduser()) if local else name
     bars = transformers_logging.is_progress_bar_enabled()
@@ -164,7 +164,7 @@ def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")  # no step here uses it
             tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local, model_max_length=_UNLIMITED)
-        return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(path, local_files_only=local, dtype=dtype)
+        return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(path, local_files_only=local, dtype=torch.float32)
     except ImportError as error:
         raise InputError(f"{name}: {_missing_package(error)}") from error
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
