@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from sentrep.data.augmentation.prompt import RESPONSE_FORMATS, messages, parse_answer
 from sentrep.errors import InputError, did_you_mean
 
+_LONGEST_PAUSE = 60
+
 
 class Answer(NamedTuple):
     """What came back for one sentence."""
@@ -67,7 +69,8 @@ class Endpoint:
     """Asks one sentence at a time; use it as an asynchronous context manager.
 
     The official client does the retries: 429, 5xx, lost connections and timeouts, with exponential back-off up to 8
-    seconds, or the server's ``Retry-After`` up to two minutes. A longer ``Retry-After`` is a `NoAnswerError` at once.
+    seconds, or after the pause of the server's ``Retry-After``. A pause of more than a minute or two, depending on the
+    client's version, ends the work instead.
 
     Args:
         base_url: address of the API, for example ``http://localhost:8000/v1``.
@@ -121,7 +124,7 @@ class Endpoint:
 
         Raises:
             NoAnswerError: for this sentence there is none.
-            InputError: there can be none for any: a wrong key, address or model, or no money left.
+            InputError: there can be none for any: a wrong key, address or model, no money left, or a long pause.
         """
         requests = input_tokens = output_tokens = 0
         pair = None
@@ -152,12 +155,19 @@ class Endpoint:
         except openai.RateLimitError as error:
             if error.code == "insufficient_quota":
                 raise InputError(f"{self.host}: the account has no money left ({self._reason(error)})") from None
-            wait = error.response.headers.get("retry-after")
-            raise NoAnswerError(self._reason(error) + (f"; Retry-After: {wait}" if wait else "")) from None
+            self._respect(error.response.headers.get("retry-after", ""))
+            raise NoAnswerError(self._reason(error)) from None
         except openai.APIError as error:
             raise NoAnswerError(self._reason(error)) from None
         except ValueError:  # a body that calls itself JSON and is none
             return None
+
+    def _respect(self, retry_after: str) -> None:
+        """Stop altogether where the server asks for a long pause; the client has observed the short ones."""
+        if retry_after.isdecimal() and int(retry_after) > _LONGEST_PAUSE:
+            raise InputError(
+                f"{self.host} asks to wait {retry_after} seconds; run the same command again then (answers are kept)"
+            )
 
     def _reason(self, error: Any) -> str:
         text = " ".join(str(error).split()) or type(error).__name__
