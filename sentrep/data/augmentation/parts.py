@@ -132,7 +132,7 @@ class PartStore:
         for (_, name), (following, _) in zip(starts, [*starts[1:], (_END, "")], strict=True):
             waiting.append(_read(self.folder / name))
             if following == _END or sum(map(len, waiting)) >= _MERGE_ROWS:
-                table = pa.concat_tables(waiting).sort_by(ROW)
+                table = pa.concat_tables(waiting).combine_chunks().sort_by(ROW)
                 rows = table[ROW].to_numpy()
                 # rows before the next part's first are complete; the others wait for the parts that interleave
                 ready = int(np.searchsorted(rows, following))
