@@ -132,6 +132,7 @@ def _work(
             tokens[1] += output_tokens
             spent = cost(tokens[0], tokens[1], *prices)
             note = f"{tokens[0]:,} tokens in, {tokens[1]:,} out" + ("" if spent is None else f", cost {spent:,.2f}")
+            note += f", {work.malformed} malformed" if work.malformed else ""
             progress.update(task, advance=rows, note=note)
 
         async def ask() -> None:

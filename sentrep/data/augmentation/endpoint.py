@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -98,17 +99,16 @@ class Endpoint:
             raise InputError(
                 "paraphrasing needs the package openai, the client; pip install 'sentrep[paraphrase]'"
             ) from None
-        address = urlsplit(base_url)
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise InputError("base_url: expected an address such as http://localhost:8000/v1")
+        self.host = _public_address(base_url)
+        """The address without user, password and query, where keys may stand."""
         if timeout <= 0 or retries < 0:
             raise InputError(f"timeout {timeout}, retries {retries}: expected more than 0 seconds, and 0 or more")
-        self.host = f"{address.scheme}://{address.hostname}{f':{address.port}' if address.port else ''}{address.path}"
-        """The address without user, password and query, where keys may stand."""
         self._question = question
         self._openai = openai
         self._key_variable = key_variable
-        self._key = os.environ.get(key_variable, "")
+        self._key = os.environ.get(key_variable, "").strip()
+        if not self._key.isascii():
+            raise InputError(f"the environment variable {key_variable} holds no key: there are other signs than ASCII")
         self._client = openai.AsyncOpenAI(
             base_url=base_url, api_key=self._key or "none", timeout=timeout, max_retries=retries
         )
@@ -159,7 +159,7 @@ class Endpoint:
             raise NoAnswerError(self._reason(error)) from None
         except openai.APIError as error:
             raise NoAnswerError(self._reason(error)) from None
-        except ValueError:  # a body that calls itself JSON and is none
+        except json.JSONDecodeError:  # a body that calls itself JSON and is none
             return None
 
     def _respect(self, retry_after: str) -> None:
@@ -172,6 +172,17 @@ class Endpoint:
     def _reason(self, error: Any) -> str:
         text = " ".join(str(error).split()) or type(error).__name__
         return text.replace(self._key, "***")[:200] if self._key else text[:200]
+
+
+def _public_address(base_url: str) -> str:
+    address = urlsplit(base_url)
+    try:
+        port = f":{address.port}" if address.port else ""
+    except ValueError:
+        port = None
+    if address.scheme not in ("http", "https") or not address.hostname or port is None:
+        raise InputError("base_url: expected an address such as http://localhost:8000/v1")
+    return f"{address.scheme}://{address.hostname}{port}{address.path}"
 
 
 def _content(completion: Any) -> str | None:

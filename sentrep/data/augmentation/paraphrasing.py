@@ -59,6 +59,8 @@ class Paraphrasing:
     advance: Callable[[int, int, int], None] = lambda rows, input_tokens, output_tokens: None
     failed: dict[int, str] = field(default_factory=dict)
     """Sentences without an answer in this run, by row."""
+    malformed: int = 0
+    """Sentences with malformed answers in this run."""
     reason: str = ""
     """Why the last one of them has none."""
 
@@ -113,6 +115,7 @@ class Paraphrasing:
 
     def _verdict(self, sentence: str, pair: tuple[str, str] | None) -> str:
         if pair is None:
+            self.malformed += 1
             return MALFORMED
         paraphrase, contrary = pair
         if IDENTICAL in (_SAME_WORDS(sentence, contrary), _SAME_WORDS(paraphrase, contrary)):

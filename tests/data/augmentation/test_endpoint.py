@@ -180,6 +180,15 @@ def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ask(stub)
 
 
+def test_a_key_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "schlüssel")
+    with pytest.raises(InputError, match="OPENAI_API_KEY holds no key"):
+        Endpoint("http://localhost/v1", Question("m"))
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")  # as `$(cat file)` does not leave it, but a secret store may
+    with stub_server() as stub:
+        assert ask(stub).pair == GOOD
+
+
 def test_the_package_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(InputError, match=r"needs the package openai, the client; pip install 'sentrep\[paraphrase\]'"):
@@ -190,6 +199,7 @@ def test_the_package_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
     ("wrong", "message"),
     [
         ({"base_url": "localhost:8000"}, "base_url: expected an address such as"),
+        ({"base_url": "http://localhost:port/v1"}, "base_url: expected an address such as"),
         ({"base_url": "ftp://localhost"}, "base_url: expected an address such as"),
         ({"timeout": 0}, "expected more than 0 seconds"),
         ({"retries": -1}, "expected more than 0 seconds, and 0 or more"),
