@@ -20,6 +20,8 @@ COMMANDS = {
     "encode": ("sentrep.cli.encode", "embed the lines of a file: text in, .npy or .parquet out"),
     "evaluate": ("sentrep.cli.evaluate", "score any model on the semantic textual similarity sets"),
     "export": ("sentrep.cli.export", "turn a checkpoint into a folder for transformers and sentence-transformers"),
+    "backtranslate": ("sentrep.cli.backtranslate", "make pairs: sentences translated to another language and back"),
+    "paraphrase": ("sentrep.cli.paraphrase", "make pairs and hard negatives with a language model behind an API"),
 }
 """Command: the module whose ``run(command, arguments)`` does it, and its line in the help."""
 
@@ -85,7 +87,7 @@ def _command_position(words: list[str]) -> int | None:
 
 
 def _help() -> str:
-    lines = [f"  {name:<10}{summary}" for name, (_, summary) in COMMANDS.items()]
+    lines = [f"  {name:<15}{summary}" for name, (_, summary) in COMMANDS.items()]
     return "\n".join(
         [
             "usage: sentrep COMMAND [options]",

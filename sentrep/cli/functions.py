@@ -17,7 +17,7 @@ from sentrep.errors import did_you_mean
 def run_function(function: Callable[..., Any], command: str, words: list[str]) -> Any:
     """Call a function with arguments from the command line.
 
-    Parameters without a default are positional, those behind ``*`` are options.
+    Parameters without a default are positional, those behind ``*`` are options. ``--base-url`` is ``--base_url``.
 
     Args:
         function: with type hints and a Google-style docstring.
@@ -38,10 +38,15 @@ def run_function(function: Callable[..., Any], command: str, words: list[str]) -
     )
     parser.add_function_arguments(function, as_positional=True)
     try:
-        settings = parser.parse_args(words)
+        settings = parser.parse_args([_with_underscores(word) for word in words])
     except argparse.ArgumentError as error:
         message = str(error)
         unknown = re.search(r"unrecognized arguments: (?:--)?([\w-]+)", message)
         hint = did_you_mean(unknown[1], inspect.signature(function).parameters) if unknown else ""
         raise UsageError(f"{command}: {summarize(message, {})}{hint}") from None
     return function(**settings.as_dict())
+
+
+def _with_underscores(word: str) -> str:
+    name, equals, value = word.partition("=")
+    return name[:2] + name[2:].replace("-", "_") + equals + value if word.startswith("--") else word

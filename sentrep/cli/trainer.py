@@ -142,6 +142,7 @@ def run(command: str, words: list[str]) -> int:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))  # for `class_path: my_objective.MyObjective`
     logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(_is_no_advertisement)
+    _show_log()
     if command != "fit":  # then nothing is saved, and where does not matter
         warnings.filterwarnings("ignore", message="The dirpath has changed from")
     request = parse_request(words)
@@ -157,6 +158,22 @@ def run(command: str, words: list[str]) -> int:
     except SIGTERMException:
         return TERMINATED
     return TERMINATED if cli.trainer.received_sigterm else 0
+
+
+class _StandardError(logging.Handler):
+    """Prints the messages of the main process, wherever standard error is at the time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+            print(self.format(record), file=sys.stderr)
+
+
+def _show_log() -> None:
+    """Let everyone see what was read, left out, cut, or paired with itself."""
+    logger = logging.getLogger("sentrep")
+    if not logger.handlers:
+        logger.addHandler(_StandardError())
+        logger.setLevel(logging.INFO)
 
 
 def _is_no_advertisement(record: logging.LogRecord) -> bool:

@@ -5,6 +5,7 @@ from sentrep.data.collate import Collate
 from sentrep.data.corpus import Corpus, open_corpus
 from sentrep.data.datamodule import SentRepDataModule
 from sentrep.data.loaders import PairsLoader, ResumableLoader, SentenceLoader
+from sentrep.data.pairing import PairedCorpus
 from sentrep.data.sampler import GlobalBatchSampler
 from sentrep.data.sts import SET_NAMES, PairsFile, load_sts
 from sentrep.data.tables import TableFile
@@ -15,6 +16,7 @@ __all__ = [
     "Corpus",
     "CorpusCounts",
     "GlobalBatchSampler",
+    "PairedCorpus",
     "PairsFile",
     "PairsLoader",
     "ResumableLoader",

@@ -19,12 +19,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from sentrep.data.corpus import Corpus, CorpusRow
+from sentrep.data.pairing import PairedCorpus
 from sentrep.errors import InputError
 from sentrep.types import Tokenize
 
 logger = logging.getLogger("sentrep")
 
-_FORMAT = "sentrep tokens 1"
+_FORMAT = "sentrep tokens 2"
 _CHUNK_ROWS = 8192
 _COLUMNS = ("anchor", "positive", "negative")
 
@@ -48,6 +49,8 @@ class CorpusCounts:
     """Rows left out because a needed sentence was empty."""
     cut: int = 0
     """Sentences that were longer than the limit and are cut."""
+    unpaired: int = 0
+    """Kept rows that are their own positive, because the pairs joined to the corpus have none for them."""
 
     @property
     def kept(self) -> int:
@@ -124,7 +127,7 @@ def default_cache_dir() -> Path:
 
 
 def tokenize_corpus(
-    corpus: Corpus, tokenize: Tokenize, max_length: int | None, cache_dir: str | Path | None = None
+    corpus: Corpus | PairedCorpus, tokenize: Tokenize, max_length: int | None, cache_dir: str | Path | None = None
 ) -> TokenizedCorpus:
     """The tokenised corpus, from the cache where the same text was tokenised the same way before.
 
@@ -149,14 +152,16 @@ def tokenize_corpus(
         _build(corpus, tokenize, max_length, path)
         tokens, how = TokenizedCorpus(path), "tokenised"
     counts = tokens.counts
+    alone = f"{counts.unpaired} without a pair and their own positive, " if isinstance(corpus, PairedCorpus) else ""
     logger.info(
-        "%s: %d rows %s (%d read, %d blank and skipped, %d sentences cut to %s tokens)",
-        *(corpus.name, counts.kept, how, counts.rows, counts.blank, counts.cut, max_length or "the model's limit in"),
+        "%s: %d rows %s (%d read, %d blank and skipped, %s%d sentences cut to %s tokens)",
+        *(corpus.name, counts.kept, how, counts.rows, counts.blank, alone, counts.cut),
+        max_length or "the model's limit in",
     )
     return tokens
 
 
-def _build(corpus: Corpus, tokenize: Tokenize, max_length: int | None, path: Path) -> None:
+def _build(corpus: Corpus | PairedCorpus, tokenize: Tokenize, max_length: int | None, path: Path) -> None:
     """Write the cache file under a name of its own, then rename it: another process sees all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{path.stem}.", suffix=".tmp")
@@ -172,7 +177,9 @@ def _build(corpus: Corpus, tokenize: Tokenize, max_length: int | None, path: Pat
         Path(temporary).unlink(missing_ok=True)
 
 
-def _write(corpus: Corpus, tokenize: Tokenize, max_length: int | None, sink: pa.NativeFile) -> CorpusCounts:
+def _write(
+    corpus: Corpus | PairedCorpus, tokenize: Tokenize, max_length: int | None, sink: pa.NativeFile
+) -> CorpusCounts:
     counts = CorpusCounts()
     writer: pa.RecordBatchFileWriter | None = None
     rows = corpus.rows()
@@ -182,6 +189,7 @@ def _write(corpus: Corpus, tokenize: Tokenize, max_length: int | None, sink: pa.
             kept = [row for row in chunk if not row.blank]
             counts.rows += len(chunk)
             counts.blank += len(chunk) - len(kept)
+            counts.unpaired += sum(not row.paired for row in kept)
             batch, cut = _tokenize_chunk(kept, len(chunk[0].sentences), tokenize, max_length)
             counts.cut += cut
             if writer is None:

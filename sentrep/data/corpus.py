@@ -31,6 +31,8 @@ class CorpusRow(NamedTuple):
     """Row in the corpus from 0, counted over all files, blank rows included."""
     sentences: tuple[str, ...]
     """The sentence, or sentence and positive, or sentence, positive and hard negative; ``""`` for an empty cell."""
+    paired: bool = True
+    """False where a positive was looked for, none was found, and the sentence stands in, see `PairedCorpus`."""
 
     @property
     def blank(self) -> bool:

@@ -13,6 +13,7 @@ from sentrep.data.cache import TokenizedCorpus, tokenize_corpus
 from sentrep.data.collate import Collate
 from sentrep.data.corpus import Corpus, open_corpus
 from sentrep.data.loaders import PairsLoader, ResumableLoader, SentenceLoader
+from sentrep.data.pairing import PairedCorpus
 from sentrep.data.sampler import GlobalBatchSampler
 from sentrep.data.sts import PairsFile, load_sts
 from sentrep.errors import InputError
@@ -42,7 +43,10 @@ class SentRepDataModule(LightningDataModule):
         num_workers: processes that prepare batches ahead.
         seed: of the order of the training text; None means the global seed of ``seed_everything``, or 0.
         cache_dir: where the tokenised text is kept; None means ``$SENTREP_CACHE`` or ``~/.cache/sentrep``.
-        split: the split, where ``train`` or ``predict`` is a data set with several.
+        split: the split, where ``train``, ``pairs`` or ``predict`` is a data set with several.
+        pairs: positives for a training text of sentences, joined by sentence: anything that ``train`` can be, with a
+            column of sentences and one of positives. A sentence without a pair is its own positive (counted).
+        pair_columns: these two columns, like ``columns``; None picks the usual names.
     """
 
     def __init__(
@@ -59,9 +63,12 @@ class SentRepDataModule(LightningDataModule):
         seed: int | None = None,
         cache_dir: str | None = None,
         split: str = "train",
+        pairs: str | list[str] | None = None,
+        pair_columns: list[str | int] | None = None,
     ) -> None:
         super().__init__()
         self.train, self.columns, self.split = train, columns, split
+        self.pairs, self.pair_columns = pairs, pair_columns
         self.val, self.test, self.sts_folder = val or [], test or [], sts_folder
         self.predict = predict
         self.batch_size, self.fraction, self.num_workers = batch_size, fraction, num_workers
@@ -72,7 +79,7 @@ class SentRepDataModule(LightningDataModule):
         self.val_sets: list[ScoredPairs] = []
         self.test_sets: list[ScoredPairs] = []
         self._tokenizing: tuple[Tokenize, int | None] | None = None
-        self._corpus: Corpus | None = None
+        self._corpus: Corpus | PairedCorpus | None = None
         self._tokens: TokenizedCorpus | None = None
         self._sampler: GlobalBatchSampler | None = None
 
@@ -165,6 +172,8 @@ class SentRepDataModule(LightningDataModule):
                 "kept": counts.kept,
                 "sentences cut": counts.cut,
             }
+            if self.pairs is not None:
+                report["train"]["without a pair"] = counts.unpaired
         if self._sampler is not None:
             report["train"] |= {"used": self._sampler.kept, "left out of each epoch": self._sampler.dropped}
         for stage, sets in (("val", self.val_sets), ("test", self.test_sets)):
@@ -174,9 +183,22 @@ class SentRepDataModule(LightningDataModule):
 
     def _open_tokens(self) -> None:
         if self._tokens is None:
-            self._corpus = open_corpus(self.train, self.columns, self.split)
+            self._corpus = self._open_corpus()
             self._tokens = tokenize_corpus(self._corpus, *self._how_to_tokenize(), self.cache_dir)
             self.fingerprint = self._corpus.fingerprint
+
+    def _open_corpus(self) -> Corpus | PairedCorpus:
+        corpus = open_corpus(self.train, self.columns, self.split)
+        if self.pairs is None:
+            if self.pair_columns is not None:
+                raise InputError("`pair_columns` are the columns of the pairs to join: name their file (`pairs`) too")
+            return corpus
+        if self.pair_columns is not None and len(self.pair_columns) != 2:
+            raise InputError(
+                f"pair_columns {self.pair_columns!r}: expected two, the sentence and its positive; to train on hard "
+                "negatives, give the pairs as the training text itself (`train`)"
+            )
+        return PairedCorpus(corpus, open_corpus(self.pairs, self.pair_columns, self.split))
 
     def _how_to_tokenize(self) -> tuple[Tokenize, int | None]:
         if self._tokenizing is None:

@@ -18,7 +18,7 @@ PAIRS = [(SENTENCES[2 * i], SENTENCES[2 * i + 1], i % 6) for i in range(12)]
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with corpus.txt, dev.csv and run.yaml (a tiny random BERT, 4 steps of batch 4)."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
     (tmp_path / "corpus.txt").write_text("".join(f"{sentence}\n" for sentence in SENTENCES[24:40]))
     rows = [f"{first},{second},{score}\n" for first, second, score in PAIRS]

@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
 from sentrep.cli import main
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -16,6 +21,19 @@ def test_the_recipe_with_all_plugins_at_once_trains(workplace: Path, teacher: st
     arguments = ["fit", "-c", "run.yaml", "-c", "all.yaml", "--model.head", "null", "--trainer.max_steps", "2"]
     assert main(arguments) == 0
     assert list(workplace.rglob("last.ckpt"))
+
+
+def test_the_recipe_with_a_corpus_and_pairs_trains(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, recipe = re.findall(r"```yaml\n(.*?)```", (DOCS / "pairs.md").read_text(encoding="utf-8"), re.DOTALL)
+    (workplace / "joined.yaml").write_text(recipe)
+    sentences = (workplace / "corpus.txt").read_text().splitlines()
+    pq.write_table(pa.table({"sent0": sentences[:5], "sent1": sentences[1:6]}), workplace / "pairs.parquet")
+    assert main(["fit", "-c", "run.yaml", "-c", "joined.yaml", "--trainer.max_steps", "2"]) == 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "without a pair" in line]
+    assert line.startswith(f"corpus.txt with the pairs of pairs.parquet: {len(sentences)} rows tokenised")
+    assert f", {len(sentences) - 5} without a pair and their own positive, " in line
+    config = yaml.safe_load((workplace / "runs/run/version_0/config.yaml").read_text())
+    assert config["data"]["pairs"] == "pairs.parquet"
 
 
 def test_the_documented_folders_and_files_exist() -> None:

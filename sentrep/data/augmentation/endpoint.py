@@ -1,0 +1,198 @@
+"""A language model behind an OpenAI-compatible address."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from sentrep.data.augmentation.prompt import RESPONSE_FORMATS, messages, parse_answer
+from sentrep.errors import InputError, did_you_mean
+
+_LONGEST_PAUSE = 60
+
+
+class Answer(NamedTuple):
+    """What came back for one sentence."""
+
+    pair: tuple[str, str] | None
+    """Paraphrase and contrary sentence; None when every answer was malformed."""
+    requests: int
+    """Answers it took."""
+    input_tokens: int
+    """Over all of them, as the server counts; 0 from a server that does not."""
+    output_tokens: int
+
+
+class NoAnswerError(Exception):
+    """The server refused this request, or did not answer in spite of all retries; the message says why."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a request says, apart from the sentence.
+
+    Raises:
+        InputError: an unknown answer format.
+    """
+
+    model: str
+    """The model's name at the server."""
+    answer_format: str = "json_schema"
+    """``json_schema``, ``json_object`` or ``text``, see `RESPONSE_FORMATS`."""
+    attempts: int = 2
+    """How often to ask when the answer is malformed."""
+    seed: int = 0
+    """Of the drawn lengths and syntaxes."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the request, such as ``temperature``."""
+
+    def __post_init__(self) -> None:
+        if self.answer_format not in RESPONSE_FORMATS:
+            raise InputError(
+                f"answer_format {self.answer_format!r}: expected {', '.join(RESPONSE_FORMATS)}"
+                f"{did_you_mean(self.answer_format, RESPONSE_FORMATS)}"
+            )
+        if self.attempts < 1 or self.seed < 0:
+            raise InputError(f"attempts {self.attempts}, seed {self.seed}: expected 1 or more, and 0 or more")
+
+    def body(self, sentence: str, row: int) -> dict[str, Any]:
+        """The body of a request."""
+        response_format = RESPONSE_FORMATS[self.answer_format]
+        body = {"model": self.model, "messages": messages(sentence, row, self.seed), **self.fields}
+        return body if response_format is None else {**body, "response_format": response_format}
+
+
+class Endpoint:
+    """Asks one sentence at a time; use it as an asynchronous context manager.
+
+    The official client does the retries: 429, 5xx, lost connections and timeouts, with exponential back-off up to 8
+    seconds, or after the pause of the server's ``Retry-After``. A pause of more than a minute or two, depending on the
+    client's version, ends the work instead.
+
+    Args:
+        base_url: address of the API, for example ``http://localhost:8000/v1``.
+        question: what to ask.
+        timeout: seconds that one try may take.
+        retries: further tries of one request.
+        key_variable: environment variable with the API key. The key is in memory only; servers without keys need none.
+
+    Raises:
+        InputError: the package openai is missing, or the address is none.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        question: Question,
+        *,
+        timeout: float = 120.0,
+        retries: int = 10,
+        key_variable: str = "OPENAI_API_KEY",
+    ) -> None:
+        try:
+            import openai
+        except ImportError:
+            raise InputError(
+                "paraphrasing needs the package openai, the client; pip install 'sentrep[paraphrase]'"
+            ) from None
+        self.host = _public_address(base_url)
+        """The address without user, password and query, where keys may stand."""
+        if timeout <= 0 or retries < 0:
+            raise InputError(f"timeout {timeout}, retries {retries}: expected more than 0 seconds, and 0 or more")
+        self._question = question
+        self._openai = openai
+        self._key_variable = key_variable
+        self._key = os.environ.get(key_variable, "").strip()
+        if not self._key.isascii():
+            raise InputError(f"the environment variable {key_variable} holds no key: there are other signs than ASCII")
+        self._client = openai.AsyncOpenAI(
+            base_url=base_url, api_key=self._key or "none", timeout=timeout, max_retries=retries
+        )
+
+    async def __aenter__(self) -> Endpoint:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._client.close()
+
+    async def ask(self, sentence: str, row: int) -> Answer:
+        """Ask until an answer is well-formed, at most ``attempts`` times.
+
+        Raises:
+            NoAnswerError: for this sentence there is none.
+            InputError: there can be none for any: a wrong key, address or model, no money left, or a long pause.
+        """
+        requests = input_tokens = output_tokens = 0
+        pair = None
+        while pair is None and requests < self._question.attempts:
+            completion = await self._request(self._question.body(sentence, row))
+            requests += 1
+            input_tokens += _tokens(completion, "prompt_tokens")
+            output_tokens += _tokens(completion, "completion_tokens")
+            pair = parse_answer(_content(completion))
+        return Answer(pair, requests, input_tokens, output_tokens)
+
+    async def _request(self, body: dict[str, Any]) -> Any:
+        openai = self._openai
+        model, request = body.pop("model"), body.pop("messages")
+        try:
+            return await self._client.chat.completions.create(model=model, messages=request, extra_body=body)
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            hint = "check" if self._key else "set"
+            raise InputError(
+                f"{self.host} refuses access ({self._reason(error)}); {hint} the environment variable "
+                f"{self._key_variable}"
+            ) from None
+        except openai.NotFoundError as error:
+            raise InputError(
+                f"{self.host} knows no such address or no model {self._question.model!r} ({self._reason(error)}); "
+                "check base_url, which often ends in /v1, and model"
+            ) from None
+        except openai.RateLimitError as error:
+            if error.code == "insufficient_quota":
+                raise InputError(f"{self.host}: the account has no money left ({self._reason(error)})") from None
+            self._respect(error.response.headers.get("retry-after", ""))
+            raise NoAnswerError(self._reason(error)) from None
+        except openai.APIError as error:
+            raise NoAnswerError(self._reason(error)) from None
+        except json.JSONDecodeError:  # a body that calls itself JSON and is none
+            return None
+
+    def _respect(self, retry_after: str) -> None:
+        """Stop altogether where the server asks for a long pause; the client has observed the short ones."""
+        if retry_after.isdecimal() and int(retry_after) > _LONGEST_PAUSE:
+            raise InputError(
+                f"{self.host} asks to wait {retry_after} seconds; run the same command again then (answers are kept)"
+            )
+
+    def _reason(self, error: Any) -> str:
+        text = " ".join(str(error).split()) or type(error).__name__
+        return text.replace(self._key, "***")[:200] if self._key else text[:200]
+
+
+def _public_address(base_url: str) -> str:
+    address = urlsplit(base_url)
+    try:
+        port = f":{address.port}" if address.port else ""
+    except ValueError:
+        port = None
+    if address.scheme not in ("http", "https") or not address.hostname or port is None:
+        raise InputError("base_url: expected an address such as http://localhost:8000/v1")
+    return f"{address.scheme}://{address.hostname}{port}{address.path}"
+
+
+def _content(completion: Any) -> str | None:
+    """The text of an answer, or None where a server sent something else."""
+    try:
+        return completion.choices[0].message.content
+    except (AttributeError, IndexError, TypeError):
+        return None
+
+
+def _tokens(completion: Any, name: str) -> int:
+    count = getattr(getattr(completion, "usage", None), name, None)
+    return count if isinstance(count, int) else 0

@@ -1,0 +1,194 @@
+"""Translation with any sequence-to-sequence model of transformers, the Marian models of OPUS-MT above all."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
+from sentrep.errors import InputError
+
+_MORE_TOKENS = 16
+_UNLIMITED = 1 << 30  # sources are measured here; the tokenizer would warn of each one above its own limit
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How a translation is searched for.
+
+    Raises:
+        InputError: a value is out of range.
+    """
+
+    beams: int = 4
+    """Width of the beam search; 1 is greedy search. Without effect when sampling."""
+    sample: bool = False
+    """Draw from the model instead of searching: more varied and less faithful."""
+    temperature: float = 1.0
+    """When sampling: the logits are divided by it."""
+    top_p: float = 1.0
+    """When sampling: only the most probable tokens that together have this probability."""
+    seed: int = 0
+    """Of the sampling. A batch is drawn from (seed, its first row), whatever was drawn before."""
+
+    def __post_init__(self) -> None:
+        if self.beams < 1 or self.temperature <= 0 or not 0 < self.top_p <= 1 or self.seed < 0:
+            raise InputError(
+                f"beams {self.beams}, temperature {self.temperature}, top_p {self.top_p}, seed {self.seed}: expected "
+                "beams of 1 or more, a temperature above 0, top_p above 0 and at most 1, a seed of 0 or more"
+            )
+
+    def arguments(self) -> dict[str, Any]:
+        """For ``generate``."""
+        if self.sample:
+            sampling = {"temperature": self.temperature, "top_p": self.top_p, "top_k": 0}
+            return {"do_sample": True, "num_beams": 1, **sampling}
+        return {"do_sample": False, "num_beams": self.beams}
+
+
+class Translation(NamedTuple):
+    """One translated sentence."""
+
+    text: str
+    problem: str | None
+    """Why there is no usable text: a name of `sentrep.data.augmentation.filters`, or None."""
+
+
+class Translator:
+    """One direction.
+
+    Args:
+        model: a folder or a hub id, for example ``Helsinki-NLP/opus-mt-en-zh``. A folder never touches the network.
+        device: where it runs.
+        dtype: of the weights and of the computation.
+        decoding: how to search.
+        max_tokens: longest source, in the model's tokens; the model's own limit holds as well.
+        prefix: text that the model wants before every sentence, such as ``>>cmn<<``.
+
+    Raises:
+        InputError: there is no such model, it does not translate, or its tokenizer needs a package that is missing.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        decoding: Decoding | None = None,
+        max_tokens: int = 256,
+        prefix: str = "",
+    ) -> None:
+        self.name = model
+        self.decoding = decoding or Decoding()
+        self._prefix = f"{prefix} " if prefix else ""
+        self._tokenizer, self._model = _load(model)
+        self.fingerprint = _fingerprint(self._model)
+        """Hash of the weights, whatever ``dtype`` is."""
+        try:
+            self._model.to(device, dtype).eval()
+        except (RuntimeError, AssertionError) as error:  # torch's own message goes on over pages
+            raise InputError(f"device {device} cannot be used here: {str(error).splitlines()[0]}") from None
+        self._model.generation_config.max_length = None  # the limit is given with every batch
+        self._limit = getattr(self._model.config, "max_position_embeddings", None) or max_tokens
+        self._max_tokens = min(max_tokens, self._limit)
+
+    @torch.inference_mode()
+    def __call__(self, sentences: Sequence[str], draw: tuple[int, ...] = ()) -> list[Translation]:
+        """Translate a batch; what cannot be translated comes back with the reason.
+
+        A source that is too long is left out, never cut. A translation is unfinished when it has reached twice the
+        length of the longest source of the batch and 16 tokens more: models that loop stop there.
+
+        Args:
+            sentences: any number, best of like lengths.
+            draw: numbers that name this batch, which sampling draws from.
+
+        Raises:
+            InputError: the memory of the device does not suffice.
+        """
+        sources = self._tokenizer([self._prefix + sentence for sentence in sentences])["input_ids"]
+        short = [index for index, ids in enumerate(sources) if len(ids) <= self._max_tokens]
+        results = [Translation("", TOO_LONG)] * len(sentences)
+        if not short:
+            return results
+        longest = max(len(sources[index]) for index in short)
+        room = min(2 * longest + _MORE_TOKENS, self._limit - 1)
+        output = self._generate([sources[index] for index in short], room, draw)
+        texts = self._tokenizer.batch_decode(output, skip_special_tokens=True)
+        lengths = (output != self._tokenizer.pad_token_id).sum(1).tolist()
+        for index, text, length in zip(short, texts, lengths, strict=True):
+            results[index] = Translation(text.strip(), UNFINISHED if length >= room else None)
+        return results
+
+    def _generate(self, sources: list[list[int]], room: int, draw: tuple[int, ...]) -> torch.Tensor:
+        """(B, ≤ room) generated ids, without the token that starts the decoder."""
+        device = self._model.device
+        inputs = self._tokenizer.pad({"input_ids": sources}, return_tensors="pt").to(device)
+        devices = [device] if device.type == "cuda" else []
+        try:
+            with torch.random.fork_rng(devices=devices):
+                if self.decoding.sample:
+                    torch.manual_seed(int(np.random.SeedSequence((self.decoding.seed, *draw)).generate_state(1)[0]))
+                output = self._model.generate(
+                    input_ids=inputs["input_ids"],
+                    attention_mask=inputs["attention_mask"],
+                    max_new_tokens=room,
+                    **self.decoding.arguments(),
+                )
+        except torch.OutOfMemoryError:
+            raise InputError(
+                f"the memory of {device} does not suffice to translate {len(sources)} sentences of up to "
+                f"{max(map(len, sources))} tokens at a time; lower batch_size (finished batches are kept)"
+            ) from None
+        return output[:, 1:].cpu()
+
+
+def _load(name: str) -> tuple[Any, Any]:
+    local = Path(name).expanduser().is_dir()
+    path = str(Path(name).expanduser()) if local else name
+    bars = transformers_logging.is_progress_bar_enabled()
+    if local:
+        transformers_logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")  # no step here uses it
+            tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local, model_max_length=_UNLIMITED)
+        return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(path, local_files_only=local, dtype=torch.float32)
+    except ImportError as error:
+        raise InputError(f"{name}: {_missing_package(error)}") from error
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if local:
+            raise InputError(f"{name}: this folder holds no translation model that loads: {first_line}") from error
+        raise InputError(
+            f"{name}: no such folder, and the model hub did not answer or has no such translation model "
+            f"({first_line}); check the spelling, or give the path of a local folder"
+        ) from error
+    finally:
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
+def _missing_package(error: ImportError) -> str:
+    if importlib.util.find_spec("sentencepiece") is None:
+        return "its tokenizer needs the package sentencepiece; pip install 'sentrep[backtranslate]'"
+    return f"a package is missing: {str(error).strip().splitlines()[0]}"
+
+
+def _fingerprint(model: torch.nn.Module) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for name, weights in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(weights.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()

@@ -1,0 +1,242 @@
+"""``sentrep paraphrase`` against a local server."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from stub_server import Reply, rewritings, stub_server
+from words import WordTokenize
+
+from sentrep.cli import main
+from sentrep.cli.paraphrase import cost
+from sentrep.data import SentRepDataModule
+from sentrep.data.augmentation.record import read_record
+
+pytest.importorskip("openai", reason="paraphrasing needs the package openai")
+KEY = "sk-very-secret-key"
+SENTENCES = [f"sentence number {number} of the corpus." for number in range(60)]
+SENTENCES[5] = ""
+WANTED = [(text, *rewritings(text).values()) for text in SENTENCES if text]
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    Path("corpus.txt").write_text("\n".join(SENTENCES))
+
+
+def command(url: str, *more: str) -> list[str]:
+    words = ["paraphrase", "--base-url", url, "--model", "some-model", "--input", "corpus.txt"]
+    return [*words, "--output", "pairs.parquet", "--concurrency", "4", "--batch-size", "5", *more]
+
+
+def triplets() -> list[tuple[str, ...]]:
+    return [tuple(row.values()) for row in pq.read_table("pairs.parquet").to_pylist()]
+
+
+def parts() -> list[Path]:
+    return sorted(Path("pairs.parquet.parts").glob("part-*.arrow"))
+
+
+def number_of(sentence: str) -> int:
+    return int(re.findall(r"\d+", sentence)[0])
+
+
+def test_triplets_counts_and_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    with stub_server() as stub:
+        prices = ["--input_price", "1000", "--output_price", "2000", "--fields", '{"temperature": 0.5}']
+        assert main(command(stub.url, *prices)) == 0
+    assert set(stub.asked.values()) == {1}
+    assert all(body["temperature"] == 0.5 and body["model"] == "some-model" for body in stub.bodies)
+    assert triplets() == WANTED
+    out, err = capsys.readouterr()
+    assert "60 rows; 0 of them were done before" in err
+    cells = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines()]
+    for row in (["kept", "59", "98.3%"], ["blank in the input", "1", "1.7%"], ["requests", "59"], ["all", "60"]):
+        assert row in cells
+    for row in (["input tokens", "5,900"], ["output tokens", "590"], ["cost", "7.08"]):
+        assert row in cells
+    record = read_record("pairs.parquet")
+    assert record["settings"]["model"] == "some-model"
+    assert record["notes"]["base_url"] == stub.url
+    data = SentRepDataModule("pairs.parquet", cache_dir="cache", batch_size=4)
+    data.connect(WordTokenize(), 32)
+    data.setup("fit")
+    batch = next(iter(data.train_dataloader()))
+    assert batch.positive is not None
+    assert batch.negative is not None
+
+
+def test_cost() -> None:
+    assert cost(10, 10, None, None) is None
+    assert cost(10**6, 10**6, None, 3.0) == 3.0
+
+
+def trouble(sentence: str, before: int) -> Reply:
+    """Every kind of it, by the number of the sentence; most of it passes."""
+    kind = number_of(sentence) % 10
+    if kind == 1 and before == 0:
+        return Reply(429, headers={"retry-after": "1"})
+    if kind == 2 and before == 0:
+        return Reply(500)
+    if kind == 3 and before == 0:
+        return Reply(content='{"paraphrase": "cut off')
+    if kind == 4 and before == 0:
+        return Reply(drop=True)
+    if kind == 6:
+        return Reply(content="I would rather not.")
+    if number_of(sentence) == 7 and before == 0:
+        return Reply(hold=threading.Event())  # never set: the client's timeout ends it
+    return Reply()
+
+
+def test_a_server_with_every_kind_of_trouble(capsys: pytest.CaptureFixture[str]) -> None:
+    with stub_server(trouble) as stub:
+        assert main(command(stub.url, "--timeout", "3")) == 0
+    assert triplets() == [triplet for triplet in WANTED if number_of(triplet[0]) % 10 != 6]
+    record = read_record("pairs.parquet")
+    assert record["verdicts"] == {"kept": 53, "malformed answer": 6, "blank in the input": 1}
+    assert record["requests"] == 53 + 6 + 2 * 6
+    assert record["input_tokens"] == 100 * record["requests"]
+    assert "malformed answer" in capsys.readouterr().out
+
+
+def test_killed_in_the_middle_no_answer_is_lost_or_paid_twice() -> None:
+    hold = threading.Event()
+
+    def stall(sentence: str, before: int) -> Reply:
+        return Reply(hold=hold) if number_of(sentence) >= 33 and before == 0 else Reply()
+
+    with stub_server(stall) as stub:
+        arguments = command(stub.url)
+        process = subprocess.Popen([sys.executable, "-m", "sentrep", *arguments], stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 300
+        while len(stub.sentences) < 32 + 4 or len(parts()) < 6:  # all four requests under way are stalled
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        hold.set()
+        assert not Path("pairs.parquet").exists()
+        kept = 5 * len(parts())
+        assert kept == 30  # of 33 rows before the stall, less than a batch is missing
+        before = stub.asked
+        assert main(arguments) == 0
+        assert sum((stub.asked - before).values()) == 60 - kept
+        assert sum(stub.asked.values()) == 59 + (33 - kept) + 4
+    assert triplets() == WANTED
+    assert not Path("pairs.parquet.parts").exists()
+
+
+def test_a_server_that_goes_away_and_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
+    def behave(sentence: str, before: int) -> Reply:
+        return Reply() if number_of(sentence) < 20 else Reply(503)
+
+    with stub_server(behave) as stub:
+        assert main(command(stub.url, "--retries", "0")) == 1
+        error = capsys.readouterr().err
+        assert "sentrep: error: the last 12 requests got no answer (status 503" in error.replace(
+            "Error code: 503 - ", ""
+        )
+        first = stub.asked
+        stub.behave = lambda sentence, before: Reply()
+        assert main(command(stub.url, "--retries", "0")) == 0
+    assert not any(number_of(sentence) < 20 for sentence in stub.asked - first)
+    assert triplets() == WANTED
+
+
+def refuse_some(sentence: str, before: int) -> Reply:
+    return Reply(400) if number_of(sentence) % 20 == 10 else Reply()
+
+
+def test_refused_sentences_leave_the_work_open_until_they_are_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+    with stub_server(refuse_some) as stub:
+        for _ in range(2):
+            assert main(command(stub.url)) == 1
+            error = capsys.readouterr().err
+            assert "3 of 60 sentences got no answer" in error
+            assert "run the same command again to ask once more, or with --skip_failed true" in error
+            assert not Path("pairs.parquet").exists()
+        assert sum(stub.asked.values()) == 59 + 3
+        assert main(command(stub.url, "--skip_failed", "true")) == 0
+    assert triplets() == [triplet for triplet in WANTED if number_of(triplet[0]) % 20 != 10]
+    assert read_record("pairs.parquet")["verdicts"]["no answer"] == 3
+
+
+def test_the_key_is_written_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
+    with stub_server(refuse_some) as stub:
+        address = stub.url.replace("http://", "http://user:password@") + "?token=hidden"
+        assert main(command(address)) == 1
+        files = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+        assert main(command(address, "--skip_failed", "true")) == 0
+        stub.behave = lambda sentence, before: Reply(401, body=f'{{"error": {{"message": "{KEY}"}}}}'.encode())
+        assert main(command(stub.url, "--output", "other.parquet")) == 1
+    assert KEY in str(stub.headers[-1])
+    files |= {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    assert len(files) > 10
+    out, err = capfd.readouterr()
+    for text in (*files.values(), out.encode(), err.encode()):
+        for secret in (KEY, "password", "hidden"):
+            assert secret.encode() not in text
+
+
+def test_no_room_for_the_output() -> None:
+    """A limit of the operating system on the size of a file, which the parts respect and the output does not."""
+    with stub_server() as stub:
+        limited = (
+            "import resource, sys; from sentrep.cli import main;"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY)); sys.exit(main(sys.argv[1:]))"
+        )
+        arguments = command(stub.url)
+        done = subprocess.run([sys.executable, "-c", limited, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 1, done.stderr
+        assert done.stderr.splitlines()[-1].startswith(
+            "sentrep: error: cannot write pairs.parquet: File too large; what"
+        )
+        assert not Path("pairs.parquet").exists()
+        assert main(arguments) == 0
+        assert set(stub.asked.values()) == {1}
+    assert triplets() == WANTED
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "message"),
+    [
+        (["--input", "none.txt"], 1, "none.txt: no such file"),
+        (["--output", "pairs.txt"], 1, "the output file must end in .parquet"),
+        (["--base-url", "nowhere"], 1, "base_url: expected an address"),
+        (["--answer-format", "jsn_schema"], 1, "did you mean 'json_schema'?"),
+        (["--concurrency", "0"], 1, "concurrency 0, batch_size 5: expected at least 1"),
+        (["--fields", "warm"], 2, "fields: expected dict"),
+        (["--modell", "x"], 2, "did you mean 'model'?"),
+        (["--model", "other", "--retries", "0"], 1, "knows no such address or no model 'other'"),
+    ],
+)
+def test_bad_input_is_named(more: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with stub_server(lambda sentence, before: Reply(404)) as stub:
+        assert main(command(stub.url, *more)) == status
+    error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("sentrep: error: ")]
+    assert len(error) == 1
+    assert message in error[0]
+
+
+def test_other_settings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with stub_server(refuse_some) as stub:
+        assert main(command(stub.url)) == 1
+        for change in (["--model", "other"], ["--seed", "1"], ["--fields", '{"temperature": 1}'], ["--attempts", "9"]):
+            before = len(stub.sentences)
+            assert main(command(stub.url, *change)) == 1
+            assert "holds the beginning of this work with other settings" in capsys.readouterr().err
+            assert len(stub.sentences) == before
+        assert main(command(stub.url, "--concurrency", "1", "--skip_failed", "true")) == 0
