@@ -1,6 +1,6 @@
 """What a language model is asked for: one paraphrase and one contrary sentence, as JSON.
 
-The intent is that of DenoSent's data (papers/denosent.txt, table 3): rewritings that differ in length and in syntax, so
+The intent is that of DenoSent's data (the LLM rows of its table 3): rewritings that differ in length and in syntax, so
 that the encoder cannot match words. A model that is asked for variety a million times gives a million times the same;
 so the variety is drawn here, for each row, and asked for in plain words.
 """
