@@ -3,8 +3,9 @@
 from sentrep.objectives.alignment import Alignment
 from sentrep.objectives.base import Objective
 from sentrep.objectives.contrastive import Contrastive
+from sentrep.objectives.denoising import Denoising
 from sentrep.objectives.distillation import Distillation
 from sentrep.objectives.uniformity import Uniformity
 from sentrep.objectives.weighted_sum import WeightedSum
 
-__all__ = ["Alignment", "Contrastive", "Distillation", "Objective", "Uniformity", "WeightedSum"]
+__all__ = ["Alignment", "Contrastive", "Denoising", "Distillation", "Objective", "Uniformity", "WeightedSum"]
