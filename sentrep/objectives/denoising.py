@@ -19,7 +19,7 @@ _SHORTENED = "tokens_deleted"
 
 
 class Denoising(Objective):
-    """Mean cross-entropy of a sentence's tokens, given a noisy copy of them and the sentence vector (DenoSent, eq. 3).
+    """Mean cross-entropy of a sentence's tokens, given a noisy copy of them and the sentence vector (DenoSent, eq. 4).
 
         L = mean_t −log softmax(head(Dec(dropout_p(E(x)), z)_t))[x_t]
 
@@ -27,7 +27,7 @@ class Denoising(Objective):
     cross-attention, the vector z. Its input is the encoder's embedding-layer output E(x), positions included and
     without gradient, under a dropout p so large that the tokens can hardly be rebuilt without z. The head is the
     backbone's own masked-LM head on the word embeddings, both trained along. t runs over the real tokens of the global
-    batch, special tokens and prompt included.
+    batch, special tokens and prompt included (the paper prints the sum over them, its code takes the mean).
 
     The vector z is the anchor's, after the projection head. Which sentence x is rebuilt is the *discrete* noise.
     **Departure from the paper**, following the authors' code: the paper puts the anchor's tokens at the output and the
