@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
@@ -151,6 +152,8 @@ def _from_files(backbone: PreTrainedModel, origin: HeadOrigin, path: str) -> tup
         )
     except ValueError as error:
         raise InputError(_no_such_head(backbone)) from error
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"{origin.name}: its masked-LM head cannot be loaded: {first_line(error)}") from error
     return model, any(not key.startswith(f"{model.base_model_prefix}.") for key in info["missing_keys"])
 
 

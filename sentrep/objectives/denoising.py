@@ -39,7 +39,7 @@ class Denoising(Objective):
     deleted, and the decoder, seeing the tokens so far, predicts the next one of the whole sentence. There z is the
     pooled vector of the shortened anchor, *without* projection head (TSDAE has none), and the shortened anchors add
     one more copy of the batch to the shared pass. Unlike TSDAE's, this decoder shares no weights with the encoder and
-    starts from random ones.
+    starts from random ones. Where this is the only objective, leave the projection head out: nothing would train it.
 
     Noise and deletions are drawn at every call, in evaluation mode too: they are the task.
 
@@ -133,7 +133,7 @@ class Denoising(Objective):
         )
         predicted = max(len(states), 1)
         self.metrics = {"accuracy": correct / predicted}
-        return total / distributed.average(total.new_tensor(predicted))
+        return total / distributed.average(total.new_full((), predicted))
 
     def _clean(self, views: Views, batch: TextBatch) -> tuple[TokenBatch, EncoderOutput]:
         """The sentences to rebuild, and what the encoder made of them."""

@@ -211,6 +211,19 @@ def test_two_objectives_share_the_head() -> None:
     assert module.objectives.terms["one"].lm_head is module.objectives.terms["two"].lm_head
 
 
+def test_initial_weights_depend_on_the_seed_alone_and_disturb_no_other_draw() -> None:
+    states = []
+    for seed in (1, 1, 2):
+        encoder = tiny_encoder()
+        torch.manual_seed(len(states))
+        before = torch.get_rng_state()
+        module = SentRepModule(encoder, {"denoising": Denoising(**SMALL)}, seed=seed)
+        assert torch.equal(torch.get_rng_state(), before)
+        states.append(module.state_dict()["objectives.terms.denoising.decoder.layers.0.hidden.weight"])
+    assert torch.equal(states[0], states[1])
+    assert not torch.equal(states[0], states[2])
+
+
 def test_deleted_tokens() -> None:
     torch.manual_seed(0)
     encoder = tiny_encoder(pooling="mask", prompt='"[X]" means [MASK].')
