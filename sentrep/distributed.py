@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
@@ -103,6 +104,25 @@ def step_generator(seed: int, stream: str, step: int, device: torch.device | str
         device: where the numbers are drawn.
     """
     return torch.Generator(device).manual_seed(derive_seed(seed, stream, step))
+
+
+@contextmanager
+def own_draws(*parts: int | str) -> Iterator[None]:
+    """Draw on the CPU from a seed of one's own (`derive_seed` of ``parts``); afterwards torch goes on undisturbed.
+
+    For initial weights: they then depend on the run's seed alone, and nothing else depends on whether they were drawn.
+
+    Example:
+        >>> torch.manual_seed(0) and None
+        >>> with own_draws(42, "decoder"):
+        ...     weights = torch.randn(2)
+        >>> undisturbed = torch.randn(2)
+        >>> torch.equal(undisturbed, torch.manual_seed(0) and torch.randn(2))
+        True
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(derive_seed(*parts))
+        yield
 
 
 def seed_step(seed: int, epoch: int, batch: int) -> None:

@@ -24,31 +24,47 @@ _LEVELS = 2**16
 class _Dropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        scale = keep_mask(x, p)
-        ctx.save_for_backward(scale)
-        return x * scale
+        kept, ctx.scale = keep(x, p)
+        ctx.save_for_backward(kept)
+        return (x * kept).mul_(ctx.scale)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (scale,) = ctx.saved_tensors
-        return grad * scale, None
+        (kept,) = ctx.saved_tensors
+        return (grad * kept).mul_(ctx.scale), None
 
 
-def keep_mask(x: Tensor, p: float) -> Tensor:
-    """Independent draws of the shape and type of ``x``: 0 with probability q, else 1 / (1 − q).
+def keep(x: Tensor, p: float) -> tuple[Tensor, float]:
+    """What dropout keeps of ``x``, and what it multiplies that with.
 
-    q is p rounded to a multiple of 2⁻¹⁶, and the scale belongs to q, so the expectation is exactly 1. The numbers come
-    from torch's global generator, which the module reseeds in every step.
+    On a CPU p is rounded to a multiple of 2⁻¹⁶, and the factor belongs to the rounded rate, so the expectation is
+    exactly 1. The numbers come from torch's global generator, which the module reseeds in every step.
+
+    Args:
+        x: any shape, on any device.
+        p: in [0, 1).
+
+    Returns:
+        Independent draws of the shape of ``x``, uint8 (a quarter of float32, and unlike bool fast to multiply with): 0
+        with probability p, else 1; and 1 / (1 − p).
     """
+    if x.device.type != "cpu":
+        return (torch.rand(x.shape, device=x.device) >= p).view(torch.uint8), 1 / (1 - p)
     dropped = round(p * _LEVELS)
     numbers = torch.empty(math.ceil(x.numel() / 4), dtype=torch.int64).random_(-(2**63), None)
     kept = numbers.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - _LEVELS // 2
-    return kept.to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped))
+    return kept.view(torch.uint8), _LEVELS / (_LEVELS - dropped)
+
+
+def keep_mask(x: Tensor, p: float) -> Tensor:
+    """`keep` in the type of ``x``, already multiplied: 0 or 1 / (1 − p)."""
+    kept, scale = keep(x, p)
+    return kept.to(x.dtype).mul_(scale)
 
 
 class FastDropout(nn.Dropout):
-    """``nn.Dropout`` with `keep_mask` on a CPU; the rate is exact to 2⁻¹⁶."""
+    """``nn.Dropout`` with `keep` on a CPU; the rate is exact to 2⁻¹⁶."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape; the input itself in evaluation mode."""

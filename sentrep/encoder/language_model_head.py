@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from sentrep.distributed import derive_seed
+from sentrep.distributed import own_draws
 from sentrep.encoder.sources import Source, first_line, quiet_transformers
 from sentrep.errors import InputError
 
@@ -57,7 +58,7 @@ class LanguageModelHead(nn.Module):
     def __init__(self, model: PreTrainedModel, words: nn.Parameter) -> None:
         super().__init__()
         setattr(model, model.base_model_prefix, _HiddenStates())
-        self.model = model.to(device=words.device, dtype=words.dtype)
+        self.model: Any = nn.Module.to(model, words.device, words.dtype)
         self.hidden_size: int = model.config.hidden_size
         if getattr(model.config, "tie_word_embeddings", True):
             self._tie(words)
@@ -114,8 +115,7 @@ def language_model_head(backbone: PreTrainedModel, origin: HeadOrigin, seed: int
     Raises:
         InputError: when the family has no masked-LM head, or one that cannot be used alone.
     """
-    with torch.random.fork_rng(devices=[]), quiet_transformers():
-        torch.default_generator.manual_seed(derive_seed(seed, "lm_head"))
+    with own_draws(seed, "lm_head"), quiet_transformers():
         if origin.path is None:
             model, missing = _fresh(backbone, origin), origin.pretrained and origin.state is None
         else:
@@ -152,6 +152,8 @@ def _from_files(backbone: PreTrainedModel, origin: HeadOrigin, path: str) -> tup
         )
     except ValueError as error:
         raise InputError(_no_such_head(backbone)) from error
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"{origin.name}: its masked-LM head cannot be loaded: {first_line(error)}") from error
     return model, any(not key.startswith(f"{model.base_model_prefix}.") for key in info["missing_keys"])
 
 

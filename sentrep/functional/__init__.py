@@ -1,5 +1,6 @@
 """Pure functions of embeddings: no state, no modules, float32 inside whatever the autocast type."""
 
+from sentrep.functional.chunked_cross_entropy import chunked_cross_entropy
 from sentrep.functional.correlation import spearman
 from sentrep.functional.geometry import alignment, effective_rank, uniformity
 from sentrep.functional.info_nce import info_nce
@@ -8,6 +9,7 @@ from sentrep.functional.similarity import cosine_similarity_matrix
 
 __all__ = [
     "alignment",
+    "chunked_cross_entropy",
     "cosine_similarity_matrix",
     "effective_rank",
     "info_nce",

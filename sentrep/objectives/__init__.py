@@ -3,6 +3,7 @@
 from sentrep.objectives.alignment import Alignment
 from sentrep.objectives.base import Objective
 from sentrep.objectives.contrastive import Contrastive
+from sentrep.objectives.denoising import Denoising
 from sentrep.objectives.distillation import Distillation
 from sentrep.objectives.masked_language_modeling import MaskedLanguageModeling
 from sentrep.objectives.uniformity import Uniformity
@@ -11,6 +12,7 @@ from sentrep.objectives.weighted_sum import WeightedSum
 __all__ = [
     "Alignment",
     "Contrastive",
+    "Denoising",
     "Distillation",
     "MaskedLanguageModeling",
     "Objective",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from sentrep import distributed
 from sentrep.errors import InputError
+from sentrep.functional.chunked_cross_entropy import chunked_cross_entropy, rows_at_once
 from sentrep.functional.masking import choose_tokens, corrupt
-from sentrep.functional.similarity import at_least_float32
 from sentrep.objectives.base import Objective
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
@@ -57,6 +55,7 @@ class MaskedLanguageModeling(Objective):
         if spec.mask_token_id is None:
             raise InputError("MaskedLanguageModeling needs a tokenizer with a mask token, and this one has none")
         self._mask_token_id, self._vocab_size, self._frame = spec.mask_token_id, spec.vocab_size, spec.frame
+        self._chunk = rows_at_once(spec.vocab_size)
         self.lm_head = spec.lm_head()
         self.word_starts: Tensor | None
         self.register_buffer("word_starts", spec.word_starts() if self.whole_word else None, persistent=False)
@@ -83,8 +82,12 @@ class MaskedLanguageModeling(Objective):
         states = views.extra[KEY].token_states
         # the shared pass pads to its longest input, and positions were counted in the anchors' own width
         width = batch.anchor.input_ids.shape[1]
-        logits = self.lm_head(states[:, :width].reshape(-1, states.shape[-1])[self._chosen])
-        with torch.no_grad():
-            self.metrics = {"accuracy": (logits.argmax(-1) == self._targets).float().mean()}
-        loss = F.cross_entropy(at_least_float32(logits), self._targets, reduction="sum")
-        return loss / distributed.average(loss.new_full((), len(self._targets)))
+        total, correct = chunked_cross_entropy(
+            states[:, :width].reshape(-1, states.shape[-1])[self._chosen],
+            self._targets,
+            self.lm_head,
+            list(self.lm_head.parameters()),
+            chunk=self._chunk,
+        )
+        self.metrics = {"accuracy": correct / len(self._targets)}
+        return total / distributed.average(total.new_full((), len(self._targets)))

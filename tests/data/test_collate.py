@@ -21,6 +21,7 @@ def test_padding_on_the_right_and_nothing_else(sentences: list[list[int]], colum
     for column, part in enumerate(parts[:columns]):
         assert part is not None
         assert part.input_ids.dtype == part.attention_mask.dtype == torch.int64
+        assert part.real_tokens == part.attention_mask.sum()
         assert part.input_ids.shape[1] == max(len(row.ids[column]) for row in rows)
         for row, ids, mask in zip(rows, part.input_ids, part.attention_mask, strict=True):
             length = len(row.ids[column])

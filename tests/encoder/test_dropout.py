@@ -46,7 +46,7 @@ def test_attention_equals_torch_for_a_given_mask(monkeypatch: pytest.MonkeyPatch
     q, k, v = (torch.randn(2, 3, 5, 4) for _ in range(3))
     padding = torch.ones(2, 1, 5, 5, dtype=torch.bool)
     padding[1, :, :, 3:] = False
-    monkeypatch.setattr(dropout, "keep_mask", lambda x, p: torch.ones_like(x))
+    monkeypatch.setattr(dropout, "keep", lambda x, p: (torch.ones_like(x, dtype=torch.uint8), 1.0))
     out, _ = dropout._attention(torch.nn.Module(), q, k, v, padding, dropout=0.1)
     expected = F.scaled_dot_product_attention(q, k, v, attn_mask=padding).transpose(1, 2)
     torch.testing.assert_close(out, expected)

@@ -144,6 +144,14 @@ def test_a_family_without_a_masked_lm_is_refused() -> None:
         encoder.spec(seed=0).lm_head()
 
 
+def test_a_folder_that_broke_since_is_one_sentence(tmp_path: Path) -> None:
+    saved_model("bert", tmp_path)
+    encoder = SentenceEncoder(str(tmp_path))
+    (tmp_path / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(InputError, match="its masked-LM head cannot be loaded"):
+        encoder.spec(seed=0).lm_head()
+
+
 def test_a_local_folder_never_touches_the_network(tmp_path: Path) -> None:
     saved_model("bert", tmp_path / "with")
     tiny_encoder().save_pretrained(tmp_path / "without")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sentrep import Objective, SentRepModule
-from sentrep.objectives import Alignment, Contrastive, Distillation, Uniformity
+from sentrep.objectives import Alignment, Contrastive, Denoising, Distillation, Uniformity
 from sentrep.weighting import ComplementaryWeighting, SelfWeighting
 from support import assert_equal_to_one_process, loss_and_gradients, run_processes, text_batch, tiny_encoder
 from weighting.test_complementary import ANCHORS, POSITIVES, Fixed, judged, median_off_diagonal
@@ -23,6 +23,8 @@ def every_objective(teacher: str, threshold: float) -> dict[str, tuple[Tensor, d
         "complementary": weighted(ComplementaryWeighting(teacher, threshold)),
         "self": weighted(SelfWeighting(threshold)),
         "distillation": Distillation(teacher),
+        "denoising": Denoising(layers=2, heads=2, feed_forward=48, dropout=0.0, noise=0.0),
+        "denoising, causal": Denoising(layers=1, feed_forward=48, dropout=0.0, noise=0.0, target="anchor", causal=True),
         "alignment": Alignment(),
         "uniformity": Uniformity(),
     }

@@ -1,0 +1,168 @@
+"""DenoSent's denoising objective: rebuild a sentence's tokens from a ruined copy and the sentence vector."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from sentrep import distributed
+from sentrep.decoders import DenoisingDecoder, RealTokens
+from sentrep.encoder.dropout import dropout as drop
+from sentrep.errors import InputError
+from sentrep.functional.chunked_cross_entropy import chunked_cross_entropy, rows_at_once
+from sentrep.objectives.base import Objective
+from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
+
+_SHORTENED = "tokens_deleted"
+
+
+class Denoising(Objective):
+    """Mean cross-entropy of a sentence's tokens, given a noisy copy of them and the sentence vector (DenoSent, eq. 4).
+
+        L = mean_t −log softmax(head(Dec(dropout_p(E(x)), z)_t))[x_t]
+
+    The decoder Dec (`sentrep.decoders.DenoisingDecoder`) has no causal mask: it reads all of the noisy sentence and, by
+    cross-attention, the vector z. Its input is the encoder's embedding-layer output E(x), positions included and
+    without gradient, under a dropout p so large that the tokens can hardly be rebuilt without z. The head is the
+    backbone's own masked-LM head on the word embeddings, both trained along. t runs over the real tokens of the global
+    batch, special tokens and prompt included (the paper prints the sum over them, its code takes the mean).
+
+    The vector z is the anchor's, after the projection head. Which sentence x is rebuilt is the *discrete* noise.
+    **Departure from the paper**, following the authors' code: the paper puts the anchor's tokens at the output and the
+    rewritten sentence at the input, which only makes sense position by position where both are aligned. By default the
+    positive is both input and output here, rebuilt with the anchor's vector. Views whose word embeddings are shuffled
+    or cut off (`sentrep.views.EncodedViews`) are rebuilt clean and in order.
+
+    With ``causal`` and ``token_deletion`` it is TSDAE (Wang et al. 2021): the encoder reads the anchor with tokens
+    deleted, and the decoder, seeing the tokens so far, predicts the next one of the whole sentence. There z is the
+    pooled vector of the shortened anchor, *without* projection head (TSDAE has none), and the shortened anchors add
+    one more copy of the batch to the shared pass. Unlike TSDAE's, this decoder shares no weights with the encoder and
+    starts from random ones. Where this is the only objective, leave the projection head out: nothing would train it.
+
+    Noise and deletions are drawn at every call, in evaluation mode too: they are the task.
+
+    Metrics: ``accuracy``, the share of this process's tokens that the decoder names.
+
+    Args:
+        layers: of the decoder; the paper's best of 12, 14, 16.
+        heads: attention heads of the decoder; 1 beats 2 to 16 in the paper.
+        feed_forward: width of the decoder's hidden layers.
+        activation: of the hidden layers, ``relu`` or ``gelu``.
+        dropout: of the decoder.
+        noise: p in [0, 1), the dropout on the decoder's input; with 0 and no causal mask there is nothing to learn.
+        target: which sentence is rebuilt, ``positive`` or ``anchor``. Without given positives it is the same sentence,
+            with the embedding-layer output of another dropout mask.
+        causal: predict each token from those before it, instead of from its own noisy copy and all others.
+        token_deletion: share in [0, 1) of the anchor's own tokens that the encoder does not read; one token always
+            stays. 0: the vector is that of the contrastive objective. TSDAE has 0.6.
+
+    Raises:
+        InputError: for values out of range; for heads that do not divide the width; for a backbone whose masked-LM head
+            cannot be used; for views that do not belong to the batch's sentences.
+    """
+
+    def __init__(
+        self,
+        layers: int = 16,
+        heads: int = 1,
+        feed_forward: int = 2048,
+        activation: Literal["relu", "gelu"] = "relu",
+        dropout: float = 0.1,
+        noise: float = 0.825,
+        target: Literal["positive", "anchor"] = "positive",
+        causal: bool = False,
+        token_deletion: float = 0.0,
+    ) -> None:
+        super().__init__()
+        for name, count in (("layers", layers), ("heads", heads), ("feed_forward", feed_forward)):
+            if count < 1:
+                raise InputError(f"Denoising: {name} must be at least 1, got {count}")
+        for name, rate in (("dropout", dropout), ("noise", noise), ("token_deletion", token_deletion)):
+            if not 0 <= rate < 1:
+                raise InputError(f"Denoising: {name} must lie in [0, 1), got {rate}")
+        for name, choice, choices in (
+            ("activation", activation, ("relu", "gelu")),
+            ("target", target, ("positive", "anchor")),
+        ):
+            if choice not in choices:
+                raise InputError(f"Denoising: {name} must be one of {', '.join(choices)}, got {choice!r}")
+        self.noise = noise
+        self.target = target
+        self.causal = causal
+        self.token_deletion = token_deletion
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Create the decoder, and take the encoder's masked-LM head."""
+        width, settings = spec.hidden_size, self.init_args
+        if width % settings["heads"]:
+            raise InputError(f"Denoising: heads must divide the encoder's width {width}, got {settings['heads']}")
+        self.lm_head = spec.lm_head()
+        self.frame = spec.frame
+        self.pad_token_id = spec.pad_token_id
+        self.chunk = rows_at_once(spec.vocab_size)
+        with distributed.own_draws(spec.seed, "denoising/init"):
+            self.decoder = DenoisingDecoder(
+                width,
+                spec.hidden_size if self.token_deletion else spec.embedding_dim,
+                **{name: settings[name] for name in ("layers", "heads", "feed_forward", "activation", "dropout")},
+                causal=self.causal,
+            )
+
+    def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
+        """The anchors with tokens deleted, where that is the noise."""
+        if not self.token_deletion:
+            return {}
+        return {_SHORTENED: delete_tokens(batch.anchor, self.token_deletion, self.frame, self.pad_token_id)}
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        """Sum over this process's tokens ÷ their average number per process; see the class and `Objective.forward`."""
+        clean, output = self._clean(views, batch)
+        memory = views.extra[_SHORTENED].embedding if self.token_deletion else views.anchor
+        embedded = output.input_embeddings[:, : clean.input_ids.shape[1]].detach()
+        wanted, mask, count = clean.input_ids, clean.attention_mask, clean.real_tokens
+        if self.causal:  # token t is predicted where token t − 1 is read
+            embedded, wanted, mask = embedded[:, :-1], wanted[:, 1:], mask[:, 1:]
+            count = None if count is None else count - len(clean)
+        tokens = RealTokens.of(mask, count)
+        noisy = drop(tokens.pack(embedded), self.noise)
+        states = self.decoder(noisy, tokens, memory)
+        total, correct = chunked_cross_entropy(
+            states, tokens.pack(wanted), self.lm_head, list(self.lm_head.parameters()), chunk=self.chunk
+        )
+        predicted = max(len(states), 1)
+        self.metrics = {"accuracy": correct / predicted}
+        return total / distributed.average(total.new_full((), predicted))
+
+    def _clean(self, views: Views, batch: TextBatch) -> tuple[TokenBatch, EncoderOutput]:
+        """The sentences to rebuild, and what the encoder made of them."""
+        clean = batch.anchor if self.target == "anchor" or batch.positive is None else batch.positive
+        output = views.anchor_output if self.target == "anchor" else views.positive_output
+        rows, length = output.input_embeddings.shape[:2]
+        if rows != len(clean) or length < clean.input_ids.shape[1]:
+            raise InputError(
+                f"Denoising: {self.target}_output of the views has {rows}×{length} tokens, but the batch's sentences "
+                f"have {len(clean)}×{clean.input_ids.shape[1]}: its rows must belong to the batch's {self.target}s"
+            )
+        return clean, output
+
+
+def delete_tokens(tokens: TokenBatch, rate: float, frame: tuple[int, int], pad_token_id: int) -> TokenBatch:
+    """A copy in which each own token of a sentence is missing with probability ``rate`` (TSDAE, §3).
+
+    Args:
+        tokens: (B, L).
+        rate: in [0, 1).
+        frame: number of tokens before and after a sentence's own, which always stay; so does one own token.
+        pad_token_id: what fills the rest.
+
+    Returns:
+        (B, L), the remaining tokens in order on the left.
+    """
+    ids, real, own = tokens.input_ids, tokens.attention_mask.bool(), tokens.own(frame)
+    draws = torch.rand(ids.shape, device=ids.device).masked_fill(~own, -1.0)
+    kept = real & (~own | (draws >= rate) | (draws == draws.amax(1, keepdim=True)))
+    left = ids.gather(1, (~kept).int().argsort(dim=1, stable=True))
+    mask = torch.arange(ids.shape[1], device=ids.device) < kept.sum(1, keepdim=True)
+    return TokenBatch(left.masked_fill(~mask, pad_token_id), mask.to(tokens.attention_mask.dtype))
