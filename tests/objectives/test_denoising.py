@@ -11,16 +11,26 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from samplers import assert_same
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from references.denoising import denoising_loss, gradients, run, shortened, torch_decoder
-from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepDataModule, SentRepModule, TextBatch, Views
+from sentrep import (
+    InputError,
+    ProjectionHead,
+    SentenceEncoder,
+    SentRepDataModule,
+    SentRepModule,
+    TextBatch,
+    Views,
+    distributed,
+)
 from sentrep.decoders import RealTokens
 from sentrep.export import export
 from sentrep.objectives import Contrastive, Denoising, denoising
 from sentrep.types import TokenBatch
 from sentrep.views import BatchGaussianNoise, EncodedViews, OutputPerturbedViews, TokenShuffling
-from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
+from support import FAMILIES, run_processes, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(16)
 SMALL: dict[str, Any] = {"layers": 2, "heads": 2, "feed_forward": 48, "dropout": 0.0}
@@ -424,6 +434,47 @@ def test_a_checkpoint_holds_the_word_embeddings_once(tmp_path: Path) -> None:
     words = [tensor for tensor in state.values() if tensor.shape == (4000, 32)]
     assert len(words) == 3  # the encoder's, and one under each objective
     assert len({tensor.data_ptr() for tensor in words}) == 1
+
+
+class Step(nn.Module):
+    """What DDP wraps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        terms = {
+            "contrastive": Contrastive(),
+            "one": Denoising(**SMALL, noise=0.0),
+            "two": Denoising(**SMALL, noise=0.0),
+        }
+        self.inner = SentRepModule(tiny_encoder(dropout=0.0), terms, head=ProjectionHead("linear")).double()
+
+    def forward(self, batch: TextBatch) -> Tensor:
+        return step(self.inner, batch)[0]
+
+
+def gradients_through_ddp() -> dict[str, Tensor]:
+    """After one step on the global batch of 8, of which each process has its rows."""
+    model = Step()
+    whole = text_batch(model.inner.encoder, sorted(SENTENCES[:8], key=len))
+    share = 8 // distributed.world_size()
+    rows = slice(distributed.rank() * share, (distributed.rank() + 1) * share)
+    tokens = TokenBatch(whole.anchor.input_ids[rows], whole.anchor.attention_mask[rows])
+    wrapped = DistributedDataParallel(model) if distributed.world_size() > 1 else model
+    wrapped(TextBatch(tokens, None, None, whole.rows[rows])).backward()
+    found = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    return {**found, "tokens": tokens.attention_mask.sum()}
+
+
+def test_two_processes_with_unequal_token_counts_equal_one_through_ddp() -> None:
+    expected = gradients_through_ddp()
+    shares = run_processes(gradients_through_ddp, 2)
+    counts = [share.pop("tokens") for share in shares]
+    assert counts[0] != counts[1]
+    assert sum(counts) == expected.pop("tokens")
+    for share in shares:
+        assert share.keys() == expected.keys()
+        for name, gradient in expected.items():
+            torch.testing.assert_close(share[name], gradient, rtol=0, atol=1e-10, msg=name)
 
 
 @pytest.mark.parametrize("arguments", [{"noise": 0.95}, TSDAE])
