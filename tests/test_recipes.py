@@ -44,7 +44,7 @@ def flags(recipe: Path, teacher: str) -> list[str]:
     """The header's own flags for local data and models; the tiny model, which has no folder, comes by a file."""
     header = recipe.read_text(encoding="utf-8").split("\n\n")[0]
     frozen = [key for key in re.findall(r"(--\S+) FOLDER", header) if key != "--model.encoder.backbone"]
-    corpus = "triplets.csv" if "hard_neg" in recipe.read_text(encoding="utf-8") else "corpus.txt"
+    corpus = "triplets.csv" if "sent1" in recipe.read_text(encoding="utf-8") else "corpus.txt"
     overrides = ["-c", str(OVERRIDE)] if "overrides/minilm.yaml" in header else []
     return [*overrides, "--data.train", corpus, *(word for key in frozen for word in (key, teacher))]
 
