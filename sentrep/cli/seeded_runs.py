@@ -111,9 +111,11 @@ def _score(run: Run, sets: list[str] | None) -> str | None:
     request = parse_request(run.words)
     data = request.tree.get("data", {})
     folder = request.flags.get("data.sts_folder", data.get("sts_folder"))
-    (model,) = sorted(run.folder.glob("*/version_*/model"), key=lambda path: path.stat().st_mtime)[-1:]
+    models = sorted(run.folder.glob("*/version_*/model"), key=lambda path: path.stat().st_mtime)
+    if not models:
+        return "training left no folder model/; do not switch the report off (--report)"
     try:
-        encoder = SentenceEncoder.from_pretrained(model)
+        encoder = SentenceEncoder.from_pretrained(models[-1])
         arrays: dict[str, np.ndarray] = {}
         for name in sets or data.get("test", []):
             pairs = load_sts(PairsFile(**name) if isinstance(name, dict) else name, folder)

@@ -23,9 +23,8 @@ SETS = ["--sets", "[dev.csv]"]
 
 
 def options(**changes: object) -> Options:
-    return Options(
-        **{"seeds": 2, "vary": "both", "sets": None, "over": [], "output": Path("out"), "resamples": 20} | changes
-    )  # type: ignore[arg-type]
+    defaults = Options(seeds=2, vary="both", sets=None, over=[], output=Path("out"), resamples=20)
+    return dataclasses.replace(defaults, **changes)  # type: ignore[arg-type]
 
 
 def seeds_of(run: Run) -> tuple[str, str]:
