@@ -19,6 +19,7 @@ COMMANDS = {
     "predict": ("sentrep.cli.trainer", "embed data.predict with a checkpoint, into predictions.npy"),
     "encode": ("sentrep.cli.encode", "embed the lines of a file: text in, .npy or .parquet out"),
     "evaluate": ("sentrep.cli.evaluate", "score any model on the semantic textual similarity sets"),
+    "compare": ("sentrep.cli.compare", "train recipes under several seeds and say whether they differ"),
     "export": ("sentrep.cli.export", "turn a checkpoint into a folder for transformers and sentence-transformers"),
     "backtranslate": ("sentrep.cli.backtranslate", "make pairs: sentences translated to another language and back"),
     "paraphrase": ("sentrep.cli.paraphrase", "make pairs and hard negatives with a language model behind an API"),

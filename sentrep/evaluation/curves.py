@@ -18,9 +18,9 @@ from sentrep.evaluation.history import Course
 from sentrep.evaluation.sts import display_name
 
 # Okabe and Ito's palette: told apart with every kind of colour vision, and in grey
-_BLUE, _ORANGE, _GREEN, _PURPLE, _GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C8C8C"
-_DEV_COLOURS = (_ORANGE, _GREEN, _PURPLE)
-_STYLE: Any = {
+BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C8C8C"
+_DEV_COLOURS = (ORANGE, GREEN, PURPLE)
+STYLE: Any = {
     "font.size": 7,
     "axes.titlesize": 7.5,
     "axes.linewidth": 0.6,
@@ -72,11 +72,11 @@ def plot_training_curves(history: Mapping[str, Course], path: str | Path, *, bes
     if not panels:
         raise InputError(f"{path}: nothing to draw, the run has logged no loss, development score or geometry")
     last_step = max(course[-1][0] for name, course in history.items() if course and (name in panels or name in dev))
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure, axes = _grid(panels, last_step)
         for panel, axis in zip(panels, axes, strict=True):
             if best_step is not None:
-                axis.axvline(best_step, color=_GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1)
+                axis.axvline(best_step, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1)
             if panel == "val/sts":
                 _draw_dev(axis, dev, best_step)
             else:
@@ -108,12 +108,12 @@ def _grid(panels: Sequence[str], last_step: int) -> tuple[Figure, list[Axes]]:
 def _draw_noisy(axis: Axes, course: Course) -> None:
     steps, values = _columns(course)
     if len(course) < _SMOOTHED_FROM:
-        axis.plot(steps, values, color=_BLUE)
+        axis.plot(steps, values, color=BLUE)
         return
-    axis.plot(steps, values, color=_BLUE, alpha=0.25, linewidth=0.6)
+    axis.plot(steps, values, color=BLUE, alpha=0.25, linewidth=0.6)
     window = len(course) // 20
     mean = np.convolve(values, np.ones(window) / window, mode="valid")
-    axis.plot(steps[window // 2 : window // 2 + len(mean)], mean, color=_BLUE)
+    axis.plot(steps[window // 2 : window // 2 + len(mean)], mean, color=BLUE)
 
 
 def _draw_dev(axis: Axes, dev: Mapping[str, Course], best_step: int | None) -> None:
@@ -124,7 +124,7 @@ def _draw_dev(axis: Axes, dev: Mapping[str, Course], best_step: int | None) -> N
     for (name, course), colour in zip(shown.items(), _DEV_COLOURS, strict=False):
         axis.plot(*_columns(course), color=colour, marker=".", markersize=3, label=display_name(name[len("val/") :]))
     if main and len(sets) != 1:
-        axis.plot(*_columns(main), color=_BLUE, marker=".", markersize=3, linewidth=1.6, label=f"mean of {len(sets)}")
+        axis.plot(*_columns(main), color=BLUE, marker=".", markersize=3, linewidth=1.6, label=f"mean of {len(sets)}")
     _mark(axis, dict(main), best_step)
 
 
@@ -132,7 +132,7 @@ def _mark(axis: Axes, scores: Mapping[int, float], best_step: int | None) -> Non
     """The starting point and the chosen checkpoint; their values go to the legend, where nothing overlaps."""
     circle: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 4, "color": "black", "zorder": 4}
     if 0 in scores:
-        axis.axhline(scores[0], color=_GREY, linewidth=0.7, linestyle=":", zorder=1)
+        axis.axhline(scores[0], color=GREY, linewidth=0.7, linestyle=":", zorder=1)
         axis.plot([0], [scores[0]], **circle, markerfacecolor="white", label=f"before: {scores[0]:.1f}")
     if best_step is not None and best_step in scores:
         score = scores[best_step]

@@ -1,0 +1,154 @@
+"""``sentrep compare``: several recipes, each under several seeds, and what the difference is worth."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from sentrep.cli.errors import UsageError
+from sentrep.cli.functions import run_function
+from sentrep.cli.seeded_runs import SCORES, Run, train_all
+from sentrep.distributed import derive_seed
+from sentrep.evaluation.comparison import Comparison
+
+THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
+"""Of the thesis (section 5.2); further ones are derived."""
+
+Vary = Literal["both", "order", "noise"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `options` was called with."""
+
+    seeds: int | list[int]
+    vary: Vary
+    sets: list[str] | None
+    over: list[str]
+    output: Path
+    resamples: int
+
+
+@dataclass
+class Words:
+    """The command line, sorted into what is ours and what is for every ``sentrep fit``."""
+
+    recipes: list[str] = field(default_factory=list)
+    own: list[str] = field(default_factory=list)
+    shared: list[str] = field(default_factory=list)
+
+
+def run(command: str, words: list[str]) -> int:
+    """Run the command; its status is 1 when some run failed."""
+    mine = sort_words(words)
+    chosen: Options = run_function(options, command, mine.own)
+    if not mine.recipes:
+        raise UsageError("compare: name at least one recipe: -c configs/simcse/minilm.yaml")
+    runs = plan(mine, chosen)
+    failures = train_all(runs, chosen.sets)
+    return _report(runs, failures, chosen)
+
+
+def options(
+    *,
+    seeds: int | list[int] = 5,
+    vary: Vary = "both",
+    sets: list[str] | None = None,
+    over: list[str] | None = None,
+    output: str = "comparisons",
+    resamples: int = 1000,
+) -> Options:
+    """Train every recipe (-c FILE, any number of times) under every seed, evaluate, compare with the first recipe.
+
+    Every other option goes to each ``sentrep fit``, for example --model.encoder.backbone FOLDER. What is done already
+    is not done again: run the same command after an interruption, or with more seeds or recipes.
+
+    Args:
+        seeds: how many (the thesis's five come first), or a list of them.
+        vary: what the seeds change: order (of the training text), noise (initial head, dropout, draws) or both.
+        sets: similarity sets to evaluate on; by default each recipe's own data.test.
+        over: configuration files laid over every recipe.
+        output: folder of all runs and of the report.
+        resamples: of the bootstrap behind the intervals.
+    """
+    return Options(seeds, vary, sets, over or [], Path(output), resamples)
+
+
+def seed_list(seeds: int | list[int]) -> list[int]:
+    """The seeds themselves, where a number of them is given."""
+    if isinstance(seeds, list):
+        if len(set(seeds)) < len(seeds) or not seeds:
+            raise UsageError(f"compare: seeds must be different numbers, got {seeds}")
+        return seeds
+    if seeds < 1:
+        raise UsageError(f"compare: at least one seed is needed, got {seeds}")
+    derived = (derive_seed("compare", number) % 2**31 for number in range(len(THESIS_SEEDS), seeds))
+    return [*THESIS_SEEDS[:seeds], *derived]
+
+
+def plan(words: Words, chosen: Options) -> list[Run]:
+    """Every run, one seed of all recipes before the next, so that an interrupted comparison is balanced."""
+    seeds = seed_list(chosen.seeds)
+    stems = [Path(recipe).stem for recipe in words.recipes]
+    runs = []
+    for seed in seeds:
+        for recipe, stem in zip(words.recipes, stems, strict=True):
+            label = stem if stems.count(stem) == 1 else f"{Path(recipe).parent.name}-{stem}"
+            files = [word for file in (recipe, *chosen.over) for word in ("-c", file)]
+            noise, order = (
+                (seeds[0] if chosen.vary == "order" else seed),
+                (seeds[0] if chosen.vary == "noise" else seed),
+            )
+            seeding = ["--seed_everything", str(noise), "--data.seed", str(order)]
+            folder = chosen.output / label / f"seed-{seed}"
+            runs.append(Run(label, seed, [*files, *words.shared, *seeding], folder))
+    if len({run.folder for run in runs}) < len(runs):
+        raise UsageError(f"compare: two recipes have the same name; rename one of {', '.join(words.recipes)}")
+    return runs
+
+
+def sort_words(words: list[str]) -> Words:
+    """Recipes, our own options, and those of the runs."""
+    own = {"seeds", "vary", "sets", "over", "output", "resamples", "help"}
+    sorted_words = Words()
+    pairs = iter(range(len(words)))
+    for position in pairs:
+        word = words[position]
+        key, equals, value = word.partition("=")
+        name = key.lstrip("-")
+        following = words[position + 1] if position + 1 < len(words) else None
+        takes_next = not equals and name not in ("help", "h") and following is not None and following[:2] != "--"
+        parts = [key, value] if equals else [word, str(following)] if takes_next else [word]
+        if takes_next:
+            next(pairs)
+        if key in ("-c", "--config"):
+            if len(parts) < 2:
+                raise UsageError("compare: -c needs a file")
+            sorted_words.recipes.append(parts[1])
+        elif name in own or key == "-h":
+            sorted_words.own += parts
+        else:
+            sorted_words.shared += parts
+    return sorted_words
+
+
+def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Options) -> int:
+    """Print and write the comparison; the exit status tells of runs that failed."""
+    scored: dict[str, list[Path]] = {}
+    for run in runs:
+        if (run.folder / SCORES).exists():
+            scored.setdefault(run.label, []).append(run.folder / SCORES)
+    missing = [label for label in dict.fromkeys(run.label for run in runs) if label not in scored]
+    if missing:
+        raise UsageError(f"compare: every run of {', '.join(missing)} failed; see {chosen.output}/*/*/fit.log")
+    comparison = Comparison.read(scored, chosen.resamples)
+    comparison.print(Console())
+    comparison.write(chosen.output)
+    for (label, seed), reason in failures.items():
+        print(f"{label}, seed {seed}: {reason}", file=sys.stderr)
+    print(f"report: {chosen.output / 'report.md'}", file=sys.stderr)
+    return int(bool(failures))

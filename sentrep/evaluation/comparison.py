@@ -1,0 +1,106 @@
+"""The report of a comparison: mean ± sd of every recipe, the difference to the first, a verdict, a picture."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from sentrep.evaluation.comparison_plot import plot_comparison
+from sentrep.evaluation.report import plain_table
+from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, spearman_rows
+from sentrep.evaluation.sts import display_name
+
+_NOTE = (
+    "Spearman × 100 of the cosine, mean ± standard deviation over seeds. Difference: of the mean over the sets to the "
+    "first recipe, with a 95 % bootstrap interval over seeds and sentence pairs, and the p-value of a permutation of "
+    "seeds. A recipe is called better or worse only where both agree."
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Recipes, in the order given; the first is what the others are compared with."""
+
+    recipes: dict[str, RecipeScores]
+    differences: dict[str, Difference]
+    """By recipe, without the first."""
+
+    @classmethod
+    def read(cls, files: Mapping[str, Sequence[Path]], resamples: int = 1000) -> Comparison:
+        """From the score files of every recipe's seeds: arrays ``cosine/SET`` and ``gold/SET``.
+
+        Raises:
+            InputError: for runs that were scored on different pairs.
+        """
+        recipes = {label: _read(paths) for label, paths in files.items()}
+        (_, baseline), *others = recipes.items()
+        return cls(recipes, {label: compare(scores, baseline, resamples=resamples) for label, scores in others})
+
+    def print(self, console: Console) -> None:
+        """The table without the single sets, which would not fit a terminal."""
+        columns, rows = self._table(sets=[])
+        table = plain_table(*columns)
+        table.columns[0].justify = table.columns[-1].justify = "left"
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+
+    def write(self, folder: Path) -> None:
+        """Write report.md, report.html, report.png and report.svg."""
+        folder.mkdir(parents=True, exist_ok=True)
+        plot_comparison(self.recipes, self.differences, [folder / "report.png", folder / "report.svg"])
+        columns, rows = self._table(sets=list(next(iter(self.recipes.values())).gold))
+        lines = [columns, ["---", *["---:"] * (len(columns) - 2), "---"], *rows]
+        table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        (folder / "report.md").write_text(f"# Comparison\n\n{table}\n{_NOTE}\n\n![scores](report.png)\n", "utf-8")
+        cells = "".join(
+            f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in line)}</tr>\n"
+            for tag, line in (("th", columns), *(("td", row) for row in rows))
+        )
+        page = f"<!doctype html><meta charset='utf-8'><title>Comparison</title><style>{_STYLE}</style>\n"
+        page += f"<h1>Comparison</h1>\n<table>\n{cells}</table>\n<p>{html.escape(_NOTE)}</p>\n<img src='report.svg'>\n"
+        (folder / "report.html").write_text(page, "utf-8")
+
+    def _table(self, sets: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+        """Head and rows, with a column for each of ``sets``."""
+        columns = ["recipe", "seeds", *map(display_name, sets), "mean", "difference", "p", "verdict"]
+        rows = []
+        for label, scores in self.recipes.items():
+            per_seed = scores.per_seed()
+            each = [_mean_and_sd(spearman_rows(scores.cosines[name], scores.gold[name])) for name in sets]
+            rows.append([label, str(len(per_seed)), *each, _mean_and_sd(per_seed), *self._versus_first(label)])
+        return columns, rows
+
+    def _versus_first(self, label: str) -> list[str]:
+        if label not in self.differences:
+            return ["", "", "the baseline"]
+        found = self.differences[label]
+        return [f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]", f"{found.p_value:.3f}", found.verdict]
+
+
+_STYLE = (
+    "body{font:14px sans-serif;margin:2em;max-width:70em}table{border-collapse:collapse}"
+    "td,th{padding:.3em .8em;border-bottom:1px solid #ddd;text-align:right}"
+    "td:first-child,td:last-child{text-align:left}img{max-width:100%}"
+)
+
+
+def _read(paths: Sequence[Path]) -> RecipeScores:
+    runs = []
+    for path in paths:
+        with np.load(path) as arrays:
+            runs.append({key: arrays[key] for key in arrays.files})
+    names = [key.removeprefix("gold/") for key in runs[0] if key.startswith("gold/")]
+    cosines: dict[str, Array] = {
+        name: np.stack([run[f"cosine/{name}"] for run in runs]).astype(np.float64) for name in names
+    }
+    return RecipeScores(cosines, {name: runs[0][f"gold/{name}"] for name in names})
+
+
+def _mean_and_sd(scores: Array) -> str:
+    return f"{scores.mean():.2f} ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else f"{scores.mean():.2f}"

@@ -1,0 +1,49 @@
+"""The picture of a comparison: every seed of every recipe, and the differences with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from sentrep.evaluation.curves import BLUE, GREY, ORANGE, STYLE
+from sentrep.evaluation.significance import Difference, RecipeScores
+
+_WIDTH = 6.8
+"""Inches: both columns of a paper."""
+
+
+def plot_comparison(
+    recipes: Mapping[str, RecipeScores], differences: Mapping[str, Difference], targets: Sequence[Path]
+) -> None:
+    """Draw seeds and means (left), and differences to the first recipe with 95 % intervals (right).
+
+    Args:
+        recipes: by label; the first is the baseline.
+        differences: by label, without the first; may be empty.
+        targets: files to write; the ending chooses the format.
+    """
+    labels = list(recipes)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(_WIDTH, 0.9 + 0.24 * len(labels)), layout="constrained")
+        FigureCanvasAgg(figure)
+        left, right = figure.subplots(1, 2, sharey=True)
+        for height, label in enumerate(labels):
+            scores = recipes[label].per_seed()
+            left.plot(scores, [height] * len(scores), "o", color=GREY, markersize=3, alpha=0.8, zorder=2)
+            left.plot(scores.mean(), height, "|", color=BLUE, markersize=11, markeredgewidth=1.8, zorder=3)
+            if label in differences:
+                found = differences[label]
+                colour = GREY if found.low <= 0 <= found.high else ORANGE
+                right.plot([found.low, found.high], [height, height], color=colour, linewidth=1.4)
+                right.plot(found.mean, height, "o", color=colour, markersize=4)
+        right.axvline(0, color="black", linewidth=0.6)
+        left.set_yticks(range(len(labels)), labels)
+        left.set_ylim(len(labels) - 0.5, -0.5)
+        left.set_xlabel("mean Spearman × 100 (each seed, and their mean)")
+        right.set_xlabel(f"difference to {labels[0]}, 95 % interval")
+        for target in targets:
+            figure.savefig(target, dpi=200)

@@ -1,0 +1,159 @@
+"""``sentrep compare``: planning, interruptions, failures and the report."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sentrep.cli import main, seeded_runs
+from sentrep.cli.compare import THESIS_SEEDS, Options, plan, seed_list, sort_words
+from sentrep.cli.seeded_runs import SCORES, Run
+from sentrep.evaluation.comparison import Comparison
+
+SETS = ["--sets", "[dev.csv]"]
+
+
+def options(**changes: object) -> Options:
+    defaults = Options(seeds=2, vary="both", sets=None, over=[], output=Path("out"), resamples=20)
+    return dataclasses.replace(defaults, **changes)  # type: ignore[arg-type]
+
+
+def seeds_of(run: Run) -> tuple[str, str]:
+    return run.words[run.words.index("--seed_everything") + 1], run.words[run.words.index("--data.seed") + 1]
+
+
+def test_the_thesis_seeds_come_first_and_further_ones_are_always_the_same() -> None:
+    assert seed_list(5) == list(THESIS_SEEDS)
+    assert seed_list(8)[:5] == list(THESIS_SEEDS)
+    assert seed_list(8) == seed_list(9)[:8]
+    assert len(set(seed_list(50))) == 50
+    assert seed_list([3, 1]) == [3, 1]
+
+
+@pytest.mark.parametrize(("vary", "noise", "order"), [("both", 2, 2), ("order", 1, 2), ("noise", 2, 1)])
+def test_order_and_noise_have_seeds_of_their_own(vary: str, noise: int, order: int) -> None:
+    words = sort_words(["-c", "a.yaml", "--config=b/a.yaml", "--model.optimizer.lr", "1e-4", "--seeds", "3"])
+    runs = plan(words, options(vary=vary))
+    assert [(run.label, run.seed) for run in runs][:2] == [("-a", THESIS_SEEDS[0]), ("b-a", THESIS_SEEDS[0])]
+    assert words.own == ["--seeds", "3"]
+    assert all(run.words[2:4] == ["--model.optimizer.lr", "1e-4"] for run in runs)
+    assert [len(set(column)) for column in zip(*map(seeds_of, runs), strict=True)] == [noise, order]
+
+
+def fake_runs(monkeypatch: pytest.MonkeyPatch, quality: dict[str, float]) -> list[str]:
+    """Replace training and scoring: a recipe's cosines follow the gold scores as well as ``quality`` says."""
+    trained: list[str] = []
+
+    def score(run: Run, sets: list[str] | None) -> str | None:
+        if quality[run.label] < 0:
+            return "training failed (no reason)"
+        trained.append(f"{run.label}/{run.seed}")
+        gold = np.linspace(0, 5, 60)
+        noise = np.random.default_rng(run.seed).normal(0, 1, 60)
+        np.savez(run.folder / SCORES, **{"cosine/dev": gold * quality[run.label] + noise, "gold/dev": gold})
+        return None
+
+    monkeypatch.setattr(seeded_runs, "_train", lambda run: None)
+    monkeypatch.setattr(seeded_runs, "_score", score)
+    return trained
+
+
+def recipes(*names: str) -> list[str]:
+    for name in names:
+        Path(f"{name}.yaml").write_text("model: {}\n")
+    return [word for name in names for word in ("-c", f"{name}.yaml")]
+
+
+def test_the_report_says_which_recipe_is_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fake_runs(monkeypatch, {"plain": 0.2, "good": 5.0})
+    assert main(["compare", *recipes("plain", "good"), *SETS, "--resamples", "50"]) == 0
+    out = capsys.readouterr().out
+    assert "the baseline" in out
+    assert "better" in out
+    report = (tmp_path / "comparisons" / "report.md").read_text()
+    assert "| plain | 5 |" in report
+    assert report.count(" ± ") >= 4
+    assert "<td>better</td>" in (tmp_path / "comparisons" / "report.html").read_text()
+    for name in ("report.png", "report.svg"):
+        assert (tmp_path / "comparisons" / name).stat().st_size > 1000
+
+
+def test_only_what_is_missing_is_run_and_other_settings_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trained = fake_runs(monkeypatch, {"plain": 0.2, "good": 5.0})
+    words = ["compare", *recipes("plain"), *SETS, "--resamples", "5"]
+    assert main([*words, "--seeds", "2"]) == 0
+    assert main([*words, "-c", *recipes("good")[1:], "--seeds", "3"]) == 0
+    assert sorted(trained) == sorted(f"{name}/{seed}" for name in ("plain", "good") for seed in THESIS_SEEDS[:3])
+    assert main([*words, "--model.optimizer.lr", "1"]) == 2
+    assert "holds a run with other settings" in capsys.readouterr().err
+
+
+def test_a_failed_run_is_reported_and_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fake_runs(monkeypatch, {"plain": 0.2, "broken": -1.0})
+    assert main(["compare", *recipes("plain", "broken"), *SETS, "--resamples", "5"]) == 2
+    assert "every run of broken failed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name at least one recipe"),
+        (["-c", "nowhere.yaml"], "configuration file nowhere.yaml does not exist"),
+        (["-c", "a.yaml", "-c", "a.yaml"], "two recipes have the same name"),
+        (["-c", "a.yaml", "--seeds", "0"], "at least one seed"),
+        (["-c", "a.yaml", "--seeds", "[1,1]"], "different numbers"),
+        (["-c", "a.yaml", "--vary", "colour"], "vary"),
+        (["-c"], "-c needs a file"),
+    ],
+)
+def test_bad_words_are_refused(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipes("a")
+    assert main(["compare", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_killed_in_the_middle_it_goes_on_to_the_same_end(workplace: Path) -> None:
+    """Real runs: two recipes, one seed, killed with the second one under way."""
+    (workplace / "other.yaml").write_text((workplace / "run.yaml").read_text())
+    words = ["compare", "-c", "run.yaml", "-c", "other.yaml", "--seeds", "1", *SETS, "--resamples", "5"]
+
+    def command(output: str) -> list[str]:
+        return [sys.executable, "-m", "sentrep", *words, "--output", output]
+
+    process = subprocess.Popen(command("killed"), start_new_session=True)
+    first, second = (workplace / "killed" / name / f"seed-{THESIS_SEEDS[0]}" for name in ("run", "other"))
+    deadline = time.monotonic() + 300
+    while not (second / "fit.log").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (second / SCORES).exists()
+    before = (first / SCORES).stat().st_mtime_ns
+    assert subprocess.run(command("killed")).returncode == 0
+    assert (first / SCORES).stat().st_mtime_ns == before
+    assert json.loads((first / "settings.json").read_text())["sets"] == ["dev.csv"]
+    comparison = Comparison.read({"run": [first / SCORES], "other": [second / SCORES]}, resamples=5)
+    assert comparison.differences["other"].mean == 0.0  # the same recipe and seed

@@ -1,0 +1,94 @@
+"""Statistics over seeds beside scipy, and how often equal recipes are called different."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from sentrep.errors import InputError
+from sentrep.evaluation.significance import Difference, RecipeScores, compare, spearman_rows
+
+
+def scores(rng: np.random.Generator, seeds: int, noise: float, pairs: int = 120) -> RecipeScores:
+    """Runs of a recipe whose cosines follow the gold scores up to noise; the sets are always the same."""
+    fixed = np.random.default_rng(99)
+    gold = {name: np.round(fixed.uniform(0, 5, pairs), 1) for name in ("a", "b")}
+    cosines = {name: g / 5 + rng.normal(0, noise, (seeds, pairs)) for name, g in gold.items()}
+    return RecipeScores(cosines, gold)
+
+
+def test_rows_equal_scipy_with_ties() -> None:
+    rng = np.random.default_rng(0)
+    cosines, gold = np.round(rng.normal(size=(4, 50)), 1), np.round(rng.uniform(0, 5, 50))
+    expected = [100 * scipy.stats.spearmanr(row, gold).statistic for row in cosines]
+    np.testing.assert_allclose(spearman_rows(cosines, gold), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("broken", [np.nan, 0.5])
+def test_a_collapsed_run_has_no_score(broken: float) -> None:
+    cosines = np.full((2, 5), broken) if broken == 0.5 else np.array([[0.1, 0.2, 0.3, 0.4, broken]])
+    with pytest.raises(InputError, match="no rank correlation"):
+        spearman_rows(cosines, np.arange(5.0))
+
+
+def test_mean_and_permutation_equal_a_count_over_all_exchanges() -> None:
+    rng = np.random.default_rng(1)
+    recipe, baseline = scores(rng, 5, 0.30), scores(rng, 4, 0.33)
+    a, b = recipe.per_seed(), baseline.per_seed()
+    result = compare(recipe, baseline, resamples=10)
+    assert result.mean == pytest.approx(a.mean() - b.mean())
+    everything = np.concatenate([a, b])
+    differences = []
+    for chosen in itertools.combinations(range(9), 5):
+        rest = [k for k in range(9) if k not in chosen]
+        differences.append(everything[list(chosen)].mean() - everything[rest].mean())
+    low = np.mean(np.array(differences) <= result.mean + 1e-12)
+    high = np.mean(np.array(differences) >= result.mean - 1e-12)
+    assert result.p_value == pytest.approx(min(1.0, 2 * min(low, high)))
+
+
+def test_the_interval_equals_a_plain_bootstrap() -> None:
+    rng = np.random.default_rng(2)
+    recipe, baseline = scores(rng, 3, 0.2, pairs=60), scores(rng, 3, 0.3, pairs=60)
+    result = compare(recipe, baseline, resamples=400, seed=5)
+    draw, differences = np.random.default_rng(5), []
+    for _ in range(400):
+        seeds, total = draw.integers(3, size=3), 0.0
+        for name in ("a", "b"):
+            pairs = draw.integers(60, size=60)
+            for s in seeds:
+                for sign, runs in ((1, recipe), (-1, baseline)):
+                    rho = scipy.stats.spearmanr(runs.cosines[name][s, pairs], runs.gold[name][pairs]).statistic
+                    total += sign * 100 * rho / 6
+        differences.append(total)
+    np.testing.assert_allclose([result.low, result.high], np.quantile(differences, [0.025, 0.975]), atol=1e-9)
+
+
+def test_a_clear_improvement_is_called_better_and_its_reverse_worse() -> None:
+    rng = np.random.default_rng(3)
+    good, bad = scores(rng, 5, 0.1), scores(rng, 5, 0.4)
+    assert compare(good, bad, resamples=100).verdict == "better"
+    assert compare(bad, good, resamples=100).verdict == "worse"
+
+
+def test_a_recipe_against_itself_is_within_seed_noise_nearly_always() -> None:
+    rng = np.random.default_rng(4)
+    verdicts = [compare(scores(rng, 5, 0.3), scores(rng, 5, 0.3), resamples=50).verdict for _ in range(40)]
+    assert verdicts.count("within seed noise") >= 36
+
+
+def test_few_seeds_get_no_verdict() -> None:
+    assert Difference(9.0, 8.0, 10.0, 0.1, seeds=3).verdict == "no verdict: 3 seeds, and 4 are needed for one"
+
+
+def test_other_sets_are_refused() -> None:
+    rng = np.random.default_rng(5)
+    recipe, other = scores(rng, 4, 0.3), scores(rng, 4, 0.3)
+    with pytest.raises(InputError, match="different sets"):
+        compare(recipe, RecipeScores({"a": other.cosines["a"]}, {"a": other.gold["a"]}))
+    other.gold["a"] = other.gold["a"][::-1].copy()
+    with pytest.raises(InputError, match="different pairs of a"):
+        compare(recipe, other)
