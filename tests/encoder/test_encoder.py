@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder
-from sentrep.encoder import POOLINGS
+from sentrep.encoder import POOLINGS, forward
 from sentrep.encoder.encoding import pad
 from support import FAMILIES, shared_path, text_batch, tiny_encoder, toy_sentences
 
@@ -283,3 +283,16 @@ def test_subtracting_a_template_travels_with_the_model(tmp_path: Path) -> None:
     assert again.subtract_template
     sentences = toy_sentences(3)
     assert (encoder.encode(sentences) == again.encode(sentences)).all()
+
+
+def test_templates_of_all_lengths_contain_those_that_occur() -> None:
+    encoder = tiny_encoder(pooling="mask", prompt=PROMPT, subtract_template=True)
+    tokens = text_batch(encoder, toy_sentences(6)).anchor
+    frame, width = len(encoder.tokenize.prefix) + len(encoder.tokenize.suffix), tokens.input_ids.shape[1]
+    occurring = (tokens.attention_mask.sum(1) - frame).unique()
+    every, all_visible = forward._templates(encoder, torch.arange(width - frame + 1), width)
+    some, visible = forward._templates(encoder, occurring, width)
+    for whole, part in ((every.input_ids, some.input_ids), (every.attention_mask, some.attention_mask)):
+        assert torch.equal(whole[occurring], part)
+    assert torch.equal(all_visible[occurring], visible)
+    assert (visible.sum(1) == frame).all()
