@@ -34,7 +34,7 @@ def evaluate(
     model: str,
     *,
     suite: SuiteName = "sts",
-    sets: list[str] | None = None,
+    sets: list[str] | str | None = None,
     folder: str | None = None,
     sts_folder: str | None = None,
     split: str | None = None,
@@ -65,7 +65,7 @@ def evaluate(
         whiten: file of sentences to fit a whitening on (BERT-whitening) before the evaluation.
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.
         batch_size: sentences of average length in one forward pass.
-        detail: print sub-sets, Pearson's correlation, standard deviations and development scores as well.
+        detail: print sub-sets, Pearson's correlation, standard deviations, development scores and recall@1 as well.
         output: also write the results to this file: .json (everything), .md or .csv.
         device: cpu, cuda, cuda:1, ...; by default a GPU where there is one.
         precision: fp32, or bf16 to compute in bfloat16 where that is safe; the similarities are float32 in either.
@@ -74,7 +74,7 @@ def evaluate(
         raise UsageError("--folder and --sts_folder are two names of one option; give one of them")
     if output is not None:
         check_report_path(output)
-    loaded = load_suite(suite, Request(sets, folder or sts_folder, split, columns))
+    loaded = load_suite(suite, Request([sets] if isinstance(sets, str) else sets, folder or sts_folder, split, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
     encoder = load_encoder(model, pooling, device)
     with in_precision(precision, encoder):

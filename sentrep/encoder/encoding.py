@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
@@ -48,7 +49,7 @@ def encode(
         with torch.inference_mode():
             batches = list(_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS))
             mine = distributed.share(batches) if shared else batches
-            for rows in track(mine, "Encoding", disable=not show_progress_bar):
+            for rows in track(mine, "Encoding", disable=not show_progress_bar, console=Console(stderr=True)):
                 tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
                 out[rows] = embed(encoder, tokens).float().cpu()
     finally:

@@ -30,7 +30,7 @@ _METRICS = {
     "v-measure": "V-measure",
     "v-measure sd": "V-measure sd",
 }
-_DETAILS = ("pearson", "dev accuracy", "accuracy sd", "v-measure sd")
+_DETAILS = ("pearson", "dev accuracy", "accuracy sd", "v-measure sd", "recall@1")
 """Scores that only a detailed table shows; files have them all."""
 _TASKS = {name: "SST2" if name == "sst2" else name.upper() for name in TRANSFER_NAMES}
 
@@ -100,7 +100,8 @@ def print_results(
 
     Args:
         results: of one suite.
-        detail: add a line per sub-set, Pearson's correlation, standard deviations and development scores.
+        detail: add a line per sub-set, and the scores of second rank: Pearson's correlation, standard deviations,
+            development scores, recall@1.
         notes: sentences to print below.
         console: where to; None for standard output.
     """
@@ -155,7 +156,8 @@ def plain_table(*columns: str) -> Table:
     """An empty table without frame, text columns to the left (set, protocol) and numbers to the right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="left" if column in ("set", "protocol") else "right")
+        text = column in ("set", "protocol")
+        table.add_column(column, justify="left" if text else "right", no_wrap=not text)
     return table
 
 

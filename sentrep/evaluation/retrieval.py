@@ -39,7 +39,7 @@ def evaluate_retrieval(
         encoder: anything with `SentenceEncoder.encode`.
         sets: see `sentrep.data.load_retrieval`.
         batch_size: as for `SentenceEncoder.encode`.
-        block_size: documents in memory at a time; does not change the result.
+        block_size: documents in memory at a time; changes the result by no more than rounding.
         show_progress_bar: as for `SentenceEncoder.encode`.
 
     Returns:
@@ -67,7 +67,7 @@ def evaluate_reranking(
         encoder: anything with `SentenceEncoder.encode`.
         sets: with candidates, see `sentrep.data.load_reranking`.
         batch_size: as for `SentenceEncoder.encode`.
-        block_size: texts in memory at a time; does not change the result.
+        block_size: texts in memory at a time; changes the result by no more than rounding.
         show_progress_bar: as for `SentenceEncoder.encode`.
 
     Returns:

@@ -18,9 +18,9 @@ _LOW_BITS = 32
 class TopK:
     """For each of Q queries the k documents of highest cosine seen so far, of documents that come block by block.
 
-    Documents of equal cosine are ordered by a number that the caller gives, so that the result depends neither on the
-    size of the blocks nor on the device's sorting. Similarity and number are packed into one 64-bit key: keys are
-    distinct, and the k largest of them are the answer.
+    Documents of equal cosine are ordered by a number that the caller gives, so that the result does not depend on the
+    device's sorting, nor on the blocks beyond the rounding of a matrix product. Similarity and number are packed into
+    one 64-bit key: keys are distinct, and the k largest of them are the answer.
 
     Args:
         queries: (Q, D).

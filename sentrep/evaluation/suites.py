@@ -68,6 +68,9 @@ def load_suite(suite: str, request: Request) -> list[Any]:
     sets = chosen.load(request)
     if not sets:
         raise InputError(f"the suite {suite} needs sets: {chosen.names}")
+    names = [part.name for part in sets]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"{twice[0]} is listed twice, and a report could not tell the two apart; score one at a time")
     return sets
 
 
