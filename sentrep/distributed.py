@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -58,24 +58,20 @@ def gather(x: Tensor) -> Tensor:
     return _Gather.apply(x) if world_size() > 1 else x
 
 
-def sharded(function: Callable[[Sequence[T]], Tensor], items: Sequence[T]) -> Tensor:
-    """``function(items)``, each process computing every W-th item.
+def share(items: Sequence[T]) -> Sequence[T]:
+    """Every W-th of the items: the part of this process, one of W. Together the parts are all items, once."""
+    return items[rank() :: world_size()]
 
-    Args:
-        function: maps n items to an (n, D) tensor, row by row.
-        items: the same list on every process.
 
-    Returns:
-        (len(items), D) in the order of ``items``, equal on every process.
+def total(x: Tensor) -> Tensor:
+    """Sum over the processes, without gradient; equal on every process.
+
+    Where at most one process has a number other than 0 at each place, the sum is this number, to the bit.
     """
-    world = world_size()
-    if world == 1:
-        return function(items)
-    # every process computes the same number of rows: the last ones wrap around and are cut off again
-    share = -(-len(items) // world)
-    mine = [items[(rank() + world * i) % len(items)] for i in range(share)]
-    gathered = gather(function(mine).detach())
-    return gathered.view(world, share, -1).transpose(0, 1).reshape(world * share, -1)[: len(items)]
+    if world_size() > 1:
+        x = x.detach().clone()
+        dist.all_reduce(x)
+    return x
 
 
 def average(x: Tensor) -> Tensor:

@@ -20,6 +20,10 @@ class InputError(ValueError):
     """
 
 
+class NoColumnError(InputError):
+    """A table has no column of the wanted name."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The hint to append to a message, empty when nothing is similar.
 

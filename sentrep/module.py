@@ -20,7 +20,7 @@ from transformers import get_scheduler
 from sentrep import distributed
 from sentrep.config import Configurable, to_config
 from sentrep.encoder import ProjectionHead, SentenceEncoder, folders, sources
-from sentrep.encoder.encoding import pairwise_cosine
+from sentrep.encoder.encoding import encode, pairwise_cosine
 from sentrep.errors import InputError
 from sentrep.functional import alignment, cosine_similarity_matrix, effective_rank, spearman, uniformity
 from sentrep.objectives import Objective, WeightedSum
@@ -30,6 +30,7 @@ from sentrep.version import __version__
 from sentrep.views import EncodedViews, ViewMaker
 
 _INSTANTIATOR = "lightning.pytorch.cli.instantiate_module"
+_EVALUATION_BATCH = 32
 _RECORDED = ("torch", "lightning", "transformers", "datasets", "tokenizers")
 
 _IDENTICAL_VIEWS = (
@@ -150,9 +151,7 @@ class SentRepModule(Configurable, LightningModule):
         return self._encode(sentences)
 
     def _score(self, stage: str, pairs: ScoredPairs) -> None:
-        cosine = pairwise_cosine(
-            lambda distinct: distributed.sharded(self._encode, distinct), pairs.first, pairs.second
-        )
+        cosine = pairwise_cosine(self._encode_shared, pairs.first, pairs.second)
         try:
             score = spearman(cosine, pairs.scores)
         except ValueError as error:
@@ -162,6 +161,9 @@ class SentRepModule(Configurable, LightningModule):
 
     def _encode(self, sentences: Sequence[str]) -> Tensor:
         return self.encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
+
+    def _encode_shared(self, sentences: Sequence[str]) -> Tensor:
+        return encode(self.encoder, sentences, _EVALUATION_BATCH, show_progress_bar=False, shared=True)
 
     def _log_mean(self, stage: str) -> None:
         """Log the mean over the stage's sets."""

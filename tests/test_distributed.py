@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from sentrep import ProjectionHead, SentRepModule, distributed
+from sentrep.encoder.encoding import encode
 from sentrep.objectives import Contrastive
+from sentrep.types import ScoredPairs
 from support import (
     assert_equal_to_one_process,
     loss_and_gradients,
@@ -38,14 +40,45 @@ def test_contrastive_loss_and_gradients_equal_one_process(kind: str) -> None:
     assert_equal_to_one_process(run_processes(contrastive, WORLD, kind), *contrastive(kind))
 
 
-def _sharded_squares(count: int) -> Tensor:
-    return distributed.sharded(lambda items: torch.tensor([[i, i * i] for i in items]).float(), list(range(count)))
+def _shares(count: int) -> tuple[list[int], Tensor]:
+    mine = list(distributed.share(range(count)))
+    out = torch.zeros(count)
+    out[mine] = 1 / (1 + torch.tensor(mine))
+    return mine, distributed.total(out)
 
 
 @pytest.mark.parametrize("count", [1, 4, 7])
-def test_sharded_work_equals_one_process(count: int) -> None:
-    for result in run_processes(_sharded_squares, WORLD, count):
-        assert torch.equal(result, _sharded_squares(count))
+def test_shares_are_all_items_once_and_their_total_is_exact(count: int) -> None:
+    results = run_processes(_shares, WORLD, count)
+    assert sorted(item for mine, _ in results for item in mine) == list(range(count))
+    for _, total in results:
+        assert torch.equal(total, 1 / (1 + torch.arange(count)))
+
+
+def _validation_score(pooling: str) -> float:
+    """Of a module on 200 pairs, which fill several batches."""
+    encoder = tiny_encoder(pooling=pooling)
+    module = SentRepModule(encoder, {"simcse": Contrastive()})
+    module.log = lambda *_, **__: None  # type: ignore[method-assign]
+    sentences = toy_sentences(400)
+    pairs = ScoredPairs("dev", sentences[:200], sentences[200:], [float(i % 7) for i in range(200)])
+    distinct = [*pairs.first, *pairs.second]
+    alone = encode(encoder, distinct, 2, show_progress_bar=False)
+    shared = encode(encoder, distinct, 2, show_progress_bar=False, shared=True)
+    assert torch.equal(alone, shared)  # to the bit, not only to rounding
+    module.validation_step(pairs, 0)
+    return module._scores["dev"]
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_validation_on_two_processes_gives_exactly_the_score_of_one(pooling: str) -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the processes
+    try:
+        expected = _validation_score(pooling)
+    finally:
+        torch.set_num_threads(threads)
+    assert run_processes(_validation_score, WORLD, pooling) == [expected, expected]
 
 
 def _draws() -> tuple[Tensor, Tensor]:

@@ -1,14 +1,27 @@
-"""``sentrep evaluate``: the semantic textual similarity sets."""
+"""``sentrep evaluate``: the task suites."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import Literal
 
 from sentrep.cli.encode import Precision, in_precision, load_encoder, whitening_corpus
+from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
-from sentrep.data.sts import load_sts
-from sentrep.encoder import fit_whitening
-from sentrep.evaluation import DEFAULT_SUITE, Evaluation, evaluate_sts, print_results, write_report
+from sentrep.encoder import SentenceEncoder, fit_whitening
+from sentrep.evaluation import (
+    Evaluation,
+    Request,
+    check_report_path,
+    evaluate_suite,
+    load_suite,
+    print_results,
+    write_report,
+)
+from sentrep.types import ScoredPairs
+
+SuiteName = Literal["sts", "transfer", "retrieval", "rerank", "clustering"]
 
 
 def run(command: str, words: list[str]) -> int:
@@ -20,8 +33,12 @@ def run(command: str, words: list[str]) -> int:
 def evaluate(
     model: str,
     *,
+    suite: SuiteName = "sts",
+    sets: list[str] | str | None = None,
+    folder: str | None = None,
     sts_folder: str | None = None,
-    sets: list[str] = list(DEFAULT_SUITE),  # noqa: B006 (shown as the default in the help)
+    split: str | None = None,
+    columns: list[str] | None = None,
     pooling: str | None = None,
     whiten: str | None = None,
     whiten_dim: int | None = None,
@@ -31,30 +48,60 @@ def evaluate(
     device: str | None = None,
     precision: Precision = "fp32",
 ) -> None:
-    """Print Spearman × 100 of the cosine on similarity sets, with the number of pairs and the protocol of each.
+    """Score a model on a suite of tasks with frozen vectors; print a table and write it to a file.
 
     Args:
         model: a checkpoint, a model folder or a hub id.
-        sts_folder: folder with STS and SICK in SentEval's layout; without it the sets come from the hub.
-        sets: names such as [sts12,stsb-dev,sickr-all], or csv files of two sentences and a score.
+        suite: sts (Spearman of the cosine), transfer (logistic regression), retrieval, rerank or clustering (k-means).
+        sets: what to score. sts: names such as [sts12,stsb-dev,sickr-all] or csv files of two sentences and a score;
+            all seven sets by default. transfer: [mr,cr,subj,mpqa,sst2,trec,mrpc] (the default) or folders with
+            train.csv and test.csv. retrieval and rerank: folders in BEIR's layout. clustering: files of text and label.
+        folder: folder of the SentEval data, for the named sets of sts and transfer; without it sts sets come from the
+            hub.
+        sts_folder: the same under the name that it has in a configuration.
+        split: retrieval, rerank, clustering: which split of a folder; test by default.
+        columns: names or positions of the columns of csv files: [sentence1,sentence2,score] or [text,label].
         pooling: replaces the model's own.
         whiten: file of sentences to fit a whitening on (BERT-whitening) before the evaluation.
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.
         batch_size: sentences of average length in one forward pass.
-        detail: print the sub-sets and Pearson's correlation as well.
+        detail: print sub-sets, Pearson's correlation, standard deviations, development scores and recall@1 as well.
         output: also write the results to this file: .json (everything), .md or .csv.
         device: cpu, cuda, cuda:1, ...; by default a GPU where there is one.
         precision: fp32, or bf16 to compute in bfloat16 where that is safe; the similarities are float32 in either.
     """
-    pairs = [load_sts(name, sts_folder) for name in sets]
+    if folder is not None and sts_folder is not None:
+        raise UsageError("--folder and --sts_folder are two names of one option; give one of them")
+    if output is not None:
+        check_report_path(output)
+    loaded = load_suite(suite, Request([sets] if isinstance(sets, str) else sets, folder or sts_folder, split, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
     encoder = load_encoder(model, pooling, device)
     with in_precision(precision, encoder):
         if corpus is not None:
             fit_whitening(encoder, corpus, whiten_dim, batch_size)
         start = time.perf_counter()
-        results = evaluate_sts(encoder, pairs, batch_size=batch_size, show_progress_bar=True)
+        results = evaluate_suite(suite, encoder, loaded, batch_size=batch_size, show_progress_bar=True)
         seconds = time.perf_counter() - start
-    print_results(results, detail=detail)
+    notes = _sts_notes(encoder, loaded) if suite == "sts" else []
+    print_results(results, detail=detail, notes=notes)
     if output is not None:
-        write_report(Evaluation.of(encoder, model, results, seconds, precision), output)
+        write_report(Evaluation.of(encoder, model, results, seconds, precision, suite, notes), output)
+
+
+def _sts_notes(encoder: SentenceEncoder, sets: Sequence[ScoredPairs]) -> list[str]:
+    """Why the protocols differ, and where numbers of other programs may."""
+    names = {pairs.name for pairs in sets}
+    notes = []
+    if {"sickr", "sickr-all"} <= names:
+        notes.append("SICK-R: SentEval takes the 4927 test pairs, MTEB all 9927 (train + dev + test).")
+    elif "sickr-all" in names:
+        notes.append("SICK-R: all 9927 pairs (MTEB); SentEval's test pairs need --folder, the hub does not split them.")
+    distinct = list(dict.fromkeys(sentence for pairs in sets for sentence in (*pairs.first, *pairs.second)))
+    cut = encoder.tokenize(distinct, encoder.max_seq_length)[1]
+    limit = f"{encoder.max_seq_length} tokens" if encoder.max_seq_length else "the model's own limit"
+    notes.append(
+        f"Both protocols: the model's own pooling ({encoder.pooling}) and length ({limit}; {cut} of {len(distinct)} "
+        "sentences cut). Papers that follow SentEval choose the pooling by a flag and cut nothing."
+    )
+    return notes

@@ -1,31 +1,43 @@
 """Training text, evaluation sets and batches."""
 
+from sentrep.data.beir import RankingSet, load_reranking, load_retrieval
 from sentrep.data.cache import CorpusCounts, TokenizedCorpus, TokenRow, tokenize_corpus
 from sentrep.data.collate import Collate
 from sentrep.data.corpus import Corpus, open_corpus
 from sentrep.data.datamodule import SentRepDataModule
+from sentrep.data.labelled import LabelledSet, LabelledTexts, load_labelled_file, load_labelled_folder
 from sentrep.data.loaders import PairsLoader, ResumableLoader, SentenceLoader
 from sentrep.data.pairing import PairedCorpus
 from sentrep.data.sampler import GlobalBatchSampler
 from sentrep.data.sts import SET_NAMES, PairsFile, load_sts
 from sentrep.data.tables import TableFile
+from sentrep.data.transfer import TRANSFER_NAMES, load_transfer
 
 __all__ = [
     "SET_NAMES",
+    "TRANSFER_NAMES",
     "Collate",
     "Corpus",
     "CorpusCounts",
     "GlobalBatchSampler",
+    "LabelledSet",
+    "LabelledTexts",
     "PairedCorpus",
     "PairsFile",
     "PairsLoader",
+    "RankingSet",
     "ResumableLoader",
     "SentRepDataModule",
     "SentenceLoader",
     "TableFile",
     "TokenRow",
     "TokenizedCorpus",
+    "load_labelled_file",
+    "load_labelled_folder",
+    "load_reranking",
+    "load_retrieval",
     "load_sts",
+    "load_transfer",
     "open_corpus",
     "tokenize_corpus",
 ]

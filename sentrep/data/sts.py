@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sentrep.data import toy
 from sentrep.data.corpus import checked_columns
 from sentrep.data.hub import load_hub_split
+from sentrep.data.senteval import read_lines, senteval_place, tab_cells
 from sentrep.data.tables import TableFile, text_cell
 from sentrep.errors import InputError, did_you_mean
 from sentrep.types import ScoredPairs
@@ -165,10 +166,7 @@ def _load_from_hub(name: str) -> ScoredPairs:
 
 def _load_from_folder(name: str, folder: Path) -> ScoredPairs:
     known = _SETS[name]
-    roots = [folder, folder.parent, folder / "downstream", folder / "data" / "downstream"]
-    place = next((root / known.folder for root in roots if (root / known.folder).is_dir()), None)
-    if place is None:
-        raise InputError(f"{folder}: no {known.folder} in it for {name}; give the folder that contains STS and SICK")
+    place = senteval_place(folder, known.folder, name)
     if not known.files:
         pairs = list(_read_year(place))
     else:
@@ -182,39 +180,24 @@ def _read_year(folder: Path) -> Iterator[_Pair]:
     for sentences_file in sorted(folder.glob("STS.input.*.txt")):
         subset = sentences_file.name.removeprefix("STS.input.").removesuffix(".txt")
         scores_file = folder / f"STS.gs.{subset}.txt"
-        sentences, scores = _lines(sentences_file), _lines(scores_file)
+        sentences, scores = read_lines(sentences_file), read_lines(scores_file)
         if len(sentences) != len(scores):
             raise InputError(f"{scores_file}: {len(scores)} lines where {sentences_file.name} has {len(sentences)}")
         for number, (line, score) in enumerate(zip(sentences, scores, strict=True), start=1):
             if score.strip():  # a pair without a gold score is not part of the set
-                first, second = _cells(line, (0, 1), f"{sentences_file}, line {number}")
+                first, second = tab_cells(line, (0, 1), f"{sentences_file}, line {number}")
                 yield first, second, _score(score, f"{scores_file}, line {number}"), subset
 
 
 def _read_benchmark(file: Path) -> Iterator[_Pair]:
-    for number, line in enumerate(_lines(file), start=1):
+    for number, line in enumerate(read_lines(file), start=1):
         where = f"{file}, line {number}"
-        subset, score, first, second = _cells(line, (1, 4, 5, 6), where)
+        subset, score, first, second = tab_cells(line, (1, 4, 5, 6), where)
         yield first, second, _score(score, where), subset
 
 
 def _read_sick(file: Path) -> Iterator[_Pair]:
-    for number, line in enumerate(_lines(file)[1:], start=2):
+    for number, line in enumerate(read_lines(file)[1:], start=2):
         where = f"{file}, line {number}"
-        first, second, score = _cells(line, (1, 2, 3), where)
+        first, second, score = tab_cells(line, (1, 2, 3), where)
         yield first, second, _score(score, where), file.stem
-
-
-def _lines(file: Path) -> list[str]:
-    if not file.is_file():
-        raise InputError(f"{file}: no such file; the folder of the SentEval data is incomplete")
-    text = file.read_text(encoding="utf-8-sig", errors="surrogateescape")  # str.splitlines would split at U+2028 too
-    lines = text.removesuffix("\n").split("\n")
-    return [text_cell(line, f"{file}, line {number}") for number, line in enumerate(lines, start=1)]
-
-
-def _cells(line: str, positions: tuple[int, ...], where: str) -> list[str]:
-    cells = line.split("\t")
-    if len(cells) <= max(positions):
-        raise InputError(f"{where}: {len(cells)} tab-separated cells; expected at least {max(positions) + 1}")
-    return [cells[position] for position in positions]

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from fsspec.compression import compr
 from fsspec.utils import infer_compression
 
-from sentrep.errors import InputError, did_you_mean
+from sentrep.errors import InputError, NoColumnError, did_you_mean
 
 Columns = Sequence[str] | Sequence[int]
 """Names in the header, or positions from 0 in a csv or tsv file without a header."""
@@ -145,7 +145,7 @@ def pick_columns(source: str, found: Sequence[str], columns: Columns | None) -> 
         if isinstance(column, int):
             raise InputError(f"{source}: column {column} is a position, but these columns have names: {_quoted(found)}")
         if column not in found:
-            raise InputError(f"{source}: no column {column!r}; found {_quoted(found)}{did_you_mean(column, found)}")
+            raise NoColumnError(f"{source}: no column {column!r}; found {_quoted(found)}{did_you_mean(column, found)}")
     return [found.index(str(column)) for column in columns]
 
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
+from sentrep import distributed
 from sentrep.errors import InputError
 from sentrep.functional.similarity import unit
 from sentrep.types import TokenBatch
@@ -24,25 +26,35 @@ AVERAGE_TOKENS = 32
 
 
 def encode(
-    encoder: SentenceEncoder, sentences: Sequence[str], batch_size: int, show_progress_bar: bool | None
+    encoder: SentenceEncoder,
+    sentences: Sequence[str],
+    batch_size: int,
+    show_progress_bar: bool | None,
+    shared: bool = False,
 ) -> Tensor:
-    """Pooled (and, where the head is kept, projected) vectors (n, D), float32, on the CPU, in the order given."""
+    """Pooled (and, where the head is kept, projected) vectors (n, D), float32, on the CPU, in the order given.
+
+    With ``shared``, every process must be given the same sentences; each encodes a share, and all get all vectors. It
+    is whole batches that are shared out, the same batches as of one process, because rounding depends on the padding:
+    the vectors of any number of processes (with the same threads each) are those of one, to the bit.
+    """
     _check(sentences, batch_size)
     if show_progress_bar is None:
         show_progress_bar = logger.isEnabledFor(logging.INFO)
     ids, _ = encoder.tokenize(sentences, encoder.max_seq_length)
-    out = torch.empty(len(ids), encoder.embedding_dim)
+    out = torch.zeros(len(ids), encoder.embedding_dim)
     was_training = encoder.training
     encoder.eval()
     try:
         with torch.inference_mode():
             batches = list(_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS))
-            for rows in track(batches, "Encoding", disable=not show_progress_bar):
+            mine = distributed.share(batches) if shared else batches
+            for rows in track(mine, "Encoding", disable=not show_progress_bar, console=Console(stderr=True)):
                 tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
                 out[rows] = embed(encoder, tokens).float().cpu()
     finally:
         encoder.train(was_training)
-    return out
+    return distributed.total(out.to(encoder.device)).cpu() if shared else out
 
 
 def embed(encoder: SentenceEncoder, tokens: TokenBatch) -> Tensor:

@@ -1,8 +1,13 @@
-"""How good an encoder is: similarity sets, reports, training curves and monitors."""
+"""How good an encoder is: task suites, reports, training curves and monitors."""
 
+from sentrep.evaluation.clustering import evaluate_clustering
 from sentrep.evaluation.curves import plot_training_curves
 from sentrep.evaluation.monitors import CollapseMonitor
-from sentrep.evaluation.report import Evaluation, print_results, write_report
+from sentrep.evaluation.mteb_adapter import MTEBEncoder
+from sentrep.evaluation.report import Evaluation, print_results
+from sentrep.evaluation.report_files import check_report_path, write_report
+from sentrep.evaluation.results import TaskResult
+from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
 from sentrep.evaluation.sts import (
     DEFAULT_SUITE,
     SENTEVAL_SETS,
@@ -10,20 +15,35 @@ from sentrep.evaluation.sts import (
     display_name,
     evaluate_sts,
     senteval_average,
+    side_by_side,
 )
+from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import TrainingReport
+from sentrep.evaluation.transfer import evaluate_transfer
 
 __all__ = [
     "DEFAULT_SUITE",
     "SENTEVAL_SETS",
+    "SUITES",
     "CollapseMonitor",
     "Evaluation",
+    "MTEBEncoder",
+    "Request",
     "STSResult",
+    "TaskResult",
     "TrainingReport",
+    "check_report_path",
     "display_name",
+    "evaluate_clustering",
+    "evaluate_reranking",
+    "evaluate_retrieval",
     "evaluate_sts",
+    "evaluate_suite",
+    "evaluate_transfer",
+    "load_suite",
     "plot_training_curves",
     "print_results",
     "senteval_average",
+    "side_by_side",
     "write_report",
 ]

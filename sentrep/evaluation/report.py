@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import importlib.metadata
-import io
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from sentrep.data.transfer import TRANSFER_NAMES
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
-from sentrep.errors import InputError
-from sentrep.evaluation.sts import STSResult, senteval_average
+from sentrep.evaluation.results import TaskResult
+from sentrep.evaluation.sts import PROTOCOLS, STSResult, display_name, senteval_average, side_by_side
 from sentrep.version import __version__
 
-_RECORDED = ("torch", "transformers", "tokenizers", "scipy")
+_RECORDED = ("torch", "transformers", "tokenizers", "scipy", "scikit-learn")
+_METRICS = {
+    "spearman": "Spearman",
+    "pearson": "Pearson",
+    "f1": "F1",
+    "full f1": "full F1",
+    "ndcg@10": "nDCG@10",
+    "map": "MAP",
+    "map@1000": "MAP@1000",
+    "mrr@10": "MRR@10",
+    "v-measure": "V-measure",
+    "v-measure sd": "V-measure sd",
+}
+_DETAILS = ("pearson", "dev accuracy", "accuracy sd", "v-measure sd", "recall@1")
+"""Scores that only a detailed table shows; files have them all."""
+_TASKS = {name: "SST2" if name == "sst2" else name.upper() for name in TRANSFER_NAMES}
+
+AnyResult = STSResult | TaskResult
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,136 +53,158 @@ class Evaluation:
     """Of the libraries that the numbers depend on."""
     seconds: float
     """Wall time."""
-    results: list[STSResult]
+    results: list[TaskResult]
     precision: str = "fp32"
     """What the encoder computed in: ``fp32`` or ``bf16``."""
+    suite: str = "sts"
+    """Which suite: one of `sentrep.evaluation.SUITES`."""
+    notes: list[str] = dataclasses.field(default_factory=list)
+    """What a reader of the scores must know, a sentence each."""
 
     @classmethod
     def of(
         cls,
         encoder: SentenceEncoder,
         model: str,
-        results: Sequence[STSResult],
+        results: Sequence[AnyResult],
         seconds: float,
         precision: str = "fp32",
+        suite: str = "sts",
+        notes: Sequence[str] = (),
     ) -> Evaluation:
         """Describe ``encoder``, loaded from ``model``, and what it scored."""
+        installed = {name: _version(name) for name in _RECORDED}
         return cls(
             model=model,
             fingerprint=fingerprint(encoder),
             pooling=encoder.pooling,
             prompt=encoder.prompt,
             max_seq_length=encoder.max_seq_length,
-            results=list(results),
+            results=as_tasks(results),
             seconds=seconds,
             precision=precision,
-            versions={"sentrep": __version__, **{name: importlib.metadata.version(name) for name in _RECORDED}},
+            suite=suite,
+            notes=list(notes),
+            versions={"sentrep": __version__, **{name: version for name, version in installed.items() if version}},
         )
 
 
-def print_results(results: Sequence[STSResult], *, detail: bool = False, console: Console | None = None) -> None:
-    """Print one line per set, and the mean of the seven SentEval sets where all are there.
+def print_results(
+    results: Sequence[AnyResult],
+    *,
+    detail: bool = False,
+    notes: Sequence[str] = (),
+    console: Console | None = None,
+) -> None:
+    """Print one line per set, and a mean; where SICK-R is there as MTEB takes it, SentEval and MTEB side by side.
 
     Args:
-        results: of `evaluate_sts`.
-        detail: add a line per sub-set, and Pearson's correlation.
+        results: of one suite.
+        detail: add a line per sub-set, and the scores of second rank: Pearson's correlation, standard deviations,
+            development scores, recall@1.
+        notes: sentences to print below.
         console: where to; None for standard output.
     """
-    table = plain_table("set", "pairs", "protocol", "Spearman", *(["Pearson"] if detail else []))
-    for result in results:
-        pearson = [f"{result.pearson:.2f}"] if detail else []
-        table.add_row(result.display_name, str(result.pairs), result.protocol, f"{result.spearman:.2f}", *pearson)
-        if detail:
-            for name, (pairs, score) in result.per_subset.items():
-                table.add_row(f"  {name}", str(pairs), "sub-set", "—" if score is None else f"{score:.2f}", "")
-    add_mean(table, _scores(results))
-    (console or Console()).print(table)
+    tasks = as_tasks(results)
+    console = console or Console()
+    scores = main_scores(tasks)
+    if "sickr-all" in scores and not detail and all(side_by_side({name: 0.0}) for name in scores):
+        console.print(_protocols_table(tasks, side_by_side(scores)))
+    else:
+        table = _table(tasks, detail)
+        add_mean(table, scores)
+        console.print(table)
+    for note in notes:
+        console.print(note, soft_wrap=True, highlight=False)
+
+
+def as_tasks(results: Sequence[AnyResult]) -> list[TaskResult]:
+    """Results in the form that all suites share."""
+    return [result.task if isinstance(result, STSResult) else result for result in results]
+
+
+def main_scores(tasks: Sequence[TaskResult]) -> dict[str, float]:
+    """The main score of each set by its name."""
+    return {task.name: task.main_score for task in tasks}
+
+
+def average(scores: Mapping[str, float]) -> tuple[str, float] | None:
+    """What papers print as "Avg.", and of what it is the mean: the seven STS sets, or the seven transfer tasks."""
+    if (similarity := senteval_average(scores)) is not None:
+        return "the seven SentEval sets", similarity
+    if set(TRANSFER_NAMES) <= set(scores):
+        return "the seven SentEval tasks", sum(scores[name] for name in TRANSFER_NAMES) / len(TRANSFER_NAMES)
+    return None
+
+
+def set_name(name: str) -> str:
+    """A set's name as papers print it; other names stay as they are."""
+    return _TASKS.get(name) or display_name(name)
+
+
+def metric_name(metric: str) -> str:
+    """A metric's name as papers print it."""
+    return _METRICS.get(metric, metric)
+
+
+def columns(tasks: Sequence[TaskResult], attribute: str) -> list[str]:
+    """The keys of all ``scores`` or ``counts``, in the order in which they first occur."""
+    return list(dict.fromkeys(key for task in tasks for key in getattr(task, attribute)))
 
 
 def plain_table(*columns: str) -> Table:
     """An empty table without frame, text columns to the left (set, protocol) and numbers to the right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="left" if column in ("set", "protocol") else "right")
+        text = column in ("set", "protocol")
+        table.add_column(column, justify="left" if text else "right", no_wrap=not text)
     return table
 
 
 def add_mean(table: Table, scores: Mapping[str, float]) -> None:
-    """Add a closing line with the mean: of the seven SentEval sets where all are there, else of all sets."""
-    average = senteval_average(scores)
-    if average is not None:
+    """Add a closing line with the mean: of the seven SentEval sets or tasks where all are there, else of all sets."""
+    if (found := average(scores)) is not None:
         table.add_section()
-        table.add_row("Avg.", "", "the seven SentEval sets", f"{average:.2f}")
+        table.add_row("Avg.", "", found[0], f"{found[1]:.2f}")
     elif len(scores) > 1:
         table.add_section()
         table.add_row("mean", "", f"of {len(scores)} sets", f"{sum(scores.values()) / len(scores):.2f}")
 
 
-def write_report(evaluation: Evaluation, path: str | Path) -> None:
-    """Write an evaluation to a file; the ending chooses the format.
+def _table(tasks: Sequence[TaskResult], detail: bool) -> Table:
+    metrics = [metric for metric in columns(tasks, "scores") if detail or metric not in _DETAILS]
+    units = dict.fromkeys(list(task.counts)[-1] for task in tasks)
+    table = plain_table("set", " / ".join(units) or "items", "protocol", *map(metric_name, metrics))
+    for task in tasks:
+        cells = [f"{task.scores[metric]:.2f}" if metric in task.scores else "" for metric in metrics]
+        table.add_row(set_name(task.name), str(list(task.counts.values())[-1]), task.protocol, *cells)
+        if detail:
+            for name, (count, score) in task.per_subset.items():
+                table.add_row(f"  {name}", str(count), "sub-set", "—" if score is None else f"{score:.2f}")
+    return table
 
-    Args:
-        evaluation: what to write.
-        path: ``.json`` (everything), ``.md`` (a table for people) or ``.csv`` (a row per set and sub-set).
 
-    Raises:
-        InputError: for another ending, or a place that cannot be written.
-    """
-    path = Path(path)
-    writers = {".json": _json, ".md": _markdown, ".csv": _csv}
-    if path.suffix not in writers:
-        raise InputError(f"{path}: no format for the ending {path.suffix!r}; choose one of {', '.join(writers)}")
+def _protocols_table(tasks: Sequence[TaskResult], both: Mapping[str, Mapping[str, float]]) -> Table:
+    """Similarity sets with a column per protocol."""
+    table = plain_table("set", "pairs", *PROTOCOLS)
+    pairs: dict[str, list[str]] = {}
+    for task in tasks:
+        row = "SICK-R" if task.name == "sickr-all" else set_name(task.name)
+        pairs.setdefault(row, []).append(str(task.counts["pairs"]))
+    for row, counts in pairs.items():
+        table.add_row(row, " / ".join(counts), *_cells(both.get(row, {})))
+    if "Avg." in both:
+        table.add_section()
+        table.add_row("Avg.", "", *_cells(both["Avg."]))
+    return table
+
+
+def _cells(scores: Mapping[str, float]) -> list[str]:
+    return [f"{scores[protocol]:.2f}" if protocol in scores else "—" for protocol in PROTOCOLS]
+
+
+def _version(package: str) -> str | None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(writers[path.suffix](evaluation), encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"{path}: the report cannot be written there ({error.strerror}); choose another file"
-        ) from error
-
-
-def _json(evaluation: Evaluation) -> str:
-    content: dict[str, Any] = dataclasses.asdict(evaluation)
-    content["average"] = senteval_average(_scores(evaluation.results))
-    for result in content["results"]:
-        result["per_subset"] = {
-            name: {"pairs": pairs, "spearman": score} for name, (pairs, score) in result["per_subset"].items()
-        }
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _markdown(evaluation: Evaluation) -> str:
-    rows = [
-        (result.display_name, str(result.pairs), result.protocol, f"{result.spearman:.2f}", f"{result.pearson:.2f}")
-        for result in evaluation.results
-    ]
-    average = senteval_average(_scores(evaluation.results))
-    if average is not None:
-        rows.append(("**Avg.**", "", "the seven SentEval sets", f"**{average:.2f}**", ""))
-    lines = [
-        "| set | pairs | protocol | Spearman × 100 | Pearson × 100 |",
-        "| --- | ---: | --- | ---: | ---: |",
-        *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows),
-        "",
-        f"Model `{evaluation.model}` ({evaluation.fingerprint}), pooling {evaluation.pooling}"
-        + (f", prompt `{evaluation.prompt}`" if evaluation.prompt else "")
-        + f", longest sequence {evaluation.max_seq_length or 'the model’s own'}; "
-        + ", ".join(f"{name} {version}" for name, version in evaluation.versions.items())
-        + f"; {evaluation.precision}, {evaluation.seconds:.1f} s.",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _csv(evaluation: Evaluation) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["set", "subset", "pairs", "protocol", "spearman", "pearson"])
-    for result in evaluation.results:
-        writer.writerow([result.name, "", result.pairs, result.protocol, result.spearman, result.pearson])
-        for name, (pairs, score) in result.per_subset.items():
-            writer.writerow([result.name, name, pairs, result.protocol, "" if score is None else score, ""])
-    return out.getvalue()
-
-
-def _scores(results: Sequence[STSResult]) -> dict[str, float]:
-    return {result.name: result.spearman for result in results}
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

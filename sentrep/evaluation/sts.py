@@ -9,8 +9,10 @@ import numpy as np
 import scipy.stats
 from torch import Tensor
 
+from sentrep.data.fingerprints import hash_columns
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
+from sentrep.evaluation.results import TaskResult
 from sentrep.functional import spearman
 from sentrep.types import ScoredPairs
 
@@ -18,6 +20,11 @@ SENTEVAL_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 """The seven sets whose mean papers report."""
 DEFAULT_SUITE = (*SENTEVAL_SETS, "sickr-all")
 """What ``sentrep evaluate`` runs: the seven, and SICK-R again under MTEB's protocol."""
+
+PROTOCOLS = ("SentEval", "MTEB")
+_BOTH = (*SENTEVAL_SETS[:-1], "stsb-dev")
+"""Sets that are the same pairs under both protocols, with all sub-sets pooled."""
+_ONE = {"sickr": "SentEval", "sickr-dev": "SentEval", "sickr-all": "MTEB"}
 
 _DISPLAY_NAMES = {
     **{f"sts{year}": f"STS{year}" for year in range(12, 17)},
@@ -47,11 +54,20 @@ class STSResult:
     """Pearson × 100, likewise."""
     per_subset: dict[str, tuple[int, float | None]]
     """By sub-set: pairs and Spearman × 100 within it; None where no rank correlation exists."""
+    dataset: str = ""
+    """Fingerprint of sentences and gold scores."""
 
     @property
     def display_name(self) -> str:
         """The set's name as papers print it."""
         return display_name(self.name)
+
+    @property
+    def task(self) -> TaskResult:
+        """The same in the form that all suites share."""
+        scores = {"spearman": self.spearman, "pearson": self.pearson}
+        counts = {"pairs": self.pairs}
+        return TaskResult(self.name, self.protocol, _split(self.name), counts, scores, self.dataset, self.per_subset)
 
 
 def display_name(name: str) -> str:
@@ -104,6 +120,41 @@ def senteval_average(scores: Mapping[str, float]) -> float | None:
     return sum(scores[name] for name in SENTEVAL_SETS) / len(SENTEVAL_SETS)
 
 
+def side_by_side(scores: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Spearman × 100 under SentEval's and under MTEB's protocol, by the set's name in papers.
+
+    The two differ in SICK-R only, where SentEval takes the test pairs and MTEB all of them. The mean of the seven is
+    there, as ``Avg.``, for a protocol under which all seven are.
+
+    Args:
+        scores: Spearman × 100 by name of the set; sets that belong to neither protocol are left out.
+
+    Example:
+        >>> side_by_side({"stsb": 82.0, "sickr": 78.0, "sickr-all": 77.5})
+        {'STS-B': {'SentEval': 82.0, 'MTEB': 82.0}, 'SICK-R': {'SentEval': 78.0, 'MTEB': 77.5}}
+    """
+    table: dict[str, dict[str, float]] = {}
+    for name, score in scores.items():
+        if name in _BOTH:
+            table[display_name(name)] = dict.fromkeys(PROTOCOLS, score)
+        elif name in _ONE:
+            row = "SICK-R" if name in ("sickr", "sickr-all") else display_name(name)
+            table.setdefault(row, {})[_ONE[name]] = score
+    by_protocol = {"SentEval": scores, "MTEB": {**scores, "sickr": scores.get("sickr-all")}}
+    means = {
+        protocol: senteval_average(found)  # type: ignore[arg-type]
+        for protocol, found in by_protocol.items()
+        if all(found.get(name) is not None for name in SENTEVAL_SETS)
+    }
+    return {**table, "Avg.": means} if means else table  # type: ignore[dict-item]
+
+
+def _split(name: str) -> str:
+    if name == "sickr-all":
+        return "train + dev + test"
+    return "dev" if name.endswith("-dev") else "test" if name in _DISPLAY_NAMES else "all"
+
+
 def _score(pairs: ScoredPairs, cosine: Tensor) -> STSResult:
     try:
         correlation = spearman(cosine, pairs.scores)
@@ -116,6 +167,7 @@ def _score(pairs: ScoredPairs, cosine: Tensor) -> STSResult:
         spearman=correlation,
         pearson=100.0 * float(scipy.stats.pearsonr(cosine.double().numpy(), pairs.scores).statistic),
         per_subset=_per_subset(pairs, cosine),
+        dataset=hash_columns(pairs.first, pairs.second, pairs.scores),
     )
 
 

@@ -11,8 +11,9 @@ import pytest
 import torch
 from rich.console import Console
 
+from sentrep.data import TRANSFER_NAMES
 from sentrep.errors import InputError
-from sentrep.evaluation import SENTEVAL_SETS, Evaluation, STSResult, print_results, write_report
+from sentrep.evaluation import SENTEVAL_SETS, Evaluation, STSResult, TaskResult, print_results, write_report
 from support import tiny_encoder
 
 
@@ -30,11 +31,41 @@ def printed(names: tuple[str, ...], detail: bool = False) -> list[list[str]]:
 
 
 def test_the_table_shows_every_set_and_the_average_of_the_seven() -> None:
-    lines = printed((*SENTEVAL_SETS, "sickr-all"))
+    lines = printed(SENTEVAL_SETS)
     assert lines[0] == ["set", "pairs", "protocol", "Spearman"]
     assert ["STS-B", "1005", "SentEval", "(all)", "75.00"] in lines
-    assert ["SICK-R", "(all)", "1007", "SentEval", "(all)", "77.00"] in lines
+    assert ["SICK-R", "1006", "SentEval", "(all)", "76.00"] in lines
     assert lines[-1] == ["Avg.", "the", "seven", "SentEval", "sets", "73.00"]
+
+
+def test_both_protocols_stand_side_by_side() -> None:
+    lines = printed((*SENTEVAL_SETS, "sickr-all"))
+    assert lines[0] == ["set", "pairs", "SentEval", "MTEB"]
+    assert ["STS-B", "1005", "75.00", "75.00"] in lines
+    assert ["SICK-R", "1006", "/", "1007", "76.00", "77.00"] in lines
+    assert lines[-1] == ["Avg.", "73.00", "73.14"]
+    detailed = printed((*SENTEVAL_SETS, "sickr-all"), detail=True)
+    assert ["SICK-R", "(all)", "1007", "SentEval", "(all)", "77.00", "67.00"] in detailed
+
+
+def test_the_hub_has_no_senteval_split_of_sick() -> None:
+    lines = printed((*SENTEVAL_SETS[:-1], "sickr-all"))
+    assert ["SICK-R", "1006", "—", "76.00"] in lines
+    assert lines[-1] == ["Avg.", "—", "73.00"]
+
+
+def test_other_suites_print_their_metrics() -> None:
+    out = io.StringIO()
+    tasks = [
+        TaskResult("trec", "SentEval", "test", {"train": 5, "test": 3}, {"accuracy": 90.0, "dev accuracy": 80.0}, "ab"),
+        TaskResult("mine", "MTEB", "test", {"train": 5, "test": 4}, {"accuracy": 70.0, "f1": 60.0}, "cd"),
+    ]
+    print_results(tasks, notes=["Mind the gap."], console=Console(file=out, width=80))
+    lines = [line.split() for line in out.getvalue().splitlines() if line.strip()]
+    assert lines[0] == ["set", "test", "protocol", "accuracy", "F1"]
+    assert ["TREC", "3", "SentEval", "90.00"] in lines
+    assert ["mine", "4", "MTEB", "70.00", "60.00"] in lines
+    assert lines[-2:] == [["mean", "of", "2", "sets", "80.00"], ["Mind", "the", "gap."]]
 
 
 def test_other_sets_get_a_plain_mean_and_a_single_one_none() -> None:
@@ -58,14 +89,37 @@ def test_the_json_file_says_what_was_scored_and_how(tmp_path: Path) -> None:
     assert (content["pooling"], content["prompt"], content["seconds"]) == ("mean", None, 1.5)
     assert {"sentrep", "torch", "transformers"} <= set(content["versions"])
     assert content["average"] == 73.0
+    assert content["protocols"]["STS-B"] == {"SentEval": 75.0, "MTEB": 75.0}
+    assert content["protocols"]["SICK-R"] == {"SentEval": 76.0}
     assert content["results"][0] == {
         "name": "sts12",
         "pairs": 1000,
         "protocol": "SentEval (all)",
+        "split": "test",
+        "dataset": "",
         "spearman": 70.0,
         "pearson": 60.0,
         "per_subset": {"news": {"pairs": 400, "spearman": 71.25}, "one": {"pairs": 1, "spearman": None}},
     }
+
+
+def test_the_json_file_of_another_suite(tmp_path: Path) -> None:
+    scores = {"accuracy": 90.0, "dev accuracy": 80.0}
+    tasks = [TaskResult(name, "SentEval", "test", {"test": 3}, scores, "ab") for name in TRANSFER_NAMES]
+    evaluation = Evaluation.of(tiny_encoder(), "m", tasks, 1.0, suite="transfer", notes=["Mind the gap."])
+    write_report(evaluation, tmp_path / "scores.json")
+    content = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert (content["suite"], content["notes"], content["average"]) == ("transfer", ["Mind the gap."], 90.0)
+    assert "scikit-learn" in content["versions"]
+    assert "protocols" not in content
+    assert content["results"][0] == {
+        "name": "mr", "test": 3, "protocol": "SentEval", "split": "test", "dataset": "ab",
+        "accuracy": 90.0, "dev accuracy": 80.0,
+    }  # fmt: skip
+    write_report(evaluation, tmp_path / "scores.md")
+    text = (tmp_path / "scores.md").read_text(encoding="utf-8")
+    assert "| SST2 | 3 | SentEval | 90.00 | 80.00 |\n" in text
+    assert "| **Avg.** |  | the seven SentEval tasks | **90.00** |  |\n\nMind the gap.\n" in text
 
 
 def test_the_fingerprint_follows_weights_and_pooling() -> None:

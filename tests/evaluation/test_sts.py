@@ -11,7 +11,7 @@ from torch import Tensor
 from sentrep import SentenceEncoder
 from sentrep.data import load_sts
 from sentrep.errors import InputError
-from sentrep.evaluation import SENTEVAL_SETS, display_name, evaluate_sts, senteval_average
+from sentrep.evaluation import SENTEVAL_SETS, display_name, evaluate_sts, senteval_average, side_by_side
 from sentrep.types import ScoredPairs
 from support import shared_path, tiny_encoder
 
@@ -96,6 +96,27 @@ def test_the_average_is_of_the_seven_sets_and_of_nothing_else() -> None:
     assert senteval_average({**scores, "sickr-all": 99.0}) == 3.0
     scores.pop("sickr")
     assert senteval_average({**scores, "sickr-all": 99.0}) is None
+
+
+def test_the_protocols_differ_in_sick_only() -> None:
+    scores = {name: float(score) for score, name in enumerate(SENTEVAL_SETS)}
+    table = side_by_side({**scores, "sickr-all": 13.0, "stsb-dev": 1.0, "sickr-dev": 2.0, "my-file": 3.0})
+    assert table["SICK-R"] == {"SentEval": 6.0, "MTEB": 13.0}
+    assert table["STS12"] == {"SentEval": 0.0, "MTEB": 0.0}
+    assert (table["STS-B dev"], table["SICK-R dev"]) == ({"SentEval": 1.0, "MTEB": 1.0}, {"SentEval": 2.0})
+    assert table["Avg."] == {"SentEval": 3.0, "MTEB": 4.0}
+    assert "my-file" not in table
+    assert "Avg." not in side_by_side({"sts12": 1.0})
+
+
+def test_the_fingerprint_of_a_set_follows_its_sentences_and_scores() -> None:
+    def digest(cosines: list[float], gold: list[float]) -> str:
+        (result,) = evaluate_sts(FakeEncoder(), [make_pairs("stsb", cosines, gold)])  # type: ignore[arg-type]
+        assert result.task.split == "test"
+        return result.task.dataset
+
+    assert digest([0.1, 0.2], [1.0, 2.0]) == digest([0.1, 0.2], [1.0, 2.0])
+    assert len({digest([0.1, 0.2], [1.0, 2.0]), digest([0.1, 0.3], [1.0, 2.0]), digest([0.1, 0.2], [1.0, 3.0])}) == 3
 
 
 def test_names_are_printed_as_in_papers() -> None:

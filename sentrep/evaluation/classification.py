@@ -1,0 +1,152 @@
+"""Logistic regression on frozen vectors, after SentEval's and after MTEB's protocol.
+
+Everything here works on vectors; `sentrep.evaluation.transfer` brings the encoder and the data.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
+
+Features = NDArray[np.float64]
+Labels = NDArray[np.str_]
+
+_SEED = 1111
+"""SentEval's seed of the folds."""
+_NESTED_STRENGTHS = tuple(2.0**power for power in range(-2, 4))
+_FOLD_STRENGTHS = tuple(2.0**power for power in range(-1, 6))
+_MTEB_SEED = 42
+_PER_LABEL = 8
+_EXPERIMENTS = 10
+
+
+class Chosen(NamedTuple):
+    """What SentEval's protocol gives."""
+
+    predicted: Labels
+    """Labels of the test rows."""
+    dev_accuracy: float
+    """In [0, 1]; of the chosen strength on the rows that it was chosen with."""
+
+
+def nested_cross_validation(x: Features, y: Labels, folds: int = 10) -> tuple[float, float]:
+    """SentEval's protocol for a task without a split (MR, CR, SUBJ, MPQA).
+
+    Every outer fold is predicted by a classifier that was trained on the others, with the strength C in 2⁻² … 2³ that
+    was best in an inner cross-validation over these others.
+
+    Args:
+        x: (N, D).
+        y: (N,).
+        folds: outer and inner; stratified, shuffled with SentEval's seed.
+
+    Returns:
+        Accuracy over the outer folds (mean) and accuracy of the chosen strengths in the inner ones; in [0, 1].
+    """
+    from sklearn.model_selection import StratifiedKFold
+
+    outer, dev = [], []
+    for train, test in StratifiedKFold(folds, shuffle=True, random_state=_SEED).split(x, y):
+        strength, score = _best_strength(x[train], y[train], folds, _NESTED_STRENGTHS)
+        classifier = _classifier(y, strength).fit(x[train], y[train])
+        outer.append(float(classifier.score(x[test], y[test])))
+        dev.append(score)
+    return float(np.mean(outer)), float(np.mean(dev))
+
+
+def cross_validated(x: Features, y: Labels, test: Features, folds: int = 10) -> Chosen:
+    """SentEval's protocol for train and test (TREC, MRPC): C in 2⁻¹ … 2⁵ by cross-validation on train.
+
+    Args:
+        x: (N, D) training rows.
+        y: (N,).
+        test: (M, D).
+        folds: as in `nested_cross_validation`.
+    """
+    strength, score = _best_strength(x, y, folds, _FOLD_STRENGTHS)
+    return Chosen(_classifier(y, strength).fit(x, y).predict(test), score)
+
+
+def validated(x: Features, y: Labels, dev: Features, dev_labels: Labels, test: Features) -> Chosen:
+    """SentEval's protocol for train, dev and test (SST2): C in 2⁻² … 2³ by the accuracy on dev."""
+    scores, predicted = [], []
+    classifier = _classifier(y)
+    for strength in _NESTED_STRENGTHS:
+        classifier.set_params(C=strength).fit(x, y)
+        scores.append(float(classifier.score(dev, dev_labels)))
+        predicted.append(classifier.predict(test))
+    best = _first_best(scores)
+    return Chosen(predicted[best], scores[best])
+
+
+def few_per_label(labels: Sequence[str]) -> list[list[int]]:
+    """MTEB's ten samples of a training set: row numbers of 8 texts of every label (all, where there are fewer).
+
+    The rows are shuffled again for every sample, each time with a generator of the same seed.
+    """
+    rows = list(range(len(labels)))
+    samples = []
+    for _ in range(_EXPERIMENTS):
+        np.random.RandomState(_MTEB_SEED).shuffle(rows)
+        taken: Counter[str] = Counter()
+        sample = []
+        for row in rows:
+            if taken[labels[row]] < _PER_LABEL:
+                taken[labels[row]] += 1
+                sample.append(row)
+        samples.append(sample)
+    return samples
+
+
+def fit_predict(x: Any, y: Labels, test: Any, max_iterations: int) -> Labels:
+    """Labels of ``test`` by MTEB's classifier: scikit-learn's logistic regression as it comes (C = 1).
+
+    MTEB stops it after 100 iterations, whether it has converged or not.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        classifier = LogisticRegression(max_iter=max_iterations, random_state=_MTEB_SEED).fit(x, y)
+    return classifier.predict(test)
+
+
+def _best_strength(x: Features, y: Labels, folds: int, strengths: Sequence[float]) -> tuple[float, float]:
+    """The strength with the best mean accuracy over the folds, and this accuracy."""
+    from sklearn.model_selection import StratifiedKFold
+
+    accuracy = np.zeros((folds, len(strengths)))
+    for fold, (train, test) in enumerate(StratifiedKFold(folds, shuffle=True, random_state=_SEED).split(x, y)):
+        classifier = _classifier(y)
+        for number, strength in enumerate(strengths):
+            classifier.set_params(C=strength).fit(x[train], y[train])
+            accuracy[fold, number] = classifier.score(x[test], y[test])
+    scores = accuracy.mean(0)
+    best = _first_best(scores)
+    return strengths[best], float(scores[best])
+
+
+def _first_best(scores: Sequence[float] | NDArray[np.float64]) -> int:
+    """The strongest regularisation among the best; as in SentEval, accuracies count to 0.01 %."""
+    return int(np.argmax(np.round(100.0 * np.asarray(scores), 2)))
+
+
+def _classifier(y: Labels, strength: float = 1.0) -> LogisticRegression:
+    """Solved to convergence, unlike liblinear in SentEval's days, which also shrinks the intercept.
+
+    Two classes: Newton's method, which starts from the last solution when it is fitted again with another C.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    if len(np.unique(y)) == 2:
+        return LogisticRegression(C=strength, solver="newton-cholesky", warm_start=True)
+    return LogisticRegression(C=strength, max_iter=1000)

@@ -1,0 +1,113 @@
+"""An evaluation as a file: JSON with everything, Markdown for people, CSV for tables."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from sentrep.errors import InputError
+from sentrep.evaluation.report import Evaluation, average, columns, main_scores, metric_name, set_name
+from sentrep.evaluation.results import TaskResult
+from sentrep.evaluation.sts import side_by_side
+
+
+def check_report_path(path: str | Path) -> Path:
+    """The path, if a report can be written in the format of its ending: better known before hours of encoding.
+
+    Raises:
+        InputError: for another ending.
+    """
+    path = Path(path)
+    if path.suffix not in _WRITERS:
+        raise InputError(f"{path}: no format for the ending {path.suffix!r}; choose one of {', '.join(_WRITERS)}")
+    return path
+
+
+def write_report(evaluation: Evaluation, path: str | Path) -> None:
+    """Write an evaluation to a file; the ending chooses the format.
+
+    Args:
+        evaluation: what to write.
+        path: ``.json`` (everything), ``.md`` (a table for people) or ``.csv`` (a row per set and sub-set).
+
+    Raises:
+        InputError: for another ending, or a place that cannot be written.
+    """
+    path = check_report_path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_WRITERS[path.suffix](evaluation), encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"{path}: the report cannot be written there ({error.strerror}); choose another file"
+        ) from error
+
+
+def _json(evaluation: Evaluation) -> str:
+    content: dict[str, Any] = dataclasses.asdict(evaluation)
+    scores = main_scores(evaluation.results)
+    found = average(scores)
+    content["average"] = None if found is None else found[1]
+    if evaluation.suite == "sts":
+        content["protocols"] = side_by_side(scores)
+    content["results"] = [_record(task) for task in evaluation.results]
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _record(task: TaskResult) -> dict[str, Any]:
+    main, unit = next(iter(task.scores)), list(task.counts)[-1]
+    record = {"name": task.name, **task.counts, "protocol": task.protocol, "split": task.split, "dataset": task.dataset}
+    record |= task.scores
+    if task.per_subset or main == "spearman":
+        record["per_subset"] = {name: {unit: count, main: score} for name, (count, score) in task.per_subset.items()}
+    return record
+
+
+def _markdown(evaluation: Evaluation) -> str:
+    tasks = evaluation.results
+    counts, metrics = columns(tasks, "counts"), columns(tasks, "scores")
+    header = ["set", *counts, "protocol", *(f"{metric_name(metric)} × 100" for metric in metrics)]
+    rule = ["---", *["---:"] * len(counts), "---", *["---:"] * len(metrics)]
+    rows = [
+        [set_name(task.name), *(str(task.counts.get(c, "")) for c in counts), task.protocol]
+        + [f"{task.scores[m]:.2f}" if m in task.scores else "" for m in metrics]
+        for task in tasks
+    ]
+    if (found := average(main_scores(tasks))) is not None:
+        rest = [""] * (len(metrics) - 1)
+        rows.append(["**Avg.**", *[""] * len(counts), found[0], f"**{found[1]:.2f}**", *rest])
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [header, rule, *rows]]
+    lines += ["", *(f"{note}\n" for note in evaluation.notes), _description(evaluation)]
+    return "\n".join(lines) + "\n"
+
+
+def _description(evaluation: Evaluation) -> str:
+    return (
+        f"Model `{evaluation.model}` ({evaluation.fingerprint}), pooling {evaluation.pooling}"
+        + (f", prompt `{evaluation.prompt}`" if evaluation.prompt else "")
+        + f", longest sequence {evaluation.max_seq_length or 'the model’s own'}; "
+        + ", ".join(f"{name} {version}" for name, version in evaluation.versions.items())
+        + f"; {evaluation.precision}, {evaluation.seconds:.1f} s."
+    )
+
+
+def _csv(evaluation: Evaluation) -> str:
+    tasks = evaluation.results
+    counts, metrics = columns(tasks, "counts"), columns(tasks, "scores")
+    out = io.StringIO()
+    writer = csv.DictWriter(out, ["set", "subset", *counts, "protocol", *metrics], restval="", lineterminator="\n")
+    writer.writeheader()
+    for task in tasks:
+        writer.writerow({"set": task.name, **task.counts, "protocol": task.protocol, **task.scores})
+        main, unit = next(iter(task.scores)), list(task.counts)[-1]
+        for name, (count, score) in task.per_subset.items():
+            cells = {unit: count, "protocol": task.protocol, main: "" if score is None else score}
+            writer.writerow({"set": task.name, "subset": name, **cells})
+    return out.getvalue()
+
+
+_WRITERS = {".json": _json, ".md": _markdown, ".csv": _csv}

@@ -1,0 +1,30 @@
+"""What every suite gives: one result per set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """Scores of one set."""
+
+    name: str
+    """Of the set."""
+    protocol: str
+    """Whose way of scoring it is."""
+    split: str
+    """Which part of the set the scores are of."""
+    counts: dict[str, int]
+    """How much was scored, by what: ``{"pairs": 1379}``, ``{"train": 5452, "test": 500}``; what was scored is last."""
+    scores: dict[str, float]
+    """By metric, × 100; the first is the set's main score."""
+    dataset: str
+    """Fingerprint of the data: equal fingerprints mean equal data."""
+    per_subset: dict[str, tuple[int, float | None]] = field(default_factory=dict)
+    """By sub-set: its size and its main score; None where it has none."""
+
+    @property
+    def main_score(self) -> float:
+        """The first of the scores."""
+        return next(iter(self.scores.values()))

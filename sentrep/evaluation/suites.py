@@ -1,0 +1,168 @@
+"""The suites of ``sentrep evaluate``: how their sets are named, read and scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sentrep.data.beir import load_reranking, load_retrieval
+from sentrep.data.labelled import LabelledSet, find_split, load_labelled_file, load_labelled_folder
+from sentrep.data.sts import SET_NAMES, PairsFile, load_sts
+from sentrep.data.transfer import TRANSFER_NAMES, load_transfer
+from sentrep.encoder import SentenceEncoder
+from sentrep.errors import InputError, did_you_mean
+from sentrep.evaluation.clustering import evaluate_clustering
+from sentrep.evaluation.results import TaskResult
+from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
+from sentrep.evaluation.sts import DEFAULT_SUITE, evaluate_sts
+from sentrep.evaluation.transfer import evaluate_transfer
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which sets of a suite are wanted, and where they are."""
+
+    sets: Sequence[str] | None = None
+    """Names or paths; None means the suite's default."""
+    folder: str | None = None
+    """The folder of the SentEval data, where named sets lie."""
+    split: str | None = None
+    """Which part of a set; None means ``test``."""
+    columns: Sequence[str | int] | None = None
+    """Columns of tables; None looks for the usual names."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One suite."""
+
+    load: Callable[[Request], list[Any]]
+    """Reads and checks the sets."""
+    evaluate: Callable[..., Sequence[Any]]
+    """Scores them: ``evaluate(encoder, sets, batch_size=..., show_progress_bar=...)``."""
+    takes: tuple[str, ...]
+    """Fields of `Request` that mean something to it, beside ``sets``."""
+    names: str
+    """What can stand in ``sets``, in words."""
+
+
+def load_suite(suite: str, request: Request) -> list[Any]:
+    """Read the sets of a suite.
+
+    Args:
+        suite: one of `SUITES`.
+        request: which sets.
+
+    Raises:
+        InputError: an unknown suite, an option that means nothing to it, no sets, or anything wrong with one of them.
+    """
+    if suite not in SUITES:
+        raise InputError(f"unknown suite {suite!r}{did_you_mean(suite, SUITES) or ';'} known are {', '.join(SUITES)}")
+    chosen = SUITES[suite]
+    for option in ("folder", "split", "columns"):
+        if getattr(request, option) is not None and option not in chosen.takes:
+            users = ", ".join(name for name, other in SUITES.items() if option in other.takes)
+            raise InputError(f"the suite {suite} has no use for {option}, which belongs to {users}; leave it out")
+    sets = chosen.load(request)
+    if not sets:
+        raise InputError(f"the suite {suite} needs sets: {chosen.names}")
+    names = [part.name for part in sets]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"{twice[0]} is listed twice, and a report could not tell the two apart; score one at a time")
+    return sets
+
+
+def evaluate_suite(
+    suite: str,
+    encoder: SentenceEncoder,
+    sets: Sequence[Any],
+    *,
+    batch_size: int = 64,
+    show_progress_bar: bool | None = None,
+) -> list[TaskResult]:
+    """Score an encoder on the sets that `load_suite` gave.
+
+    Raises:
+        InputError: a set has no score, because the encoder has collapsed or gives vectors that are not finite.
+    """
+    results = SUITES[suite].evaluate(encoder, sets, batch_size=batch_size, show_progress_bar=show_progress_bar)
+    return [getattr(result, "task", result) for result in results]
+
+
+def _load_sts(request: Request) -> list[Any]:
+    sets = request.sets
+    if sets is None:  # SICK-R's published split is not on the hub
+        sets = [name for name in DEFAULT_SUITE if request.folder is not None or name != "sickr"]
+    return [load_sts(_pairs_file(name, request), request.folder) for name in sets]
+
+
+def _pairs_file(name: str, request: Request) -> str | PairsFile:
+    if request.columns is None or name.lower() in SET_NAMES:
+        return name
+    return PairsFile(name, tuple(request.columns))  # type: ignore[arg-type]
+
+
+def _load_transfer(request: Request) -> list[LabelledSet]:
+    return [_load_transfer_set(name, request) for name in request.sets or TRANSFER_NAMES]
+
+
+def _load_transfer_set(name: str, request: Request) -> LabelledSet:
+    path = Path(name).expanduser()
+    if name.lower() not in TRANSFER_NAMES and path.is_file():
+        raise InputError(f"{path}: one file has no train and test; give the folder that holds train.csv and test.csv")
+    if name.lower() not in TRANSFER_NAMES and (path.is_dir() or "/" in name):
+        return load_labelled_folder(path, request.columns)
+    if name.lower() in TRANSFER_NAMES and request.folder is None:
+        raise InputError(
+            f"{name}: where is it? Give the folder of the SentEval data, which contains MR, CR, ... (folder)"
+        )
+    return load_transfer(name, request.folder or ".")
+
+
+def _load_clustering(request: Request) -> list[LabelledSet]:
+    return [_load_clustering_set(Path(name).expanduser(), request) for name in request.sets or []]
+
+
+def _load_clustering_set(path: Path, request: Request) -> LabelledSet:
+    if path.is_dir():
+        split = request.split or "test"
+        return LabelledSet(
+            path.resolve().name, {split: load_labelled_file(find_split(path, split), request.columns)}, "MTEB"
+        )
+    if request.split is not None:
+        raise InputError(f"{path}: a split is chosen from a folder; give the folder, or leave the split out")
+    return LabelledSet(path.name.split(".")[0], {"all": load_labelled_file(path, request.columns)}, "MTEB")
+
+
+SUITES = {
+    "sts": Suite(
+        _load_sts, evaluate_sts, ("folder", "columns"), "names such as stsb, or files of two sentences and a score"
+    ),
+    "transfer": Suite(
+        _load_transfer,
+        evaluate_transfer,
+        ("folder", "columns"),
+        f"{', '.join(TRANSFER_NAMES)}, or folders with train.csv and test.csv",
+    ),
+    "retrieval": Suite(
+        lambda request: [load_retrieval(n, request.split or "test") for n in request.sets or []],
+        evaluate_retrieval,
+        ("split",),
+        "folders with corpus.jsonl, queries.jsonl and qrels/, for example --sets [scifact]",
+    ),
+    "rerank": Suite(
+        lambda request: [load_reranking(n, request.split or "test") for n in request.sets or []],
+        evaluate_reranking,
+        ("split",),
+        "folders with corpus.jsonl, queries.jsonl, qrels/ and top_ranked/, for example --sets [askubuntu]",
+    ),
+    "clustering": Suite(
+        _load_clustering,
+        evaluate_clustering,
+        ("split", "columns"),
+        "files of text and label, or folders with one per split, for example --sets [banking77]",
+    ),
+}
+"""By name on the command line."""

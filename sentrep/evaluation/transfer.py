@@ -1,0 +1,126 @@
+"""Transfer tasks: what a linear classifier can read from frozen vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sentrep.data.labelled import LabelledSet, LabelledTexts
+from sentrep.encoder import SentenceEncoder
+from sentrep.evaluation.classification import (
+    Features,
+    Labels,
+    cross_validated,
+    few_per_label,
+    fit_predict,
+    nested_cross_validation,
+    validated,
+)
+from sentrep.evaluation.results import TaskResult
+from sentrep.evaluation.vectors import Vectors, encode_texts, refuse_collapse
+
+_FULL_ITERATIONS = 1000
+
+
+def evaluate_transfer(
+    encoder: SentenceEncoder,
+    sets: Sequence[LabelledSet],
+    *,
+    batch_size: int = 64,
+    folds: int = 10,
+    show_progress_bar: bool | None = None,
+) -> list[TaskResult]:
+    """Score an encoder by the accuracy of logistic regression on its vectors, which are not trained.
+
+    SentEval's tasks follow SentEval: the strength of the regularisation is chosen by nested cross-validation, by
+    cross-validation on train, or on dev, whichever the task's split allows; a pair (u, v) has the features
+    |u − v| and u ∗ v. Other sets follow MTEB: mean accuracy and macro F1 over ten classifiers, each trained on 8 texts
+    of every label, and both again for one classifier trained on all texts.
+
+    Args:
+        encoder: anything with `SentenceEncoder.encode`.
+        sets: see `sentrep.data.load_transfer` and `sentrep.data.load_labelled_folder`.
+        batch_size: as for `SentenceEncoder.encode`.
+        folds: of SentEval's cross-validations.
+        show_progress_bar: as for `SentenceEncoder.encode`.
+
+    Returns:
+        One result per set.
+
+    Raises:
+        InputError: vectors that are not finite or all equal.
+    """
+    results = []
+    for part in sets:
+        vectors = _encode(encoder, part, batch_size, show_progress_bar)
+        results.append(_mteb(part, vectors) if part.protocol == "MTEB" else _senteval(part, vectors, folds))
+    return results
+
+
+def _encode(
+    encoder: SentenceEncoder, task: LabelledSet, batch_size: int, show: bool | None
+) -> dict[str, tuple[Vectors, ...]]:
+    """By split: the vectors of its texts, and of its second texts where there are any."""
+    columns = [(s, column) for s, part in task.splits.items() for column in (part.texts, part.second) if column]
+    vectors = encode_texts(encoder, [text for _, column in columns for text in column], task.name, batch_size, show)
+    refuse_collapse(vectors, task.name)
+    parts = np.split(vectors, np.cumsum([len(column) for _, column in columns])[:-1])
+    return {
+        split: tuple(part for (of, _), part in zip(columns, parts, strict=True) if of == split) for split in task.splits
+    }
+
+
+def _senteval(task: LabelledSet, vectors: dict[str, tuple[Vectors, ...]], folds: int) -> TaskResult:
+    data = {split: _in_order(part, *vectors[split]) for split, part in task.splits.items()}
+    if "all" in data:
+        accuracy, dev = nested_cross_validation(*data["all"], folds)
+        scores = {"accuracy": 100 * accuracy, "dev accuracy": 100 * dev}
+        return TaskResult(
+            task.name, f"SentEval, nested {folds}-fold", "all", {"test": len(data["all"][1])}, scores, task.fingerprint
+        )
+    (x, y), (test, gold) = data["train"], data["test"]
+    chosen = validated(x, y, *data["dev"], test) if "dev" in data else cross_validated(x, y, test, folds)
+    scores = {"accuracy": 100 * float(np.mean(chosen.predicted == gold)), "dev accuracy": 100 * chosen.dev_accuracy}
+    if task.splits["test"].second is not None:
+        scores["f1"] = 100 * _f1_of_positive(gold, chosen.predicted)
+    how = "dev set" if "dev" in data else f"{folds}-fold on train"
+    counts = {split: len(labels) for split, (_, labels) in data.items()}
+    return TaskResult(task.name, f"SentEval, {how}", "test", counts, scores, task.fingerprint)
+
+
+def _mteb(task: LabelledSet, vectors: dict[str, tuple[Vectors, ...]]) -> TaskResult:
+    from sklearn.metrics import f1_score
+
+    (x,), (test,) = vectors["train"], vectors["test"]
+    y, gold = np.array(task.splits["train"].labels), np.array(task.splits["test"].labels)
+    few = [
+        fit_predict(x[rows], y[rows], test, max_iterations=100) for rows in few_per_label(task.splits["train"].labels)
+    ]
+    accuracies = [100 * float(np.mean(predicted == gold)) for predicted in few]
+    full = fit_predict(x, y, test, _FULL_ITERATIONS)
+    scores = {
+        "accuracy": float(np.mean(accuracies)),
+        "accuracy sd": float(np.std(accuracies, ddof=1)),
+        "f1": 100 * float(np.mean([f1_score(gold, predicted, average="macro") for predicted in few])),
+        "full accuracy": 100 * float(np.mean(full == gold)),
+        "full f1": 100 * float(f1_score(gold, full, average="macro")),
+    }
+    counts = {"train": len(y), "test": len(gold)}
+    return TaskResult(task.name, "MTEB, 10 × 8 per label", "test", counts, scores, task.fingerprint)
+
+
+def _in_order(part: LabelledTexts, first: Vectors, second: Vectors | None = None) -> tuple[Features, Labels]:
+    """Features and labels in the order in which SentEval makes its folds: by number of words, then by label."""
+    labels = np.array(part.labels)
+    words = [np.array([len(text.split()) for text in column]) for column in (part.texts, part.second) if column]
+    order = np.lexsort([labels, *reversed(words)])
+    features = first if second is None else np.concatenate([np.abs(first - second), first * second], axis=1)
+    return features[order].astype(np.float64), labels[order]
+
+
+def _f1_of_positive(gold: Labels, predicted: Labels) -> float:
+    """F1 of the label ``1``, "is a paraphrase"."""
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(gold, predicted, pos_label="1"))

@@ -1,0 +1,50 @@
+"""Vectors of the texts of an evaluation set: each distinct text encoded once, and nothing scored that means nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sentrep.encoder import SentenceEncoder
+from sentrep.errors import InputError
+
+Vectors = NDArray[np.float32]
+
+
+def encode_texts(
+    encoder: SentenceEncoder,
+    texts: Sequence[str],
+    name: str,
+    batch_size: int,
+    show_progress_bar: bool | None,
+) -> Vectors:
+    """Vectors (N, D) of N texts, each distinct text encoded once.
+
+    Args:
+        encoder: anything with `SentenceEncoder.encode`.
+        texts: in any order, repeated or not.
+        name: of the set, for the message.
+        batch_size: as in `SentenceEncoder.encode`.
+        show_progress_bar: likewise.
+
+    Raises:
+        InputError: a vector is not finite.
+    """
+    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    vectors = np.asarray(encoder.encode(list(rows), batch_size=batch_size, show_progress_bar=show_progress_bar))
+    broken = int((~np.isfinite(vectors)).any(1).sum())
+    if broken:
+        raise InputError(f"{name}: {broken} of {len(vectors)} vectors are NaN or infinite; the encoder is broken")
+    return vectors if len(rows) == len(texts) else vectors[[rows[text] for text in texts]]
+
+
+def refuse_collapse(vectors: Vectors, name: str) -> None:
+    """Refuse vectors that are all equal: any score of them would be an accident of how ties are broken.
+
+    Raises:
+        InputError: they are.
+    """
+    if len(vectors) > 1 and np.ptp(vectors, axis=0).max() == 0:
+        raise InputError(f"{name}: all {len(vectors)} vectors are equal; the encoder has collapsed")

@@ -1,0 +1,137 @@
+"""sentrep evaluate: suites on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from evaluation.sets import write_beir
+
+from sentrep.cli import main
+from sentrep.data import load_sts, sts
+from sentrep.evaluation import evaluate_sts
+from support import shared_path, tiny_encoder, toy_sentences
+
+SENTENCES = toy_sentences(60)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("model")
+    tiny_encoder(pooling="mean").save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    documents = {f"d{row}": text for row, text in enumerate(SENTENCES[:30])}
+    queries = {f"q{row}": text for row, text in enumerate(SENTENCES[30:40])}
+    write_beir(Path("facts"), documents, queries, {f"q{row}": {f"d{row}": 1} for row in range(10)})
+    rows = [f'"{text}",{"AB"[number % 2]}\n' for number, text in enumerate(SENTENCES)]
+    Path("news.csv").write_text("title,topic\n" + "".join(rows))
+
+
+def test_retrieval_prints_and_writes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--suite", "retrieval", "--sets", "[facts]", "--output", "scores.json", "--device", "cpu"]
+    assert main(["evaluate", model, *words]) == 0
+    out = capsys.readouterr().out
+    assert "nDCG@10" in out
+    assert "facts" in out
+    report = json.loads(Path("scores.json").read_text())
+    assert (report["suite"], report["pooling"], report["precision"]) == ("retrieval", "mean", "fp32")
+    (result,) = report["results"]
+    assert (result["name"], result["documents"], result["queries"], result["split"]) == ("facts", 30, 10, "test")
+    assert {"ndcg@10", "map@1000", "mrr@10", "recall@1", "recall@10", "recall@100", "dataset"} <= set(result)
+    assert report["seconds"] > 0
+
+
+def test_a_single_set_needs_no_brackets(model: str) -> None:
+    assert main(["evaluate", model, "--suite", "retrieval", "--sets", "facts", "--output", "scores.csv"]) == 0
+    assert Path("scores.csv").read_text().startswith("set,subset,documents,queries,protocol,ndcg@10,map@1000")
+
+
+def test_clustering_with_named_columns(model: str) -> None:
+    words = ["--suite", "clustering", "--sets", "[news.csv]", "--columns", "[title,topic]", "--output", "scores.md"]
+    assert main(["evaluate", model, *words]) == 0
+    assert "| set | labels | texts | protocol | V-measure × 100 |" in Path("scores.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ("--suite retreival", 2, "got 'retreival'"),
+        ("--suite retrieval", 1, "the suite retrieval needs sets: folders with corpus.jsonl"),
+        ("--suite rerank --sets [facts]", 1, "every candidate is relevant, so there is nothing to rerank"),
+        ("--suite clustering --sets [news.csv]", 1, "which columns hold text and label? found 'title', 'topic'"),
+        ("--suite transfer", 1, "mr: where is it? Give the folder of the SentEval data"),
+        ("--folder a --sts_folder b", 2, "--folder and --sts_folder are two names of one option"),
+        ("--suite retrieval --sets [facts] --output scores.xlsx", 1, "no format for the ending '.xlsx'"),
+    ],
+)
+def test_one_sentence_says_what_is_wrong(
+    words: str, status: int, message: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", model, *words.split()]) == status
+    err = capsys.readouterr().err
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def write_senteval(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A SentEval folder with 4 to 6 pairs of every set; the expected numbers of pairs are cut to these."""
+    words = iter(toy_sentences(400))
+    for year in range(12, 17):
+        place = folder / "STS" / f"STS{year}-en-test"
+        place.mkdir(parents=True)
+        for subset in ("news", "forum"):
+            (place / f"STS.input.{subset}.txt").write_text("".join(f"{next(words)}\t{next(words)}\n" for _ in range(3)))
+            (place / f"STS.gs.{subset}.txt").write_text("1\n3\n2\n")
+        monkeypatch.setitem(sts._SETS, f"sts{year}", sts._SETS[f"sts{year}"]._replace(pairs=6))
+    place = folder / "STS" / "STSBenchmark"
+    place.mkdir()
+    rows = [f"main\tnews\t1\t{row}\t{row}\t{next(words)}\t{next(words)}\n" for row in range(5)]
+    (place / "sts-test.csv").write_text("".join(rows))
+    monkeypatch.setitem(sts._SETS, "stsb", sts._SETS["stsb"]._replace(pairs=5))
+    (folder / "SICK").mkdir()
+    for name in ("train", "trial", "test_annotated"):
+        rows = [f"{row}\t{next(words)}\t{next(words)}\t{row % 3}\tX\n" for row in range(4)]
+        (folder / "SICK" / f"SICK_{name}.txt").write_text("pair\ta\tb\tscore\tx\n" + "".join(rows))
+    monkeypatch.setitem(sts._SETS, "sickr", sts._SETS["sickr"]._replace(pairs=4))
+    monkeypatch.setitem(sts._SETS, "sickr-all", sts._SETS["sickr-all"]._replace(pairs=12))
+
+
+def test_sts_under_both_protocols(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_senteval(tmp_path / "data", monkeypatch)
+    assert main(["evaluate", model, "--folder", "data", "--output", "scores.json"]) == 0
+    out = capsys.readouterr().out
+    lines = [line.split() for line in out.splitlines() if line.strip()]
+    assert lines[0] == ["set", "pairs", "SentEval", "MTEB"]
+    report = json.loads(Path("scores.json").read_text())
+    sick = report["protocols"]["SICK-R"]
+    assert ["SICK-R", "4", "/", "12", f"{sick['SentEval']:.2f}", f"{sick['MTEB']:.2f}"] in lines
+    assert sick["SentEval"] != sick["MTEB"]
+    encoder = tiny_encoder(pooling="mean").eval()
+    split, all_pairs = evaluate_sts(encoder, [load_sts(name, "data") for name in ("sickr", "sickr-all")])
+    assert sick == pytest.approx({"SentEval": split.spearman, "MTEB": all_pairs.spearman}, abs=1e-3)
+    assert "SICK-R: SentEval takes the 4927 test pairs, MTEB all 9927" in out
+    assert "the model's own pooling (mean) and length (the model's own limit; 0 of" in out
+    assert [note.split(":")[0] for note in report["notes"]] == ["SICK-R", "Both protocols"]
+
+    assert main(["evaluate", model, "--sts_folder", "data", "--sets", "[sts12,stsb]", "--detail", "true"]) == 0
+    out = capsys.readouterr().out
+    assert "Pearson" in out
+    assert "forum" in out
+
+
+@pytest.mark.slow
+def test_real_transfer_task(capsys: pytest.CaptureFixture[str]) -> None:
+    model, folder = shared_path("models/all-MiniLM-L6-v2"), shared_path("data/senteval")
+    words = ["--suite", "transfer", "--folder", str(folder), "--sets", "[trec]", "--output", "scores.json"]
+    assert main(["evaluate", str(model), *words]) == 0
+    (result,) = json.loads(Path("scores.json").read_text())["results"]
+    assert (result["train"], result["test"]) == (5452, 500)
+    assert 85 < result["accuracy"] < 99

@@ -1,0 +1,133 @@
+"""How sets are named, found and refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evaluation.sets import write_beir
+from sentrep.data import transfer
+from sentrep.errors import InputError
+from sentrep.evaluation import SUITES, Request, evaluate_suite, load_suite, sts, suites
+from sentrep.types import ScoredPairs
+from support import tiny_encoder, toy_sentences
+
+SENTENCES = toy_sentences(60)
+SWAPPED = ["sentence2", "sentence1", "score"]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a small set for every suite."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f'"{text}",{"AB"[number % 2]}\n' for number, text in enumerate(SENTENCES)]
+    Path("bank").mkdir()
+    Path("bank/train.csv").write_text("text,label\n" + "".join(rows[:40]))
+    Path("bank/test.csv").write_text("text,label\n" + "".join(rows[40:]))
+    pairs = [
+        f'"{a}","{b}",{row % 4}\n' for row, (a, b) in enumerate(zip(SENTENCES[:20], SENTENCES[20:40], strict=True))
+    ]
+    Path("pairs.csv").write_text("sentence1,sentence2,score\n" + "".join(pairs))
+    documents = {f"d{row}": text for row, text in enumerate(SENTENCES[:30])}
+    queries = {f"q{row}": text for row, text in enumerate(SENTENCES[30:40])}
+    judgements = {f"q{row}": {f"d{row}": 1, f"d{row + 1}": 0} for row in range(10)}
+    write_beir(Path("facts"), documents, queries, judgements)
+    Path("senteval/TREC").mkdir(parents=True)
+    for name, part in (("train_5500", SENTENCES[:40]), ("TREC_10", SENTENCES[40:])):
+        lines = [f"{('NUM', 'LOC')[row % 2]}:x {text}\n" for row, text in enumerate(part)]
+        Path(f"senteval/TREC/{name}.label").write_text("".join(lines))
+    monkeypatch.setitem(transfer._TASKS, "trec", transfer._TASKS["trec"]._replace(sizes={"train": 40, "test": 20}))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("suite", "request_", "name", "counts", "main"),
+    [
+        ("sts", Request(["pairs.csv"]), "pairs", {"pairs": 20}, "spearman"),
+        (
+            "sts",
+            Request(["pairs.csv"], columns=["sentence2", "sentence1", "score"]),
+            "pairs",
+            {"pairs": 20},
+            "spearman",
+        ),
+        ("transfer", Request(["bank"]), "bank", {"train": 40, "test": 20}, "accuracy"),
+        ("transfer", Request(["bank"], columns=["text", "label"]), "bank", {"train": 40, "test": 20}, "accuracy"),
+        ("transfer", Request(["TREC"], "senteval"), "trec", {"train": 40, "test": 20}, "accuracy"),
+        ("retrieval", Request(["facts"]), "facts", {"documents": 30, "queries": 10}, "ndcg@10"),
+        ("rerank", Request(["facts"], split="test"), "facts", {"candidates": 20, "queries": 10}, "map"),
+        ("clustering", Request(["bank"]), "bank", {"labels": 2, "texts": 20}, "v-measure"),
+        ("clustering", Request(["bank"], split="train"), "bank", {"labels": 2, "texts": 40}, "v-measure"),
+        ("clustering", Request(["bank/train.csv"]), "train", {"labels": 2, "texts": 40}, "v-measure"),
+    ],
+)
+def test_every_suite_scores_its_sets(
+    suite: str, request_: Request, name: str, counts: dict[str, int], main: str, place: Path
+) -> None:
+    encoder = tiny_encoder(pooling="mean")
+    sets = load_suite(suite, request_)
+    (result,) = evaluate_suite(suite, encoder, sets, show_progress_bar=False)
+    assert (result.name, result.counts, next(iter(result.scores))) == (name, counts, main)
+    assert all(-100 <= score <= 100 for score in result.scores.values())
+    assert len(result.dataset) == 32
+    (again,) = evaluate_suite(suite, encoder, sets, show_progress_bar=False)
+    assert again == result
+
+
+@pytest.mark.parametrize(
+    ("suite", "request_", "message"),
+    [
+        ("stss", Request(), r"unknown suite 'stss'; did you mean 'sts'\? known are sts, transfer, retrieval"),
+        ("retrieval", Request(), r"the suite retrieval needs sets: folders with corpus\.jsonl"),
+        ("clustering", Request([]), r"the suite clustering needs sets: files of text and label"),
+        (
+            "retrieval",
+            Request(["facts"], "x"),
+            r"retrieval has no use for folder, which belongs to sts, transfer",
+        ),
+        ("sts", Request(split="dev"), r"sts has no use for split, which belongs to retrieval, rerank, clustering"),
+        ("rerank", Request(["facts"], columns=["a"]), r"rerank has no use for columns"),
+        ("transfer", Request(), r"mr: where is it\? Give the folder of the SentEval data"),
+        ("transfer", Request(["bank/test.csv"]), r"test\.csv: one file has no train and test; give the folder"),
+        ("transfer", Request(["bnak/"]), r"bnak: no such folder; did you mean 'bank'"),
+        ("transfer", Request(["trek"]), r"unknown transfer task 'trek'; did you mean 'trec'"),
+        ("clustering", Request(["bank/train.csv"], split="train"), r"a split is chosen from a folder; give the folder"),
+        ("clustering", Request(["bank"], split="dev"), r"bank: no dev\.csv; expected one table called dev"),
+        ("retrieval", Request(["facts"], split="dev"), r"dev\.tsv: no such file; splits found: test"),
+        ("retrieval", Request(["facts", "facts"]), r"facts is listed twice"),
+    ],
+)
+def test_refusals(suite: str, request_: Request, message: str, place: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        load_suite(suite, request_)
+
+
+def test_the_default_of_sts_is_the_seven_sets_under_both_protocols(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(spec: str, folder: str | None) -> ScoredPairs:
+        return ScoredPairs(f"{spec} of {folder}", ["a"], ["b"], [1.0])
+
+    monkeypatch.setattr(suites, "load_sts", load)
+    assert [pairs.name for pairs in load_suite("sts", Request(folder="x"))] == [f"{n} of x" for n in sts.DEFAULT_SUITE]
+    on_hub = [name for name in sts.DEFAULT_SUITE if name != "sickr"]  # the hub has SICK-R as one set only
+    assert [pairs.name for pairs in load_suite("sts", Request())] == [f"{name} of None" for name in on_hub]
+
+
+def test_the_default_of_transfer_is_the_seven_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(suites, "load_transfer", lambda name, folder: asked.append((name, folder)) or _Named(name))
+    load_suite("transfer", Request(folder="x"))
+    assert asked == [(name, "x") for name in ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")]
+
+
+class _Named:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def test_the_command_line_offers_every_suite() -> None:
+    from typing import get_args
+
+    from sentrep.cli.evaluate import SuiteName
+
+    assert get_args(SuiteName) == tuple(SUITES)

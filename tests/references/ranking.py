@@ -1,0 +1,96 @@
+"""Ranking metrics, V-measure and SentEval's folds, in loops from their definitions."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+
+
+def rank(scores: Mapping[str, float]) -> list[str]:
+    """Documents by falling score; of equal scores the larger id first, as trec_eval has it."""
+    return [document for _, document in sorted(((score, d) for d, score in scores.items()), reverse=True)]
+
+
+def ndcg(ranking: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+    gained = 0.0
+    for position, document in enumerate(ranking[:k], start=1):
+        if grades.get(document, 0) > 0:
+            gained += grades[document] / math.log(position + 1, 2)
+    best = 0.0
+    for position, grade in enumerate(sorted((g for g in grades.values() if g > 0), reverse=True)[:k], start=1):
+        best += grade / math.log(position + 1, 2)
+    return gained / best
+
+
+def average_precision(ranking: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+    relevant = {document for document, grade in grades.items() if grade > 0}
+    total = 0.0
+    for position in range(1, min(k, len(ranking)) + 1):
+        if ranking[position - 1] in relevant:
+            total += len(relevant & set(ranking[:position])) / position
+    return total / len(relevant)
+
+
+def reciprocal_rank(ranking: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+    for position, document in enumerate(ranking[:k], start=1):
+        if grades.get(document, 0) > 0:
+            return 1 / position
+    return 0.0
+
+
+def recall(ranking: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+    relevant = {document for document, grade in grades.items() if grade > 0}
+    return len(relevant & set(ranking[:k])) / len(relevant)
+
+
+def v_measure(labels: Sequence[str], clusters: Sequence[int]) -> float:
+    """Rosenberg and Hirschberg (2007): harmonic mean of homogeneity and completeness."""
+
+    def entropy(counts: Counter[object]) -> float:
+        total = sum(counts.values())
+        return -sum(n / total * math.log(n / total) for n in counts.values())
+
+    joint = entropy(Counter(zip(labels, clusters, strict=True)))
+    h_label, h_cluster = entropy(Counter(labels)), entropy(Counter(clusters))
+    homogeneity = 1 - (joint - h_cluster) / h_label if h_label else 1.0
+    completeness = 1 - (joint - h_label) / h_cluster if h_cluster else 1.0
+    total = homogeneity + completeness
+    return 2 * homogeneity * completeness / total if total else 0.0
+
+
+def nested_cross_validation(x: np.ndarray, y: np.ndarray, folds: int) -> float:
+    """SentEval's protocol for one set without a split, one cold fit for every fold, inner fold and strength."""
+    accuracies = []
+    for train, test in StratifiedKFold(folds, shuffle=True, random_state=1111).split(x, y):
+        best, best_strength = -1.0, 0.0
+        for power in (-2, -1, 0, 1, 2, 3):
+            inner = []
+            for fit, dev in StratifiedKFold(folds, shuffle=True, random_state=1111).split(x[train], y[train]):
+                predicted = _fit(2.0**power, x[train][fit], y[train][fit]).predict(x[train][dev])
+                inner.append(np.mean([p == g for p, g in zip(predicted, y[train][dev], strict=True)]))
+            if round(100 * float(np.mean(inner)), 2) > best:
+                best, best_strength = round(100 * float(np.mean(inner)), 2), 2.0**power
+        predicted = _fit(best_strength, x[train], y[train]).predict(x[test])
+        accuracies.append(np.mean([p == g for p, g in zip(predicted, y[test], strict=True)]))
+    return float(np.mean(accuracies))
+
+
+def cross_validated(x: np.ndarray, y: np.ndarray, test: np.ndarray, folds: int) -> list[str]:
+    """SentEval's protocol for train and test: labels of the test rows."""
+    best, best_strength = -1.0, 0.0
+    for power in (-1, 0, 1, 2, 3, 4, 5):
+        inner = []
+        for fit, dev in StratifiedKFold(folds, shuffle=True, random_state=1111).split(x, y):
+            inner.append(_fit(2.0**power, x[fit], y[fit]).score(x[dev], y[dev]))
+        if round(100 * float(np.mean(inner)), 2) > best:
+            best, best_strength = round(100 * float(np.mean(inner)), 2), 2.0**power
+    return list(_fit(best_strength, x, y).predict(test))
+
+
+def _fit(strength: float, x: np.ndarray, y: np.ndarray) -> LogisticRegression:
+    return LogisticRegression(C=strength, max_iter=5000, tol=1e-8).fit(x, y)
