@@ -46,6 +46,8 @@ class Comparison:
         columns, rows = self._table(sets=[])
         table = plain_table(*columns)
         table.columns[0].justify = table.columns[-1].justify = "left"
+        for column in table.columns[1:-1]:  # where space is short, labels and verdicts wrap, numbers do not
+            column.no_wrap = True
         for row in rows:
             table.add_row(*row)
         console.print(table)
@@ -78,7 +80,7 @@ class Comparison:
 
     def _versus_first(self, label: str) -> list[str]:
         if label not in self.differences:
-            return ["", "", "the baseline"]
+            return ["", "", "baseline"]
         found = self.differences[label]
         return [f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]", f"{found.p_value:.3f}", found.verdict]
 
