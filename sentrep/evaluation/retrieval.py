@@ -118,7 +118,7 @@ def _rerank(
             rows[document] = len(rows)
         parts.append(encode_texts(encoder, [text for _, text in block], ranking.name, batch_size, show))
     vectors = torch.from_numpy(np.concatenate(parts))
-    found = []
+    found: list[list[str]] = []
     for query, vector in zip(ranking.queries, queries, strict=True):
         ordered = sorted(candidates[query], reverse=True)
         if not ordered:  # what is relevant to this query is not in the corpus
