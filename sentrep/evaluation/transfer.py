@@ -15,6 +15,7 @@ from sentrep.evaluation.classification import (
     few_per_label,
     nested_cross_validation,
     predicted_from_all,
+    predicted_from_few,
     validated,
 )
 from sentrep.evaluation.results import TaskResult
