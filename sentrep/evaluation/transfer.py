@@ -13,14 +13,13 @@ from sentrep.evaluation.classification import (
     Labels,
     cross_validated,
     few_per_label,
-    fit_predict,
     nested_cross_validation,
+    predicted_from_all,
+    predicted_from_few,
     validated,
 )
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.vectors import Vectors, encode_texts, refuse_collapse
-
-_FULL_ITERATIONS = 1000
 
 
 def evaluate_transfer(
@@ -94,11 +93,9 @@ def _mteb(task: LabelledSet, vectors: dict[str, tuple[Vectors, ...]]) -> TaskRes
 
     (x,), (test,) = vectors["train"], vectors["test"]
     y, gold = np.array(task.splits["train"].labels), np.array(task.splits["test"].labels)
-    few = [
-        fit_predict(x[rows], y[rows], test, max_iterations=100) for rows in few_per_label(task.splits["train"].labels)
-    ]
+    few = [predicted_from_few(x[rows], y[rows], test) for rows in few_per_label(task.splits["train"].labels)]
     accuracies = [100 * float(np.mean(predicted == gold)) for predicted in few]
-    full = fit_predict(x, y, test, _FULL_ITERATIONS)
+    full = predicted_from_all(x.astype(np.float64), y, test.astype(np.float64))
     scores = {
         "accuracy": float(np.mean(accuracies)),
         "accuracy sd": float(np.std(accuracies, ddof=1)),
