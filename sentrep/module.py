@@ -54,6 +54,8 @@ class SentRepModule(Configurable, LightningModule):
         scheduler: course of the learning rate after the warm-up.
         warmup_steps: optimiser steps of linear warm-up; a number below 1 is a fraction of all steps.
         seed: of dropout and of every draw; None for the global seed (``seed_everything``), or 0.
+        grad_cache_chunk: hold the activations of at most so many rows at a time (GradCache): the loss and gradient of
+            the full batch in the memory of a small one, for a second forward pass. None: all rows at once.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class SentRepModule(Configurable, LightningModule):
         scheduler: Literal["linear", "constant", "cosine"] = "linear",
         warmup_steps: float = 0,
         seed: int | None = None,
+        grad_cache_chunk: int | None = None,
     ) -> None:
         super().__init__()
         if warmup_steps < 0:
@@ -76,6 +79,7 @@ class SentRepModule(Configurable, LightningModule):
             encoder.attach_head(head)
         self.views = views if views is not None else EncodedViews()
         self.objectives = WeightedSum(objectives, weights)
+        encoder.cache_gradients(grad_cache_chunk, keep_tokens=self.objectives.reads_tokens)
         self.optimizer = optimizer
         self.scheduler = scheduler
         self.warmup_steps = warmup_steps

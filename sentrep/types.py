@@ -44,6 +44,11 @@ class TokenBatch:
         """Number of real tokens; the device is asked only where nobody counted before."""
         return self.real_tokens if self.real_tokens is not None else int(self.attention_mask.sum())
 
+    def split(self, rows: int) -> list[TokenBatch]:
+        """Parts of at most ``rows`` rows, of the same padded length."""
+        parts = zip(self.input_ids.split(rows), self.attention_mask.split(rows), strict=True)
+        return [TokenBatch(ids, mask) for ids, mask in parts]
+
     @staticmethod
     def concatenate(batches: Sequence[TokenBatch], pad_token_id: int) -> TokenBatch:
         """Stack batches along the rows, padded to the longest of them.
@@ -121,6 +126,29 @@ class EncoderOutput:
         return EncoderOutput(self.embedding[rows], self.token_states[rows], self.input_embeddings[rows])
 
 
+class VectorsOnly(EncoderOutput):
+    """What gradient caching leaves where no objective reads tokens (`Objective.reads_tokens`)."""
+
+    def __init__(self, embedding: Tensor) -> None:
+        self.embedding = embedding
+
+    @property
+    def token_states(self) -> Tensor:  # type: ignore[override]
+        """Not there."""
+        raise InputError(_DROPPED)
+
+    @property
+    def input_embeddings(self) -> Tensor:  # type: ignore[override]
+        """Not there."""
+        raise InputError(_DROPPED)
+
+    def __getitem__(self, rows: slice) -> EncoderOutput:
+        return VectorsOnly(self.embedding[rows])
+
+
+_DROPPED = "grad_cache_chunk dropped the tokens' states: an objective that reads them must say reads_tokens = True"
+
+
 def _no_lm_head() -> nn.Module:
     raise InputError("this encoder offers no masked-LM head")
 
@@ -150,6 +178,8 @@ class EncoderSpec:
     """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
     frame: tuple[int, int] = (0, 0)
     """How many special tokens and words of the prompt stand before and after a sentence's own tokens."""
+    grad_cache_chunk: int | None = None
+    """Rows whose activations may be held at a time; None: all of the batch."""
     word_starts: Callable[[], Tensor] = _no_words
     """(V,) bool, whether a token begins a word."""
     lm_head: Callable[[], nn.Module] = _no_lm_head

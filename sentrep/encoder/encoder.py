@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from sentrep.config import Configurable
 from sentrep.encoder import encoding, folders, forward, sources
-from sentrep.encoder.chunks import in_length_chunks
+from sentrep.encoder.chunks import in_length_chunks, recomputed
 from sentrep.encoder.dropout import use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.language_model_head import HeadOrigin
@@ -87,6 +88,8 @@ class SentenceEncoder(Configurable, nn.Module):
         self.max_seq_length = max_seq_length
         self.normalize = normalize
         self.chunks = chunks
+        self.grad_cache_chunk: int | None = None
+        self._keeps_tokens = True
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
@@ -137,10 +140,28 @@ class SentenceEncoder(Configurable, nn.Module):
 
         ``word_embeddings`` (B, L, W), where given, take the place of looking the tokens up (`look_up`).
         """
+        if self.grad_cache_chunk is not None and torch.is_grad_enabled():
+            run = recomputed(self._forward_padded, self._keeps_tokens)
+            return in_length_chunks(run, tokens, word_embeddings, math.ceil(len(tokens) / self.grad_cache_chunk))
         chunks = self.chunks if self.chunks is not None else (4 if tokens.input_ids.device.type == "cpu" else 1)
         if chunks == 1 or len(tokens) < 2 * chunks:
             return self._forward_padded(tokens, word_embeddings)
         return in_length_chunks(self._forward_padded, tokens, word_embeddings, chunks)
+
+    def cache_gradients(self, chunk: int | None, keep_tokens: bool = True) -> None:
+        """From now on run with the activations of at most ``chunk`` rows at a time (`sentrep.encoder.chunks`).
+
+        Args:
+            chunk: rows, all views of a sentence counted; None for the plain pass.
+            keep_tokens: whether token states and embedding-layer output are still wanted.
+
+        Raises:
+            InputError: for less than one row.
+        """
+        if chunk is not None and chunk < 1:
+            raise InputError(f"grad_cache_chunk must be at least 1 row, got {chunk}")
+        self.grad_cache_chunk = chunk
+        self._keeps_tokens = keep_tokens
 
     def look_up(self, tokens: TokenBatch) -> Tensor:
         """Word embeddings (B, L, W) of the tokens, before positions, normalisation and dropout."""

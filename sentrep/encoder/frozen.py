@@ -31,10 +31,12 @@ class FrozenEncoder:
         self._encoder: SentenceEncoder | None = None
         self._fingerprint: str | None = None
         self._vocabulary: str | None = None
+        self._chunk: int | None = None
 
     def build(self, spec: EncoderSpec) -> None:
-        """Take note of whose token ids are to be read."""
+        """Take note of whose token ids are to be read, and how many rows at a time."""
         self._vocabulary = spec.vocabulary
+        self._chunk = spec.grad_cache_chunk
 
     @torch.no_grad()
     def embed(self, tokens: TokenBatch) -> Tensor:
@@ -53,7 +55,8 @@ class FrozenEncoder:
         device = tokens.input_ids.device
         if encoder.device != device:
             encoder.to(device)
-        return encoding.embed(encoder, tokens).float()
+        parts = [tokens] if self._chunk is None else tokens.split(self._chunk)
+        return torch.cat([encoding.embed(encoder, part).float() for part in parts])
 
     def embed_pairs(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """Anchors (B, D') of this process and keys (N, D') of all: the given positives, or the sentences themselves."""

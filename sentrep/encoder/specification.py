@@ -32,6 +32,7 @@ def specification(encoder: SentenceEncoder, origin: HeadOrigin, seed: int) -> En
         vocabulary=encoder.tokenize.vocabulary,
         seed=seed,
         frame=(len(encoder.tokenize.prefix), len(encoder.tokenize.suffix)),
+        grad_cache_chunk=encoder.grad_cache_chunk,
         word_starts=lambda: encoder.tokenize.word_starts(encoder.vocab_size),
         lm_head=functools.cache(lambda: language_model_head(encoder.backbone, origin, seed)),
     )

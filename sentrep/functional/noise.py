@@ -51,7 +51,7 @@ def refine_noise(
         denominator: over what the softmax runs; see above.
 
     Returns:
-        (M, D) float32, a new tensor without gradient.
+        (M, D) float32 (float64 for float64 input), a new tensor without gradient.
 
     Raises:
         ValueError: for values out of range.
@@ -68,8 +68,8 @@ def refine_noise(
     if denominator not in ("noise", "batch_and_noise"):
         raise ValueError(f"denominator must be 'noise' or 'batch_and_noise', got {denominator!r}")
     with torch.autocast(noise.device.type, enabled=False):
-        refined = noise.float().clone()
         rows = unit(anchors)
+        refined = noise.to(torch.promote_types(noise.dtype, rows.dtype), copy=True)
         batch = None
         if denominator == "batch_and_noise":
             # this part of the sum stays the same from step to step: one number per anchor

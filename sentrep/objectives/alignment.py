@@ -17,6 +17,8 @@ class Alignment(Objective):
     Alone it is lowest for an encoder that maps everything to one point: combine it with `Uniformity`.
     """
 
+    reads_tokens = False
+
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """In [0, 4]; the mean over this process's rows."""
         return functional.alignment(views.anchor, views.positive)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -18,7 +19,11 @@ class Objective(Configurable, nn.Module, ABC):
 
     Attributes:
         metrics: detached scalars that the last `forward` wants logged, by name.
+        reads_tokens: whether `forward` reads ``token_states`` or ``input_embeddings`` of the encoder's output. One that
+            needs the vectors alone says False: with ``grad_cache_chunk`` that saves the memory of all tokens' states.
     """
+
+    reads_tokens: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -37,6 +37,8 @@ class Contrastive(Objective):
         InputError: for values out of range, and for a batch of one sentence without extra negatives.
     """
 
+    reads_tokens = False
+
     def __init__(
         self,
         temperature: float = 0.05,

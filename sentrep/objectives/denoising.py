@@ -12,6 +12,7 @@ from sentrep.decoders import DenoisingDecoder, RealTokens
 from sentrep.encoder.dropout import dropout as drop
 from sentrep.errors import InputError
 from sentrep.functional.chunked_cross_entropy import chunked_cross_entropy, rows_at_once
+from sentrep.functional.sum_in_chunks import sum_in_chunks
 from sentrep.objectives.base import Objective
 from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
 
@@ -102,6 +103,7 @@ class Denoising(Objective):
         self.frame = spec.frame
         self.pad_token_id = spec.pad_token_id
         self.chunk = rows_at_once(spec.vocab_size)
+        self.rows = spec.grad_cache_chunk
         with distributed.own_draws(spec.seed, "denoising/init"):
             self.decoder = DenoisingDecoder(
                 width,
@@ -125,15 +127,24 @@ class Denoising(Objective):
         if self.causal:  # token t is predicted where token t − 1 is read
             embedded, wanted, mask = embedded[:, :-1], wanted[:, 1:], mask[:, 1:]
             count = None if count is None else count - len(clean)
+        if self.rows is None:
+            total, hits = self._rebuild(memory, embedded, wanted, mask, count)
+        else:
+            parameters = [*self.decoder.parameters(), *self.lm_head.parameters()]
+            total, hits = sum_in_chunks(self._rebuild, [memory, embedded, wanted, mask], parameters, chunk=self.rows)
+        predicted = max(int(mask.sum()) if count is None else count, 1)
+        self.metrics = {"accuracy": hits / predicted}
+        return total / distributed.average(total.new_full((), predicted))
+
+    def _rebuild(
+        self, memory: Tensor, embedded: Tensor, wanted: Tensor, mask: Tensor, count: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Sum of the cross-entropies over ``count`` tokens, and how many of these are named."""
         tokens = RealTokens.of(mask, count)
         noisy = drop(tokens.pack(embedded), self.noise)
         states = self.decoder(noisy, tokens, memory)
-        total, correct = chunked_cross_entropy(
-            states, tokens.pack(wanted), self.lm_head, list(self.lm_head.parameters()), chunk=self.chunk
-        )
-        predicted = max(len(states), 1)
-        self.metrics = {"accuracy": correct / predicted}
-        return total / distributed.average(total.new_full((), predicted))
+        head = self.lm_head
+        return chunked_cross_entropy(states, tokens.pack(wanted), head, list(head.parameters()), chunk=self.chunk)
 
     def _clean(self, views: Views, batch: TextBatch) -> tuple[TokenBatch, EncoderOutput]:
         """The sentences to rebuild, and what the encoder made of them."""

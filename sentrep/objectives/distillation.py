@@ -35,6 +35,8 @@ class Distillation(Objective):
             tokenizer; after a resume for a teacher that has changed; for a batch of one sentence.
     """
 
+    reads_tokens = False
+
     def __init__(self, model: str, temperature: float = 0.05, teacher_temperature: float | None = None) -> None:
         super().__init__()
         for name, value in (("temperature", temperature), ("teacher_temperature", teacher_temperature)):

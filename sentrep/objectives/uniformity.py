@@ -21,6 +21,8 @@ class Uniformity(Objective):
         InputError: for a batch of one sentence.
     """
 
+    reads_tokens = False
+
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """In [−8, 0]; the global batch's value on every process."""
         anchors, positives = distributed.gather(views.anchor), distributed.gather(views.positive)

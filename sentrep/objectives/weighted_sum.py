@@ -40,6 +40,11 @@ class WeightedSum(nn.Module):
         self.terms = nn.ModuleDict(terms)
         self.weights = {name: float((weights or {}).get(name, 1.0)) for name in terms}
 
+    @property
+    def reads_tokens(self) -> bool:
+        """Whether any objective reads more of the encoder's output than the vectors."""
+        return any(objective.reads_tokens for _, objective in self._objectives())
+
     def build(self, spec: EncoderSpec) -> None:
         """Build every objective."""
         for _, objective in self._objectives():

@@ -1,0 +1,328 @@
+"""Gradient caching: the loss and gradient of the whole batch with the activations of a few rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning
+import pytest
+import torch
+from samplers import KINDS
+from torch import Tensor, nn
+
+from sentrep import (
+    InputError,
+    Objective,
+    SentenceEncoder,
+    SentRepDataModule,
+    SentRepModule,
+    TextBatch,
+    Views,
+    negatives,
+)
+from sentrep.encoder import chunks
+from sentrep.objectives import (
+    Alignment,
+    Contrastive,
+    Denoising,
+    Distillation,
+    MaskedLanguageModeling,
+    Uniformity,
+    denoising,
+)
+from sentrep.stability import SAM
+from sentrep.views import (
+    FGSM,
+    EncodedViews,
+    ExtraInputsOnly,
+    FeatureDropout,
+    GaussianNoise,
+    OutputPerturbedViews,
+    TokenShuffling,
+    ViewMaker,
+)
+from sentrep.weighting import ComplementaryWeighting, SelfWeighting
+from support import (
+    assert_equal_to_one_process,
+    loss_and_gradients,
+    run_processes,
+    text_batch,
+    tiny_encoder,
+    toy_sentences,
+)
+
+SENTENCES = toy_sentences(36)
+ANCHORS, POSITIVES, NEGATIVES = SENTENCES[:12], SENTENCES[12:24], SENTENCES[24:]
+SMALL: dict[str, Any] = {"layers": 2, "heads": 2, "feed_forward": 48}
+
+Result = tuple[Tensor, dict[str, Tensor]]
+
+
+def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
+    """One of each kind, every sampler and weighting included."""
+
+    def sampled(kind: str) -> Callable[[], Objective]:
+        name, arguments = KINDS[kind]
+        return lambda: Contrastive(negatives={"extra": getattr(negatives, name)(**arguments)})
+
+    return {
+        "contrastive": Contrastive,
+        **{f"contrastive, {kind}": sampled(kind) for kind in KINDS},
+        "complementary": lambda: Contrastive(weighting=ComplementaryWeighting(teacher, 0.5)),
+        "self-weighting": lambda: Contrastive(weighting=SelfWeighting(0.5)),
+        "distillation": lambda: Distillation(teacher),
+        "alignment": Alignment,
+        "uniformity": Uniformity,
+        "denoising": lambda: Denoising(**SMALL, dropout=0.0),
+        "tsdae": lambda: Denoising(**SMALL, dropout=0.0, target="anchor", causal=True, token_deletion=0.6),
+        "mlm": MaskedLanguageModeling,
+    }
+
+
+VIEWS: dict[str, Callable[[], ViewMaker]] = {
+    "encoded": EncodedViews,
+    "shuffled": lambda: EncodedViews([TokenShuffling()]),
+    "noise on both": lambda: EncodedViews([GaussianNoise(), FeatureDropout()], on="both"),
+    "fgsm": lambda: EncodedViews([FGSM()]),
+    "output noise": lambda: OutputPerturbedViews(GaussianNoise()),
+    "output fgsm": lambda: OutputPerturbedViews(FGSM()),
+}
+
+
+def result(
+    made: dict[str, Objective],
+    views: ViewMaker | None = None,
+    chunk: int | None = None,
+    dropout: float = 0.0,
+    given: bool = True,
+) -> Result:
+    """Loss and gradients of one step."""
+    encoder = tiny_encoder(dropout=dropout, pooling="mean")
+    module = SentRepModule(encoder, made, views=views, grad_cache_chunk=chunk)
+    batch = text_batch(encoder, ANCHORS, *([POSITIVES, NEGATIVES] if given else []))
+    torch.manual_seed(5)
+    return loss_and_gradients(module, batch)
+
+
+def assert_close(found: Result, expected: Result, atol: float) -> None:
+    assert_equal_to_one_process([found], *expected, atol)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 32])
+def test_every_objective_has_the_loss_and_gradient_of_the_plain_pass(teacher: str, chunk: int) -> None:
+    for name, make in objectives(teacher).items():
+        expected = result({"term": make()})
+        assert expected[1], name
+        # a teacher computes in float32, whose rounding depends on how many rows come together
+        assert_close(result({"term": make()}, chunk=chunk), expected, 1e-6 if name == "distillation" else 1e-10)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 32])
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_kind_of_view_has_the_loss_and_gradient_of_the_plain_pass(name: str, chunk: int) -> None:
+    given = "output" not in name
+    made = [{"contrastive": Contrastive(), "alignment": Alignment()} for _ in range(2)]
+    expected = result(made[0], VIEWS[name](), given=given)
+    assert_close(result(made[1], VIEWS[name](), chunk, given=given), expected, 1e-10)
+
+
+def test_masked_lm_alone() -> None:
+    expected = result({"mlm": MaskedLanguageModeling()}, ExtraInputsOnly())
+    assert_close(result({"mlm": MaskedLanguageModeling()}, ExtraInputsOnly(), 5), expected, 1e-10)
+
+
+def keep_activations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same groups of rows, in the same order, with every activation kept."""
+
+    def summed(function: Any, rows: list[Tensor], parameters: list[Tensor], *, chunk: int) -> tuple[Tensor, Tensor]:
+        groups = zip(*(tensor.split(chunk) for tensor in rows), strict=True)
+        values, counts = zip(*(function(*group) for group in groups), strict=True)
+        return torch.stack(values).sum(), torch.stack(counts).sum()
+
+    monkeypatch.setattr(chunks, "checkpoint", lambda run, *arguments, use_reentrant: run(*arguments))
+    monkeypatch.setattr(denoising, "sum_in_chunks", summed)
+
+
+def everything(teacher: str) -> dict[str, Objective]:
+    return {
+        "contrastive": Contrastive(
+            negatives={"noise": negatives.RefinedNoiseNegatives(), "gaussian": negatives.GaussianNegatives()},
+            weighting=ComplementaryWeighting(teacher, 0.5),
+        ),
+        "denoising": Denoising(**SMALL),
+        "mlm": MaskedLanguageModeling(),
+    }
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 32])
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("name", ["encoded", "fgsm"])
+def test_dropout_is_replayed_exactly(
+    teacher: str, name: str, chunk: int, fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against groups whose activations are kept: other masks in the second forward pass would be seen."""
+
+    def step() -> Result:
+        encoder = tiny_encoder(dropout=0.3, pooling="mean", fast_dropout=fast)
+        module = SentRepModule(encoder, everything(teacher), views=VIEWS[name](), grad_cache_chunk=chunk)
+        torch.manual_seed(5)
+        return loss_and_gradients(module, text_batch(encoder, ANCHORS, POSITIVES))
+
+    cached = step()
+    keep_activations(monkeypatch)
+    expected = step()
+    assert_close(cached, expected, 1e-12)
+    torch.testing.assert_close(cached[0], expected[0], rtol=0, atol=0)
+
+
+def test_other_masks_would_be_seen(teacher: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = chunks.checkpoint
+    expected = result(everything(teacher), chunk=7, dropout=0.3)
+    careless = lambda run, *arguments, **options: whole(run, *arguments, preserve_rng_state=False, **options)  # noqa: E731
+    monkeypatch.setattr(chunks, "checkpoint", careless)
+    with pytest.raises(AssertionError):
+        assert_close(result(everything(teacher), chunk=7, dropout=0.3), expected, 1e-6)
+
+
+def test_bf16_stays_within_its_rounding(teacher: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forward bit for bit; gradients of groups are added up in another order, in 8 bits of mantissa."""
+
+    def step() -> Result:
+        encoder = tiny_encoder(dropout=0.1, pooling="mean")
+        module = SentRepModule(encoder, everything(teacher), grad_cache_chunk=7)
+        batch = text_batch(encoder, ANCHORS, POSITIVES)
+        torch.manual_seed(5)
+        with torch.autocast("cpu", torch.bfloat16):
+            views = module.views(encoder, batch, module.objectives.extra_inputs(batch))
+            loss, _ = module.objectives(views, batch)
+        loss.backward()
+        return loss.detach(), {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+
+    loss, gradients = step()
+    keep_activations(monkeypatch)
+    expected, others = step()
+    assert torch.equal(loss, expected)
+    for name, gradient in gradients.items():
+        largest = max(float(others[name].abs().max()), 1e-3)
+        torch.testing.assert_close(gradient, others[name], rtol=0, atol=2**-6 * largest, msg=name)
+
+
+def on_each_process(teacher: str, chunk: int | None) -> Result:
+    encoder = tiny_encoder(dropout=0.0, pooling="mean")
+    made: dict[str, Objective] = {
+        "contrastive": Contrastive(
+            negatives={"noise": negatives.RefinedNoiseNegatives()}, weighting=ComplementaryWeighting(teacher, 0.5)
+        ),
+        "denoising": Denoising(**SMALL, dropout=0.0, noise=0.0),
+        "uniformity": Uniformity(),
+    }
+    module = SentRepModule(encoder, made, grad_cache_chunk=chunk)
+    return loss_and_gradients(module, text_batch(encoder, ANCHORS, POSITIVES, NEGATIVES))
+
+
+def test_two_processes_equal_one_plain_one(teacher: str) -> None:
+    shares = run_processes(on_each_process, 2, teacher, 5)
+    assert_equal_to_one_process(shares, *on_each_process(teacher, None))
+
+
+def saved_bytes(chunk: int | None, rows: int) -> int:
+    """What the graph of one loss holds for the backward pass."""
+    encoder = tiny_encoder(dropout=0.1)
+    module = SentRepModule(encoder, {"contrastive": Contrastive()}, grad_cache_chunk=chunk)
+    batch = text_batch(encoder, toy_sentences(rows))
+    seen: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        if not isinstance(tensor, nn.Parameter):
+            seen[tensor.data_ptr()] = tensor.nbytes
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        module.objectives(module.views(encoder, batch, {}), batch)
+    return sum(seen.values())
+
+
+def test_memory_does_not_grow_with_the_tokens_of_the_batch() -> None:
+    plain, cached = (saved_bytes(chunk, 64) for chunk in (None, 8))
+    assert cached < plain / 20
+
+
+def rows_per_pass(objective: Objective) -> list[int]:
+    """How many rows the backbone gets at a time in one step."""
+    encoder = tiny_encoder(dropout=0.1)
+    rows: list[int] = []
+    encoder.backbone.register_forward_pre_hook(
+        lambda module, arguments, keywords: rows.append(len(keywords["input_ids"])), with_kwargs=True
+    )
+    module = SentRepModule(encoder, {"term": objective}, grad_cache_chunk=5)
+    loss_and_gradients(module, text_batch(encoder, ANCHORS, POSITIVES))
+    return rows
+
+
+def test_each_group_runs_once_and_once_more() -> None:
+    assert rows_per_pass(Contrastive()) == [5, 5, 5, 5, 4, 4, 5, 5, 5, 5]
+
+
+def test_a_frozen_model_runs_in_groups_too(teacher: str) -> None:
+    weighting = ComplementaryWeighting(teacher, 0.5)
+    encoder = tiny_encoder()
+    SentRepModule(encoder, {"contrastive": Contrastive(weighting=weighting)}, grad_cache_chunk=5)
+    frozen = weighting.complementary._loaded()
+    rows: list[int] = []
+    frozen.backbone.register_forward_pre_hook(
+        lambda module, arguments, keywords: rows.append(len(keywords["input_ids"])), with_kwargs=True
+    )
+    weighting.complementary.embed(text_batch(encoder, ANCHORS).anchor)
+    assert max(rows) <= 5
+    assert sum(rows) == len(ANCHORS)
+
+
+class TokenReader(Objective):
+    """A user's objective that reads what it did not ask for."""
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        states = views.anchor_output.token_states[:, : batch.anchor.attention_mask.shape[1]]
+        return (states * batch.anchor.attention_mask[:, :, None]).square().mean()
+
+
+class ForgetfulTokenReader(TokenReader):
+    reads_tokens = False
+
+
+def test_token_states_are_kept_for_whoever_reads_them() -> None:
+    assert_close(result({"term": TokenReader()}, chunk=5), result({"term": TokenReader()}), 1e-10)
+    with pytest.raises(InputError, match="reads_tokens"):
+        result({"term": ForgetfulTokenReader()}, chunk=5)
+
+
+@pytest.mark.parametrize("chunk", [0, -3])
+def test_a_group_has_at_least_one_row(chunk: int) -> None:
+    with pytest.raises(InputError, match="grad_cache_chunk"):
+        SentRepModule(tiny_encoder(), [Contrastive()], grad_cache_chunk=chunk)
+
+
+def fitted(folder: Path, chunk: int | None, **options: Any) -> dict[str, Tensor]:
+    """Weights after three steps, the last two micro-batches each."""
+    encoder: SentenceEncoder = tiny_encoder(dropout=0.0, pooling="mean")
+    module = SentRepModule(encoder, [Contrastive(), Denoising(**SMALL, dropout=0.0)], grad_cache_chunk=chunk, **options)
+    (folder / "corpus.txt").write_text("\n".join(toy_sentences(48)))
+    data = SentRepDataModule(str(folder / "corpus.txt"), batch_size=8)
+    trainer = lightning.Trainer(
+        max_steps=3, accumulate_grad_batches=2, accelerator="cpu", logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False, gradient_clip_val=1.0,
+    )  # fmt: skip
+    trainer.fit(module, data)
+    return {name: tensor for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
+
+
+@pytest.mark.parametrize("sam", [False, True])
+def test_training_ends_at_the_same_weights(tmp_path: Path, sam: bool) -> None:
+    def optimizer(parameters: Any) -> torch.optim.Optimizer:
+        base = lambda groups: torch.optim.SGD(groups, lr=0.1)  # noqa: E731
+        return SAM(parameters, base) if sam else base(parameters)
+
+    plain, cached = (fitted(tmp_path, chunk, optimizer=optimizer) for chunk in (None, 5))
+    for name, tensor in plain.items():
+        torch.testing.assert_close(cached[name], tensor, rtol=0, atol=1e-5, msg=name)
