@@ -21,6 +21,8 @@ COMMANDS = {
     "evaluate": ("sentrep.cli.evaluate", "score any model on the semantic textual similarity sets"),
     "compare": ("sentrep.cli.compare", "train recipes under several seeds and say whether they differ"),
     "export": ("sentrep.cli.export", "turn a checkpoint into a folder for transformers and sentence-transformers"),
+    "plot": ("sentrep.cli.plot", "draw runs, sweeps, embeddings and scores for a paper: PNG and SVG"),
+    "data": ("sentrep.cli.data", "'data check' counts evaluation sentences that stand in the training text"),
     "backtranslate": ("sentrep.cli.backtranslate", "make pairs: sentences translated to another language and back"),
     "paraphrase": ("sentrep.cli.paraphrase", "make pairs and hard negatives with a language model behind an API"),
 }

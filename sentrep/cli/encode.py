@@ -65,7 +65,7 @@ def encode(
     with open_writer(Path(output)) as writer:
         encoder = load_encoder(model, pooling, device)
         blank = 0
-        with _progress() as progress:
+        with sentence_progress() as progress:
             task = progress.add_task("Encoding", total=None if input == "-" else 1.0, rows=0)
             for chunk in _chunks(source):
                 blank += sum(not sentence.strip() for sentence in chunk)
@@ -150,7 +150,8 @@ def _chunks(sentences: Iterable[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _progress() -> Progress:
+def sentence_progress() -> Progress:
+    """On standard error: the share of a text that is done, ``rows`` (a field of the task), and the time left."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jsonargparse import ArgumentParser
@@ -17,7 +18,8 @@ from sentrep.errors import did_you_mean
 def run_function(function: Callable[..., Any], command: str, words: list[str]) -> Any:
     """Call a function with arguments from the command line.
 
-    Parameters without a default are positional, those behind ``*`` are options. ``--base-url`` is ``--base_url``.
+    Parameters without a default are positional, those behind ``*`` are options. ``--base-url`` is ``--base_url``. An
+    option that takes a list of words takes them as ``[a,b]`` or one after the other, as does the first positional.
 
     Args:
         function: with type hints and a Google-style docstring.
@@ -38,13 +40,61 @@ def run_function(function: Callable[..., Any], command: str, words: list[str]) -
     )
     parser.add_function_arguments(function, as_positional=True)
     try:
-        settings = parser.parse_args([_with_underscores(word) for word in words])
+        settings = parser.parse_args(_with_lists(function, [_with_underscores(word) for word in words]))
     except argparse.ArgumentError as error:
         message = str(error)
         unknown = re.search(r"unrecognized arguments: (?:--)?([\w-]+)", message)
         hint = did_you_mean(unknown[1], inspect.signature(function).parameters) if unknown else ""
         raise UsageError(f"{command}: {summarize(message, {})}{hint}") from None
     return function(**settings.as_dict())
+
+
+def run_one_of(functions: Mapping[str, Callable[..., Any]], command: str, words: list[str]) -> Any:
+    """Call the function that the first word names, see `run_function`; without one, print what there is.
+
+    Raises:
+        UsageError: there is no function of that name.
+    """
+    if not words or words[0] in ("-h", "--help"):
+        lines = [f"  {name:<12}{_summary(function)}" for name, function in functions.items()]
+        print("\n".join([f"usage: sentrep {command} KIND [options]", "", *lines]))
+        return None
+    kind, *rest = words
+    if kind not in functions:
+        hint = did_you_mean(kind, functions) or f"; there are {', '.join(functions)}"
+        raise UsageError(f"{command}: no '{kind}'{hint}")
+    return run_function(functions[kind], f"{command} {kind}", rest)
+
+
+def _summary(function: Callable[..., Any]) -> str:
+    return str(inspect.getdoc(function)).split("\n")[0]
+
+
+def _with_lists(function: Callable[..., Any], words: list[str]) -> list[str]:
+    """Words behind one another that are the elements of one list, as the one word that jsonargparse expects."""
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    lists = {f"--{item.name}" for item in parameters if _is_list(item.annotation)}
+    first = next(iter(parameters), None)
+    if first is not None and first.kind is not first.KEYWORD_ONLY and _is_list(first.annotation):
+        lists.add("")
+    joined: list[str] = []
+    option, open_list = "", False
+    for word in words:
+        if word.startswith("--"):
+            option, open_list = word, False
+            joined.append(word)
+        elif option not in lists or word.startswith("["):
+            joined.append(word)
+        elif open_list:
+            joined[-1] = json.dumps([*json.loads(joined[-1]), word])
+        else:
+            joined.append(json.dumps([word]))
+            open_list = True
+    return joined
+
+
+def _is_list(annotation: Any) -> bool:
+    return annotation in (list[str], list[str] | None)
 
 
 def _with_underscores(word: str) -> str:

@@ -1,9 +1,9 @@
 """How good an encoder is: task suites, reports, training curves and monitors."""
 
 from sentrep.evaluation.clustering import evaluate_clustering
-from sentrep.evaluation.curves import plot_training_curves
 from sentrep.evaluation.monitors import CollapseMonitor
 from sentrep.evaluation.mteb_adapter import MTEBEncoder
+from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.report import Evaluation, print_results
 from sentrep.evaluation.report_files import check_report_path, write_report
 from sentrep.evaluation.results import TaskResult

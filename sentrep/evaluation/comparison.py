@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from sentrep.evaluation.comparison_plot import plot_comparison
+from sentrep.evaluation.plots.comparison import plot_comparison
 from sentrep.evaluation.report import plain_table
 from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, spearman_rows
 from sentrep.evaluation.sts import display_name
@@ -55,7 +55,7 @@ class Comparison:
     def write(self, folder: Path) -> None:
         """Write report.md, report.html, report.png and report.svg."""
         folder.mkdir(parents=True, exist_ok=True)
-        plot_comparison(self.recipes, self.differences, [folder / "report.png", folder / "report.svg"])
+        plot_comparison(self.recipes, self.differences, folder / "report")
         columns, rows = self._table(sets=list(next(iter(self.recipes.values())).gold))
         lines = [columns, ["---", *["---:"] * (len(columns) - 2), "---"], *rows]
         table = "".join(f"| {' | '.join(line)} |\n" for line in lines)

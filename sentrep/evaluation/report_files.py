@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,27 @@ def write_report(evaluation: Evaluation, path: str | Path) -> None:
         InputError: for another ending, or a place that cannot be written.
     """
     path = check_report_path(path)
+    save_text(path, _WRITERS[path.suffix](evaluation))
+
+
+def save_text(path: Path, content: str) -> None:
+    """Write a report, with the folders above it.
+
+    Raises:
+        InputError: for a place that cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_WRITERS[path.suffix](evaluation), encoding="utf-8")
+        path.write_text(content, encoding="utf-8")
     except OSError as error:
         raise InputError(
             f"{path}: the report cannot be written there ({error.strerror}); choose another file"
         ) from error
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a Markdown table; the first two rows are its head and its rule."""
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
 
 
 def _json(evaluation: Evaluation) -> str:
@@ -80,7 +95,7 @@ def _markdown(evaluation: Evaluation) -> str:
     if (found := average(main_scores(tasks))) is not None:
         rest = [""] * (len(metrics) - 1)
         rows.append(["**Avg.**", *[""] * len(counts), found[0], f"**{found[1]:.2f}**", *rest])
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [header, rule, *rows]]
+    lines = markdown_table([header, rule, *rows])
     lines += ["", *(f"{note}\n" for note in evaluation.notes), _description(evaluation)]
     return "\n".join(lines) + "\n"
 

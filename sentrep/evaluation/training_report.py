@@ -18,8 +18,8 @@ from rich.table import Table
 from torch import Tensor
 
 from sentrep.encoder import SentenceEncoder
-from sentrep.evaluation.curves import plot_training_curves
 from sentrep.evaluation.history import Course, MetricHistory, is_log_step
+from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.report import add_mean, plain_table
 from sentrep.evaluation.sts import display_name, evaluate_sts
 from sentrep.types import ScoredPairs, TextBatch

@@ -1,4 +1,4 @@
-"""The picture of a training run: loss, development score, alignment and uniformity."""
+"""The course of training: loss, development score, alignment and uniformity of a run, or any metric of several."""
 
 from __future__ import annotations
 
@@ -6,45 +6,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from sentrep.errors import InputError
 from sentrep.evaluation.history import Course
+from sentrep.evaluation.plots.style import (
+    BLUE,
+    DOTS,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    legend_below,
+    looks,
+    metric_label,
+    new_figure,
+    styled,
+)
 from sentrep.evaluation.sts import display_name
 
-# Okabe and Ito's palette: told apart with every kind of colour vision, and in grey
-BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C8C8C"
 _DEV_COLOURS = (ORANGE, GREEN, PURPLE)
-STYLE: Any = {
-    "font.size": 7,
-    "axes.titlesize": 7.5,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.linewidth": 0.3,
-    "grid.color": "#E0E0E0",
-    "axes.axisbelow": True,
-    "lines.linewidth": 1.1,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "legend.frameon": False,
-    "legend.fontsize": 6.5,
-    "svg.fonttype": "none",
-}
-_PANELS = {
-    "train/loss": "loss",
-    "val/sts": "dev Spearman × 100 (↑)",
-    "train/alignment": "alignment (↓)",
-    "train/uniformity": "uniformity (↓)",
-}
-_SIZE = 3.5, 3.2
-"""Inches: the width of a paper's column, so that the type is read at its own size."""
+_DEV_LINES = ("-", "--", "-.")
+PANELS = ("train/loss", "val/sts", "train/alignment", "train/uniformity")
+"""The metrics that are drawn where none are named."""
 _SMOOTHED_FROM = 60
 """Points of a noisy course from which a running mean is drawn over it."""
 
@@ -68,11 +55,11 @@ def plot_training_curves(history: Mapping[str, Course], path: str | Path, *, bes
     if path.suffix not in (".png", ".svg"):
         raise InputError(f"{path}: training curves are drawn as .png or .svg, not {path.suffix!r}")
     dev = {name: course for name, course in history.items() if name.startswith("val/") and course}
-    panels = [name for name in _PANELS if (dev if name == "val/sts" else history.get(name))]
+    panels = [name for name in PANELS if (dev if name == "val/sts" else history.get(name))]
     if not panels:
         raise InputError(f"{path}: nothing to draw, the run has logged no loss, development score or geometry")
     last_step = max(course[-1][0] for name, course in history.items() if course and (name in panels or name in dev))
-    with matplotlib.rc_context(STYLE):
+    with styled():
         figure, axes = _grid(panels, last_step)
         for panel, axis in zip(panels, axes, strict=True):
             if best_step is not None:
@@ -81,21 +68,66 @@ def plot_training_curves(history: Mapping[str, Course], path: str | Path, *, bes
                 _draw_dev(axis, dev, best_step)
             else:
                 _draw_noisy(axis, history[panel])
-        handles = [handle for axis in axes for handle in axis.get_legend_handles_labels()[0]]
-        if handles:
-            figure.legend(handles=handles, loc="outside lower center", ncols=3, columnspacing=1.2, handlelength=1.4)
+        legend_below(figure)
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=300)
+        figure.savefig(path, dpi=DOTS)
+
+
+def draw_curves(
+    runs: Mapping[str, Mapping[str, Course]], metrics: Sequence[str] | None = None, smooth: int = 1
+) -> Figure:
+    """Draw metrics of several runs against the optimiser step, a panel per metric and a line per run.
+
+    Args:
+        runs: by label, the courses of a run by metric.
+        metrics: what to draw; None means those of `PANELS` that some run has.
+        smooth: points of the running mean of ``train/`` metrics; above 1 the points themselves are drawn faintly
+            behind it. Other metrics, which are means already, are drawn as they are.
+
+    Raises:
+        InputError: no run has a metric, or ``smooth`` is below 1.
+    """
+    if smooth < 1:
+        raise InputError(f"smooth {smooth}: expected the number of points of a running mean, at least 1")
+    logged = {name for courses in runs.values() for name, course in courses.items() if course}
+    panels = [name for name in PANELS if name in logged] if metrics is None else list(metrics)
+    if not panels or (missing := [name for name in panels if name not in logged]):
+        what = f"no run has logged {', '.join(missing)}" if panels else "none of the usual metrics was logged"
+        raise InputError(f"{what}; there are {', '.join(sorted(logged)) or 'none'}")
+    last_step = max(courses[name][-1][0] for courses in runs.values() for name in panels if courses.get(name))
+    with styled():
+        figure, axes = _grid(panels, last_step)
+        for panel, axis in zip(panels, axes, strict=True):
+            for (label, courses), look in zip(runs.items(), looks(list(runs)).values(), strict=True):
+                if courses.get(panel):
+                    window = smooth if panel.startswith("train/") else 1
+                    _draw_run(axis, courses[panel], label if len(runs) > 1 else None, look, window)
+        legend_below(figure)
+    return figure
+
+
+def _draw_run(axis: Axes, course: Course, label: str | None, look: dict[str, Any], smooth: int) -> None:
+    steps, values = _columns(course)
+    if smooth > 1 and len(values) >= smooth:
+        axis.plot(steps, values, color=look["color"], alpha=0.25, linewidth=0.6)
+        steps, values = _running_mean(steps, values, smooth)
+    every = max(1, len(steps) // 6)
+    axis.plot(steps, values, **look, markersize=3, markevery=every, label=label)
+
+
+def _running_mean(steps: np.ndarray, values: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
+    """Means over ``window`` points, each at the middle of its points."""
+    mean = np.convolve(values, np.ones(window) / window, mode="valid")
+    return steps[window // 2 : window // 2 + len(mean)], mean
 
 
 def _grid(panels: Sequence[str], last_step: int) -> tuple[Figure, list[Axes]]:
     columns = min(len(panels), 2)
     rows = -(-len(panels) // 2)
-    figure = Figure(figsize=(_SIZE[0], _SIZE[1] * (1 if rows > 1 else 0.6)), layout="constrained")
-    FigureCanvasAgg(figure)  # no pyplot: drawing must not depend on a display, nor leave global state behind
+    figure = new_figure(1.5 * rows + 0.5)
     axes = [figure.add_subplot(rows, columns, number + 1) for number in range(len(panels))]
     for number, (panel, axis) in enumerate(zip(panels, axes, strict=True)):
-        axis.set_title(_PANELS[panel], loc="left")
+        axis.set_title(metric_label(panel), loc="left")
         axis.set_xlim(-0.03 * last_step, 1.03 * last_step)
         axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))  # 10k for 10,000
@@ -111,9 +143,7 @@ def _draw_noisy(axis: Axes, course: Course) -> None:
         axis.plot(steps, values, color=BLUE)
         return
     axis.plot(steps, values, color=BLUE, alpha=0.25, linewidth=0.6)
-    window = len(course) // 20
-    mean = np.convolve(values, np.ones(window) / window, mode="valid")
-    axis.plot(steps[window // 2 : window // 2 + len(mean)], mean, color=BLUE)
+    axis.plot(*_running_mean(steps, values, len(course) // 20), color=BLUE)
 
 
 def _draw_dev(axis: Axes, dev: Mapping[str, Course], best_step: int | None) -> None:
@@ -121,8 +151,9 @@ def _draw_dev(axis: Axes, dev: Mapping[str, Course], best_step: int | None) -> N
     main = next(iter(sets.values())) if len(sets) == 1 else dev.get("val/sts", [])
     # beyond a handful of sets their own lines only hide the mean
     shown = sets if len(sets) <= len(_DEV_COLOURS) else {}
-    for (name, course), colour in zip(shown.items(), _DEV_COLOURS, strict=False):
-        axis.plot(*_columns(course), color=colour, marker=".", markersize=3, label=display_name(name[len("val/") :]))
+    for (name, course), colour, line in zip(shown.items(), _DEV_COLOURS, _DEV_LINES, strict=False):
+        label = display_name(name[len("val/") :])
+        axis.plot(*_columns(course), color=colour, linestyle=line, marker=".", markersize=3, label=label)
     if main and len(sets) != 1:
         axis.plot(*_columns(main), color=BLUE, marker=".", markersize=3, linewidth=1.6, label=f"mean of {len(sets)}")
     _mark(axis, dict(main), best_step)

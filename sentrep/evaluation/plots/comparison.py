@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-import matplotlib
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
-from sentrep.evaluation.curves import BLUE, GREY, ORANGE, STYLE
+from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, PAGE, new_figure, save_figure, styled
 from sentrep.evaluation.significance import Difference, RecipeScores
 
-_WIDTH = 6.8
-"""Inches: both columns of a paper."""
 
-
-def plot_comparison(
-    recipes: Mapping[str, RecipeScores], differences: Mapping[str, Difference], targets: Sequence[Path]
-) -> None:
+def plot_comparison(recipes: Mapping[str, RecipeScores], differences: Mapping[str, Difference], stem: Path) -> None:
     """Draw seeds and means (left), and differences to the first recipe with 95 % intervals (right).
 
     Args:
         recipes: by label; the first is the baseline.
         differences: by label, without the first; may be empty.
-        targets: files to write; the ending chooses the format.
+        stem: the files to write, without .png and .svg.
     """
     labels = list(recipes)
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(_WIDTH, 0.9 + 0.24 * len(labels)), layout="constrained")
-        FigureCanvasAgg(figure)
+    with styled():
+        figure = new_figure(0.9 + 0.24 * len(labels), PAGE)
         left, right = figure.subplots(1, 2, sharey=True)
         for height, label in enumerate(labels):
             scores = recipes[label].per_seed()
@@ -45,5 +35,4 @@ def plot_comparison(
         left.set_ylim(len(labels) - 0.5, -0.5)
         left.set_xlabel("mean Spearman × 100 (each seed, and their mean)")
         right.set_xlabel(f"difference to {labels[0]}, 95 % interval")
-        for target in targets:
-            figure.savefig(target, dpi=200)
+    save_figure(figure, stem)

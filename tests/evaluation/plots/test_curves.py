@@ -31,7 +31,7 @@ def test_a_png_with_four_panels_is_drawn(tmp_path: Path) -> None:
     plot_training_curves(HISTORY, tmp_path / "new" / "curves.png", best_step=500)
     picture = matplotlib.image.imread(tmp_path / "new" / "curves.png")
     height, width, _ = picture.shape
-    assert (height, width) == (960, 1050)  # 3.5 × 3.2 inches at 300 dots
+    assert (height, width) == (1050, 990)  # 3.3 × 3.5 inches at 300 dots
     quarters = [
         picture[rows, columns, :3]
         for rows in (slice(0, height // 2), slice(height // 2, height))

@@ -1,0 +1,90 @@
+"""``sentrep data check``: is what we test on in what we train on?"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+from sentrep.cli.encode import sentence_progress
+from sentrep.cli.functions import run_one_of
+from sentrep.data.corpus import open_corpus
+from sentrep.data.evaluation_texts import load_evaluation_texts
+from sentrep.data.leakage import Leakage, check_leakage, overlap_list
+from sentrep.errors import InputError
+from sentrep.evaluation.leakage_report import print_leakage, write_leakage
+from sentrep.evaluation.report_files import check_report_path
+
+
+def run(command: str, words: list[str]) -> int:
+    """Run the command; its status is 1 when more is leaked than ``--fail-above`` allows."""
+    return run_one_of({"check": check}, command, words) or 0
+
+
+def check(
+    *,
+    train: list[str],
+    against: list[str],
+    columns: list[str] | None = None,
+    train_split: str = "train",
+    folder: str | None = None,
+    sts_folder: str | None = None,
+    split: str = "test",
+    against_columns: list[str] | None = None,
+    threshold: float = 0.8,
+    output: str | None = None,
+    list: str | None = None,
+    fail_above: float | None = None,
+) -> int:
+    """Count the sentences of evaluation sets that stand in a training text, exactly or nearly, and its own duplicates.
+
+    Args:
+        train: the training text, anything that data.train takes: files, globs, data sets of the hub, toy.
+        against: evaluation sets: names such as sts12, sickr, trec; files; folders with test.csv or in BEIR's layout.
+        columns: columns of the training text, as data.columns.
+        train_split: which split of a data set to train on.
+        folder: folder of the SentEval data, for named sets; without it the similarity sets come from the hub.
+        sts_folder: the same under the name that it has in a configuration.
+        split: which split of evaluation folders.
+        against_columns: columns with texts of evaluation files; by default the usual names.
+        threshold: least Jaccard similarity of the character trigrams of near sentences, from 0.5 to 1.
+        output: also write the counts to this file: .json (everything), .md or .csv.
+        list: write every overlapping pair of sentences to this csv file.
+        fail_above: exit with status 1 when the share (0 to 1) of some evaluation set is greater than this.
+
+    Returns:
+        The exit status.
+    """
+    if output is not None:
+        check_report_path(output)
+    if fail_above is not None and not 0 <= fail_above <= 1:
+        raise InputError(f"fail_above {fail_above}: expected a share from 0 to 1, for example 0.01")
+    corpus = open_corpus(train, columns, train_split)
+    sets = [load_evaluation_texts(spec, folder or sts_folder, split, against_columns) for spec in against]
+    start = time.perf_counter()
+    with overlap_list(Path(list)) if list else nullcontext() as found, sentence_progress() as progress:
+        task = progress.add_task("Looking up", total=1.0, rows=0)
+        leakage = check_leakage(
+            corpus,
+            sets,
+            threshold,
+            found=found,
+            progress=lambda read, rows: progress.update(task, completed=read, rows=rows),
+        )
+        progress.update(task, completed=1.0)
+    seconds = time.perf_counter() - start
+    print_leakage(leakage)
+    rate = f"{leakage.sentences / seconds:,.0f} sentences a second"
+    print(f"{seconds:.1f} s, {rate}" + (f"; overlaps: {list}" if list else ""), file=sys.stderr)
+    if output is not None:
+        write_leakage(leakage, output, seconds)
+    return _verdict(leakage, fail_above)
+
+
+def _verdict(leakage: Leakage, fail_above: float | None) -> int:
+    worst = max(leakage.sets, key=lambda part: part.share)
+    if fail_above is None or worst.share <= fail_above:
+        return 0
+    print(f"{worst.name}: {worst.share:.2%} is in the training text, more than {fail_above:.2%}", file=sys.stderr)
+    return 1

@@ -1,0 +1,89 @@
+"""What of the evaluation sets is in the training text: on the screen and as a file."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from sentrep.data.leakage import Leakage
+from sentrep.evaluation.report import plain_table, set_name
+from sentrep.evaluation.report_files import check_report_path, markdown_table, save_text
+from sentrep.version import __version__
+
+_COLUMNS = ("set", "sentences", "exact", "near", "share")
+
+
+def print_leakage(leakage: Leakage, console: Console | None = None) -> None:
+    """Print one line per evaluation set, and what the training text repeats.
+
+    Args:
+        leakage: of `sentrep.data.leakage.check_leakage`.
+        console: where to; None for standard output.
+    """
+    console = console or Console()
+    table = plain_table(*_COLUMNS)
+    for row in _rows(leakage):
+        table.add_row(*row)
+    console.print(table)
+    for line in _notes(leakage):
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def write_leakage(leakage: Leakage, path: str | Path, seconds: float) -> None:
+    """Write the result to a file; the ending chooses the format.
+
+    Args:
+        leakage: what to write.
+        path: ``.json`` (everything), ``.md`` or ``.csv``.
+        seconds: wall time of the check.
+
+    Raises:
+        InputError: for another ending, or a place that cannot be written.
+    """
+    path = check_report_path(path)
+    writers = {".json": _json, ".md": _markdown, ".csv": _csv}
+    save_text(path, writers[path.suffix](leakage, seconds))
+
+
+def _rows(leakage: Leakage) -> list[list[str]]:
+    return [
+        [set_name(part.name), f"{part.sentences:,}", f"{part.exact:,}", f"{part.near:,}", f"{part.share:.2%}"]
+        for part in leakage.sets
+    ]
+
+
+def _notes(leakage: Leakage) -> list[str]:
+    return [
+        f"{leakage.train}: {leakage.sentences:,} sentences, of which {leakage.repeated:,} "
+        f"({leakage.repeated / leakage.sentences:.2%}) repeat an earlier one.",
+        "Distinct evaluation sentences. Exact: equal after Unicode NFKC, case folding and white-space collapse; near: "
+        f"of the others, Jaccard similarity of the character trigrams at least {leakage.threshold:g}.",
+    ]
+
+
+def _json(leakage: Leakage, seconds: float) -> str:
+    content = {**dataclasses.asdict(leakage), "seconds": seconds, "sentrep": __version__}
+    content["sets"] = [{**dataclasses.asdict(part), "share": part.share} for part in leakage.sets]
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _markdown(leakage: Leakage, seconds: float) -> str:
+    table = markdown_table([_COLUMNS, ("---", "---:", "---:", "---:", "---:"), *_rows(leakage)])
+    return (
+        "\n".join([*table, "", *(f"{note}\n" for note in _notes(leakage)), f"sentrep {__version__}, {seconds:.1f} s."])
+        + "\n"
+    )
+
+
+def _csv(leakage: Leakage, seconds: float) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for part in leakage.sets:
+        writer.writerow([part.name, part.sentences, part.exact, part.near, part.share])
+    return out.getvalue()

@@ -1,0 +1,25 @@
+"""Pictures of runs and of encoders, each a function that gives a matplotlib figure; `save_figure` writes it twice."""
+
+from sentrep.evaluation.plots.cosines import Histograms, draw_cosines, read_cosines
+from sentrep.evaluation.plots.curves import draw_curves, plot_training_curves
+from sentrep.evaluation.plots.plane import draw_plane
+from sentrep.evaluation.plots.projection import draw_projection, project
+from sentrep.evaluation.plots.scores import draw_scores
+from sentrep.evaluation.plots.style import save_figure
+from sentrep.evaluation.plots.sweep import Series, draw_sweep, sweep_series
+
+__all__ = [
+    "Histograms",
+    "Series",
+    "draw_cosines",
+    "draw_curves",
+    "draw_plane",
+    "draw_projection",
+    "draw_scores",
+    "draw_sweep",
+    "plot_training_curves",
+    "project",
+    "read_cosines",
+    "save_figure",
+    "sweep_series",
+]

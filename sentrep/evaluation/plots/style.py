@@ -1,0 +1,122 @@
+"""How all pictures look: type that can be read in a paper's column, colours that everyone can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from sentrep.errors import InputError
+
+# Okabe and Ito's palette: told apart with every kind of colour vision, and in grey
+BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C8C8C"
+SKY, AMBER = "#56B4E9", "#E69F00"
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, "#000000")
+LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+WIDTH = 3.3
+"""Inches: a paper's column, so that the type is read at its own size."""
+PAGE = 6.8
+"""Inches: both columns."""
+DOTS = 300
+"""Per inch of a PNG."""
+_LETTERS_PER_INCH = 17
+"""Of the legend's type, about."""
+_LETTERS_OF_HANDLE = 6
+"""How many letters would fill the room of a line or marker in the legend."""
+STYLE: Any = {
+    "font.size": 7,
+    "axes.titlesize": 7.5,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.linewidth": 0.3,
+    "grid.color": "#E0E0E0",
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.1,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 7,
+    "svg.fonttype": "none",
+}
+_METRICS = {
+    "train/loss": "loss",
+    "train/alignment": "alignment (↓)",
+    "train/uniformity": "uniformity (↓)",
+    "val/sts": "dev Spearman × 100",
+}
+
+
+def styled() -> Any:
+    """The style for as long as something is drawn or written; matplotlib's own settings are left alone."""
+    return matplotlib.rc_context(STYLE)
+
+
+def new_figure(height: float, width: float = WIDTH) -> Figure:
+    """An empty figure in inches. No pyplot: drawing must not depend on a display, nor leave global state behind."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def looks(names: list[str]) -> Mapping[str, dict[str, Any]]:
+    """A colour, a line style and a marker for every name, no two alike in all three among 35."""
+    shared = zip(names, cycle(COLOURS), cycle(LINES), cycle(MARKERS), strict=False)
+    return {name: {"color": colour, "linestyle": line, "marker": marker} for name, colour, line, marker in shared}
+
+
+def metric_label(metric: str) -> str:
+    """A metric's name on an axis; an unknown one stays as it is."""
+    return _METRICS.get(metric, metric)
+
+
+def legend_below(figure: Figure) -> None:
+    """One legend for all panels, under them; every label once, in as many columns as the width has room for."""
+    handles = {
+        label: handle for axis in figure.axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    if handles:
+        letters = _LETTERS_PER_INCH * figure.get_figwidth()
+        columns = int(letters // (max(map(len, handles)) + _LETTERS_OF_HANDLE))
+        figure.legend(
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=max(1, min(columns, len(handles))),
+            columnspacing=1.2,
+            handlelength=2.2,
+        )
+
+
+def save_figure(figure: Figure, stem: str | Path) -> list[Path]:
+    """Write a figure as PNG and as SVG.
+
+    Args:
+        figure: what to write.
+        stem: both files without their endings; an ending ``.png`` or ``.svg`` is taken off.
+
+    Returns:
+        The two files.
+
+    Raises:
+        InputError: for a place that cannot be written.
+    """
+    stem = Path(stem)
+    if stem.suffix in (".png", ".svg"):
+        stem = stem.with_suffix("")
+    files = [stem.with_name(f"{stem.name}{ending}") for ending in (".png", ".svg")]
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        with styled():
+            for file in files:
+                figure.savefig(file, dpi=DOTS)
+    except OSError as error:
+        raise InputError(f"{files[0]}: the picture cannot be written there ({error.strerror})") from error
+    return files

@@ -1,0 +1,190 @@
+"""What a training run has left in its folder: settings, metrics, histograms."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sentrep.errors import InputError, did_you_mean
+from sentrep.evaluation.history import Course
+
+_CONFIG = "config.yaml"
+_METRICS = "metrics.csv"
+_EVENTS = "events.out.tfevents.*"
+_NO_SETTING = (
+    "seed_everything",
+    "data.seed",
+    "model.seed",
+    "data.cache_dir",
+    "trainer.logger",
+    "trainer.default_root_dir",
+    "ckpt_path",
+)
+"""Keys in which runs of one recipe may differ: the seeds, and where things lie."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run, as ``sentrep fit`` leaves it (``runs/NAME/version_0``)."""
+
+    path: Path
+    label: str
+    """What tells it from the other runs, for legends."""
+
+    @functools.cached_property
+    def config(self) -> dict[str, Any]:
+        """The resolved settings.
+
+        Raises:
+            InputError: there is no readable config.yaml.
+        """
+        try:
+            content = yaml.safe_load((self.path / _CONFIG).read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError) as error:
+            raise InputError(f"{self.path}: no readable {_CONFIG}, which `sentrep fit` writes ({error})") from error
+        return dict(content)
+
+    @functools.cached_property
+    def courses(self) -> dict[str, Course]:
+        """Every metric's course: of metrics.csv, else of TensorBoard's event files.
+
+        Raises:
+            InputError: there is neither.
+        """
+        if (self.path / _METRICS).is_file():
+            return _read_metrics(self.path / _METRICS)
+        if next(self.path.glob(_EVENTS), None) is not None:
+            return _read_events(self.path)
+        raise InputError(f"{self.path}: no {_METRICS} and no TensorBoard events; train with the report or a logger on")
+
+    def course(self, metric: str) -> Course:
+        """The course of one metric.
+
+        Raises:
+            InputError: the run has not logged it.
+        """
+        if metric not in self.courses:
+            hint = did_you_mean(metric, self.courses) or f"; there are {', '.join(self.courses)}"
+            raise InputError(f"{self.path}: no metric {metric!r}{hint}")
+        return self.courses[metric]
+
+    def setting(self, key: str) -> Any:
+        """The value at a dotted key; ``init_args`` may be left out, as on the command line.
+
+        Raises:
+            InputError: there is no such key.
+        """
+        parent, name = _descend(self.config, key, f"{self.path / _CONFIG}")
+        return parent[name]
+
+    def settings_but(self, key: str) -> str:
+        """The settings without one key and without the seeds: equal for runs of one series."""
+        config = copy.deepcopy(self.config)
+        for other in (key, *_NO_SETTING):
+            try:
+                parent, name = _descend(config, other, "")
+            except InputError:
+                continue
+            del parent[name]
+        return json.dumps(config, sort_keys=True, default=str)
+
+
+def find_runs(paths: Sequence[str | Path]) -> list[RunFolder]:
+    """The runs in some folders: each is a run, or has runs somewhere below it (``sentrep compare``'s output).
+
+    Where a ``seed-*`` folder holds several versions, an interrupted run was resumed, and the newest version counts.
+
+    Raises:
+        InputError: a folder is not there, or has no run in it.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            nearby = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+            raise InputError(f"{path}: no such folder of a run{did_you_mean(path.name, nearby)}")
+        below = [path] if _is_run(path) else _runs_below(path)
+        if not below:
+            raise InputError(f"{path}: no run in it; a run's folder has a {_CONFIG} or a {_METRICS}")
+        found += [run for run in below if run not in found]
+    return [RunFolder(run, label) for run, label in zip(found, _labels(found), strict=True)]
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in (_CONFIG, _METRICS)) or any(folder.glob(_EVENTS))
+
+
+def _runs_below(folder: Path) -> list[Path]:
+    runs = sorted({file.parent for file in folder.rglob("*") if file.name in (_CONFIG, _METRICS)})
+    newest: dict[Path, Path] = {}
+    for run in runs:
+        seed = next((parent for parent in run.parents if parent.name.startswith("seed-")), run)
+        if seed not in newest or run.stat().st_mtime >= newest[seed].stat().st_mtime:
+            newest[seed] = run
+    return list(newest.values())
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    """The parts of the paths in which they differ."""
+    if len(paths) == 1:
+        return ["/".join(paths[0].resolve().parts[-2:])]
+    parts = [path.resolve().parts for path in paths]
+    start, end = _shared(parts), _shared([part[::-1] for part in parts])
+    return ["/".join(part[start : len(part) - end]) or part[-1] for part in parts]
+
+
+def _shared(parts: Sequence[tuple[str, ...]]) -> int:
+    """How many first elements all have in common."""
+    return next((n for n, column in enumerate(zip(*parts, strict=False)) if len(set(column)) > 1), min(map(len, parts)))
+
+
+def _descend(tree: Mapping[str, Any], key: str, where: str) -> tuple[Any, str]:
+    """The mapping that holds the last part of a dotted key, and that part."""
+    *above, last = key.split(".")
+    node: Any = tree
+    for name in [*above, last]:
+        if isinstance(node, dict) and name not in node and isinstance(node.get("init_args"), dict):
+            node = node["init_args"]
+        if not isinstance(node, dict) or name not in node:
+            known = list(node) if isinstance(node, dict) else []
+            hint = did_you_mean(name, known) or (f"; there are {', '.join(known)}" if known else "")
+            raise InputError(f"{where}: no key {key!r}, because there is no {name!r}{hint}")
+        parent, node = node, node[name]
+    return parent, last
+
+
+def _read_metrics(file: Path) -> dict[str, Course]:
+    """A column ``step`` and a column a metric, as `TrainingReport` and Lightning's CSVLogger write it.
+
+    The logger's file has a column ``epoch`` as well, and its first step is 0.
+    """
+    courses: dict[str, Course] = {}
+    with file.open(encoding="utf-8", newline="") as stream:
+        reader = csv.DictReader(stream)
+        offset = int("epoch" in (reader.fieldnames or ()))
+        for row in reader:
+            try:
+                step = int(row["step"]) + offset
+                for name, value in row.items():
+                    if name not in ("step", "epoch") and value:
+                        courses.setdefault(name, []).append((step, float(value)))
+            except (KeyError, TypeError, ValueError) as error:
+                raise InputError(f"{file}, line {reader.line_num}: not a row of metrics ({error})") from None
+    return {name: sorted(course) for name, course in courses.items()}
+
+
+def _read_events(folder: Path) -> dict[str, Course]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    events.Reload()
+    names = [name for name in events.Tags()["scalars"] if name not in ("epoch", "hp_metric")]
+    # Lightning tells its loggers the number of steps before this one
+    return {name: [(event.step + 1, event.value) for event in events.Scalars(name)] for name in names}

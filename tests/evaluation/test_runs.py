@@ -1,0 +1,102 @@
+"""Folders of runs: finding them, and reading settings and metrics."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from torch.utils.tensorboard import SummaryWriter
+
+from sentrep.errors import InputError
+from sentrep.evaluation.runs import find_runs
+
+
+def make_run(folder: Path, seed: int = 1, temperature: float = 0.05, metrics: str = "step,val/sts\n0,1\n") -> Path:
+    folder.mkdir(parents=True)
+    simcse = {"class_path": "Contrastive", "init_args": {"temperature": temperature}}
+    config = {
+        "seed_everything": seed,
+        "model": {"objectives": {"simcse": simcse}, "seed": seed},
+        "data": {"seed": seed, "train": "toy"},
+        "trainer": {"logger": {"init_args": {"save_dir": str(folder)}}},
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    (folder / "metrics.csv").write_text(metrics)
+    return folder
+
+
+def test_runs_are_found_below_a_folder_and_the_newest_version_of_a_seed_counts(tmp_path: Path) -> None:
+    for version in (0, 1):
+        run = make_run(tmp_path / "a" / "seed-1" / "x" / f"version_{version}")
+        os.utime(run, (version, version))
+    make_run(tmp_path / "b" / "x" / "version_0")
+    make_run(tmp_path / "b" / "x" / "version_1")
+    found = find_runs([tmp_path])
+    assert [one.path.relative_to(tmp_path).as_posix() for one in found] == [
+        "a/seed-1/x/version_1", "b/x/version_0", "b/x/version_1",
+    ]  # fmt: skip
+    assert [one.label for one in found] == ["a/seed-1/x/version_1", "b/x/version_0", "b/x/version_1"]
+    assert [one.label for one in find_runs([tmp_path / "b" / "x"])] == ["version_0", "version_1"]
+    (one,) = find_runs([tmp_path / "b/x/version_1", tmp_path / "b/x/version_1"])
+    assert one.label == "x/version_1"
+
+
+def test_settings_by_key_with_and_without_init_args(tmp_path: Path) -> None:
+    (run,) = find_runs([make_run(tmp_path / "run", temperature=0.3)])
+    for key in ("model.objectives.simcse.temperature", "model.objectives.simcse.init_args.temperature"):
+        assert run.setting(key) == 0.3
+    for key, message in (
+        ("model.objectives.simcse.temprature", "did you mean 'temperature'"),
+        ("model.encoder.pooling", "there is no 'encoder'"),
+        ("data.train.x", "there is no 'x'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run.setting(key)
+
+
+def test_runs_that_differ_in_seeds_and_places_have_the_same_settings(tmp_path: Path) -> None:
+    a, b, c = (
+        find_runs([make_run(tmp_path / name, seed, temperature)])[0]
+        for name, seed, temperature in (("a", 1, 0.1), ("b", 2, 0.1), ("c", 1, 0.2))
+    )
+    key = "model.objectives.simcse.temperature"
+    assert a.settings_but("no.such.key") == b.settings_but("no.such.key") != c.settings_but("no.such.key")
+    assert a.settings_but(key) == c.settings_but(key)
+    assert a.setting(key) == 0.1  # nothing was taken from the run itself
+
+
+def test_metrics_of_the_report_of_the_csv_logger_and_of_tensorboard(tmp_path: Path) -> None:
+    report = make_run(tmp_path / "report", metrics="step,train/loss,val/sts\n0,,5.5\n10,0.5,\n20,0.25,6\n")
+    logger = make_run(tmp_path / "logger", metrics="epoch,step,train/loss,val/sts\n0,9,0.5,\n0,19,,6\n0,19,0.25,\n")
+    events = tmp_path / "events"
+    with SummaryWriter(str(events)) as writer:
+        writer.add_scalar("train/loss", 0.5, 9)
+        writer.add_scalar("train/loss", 0.25, 19)
+        writer.add_scalar("epoch", 0, 19)
+    loss = [(10, 0.5), (20, 0.25)]
+    one, two, three = find_runs([report, logger, events])
+    assert one.courses == {"val/sts": [(0, 5.5), (20, 6.0)], "train/loss": loss}
+    assert two.courses == {"train/loss": loss, "val/sts": [(20, 6.0)]}
+    assert three.courses == {"train/loss": loss}
+
+
+def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", metrics="step,val/sts\n0,1\nx,2\n")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="did you mean 'run'"):
+        find_runs([tmp_path / "runn"])
+    with pytest.raises(InputError, match="no run in it"):
+        find_runs([tmp_path / "empty"])
+    with pytest.raises(InputError, match=r"metrics\.csv, line 3: not a row of metrics"):
+        _ = find_runs([run])[0].courses
+    (run / "metrics.csv").write_text("step,val/sts\n0,1\n")
+    with pytest.raises(InputError, match=r"no metric 'val/stss'; did you mean 'val/sts'"):
+        find_runs([run])[0].course("val/stss")
+    (run / "metrics.csv").unlink()
+    with pytest.raises(InputError, match=r"no metrics\.csv and no TensorBoard events"):
+        _ = find_runs([run])[0].courses
+    (run / "config.yaml").write_text("a: [")
+    with pytest.raises(InputError, match=r"no readable config\.yaml"):
+        _ = find_runs([run])[0].config
