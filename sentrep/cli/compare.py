@@ -31,6 +31,7 @@ class Options:
     over: list[str]
     output: Path
     resamples: int
+    jobs: int
 
 
 @dataclass
@@ -49,7 +50,7 @@ def run(command: str, words: list[str]) -> int:
     if not mine.recipes:
         raise UsageError("compare: name at least one recipe: -c configs/simcse/minilm.yaml")
     runs = plan(mine, chosen)
-    failures = train_all(runs, chosen.sets)
+    failures = train_all(runs, chosen.sets, chosen.jobs)
     return _report(runs, failures, chosen)
 
 
@@ -61,6 +62,7 @@ def options(
     over: list[str] | None = None,
     output: str = "comparisons",
     resamples: int = 1000,
+    jobs: int = 1,
 ) -> Options:
     """Train every recipe (-c FILE, any number of times) under every seed, evaluate, compare with the first recipe.
 
@@ -74,8 +76,11 @@ def options(
         over: configuration files laid over every recipe.
         output: folder of all runs and of the report.
         resamples: of the bootstrap behind the intervals.
+        jobs: runs at the same time, each with its share of the cores.
     """
-    return Options(seeds, vary, sets, over or [], Path(output), resamples)
+    if jobs < 1:
+        raise UsageError(f"compare: at least one run at a time is needed, got --jobs {jobs}")
+    return Options(seeds, vary, sets, over or [], Path(output), resamples, jobs)
 
 
 def seed_list(seeds: int | list[int]) -> list[int]:
@@ -113,7 +118,7 @@ def plan(words: Words, chosen: Options) -> list[Run]:
 
 def sort_words(words: list[str]) -> Words:
     """Recipes, our own options, and those of the runs."""
-    own = {"seeds", "vary", "sets", "over", "output", "resamples", "help"}
+    own = {"seeds", "vary", "sets", "over", "output", "resamples", "jobs", "help"}
     sorted_words = Words()
     pairs = iter(range(len(words)))
     for position in pairs:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -49,20 +53,55 @@ class Run:
         return digest.hexdigest()
 
 
-def train_all(runs: Sequence[Run], sets: list[str] | None) -> dict[tuple[str, int], str]:
-    """Do what is not done yet; returns why runs failed."""
+def train_all(runs: Sequence[Run], sets: list[str] | None, jobs: int = 1) -> dict[tuple[str, int], str]:
+    """Do what is not done yet, ``jobs`` runs at a time; returns why runs failed."""
     _check(runs, sets)
     failures: dict[tuple[str, int], str] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
+    with (
+        Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress,
+        ThreadPoolExecutor(jobs) as pool,
+    ):
         task = progress.add_task("comparing", total=len(runs))
-        for run in runs:
-            progress.update(task, description=f"{run.label}, seed {run.seed}")
-            if not (run.folder / SCORES).exists() and (reason := _train(run) or _score(run, sets)):
-                failures[run.label, run.seed] = reason
-                progress.print(f"{run.label}, seed {run.seed}: {reason}")
-            progress.advance(task)
+        futures = {pool.submit(_train_and_score, run, sets, jobs): run for run in runs}
+        try:
+            for future in as_completed(futures):
+                run = futures[future]
+                if reason := future.result():
+                    failures[run.label, run.seed] = reason
+                    progress.print(f"{run.label}, seed {run.seed}: {reason}")
+                progress.update(task, advance=1, description=f"done: {run.label}, seed {run.seed}")
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
     return failures
+
+
+def _train_and_score(run: Run, sets: list[str] | None, jobs: int) -> str | None:
+    """One run to its end, unless it has been there; returns why it failed."""
+    if (run.folder / SCORES).exists():
+        return None
+    with _alone(run.folder) as lock:
+        if lock is None:
+            return "another process is at work on this run (one left by a killed comparison?); wait for it, or end it"
+        return _train(run, jobs, lock) or _score(run, sets)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[int | None]:
+    """Yield a locked file descriptor for the trainer to inherit, None where another holds the lock.
+
+    The lock goes with its last holder: a trainer that outlives a killed comparison keeps the next one away.
+    """
+    lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        free = True
+    except BlockingIOError:
+        free = False
+    try:
+        yield lock if free else None
+    finally:
+        os.close(lock)
 
 
 def _check(runs: Sequence[Run], sets: list[str] | None) -> None:
@@ -86,7 +125,7 @@ def _files(words: list[str]) -> Iterable[str]:
     return (word for flag, word in pairwise(words) if flag == "-c")
 
 
-def _train(run: Run) -> str | None:
+def _train(run: Run, jobs: int, lock: int) -> str | None:
     """Run ``sentrep fit``, from the last checkpoint where there is one; returns why it failed."""
     if (run.folder / TRAINED).exists():
         return None
@@ -95,8 +134,11 @@ def _train(run: Run) -> str | None:
     if checkpoints:
         words += ["--ckpt_path", str(checkpoints[-1])]
     log = run.folder / "fit.log"
+    share = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // jobs))} if jobs > 1 else {}
     with log.open("ab") as output:
-        done = subprocess.run([sys.executable, "-m", "sentrep", "fit", *words], stdout=output, stderr=output)
+        command = [sys.executable, "-m", "sentrep", "fit", *words]
+        environment = {**share, **os.environ}
+        done = subprocess.run(command, stdout=output, stderr=output, env=environment, pass_fds=[lock])
     if done.returncode == 0:
         (run.folder / TRAINED).touch()
         return None

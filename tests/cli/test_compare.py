@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -23,7 +25,7 @@ SETS = ["--sets", "[dev.csv]"]
 
 
 def options(**changes: object) -> Options:
-    defaults = Options(seeds=2, vary="both", sets=None, over=[], output=Path("out"), resamples=20)
+    defaults = Options(seeds=2, vary="both", sets=None, over=[], output=Path("out"), resamples=20, jobs=1)
     return dataclasses.replace(defaults, **changes)  # type: ignore[arg-type]
 
 
@@ -62,7 +64,7 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch, quality: dict[str, float]) -> lis
         np.savez(run.folder / SCORES, **{"cosine/dev": gold * quality[run.label] + noise, "gold/dev": gold})
         return None
 
-    monkeypatch.setattr(seeded_runs, "_train", lambda run: None)
+    monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs, lock: None)
     monkeypatch.setattr(seeded_runs, "_score", score)
     return trained
 
@@ -103,6 +105,36 @@ def test_only_what_is_missing_is_run_and_other_settings_are_refused(
     assert "holds a run with other settings" in capsys.readouterr().err
 
 
+def test_a_run_at_which_another_process_works_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trained = fake_runs(monkeypatch, {"plain": 0.2})
+    busy = tmp_path / "comparisons" / "plain" / f"seed-{THESIS_SEEDS[0]}"
+    busy.mkdir(parents=True)
+    with (busy / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        trainer = subprocess.Popen(["sleep", "60"], pass_fds=[lock.fileno()])  # outlives its comparison
+    try:
+        words = ["compare", *recipes("plain"), *SETS, "--resamples", "5", "--seeds", "2"]
+        assert main(words) == 1
+        assert "another process is at work on this run" in capsys.readouterr().err
+        assert trained == [f"plain/{THESIS_SEEDS[1]}"]
+    finally:
+        trainer.kill()
+        trainer.wait()
+    assert main(words) == 0
+    assert len(trained) == 2
+
+
+def test_jobs_run_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    fake_runs(monkeypatch, {"plain": 0.2, "good": 5.0})
+    together = threading.Barrier(2, timeout=30)  # breaks unless two runs wait at it at the same time
+    monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs, lock: together.wait() and None)
+    assert main(["compare", *recipes("plain", "good"), *SETS, "--resamples", "5", "--seeds", "2", "--jobs", "2"]) == 0
+
+
 def test_a_failed_run_is_reported_and_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +152,7 @@ def test_a_failed_run_is_reported_and_does_not_stop_the_others(
         (["-c", "a.yaml", "-c", "a.yaml"], "two recipes have the same name"),
         (["-c", "a.yaml", "--seeds", "0"], "at least one seed"),
         (["-c", "a.yaml", "--seeds", "[1,1]"], "different numbers"),
+        (["-c", "a.yaml", "--jobs", "0"], "at least one run at a time"),
         (["-c", "a.yaml", "--vary", "colour"], "vary"),
         (["-c"], "-c needs a file"),
     ],
