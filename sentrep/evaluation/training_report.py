@@ -26,6 +26,8 @@ from sentrep.evaluation.sts import display_name, evaluate_sts
 from sentrep.types import HeldOut, ScoredPairs, TextBatch
 
 _TOY = "toy-"
+_FINE = ("val/alignment", "val/uniformity", "val/alignment+uniformity")
+"""Scores of the order of 1, printed with more digits than percentages."""
 _TOY_NOTE = "This is a toy: its scores show that training works here, and mean nothing outside of it."
 
 
@@ -148,12 +150,13 @@ class TrainingReport(Callback):
         if len(sets) > 1:
             rows.append(("val/sts", "mean", "", ""))
         if held_out is not None:
-            rows += [(f"val/{name}", name, str(len(held_out)), "held-out text, no labels") for name in CRITERIA]
+            rows += [(f"val/{name}", name, str(len(held_out)), "no labels") for name in CRITERIA]
         for metric, *cells in rows:
             course = dict(self.history.get(metric, []))
             before, after = course.get(0), course.get(step)
-            change = "—" if before is None or after is None else f"{after - before:+.2f}"
-            table.add_row(*cells, _score(before), _score(after), change)
+            digits = 4 if metric in _FINE else 2
+            change = "—" if before is None or after is None else f"{after - before:+.{digits}f}"
+            table.add_row(*cells, _score(before, digits), _score(after, digits), change)
         return table
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -204,8 +207,8 @@ def _is_toy(sets: Sequence[ScoredPairs]) -> bool:
     return any(pairs.name.startswith(_TOY) for pairs in sets)
 
 
-def _score(score: float | None) -> str:
-    return "—" if score is None else f"{score:.2f}"
+def _score(score: float | None, digits: int = 2) -> str:
+    return "—" if score is None else f"{score:.{digits}f}"
 
 
 def _short(place: str | Path) -> str:
