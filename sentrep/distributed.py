@@ -103,10 +103,15 @@ def step_generator(seed: int, stream: str, step: int, device: torch.device | str
 
 
 @contextmanager
-def own_draws(*parts: int | str) -> Iterator[None]:
-    """Draw on the CPU from a seed of one's own (`derive_seed` of ``parts``); afterwards torch goes on undisturbed.
+def own_draws(*parts: int | str, device: torch.device | str = "cpu") -> Iterator[None]:
+    """Draw from a seed of one's own (`derive_seed` of ``parts``); afterwards torch goes on undisturbed.
 
     For initial weights: they then depend on the run's seed alone, and nothing else depends on whether they were drawn.
+    For dropout in an evaluation likewise.
+
+    Args:
+        parts: what the draws depend on.
+        device: draw on this device too; the CPU's draws are always one's own.
 
     Example:
         >>> torch.manual_seed(0) and None
@@ -116,9 +121,15 @@ def own_draws(*parts: int | str) -> Iterator[None]:
         >>> torch.equal(undisturbed, torch.manual_seed(0) and torch.randn(2))
         True
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive_seed(*parts))
-        yield
+    place, seed = torch.device(device), derive_seed(*parts)
+    if place.type == "cpu":
+        with torch.random.fork_rng([]):
+            torch.default_generator.manual_seed(seed)
+            yield
+    else:
+        with torch.random.fork_rng([place], device_type=place.type):
+            torch.manual_seed(seed)
+            yield
 
 
 def seed_step(seed: int, epoch: int, batch: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,12 +19,14 @@ from transformers import get_scheduler
 from sentrep import distributed
 from sentrep.config import Configurable, to_config
 from sentrep.encoder import ProjectionHead, SentenceEncoder, folders, sources
+from sentrep.encoder.dropout_views import label_free_criteria
 from sentrep.encoder.encoding import encode, pairwise_cosine
 from sentrep.errors import InputError
-from sentrep.functional import alignment, cosine_similarity_matrix, effective_rank, spearman, uniformity
+from sentrep.functional import spearman
+from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import StepReplay, refuse_gradient_scaler
-from sentrep.types import ScoredPairs, TextBatch, Views
+from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.version import __version__
 from sentrep.views import EncodedViews, ViewMaker
 
@@ -56,6 +57,9 @@ class SentRepModule(Configurable, LightningModule):
         seed: of dropout and of every draw; None for the global seed (``seed_everything``), or 0.
         grad_cache_chunk: hold the activations of at most so many rows at a time (GradCache): the loss and gradient of
             the full batch in the memory of a small one, for a second forward pass. None: all rows at once.
+
+    Attributes:
+        terms: of the batch in hand, for a callback's ``on_before_backward``; None in SAM's and AWP's second pass.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class SentRepModule(Configurable, LightningModule):
         self.warmup_steps = warmup_steps
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
         self.objectives.build(encoder.spec(self.seed))
+        self.terms: StepTerms | None = None
         self._last_views: Views | None = None
         self._scores: dict[str, float] = {}
         self._record()
@@ -104,15 +109,19 @@ class SentRepModule(Configurable, LightningModule):
         """The weighted sum for one batch: a function of weights, seed, epoch, batch and rank alone."""
         distributed.seed_step(self.seed, self.current_epoch, batch_idx)
         views = self.views(self.encoder, batch, self.objectives.extra_inputs(batch))
-        loss, terms = self.objectives(views, batch)
+        loss, losses = self.objectives(views, batch)
         if self._replay.active:  # at perturbed weights: nothing to log or to remember
             return loss
         self._last_views = views
+        self.terms = StepTerms(views, losses, self.objectives.weighted(losses))
         self.log("train/loss", loss.detach(), prog_bar=True)
         if self._logs_this_step():
-            values = {**terms, **self.objectives.metrics(), **_statistics(views)}
-            self.log_dict({f"train/{name}": value.detach() for name, value in values.items()})
+            self._log_step(self.terms)
         return loss
+
+    def on_after_backward(self) -> None:
+        """Forget the graph's ends."""
+        self.terms = None
 
     def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
         """One optimiser step, then the objectives' `after_step`: once, however often the closure ran."""
@@ -132,13 +141,24 @@ class SentRepModule(Configurable, LightningModule):
         schedule = get_scheduler(name, optimizer, num_warmup_steps=warmup, num_training_steps=total)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
+    @torch.no_grad()
+    def _log_step(self, terms: StepTerms) -> None:
+        weighted = {f"{k}/weighted": v for k, v in terms.weighted.items() if self.objectives.weights[k] != 1}
+        statistics = view_statistics(terms.views.anchor, terms.views.positive)
+        values = {**terms.losses, **weighted, **self.objectives.metrics(), **statistics}
+        self.log_dict({f"train/{name}": value.detach() for name, value in values.items()})
+
     def _logs_this_step(self) -> bool:
         every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         return every > 0 and (self.global_step + 1) % every == 0
 
-    def validation_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
-        """Spearman × 100 of the cosine of one development set."""
-        self._score("val", pairs)
+    def validation_step(self, batch: ScoredPairs | HeldOut, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Spearman × 100 of the cosine of one development set, or the criteria without labels."""
+        if isinstance(batch, ScoredPairs):
+            self._score("val", batch)
+        else:
+            for name, value in label_free_criteria(self.encoder, batch.ids, shared=True).items():
+                self.log(f"val/{name}", value, add_dataloader_idx=False, batch_size=len(batch))
 
     def test_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Spearman × 100 of the cosine of one test set."""
@@ -152,22 +172,19 @@ class SentRepModule(Configurable, LightningModule):
 
     def predict_step(self, sentences: list[str], batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """Vectors (n, D) of n sentences."""
-        return self._encode(sentences)
+        return self.encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
 
     def _score(self, stage: str, pairs: ScoredPairs) -> None:
-        cosine = pairwise_cosine(self._encode_shared, pairs.first, pairs.second)
+        encode_all = functools.partial(
+            encode, self.encoder, batch_size=_EVALUATION_BATCH, show_progress_bar=False, shared=True
+        )
+        cosine = pairwise_cosine(encode_all, pairs.first, pairs.second)
         try:
             score = spearman(cosine, pairs.scores)
         except ValueError as error:
             raise InputError(f"{stage} set {pairs.name}: {error}; the encoder may have collapsed") from error
         self._scores[pairs.name] = score
         self.log(f"{stage}/{pairs.name}", score, add_dataloader_idx=False, batch_size=len(pairs))
-
-    def _encode(self, sentences: Sequence[str]) -> Tensor:
-        return self.encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
-
-    def _encode_shared(self, sentences: Sequence[str]) -> Tensor:
-        return encode(self.encoder, sentences, _EVALUATION_BATCH, show_progress_bar=False, shared=True)
 
     def _log_mean(self, stage: str) -> None:
         """Log the mean over the stage's sets."""
@@ -234,19 +251,3 @@ def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
     matrices = [parameter for parameter in trained if parameter.ndim > 1]
     vectors = [parameter for parameter in trained if parameter.ndim <= 1]
     return [{"params": matrices}, *([{"params": vectors, "weight_decay": 0.0}] if vectors else [])]
-
-
-@torch.no_grad()
-def _statistics(views: Views) -> dict[str, Tensor]:
-    """What tells a healthy embedding space from a collapsed one, over this process's rows."""
-    cosine = cosine_similarity_matrix(views.anchor, views.positive)
-    size = len(cosine)
-    statistics = {
-        "alignment": alignment(views.anchor, views.positive),
-        "positive_cosine": cosine.diagonal().mean(),
-        "effective_rank": effective_rank(views.anchor),
-    }
-    if size > 1:
-        statistics["uniformity"] = uniformity(views.anchor)
-        statistics["negative_cosine"] = (cosine.sum() - cosine.diagonal().sum()) / (size * (size - 1))
-    return statistics

@@ -112,6 +112,17 @@ class ScoredPairs:
 
 
 @dataclass
+class HeldOut:
+    """Sentences that were taken out of the training text: what can be judged on them needs no labels."""
+
+    ids: list[list[int]]
+    """Token ids of each, as in training; no two sentences are the same."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass
 class EncoderOutput:
     """What one pass of the encoder gives for B sentences."""
 
@@ -201,6 +212,17 @@ class Views:
     positive_output: EncoderOutput
     extra: dict[str, EncoderOutput] = field(default_factory=dict)
     """Outputs for `Objective.extra_inputs`, by the key that the objective gave."""
+
+
+@dataclass
+class StepTerms:
+    """What one training batch has given, with its graph, just before the backward pass."""
+
+    views: Views
+    losses: dict[str, Tensor]
+    """L_k of each objective, by name."""
+    weighted: dict[str, Tensor]
+    """weight_k · L_k, by name; their sum is the loss."""
 
 
 class Tokenize(Protocol):

@@ -17,12 +17,18 @@ from sentrep.cli.configuration import Request, Tree, apply_flags, merge
 from sentrep.cli.errors import UsageError
 from sentrep.config import to_config
 from sentrep.data import SentRepDataModule
+from sentrep.encoder.dropout_views import CRITERIA
 from sentrep.errors import did_you_mean
 from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.module import SentRepModule
 
 TRAINER_DEFAULTS = {"use_distributed_sampler": False, "num_sanity_val_steps": 0, "log_every_n_steps": 10}
 """The sampler of `SentRepDataModule` knows its rank; Lightning's would shuffle the evaluation and repeat rows."""
+
+_DIRECTIONS = {f"val/{name}": direction for name, direction in CRITERIA.items()}
+"""Metrics that need held-out sentences and no labels, and which way is better."""
+_WITHOUT_LABELS = "val/retrieval@1"
+_FILENAME = "step={step}-sts={val/sts:.2f}"
 
 CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
     "checkpoint": (
@@ -32,7 +38,7 @@ CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
             "init_args": {
                 "monitor": "val/sts",
                 "mode": "max",
-                "filename": "step={step}-sts={val/sts:.2f}",
+                "filename": _FILENAME,
                 "auto_insert_metric_name": False,
                 "save_last": True,
                 "save_on_exception": True,
@@ -124,9 +130,26 @@ def settle_validation(config: Namespace) -> None:
 
 
 def settle_monitor(config: Namespace) -> None:
-    """Without validation sets there is no score to choose the best checkpoint by."""
+    """What the best checkpoint is chosen by, its direction and the name of its file, as far as the data allow it.
+
+    Without labelled sets it is a criterion on held-out sentences and, without these, nothing.
+
+    Raises:
+        UsageError: for a criterion on held-out sentences where none are held out.
+    """
     monitor = config.get("checkpoint.init_args.monitor")
-    if monitor and monitor.startswith("val/") and not config.data.val:
-        for key, value in {"monitor": None, "mode": "min", "filename": "step={step}"}.items():
-            config.checkpoint.init_args[key] = value
-        rank_zero_info(f"data.val is empty: checkpoints are kept by recency, not by {monitor}")
+    if not monitor or not monitor.startswith("val/"):
+        return
+    settings, wanted = config.checkpoint.init_args, monitor
+    if monitor in _DIRECTIONS and not config.data.held_out:
+        raise UsageError(f"checkpoint.monitor: {monitor} is judged on held-out sentences; add --data.held_out 1000")
+    if monitor not in _DIRECTIONS and not config.data.val:
+        monitor = _WITHOUT_LABELS if config.data.held_out else None
+        by = f"chosen by {monitor}, without labels" if monitor else "kept by recency"
+        rank_zero_info(f"data.val is empty: checkpoints are {by}, not by {wanted}")
+    settings["monitor"] = monitor
+    if monitor is None or monitor in _DIRECTIONS:
+        settings["mode"] = _DIRECTIONS.get(monitor, "min")
+    if settings.get("filename") == _FILENAME:
+        metric = f"-{monitor.removeprefix('val/')}={{{monitor}:.2f}}" if monitor else ""
+        settings["filename"] = "step={step}" + metric

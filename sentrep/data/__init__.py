@@ -6,7 +6,7 @@ from sentrep.data.collate import Collate
 from sentrep.data.corpus import Corpus, open_corpus
 from sentrep.data.datamodule import SentRepDataModule
 from sentrep.data.labelled import LabelledSet, LabelledTexts, load_labelled_file, load_labelled_folder
-from sentrep.data.loaders import PairsLoader, ResumableLoader, SentenceLoader
+from sentrep.data.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
 from sentrep.data.pairing import PairedCorpus
 from sentrep.data.sampler import GlobalBatchSampler
 from sentrep.data.sts import SET_NAMES, PairsFile, load_sts
@@ -22,9 +22,9 @@ __all__ = [
     "GlobalBatchSampler",
     "LabelledSet",
     "LabelledTexts",
+    "OneBatchLoader",
     "PairedCorpus",
     "PairsFile",
-    "PairsLoader",
     "RankingSet",
     "ResumableLoader",
     "SentRepDataModule",

@@ -97,6 +97,10 @@ class TokenizedCorpus:
         number = int(np.searchsorted(self._starts, index, side="right")) - 1
         return self._chunks[number][index - int(self._starts[number])]
 
+    def sentence_keys(self) -> NDArray[np.uint64]:
+        """A 64-bit key of every sentence, (rows, columns): equal ids have equal keys, others practically never."""
+        return np.concatenate([chunk.keys() for chunk in self._chunks])
+
     def __reduce__(self) -> tuple[type[TokenizedCorpus], tuple[str]]:
         return TokenizedCorpus, (self.path,)  # a worker process maps the file again instead of receiving a copy
 
@@ -113,6 +117,18 @@ class _Chunk:
     def __getitem__(self, index: int) -> TokenRow:
         ids = tuple(values[offsets[index] : offsets[index + 1]] for offsets, values in self._columns)
         return TokenRow(int(self.rows[index]), ids)
+
+    def keys(self) -> NDArray[np.uint64]:
+        columns = []
+        for offsets, values in self._columns:
+            starts, lengths = offsets[:-1], np.diff(offsets)
+            place = np.arange(offsets[0], offsets[-1]) - np.repeat(starts, lengths)
+            factors = np.random.default_rng(0).integers(2**64, size=lengths.max(initial=0), dtype=np.uint64)
+            # + 1: an id of 0 must count; sums wrap around, and so do their differences
+            summands = (values[offsets[0] : offsets[-1]].astype(np.uint64) + np.uint64(1)) * factors[place]
+            sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(summands, dtype=np.uint64)])
+            columns.append(sums[offsets[1:] - offsets[0]] - sums[starts - offsets[0]])
+        return np.stack(columns, axis=1)
 
     def checksum(self) -> str:
         crc = 0

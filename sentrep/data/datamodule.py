@@ -8,16 +8,18 @@ from typing import Any
 
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.trainer.states import TrainerFn
+from torch.utils.data import Subset
 
 from sentrep.data.cache import TokenizedCorpus, tokenize_corpus
 from sentrep.data.collate import Collate
 from sentrep.data.corpus import Corpus, open_corpus
-from sentrep.data.loaders import PairsLoader, ResumableLoader, SentenceLoader
+from sentrep.data.held_out import held_out_fingerprint, hold_out
+from sentrep.data.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
 from sentrep.data.pairing import PairedCorpus
 from sentrep.data.sampler import GlobalBatchSampler
 from sentrep.data.sts import PairsFile, load_sts
 from sentrep.errors import InputError
-from sentrep.types import ScoredPairs, Tokenize
+from sentrep.types import HeldOut, ScoredPairs, Tokenize
 
 logger = logging.getLogger("sentrep")
 
@@ -47,6 +49,8 @@ class SentRepDataModule(LightningDataModule):
         pairs: positives for a training text of sentences, joined by sentence: anything that ``train`` can be, with a
             column of sentences and one of positives. A sentence without a pair is its own positive (counted).
         pair_columns: these two columns, like ``columns``; None picks the usual names.
+        held_out: how many sentences are taken out of the training text, to validate on without labels
+            (`sentrep.encoder.dropout_views.label_free_criteria`); the same ones whatever the seed.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class SentRepDataModule(LightningDataModule):
         split: str = "train",
         pairs: str | list[str] | None = None,
         pair_columns: list[str | int] | None = None,
+        held_out: int = 0,
     ) -> None:
         super().__init__()
         self.train, self.columns, self.split = train, columns, split
@@ -74,13 +79,17 @@ class SentRepDataModule(LightningDataModule):
         self.batch_size, self.fraction, self.num_workers = batch_size, fraction, num_workers
         self.seed = seed
         self.cache_dir = cache_dir
+        self.held_out = held_out
         self.fingerprint = ""
-        """Hash of the training text and its columns, after ``setup("fit")``."""
+        """Hash of the training text, its columns and what is held out, after ``setup("fit")``."""
+        self.held_out_sentences: HeldOut | None = None
+        """After ``setup("fit")``, where there are any."""
         self.val_sets: list[ScoredPairs] = []
         self.test_sets: list[ScoredPairs] = []
         self._tokenizing: tuple[Tokenize, int | None] | None = None
         self._corpus: Corpus | PairedCorpus | None = None
         self._tokens: TokenizedCorpus | None = None
+        self._rows: TokenizedCorpus | Subset | None = None
         self._sampler: GlobalBatchSampler | None = None
 
     def connect(self, tokenize: Tokenize, max_length: int | None) -> None:
@@ -108,6 +117,7 @@ class SentRepDataModule(LightningDataModule):
         """
         if stage == "fit":
             self._open_tokens()
+            self._hold_out()
         if stage in ("fit", "validate") and not self.val_sets:
             self.val_sets = self._load_sets(self.val)
         if stage == "test" and not self.test_sets:
@@ -117,11 +127,11 @@ class SentRepDataModule(LightningDataModule):
 
     def train_dataloader(self) -> ResumableLoader:
         """Batches of `sentrep.types.TextBatch`, each process its share."""
-        if self._tokens is None:
+        if self._rows is None:
             raise RuntimeError('call setup("fit") first')
         trainer = self.trainer
         self._sampler = GlobalBatchSampler(
-            len(self._tokens),
+            len(self._rows),
             self.batch_size,
             rank=trainer.global_rank if trainer else 0,
             world_size=trainer.world_size if trainer else 1,
@@ -131,11 +141,11 @@ class SentRepDataModule(LightningDataModule):
         )
         logger.info(
             "training on %d of %d rows in %d batches of %d; %d rows of each epoch do not fill a batch and are left out",
-            *(self._sampler.kept, len(self._tokens), len(self._sampler), self._sampler.global_batch_size),
+            *(self._sampler.kept, len(self._rows), len(self._sampler), self._sampler.global_batch_size),
             self._sampler.dropped,
         )
         return ResumableLoader(
-            self._tokens,
+            self._rows,
             self._sampler,
             Collate(self._how_to_tokenize()[0].pad_token_id),
             num_workers=self.num_workers,
@@ -144,13 +154,14 @@ class SentRepDataModule(LightningDataModule):
             completed=self._completed_batches if trainer else None,
         )
 
-    def val_dataloader(self) -> list[PairsLoader]:
-        """One loader a set, each gives one `sentrep.types.ScoredPairs`."""
-        return [PairsLoader(pairs) for pairs in self.val_sets]
+    def val_dataloader(self) -> list[OneBatchLoader]:
+        """One loader a set, each gives one `sentrep.types.ScoredPairs`; then one of the `sentrep.types.HeldOut`."""
+        loaders = [OneBatchLoader(pairs) for pairs in self.val_sets]
+        return loaders if self.held_out_sentences is None else [*loaders, OneBatchLoader(self.held_out_sentences)]
 
-    def test_dataloader(self) -> list[PairsLoader]:
-        """Like `val_dataloader`."""
-        return [PairsLoader(pairs) for pairs in self.test_sets]
+    def test_dataloader(self) -> list[OneBatchLoader]:
+        """One loader a set."""
+        return [OneBatchLoader(pairs) for pairs in self.test_sets]
 
     def predict_dataloader(self) -> SentenceLoader:
         """Batches of sentences (list of str)."""
@@ -172,6 +183,8 @@ class SentRepDataModule(LightningDataModule):
                 "kept": counts.kept,
                 "sentences cut": counts.cut,
             }
+            if self.held_out and self._rows is not None:
+                report["train"] |= {"held out": self.held_out, "held-out rows": len(self._tokens) - len(self._rows)}
             if self.pairs is not None:
                 report["train"]["without a pair"] = counts.unpaired
         if self._sampler is not None:
@@ -185,7 +198,16 @@ class SentRepDataModule(LightningDataModule):
         if self._tokens is None:
             self._corpus = self._open_corpus()
             self._tokens = tokenize_corpus(self._corpus, *self._how_to_tokenize(), self.cache_dir)
-            self.fingerprint = self._corpus.fingerprint
+            self.fingerprint = held_out_fingerprint(self._corpus.fingerprint, self.held_out)
+
+    def _hold_out(self) -> None:
+        if self._rows is None:
+            assert self._tokens is not None
+            self._rows = self._tokens
+            if self.held_out:
+                self.held_out_sentences, self._rows = hold_out(self._tokens, self.held_out)
+                removed = len(self._tokens) - len(self._rows)
+                logger.info("%d sentences (%d rows) are held out of training", self.held_out, removed)
 
     def _open_corpus(self) -> Corpus | PairedCorpus:
         corpus = open_corpus(self.train, self.columns, self.split)

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Subset
 
 from sentrep.data.cache import TokenizedCorpus
 from sentrep.data.corpus import Corpus
 from sentrep.data.sampler import GlobalBatchSampler
 from sentrep.errors import InputError
-from sentrep.types import ScoredPairs, TextBatch
+from sentrep.types import HeldOut, ScoredPairs, TextBatch
 
 
 class ResumableLoader:
@@ -36,7 +36,7 @@ class ResumableLoader:
 
     def __init__(
         self,
-        corpus: TokenizedCorpus,
+        corpus: TokenizedCorpus | Subset,
         sampler: GlobalBatchSampler,
         collate: Callable[[Any], TextBatch],
         *,
@@ -103,17 +103,17 @@ class ResumableLoader:
         }
 
 
-class PairsLoader:
+class OneBatchLoader:
     """One evaluation set as the only batch, on every process: Lightning's own sampler would repeat rows."""
 
-    def __init__(self, pairs: ScoredPairs) -> None:
-        self.pairs = pairs
+    def __init__(self, batch: ScoredPairs | HeldOut) -> None:
+        self.batch = batch
 
     def __len__(self) -> int:
         return 1
 
-    def __iter__(self) -> Iterator[ScoredPairs]:
-        yield self.pairs
+    def __iter__(self) -> Iterator[ScoredPairs | HeldOut]:
+        yield self.batch
 
 
 class SentenceLoader:

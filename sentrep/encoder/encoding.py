@@ -47,7 +47,7 @@ def encode(
     encoder.eval()
     try:
         with torch.inference_mode():
-            batches = list(_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS))
+            batches = list(length_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS))
             mine = distributed.share(batches) if shared else batches
             for rows in track(mine, "Encoding", disable=not show_progress_bar, console=Console(stderr=True)):
                 tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
@@ -82,7 +82,7 @@ def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | 
     return TokenBatch(input_ids.to(device), mask.to(device), sum(map(len, ids)))
 
 
-def _batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+def length_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
     """Rows by falling length, so many at a time that padded rows × columns stay within ``tokens``.
 
     The longest come first: memory peaks at once, and the progress bar gets faster rather than slower.

@@ -1,6 +1,8 @@
 """How good an encoder is: task suites, reports, training curves and monitors."""
 
 from sentrep.evaluation.clustering import evaluate_clustering
+from sentrep.evaluation.cosine_monitor import CosineMonitor
+from sentrep.evaluation.gradient_monitor import GradientMonitor
 from sentrep.evaluation.monitors import CollapseMonitor
 from sentrep.evaluation.mteb_adapter import MTEBEncoder
 from sentrep.evaluation.plots.curves import plot_training_curves
@@ -26,7 +28,9 @@ __all__ = [
     "SENTEVAL_SETS",
     "SUITES",
     "CollapseMonitor",
+    "CosineMonitor",
     "Evaluation",
+    "GradientMonitor",
     "MTEBEncoder",
     "Request",
     "STSResult",

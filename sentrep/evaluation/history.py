@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Trainer
@@ -41,6 +43,18 @@ class MetricHistory:
                 self._courses.setdefault(name, []).append((step, float(value)))
         self._pending.clear()
         return self._courses
+
+    def write_csv(self, path: Path) -> None:
+        """A row per step, a column per metric, empty where the step has no value; the file is whole at any moment."""
+        courses = {name: dict(course) for name, course in self.courses.items()}
+        part = path.with_name(f"{path.name}.part")
+        part.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["step", *courses])
+            for step in sorted({step for course in courses.values() for step in course}):
+                writer.writerow([step, *(course.get(step, "") for course in courses.values())])
+        part.replace(path)
 
     def state_dict(self) -> dict[str, Any]:
         """Plain lists and numbers, which a checkpoint may hold."""

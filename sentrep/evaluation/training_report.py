@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities import rank_zero_info
 from rich.console import Console
@@ -18,23 +17,30 @@ from rich.table import Table
 from torch import Tensor
 
 from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.dropout_views import CRITERIA, label_free_criteria
 from sentrep.evaluation.history import Course, MetricHistory, is_log_step
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.report import add_mean, plain_table
+from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.sts import display_name, evaluate_sts
-from sentrep.types import ScoredPairs, TextBatch
+from sentrep.types import HeldOut, ScoredPairs, TextBatch
 
 _TOY = "toy-"
+_FINE = ("val/alignment", "val/uniformity", "val/alignment+uniformity")
+"""Scores of the order of 1, printed with more digits than percentages."""
 _TOY_NOTE = "This is a toy: its scores show that training works here, and mean nothing outside of it."
 
 
 class TrainingReport(Callback):
     """Reports a run of `SentRepModule` on the data of a `SentRepDataModule`.
 
-    Before training it scores the encoder on the development sets. During training it keeps the course of every logged
-    ``train/`` and ``val/`` metric; the course is part of the checkpoint, so a resumed run reports the whole. After
-    training it writes, beside the logs, the encoder of the chosen checkpoint (``model/``) and the training curves
-    (``curves.png``), and prints the scores before and after. After a test it prints the scores of the test sets.
+    Before training it scores the encoder on the development sets and the held-out sentences. During training it keeps
+    the course of every logged metric; the course is part of the checkpoint, so a resumed run reports the whole.
+
+    What it writes lies beside the logs. At every validation and at the end: the course (``metrics.csv``, unless a
+    `CSVLogger` writes one). After training: the encoder of the chosen checkpoint (``model/``), why it was chosen and
+    whether labels were used for that (``selection.json``), and the training curves (``curves.png``). It prints the
+    scores before and after and, after a test, those of the test sets.
 
     The chosen checkpoint is the best one of the run's `ModelCheckpoint` (the last one where it monitors nothing).
     """
@@ -42,6 +48,7 @@ class TrainingReport(Callback):
     def __init__(self) -> None:
         self._history = MetricHistory()
         self._last_step = 0
+        self._metrics_file: Path | None = None
 
     @property
     def history(self) -> dict[str, Course]:
@@ -55,19 +62,18 @@ class TrainingReport(Callback):
         if trainer.ckpt_path is not None or trainer.global_step > 0:
             return
         self._history = MetricHistory()
-        sets = _sets(trainer, "val")
         # On one process alone, which no other waits for before the first gradient: nothing in here may communicate.
-        if sets and trainer.is_global_zero and not trainer.fast_dev_run:  # type: ignore[attr-defined]
-            rank_zero_info(f"Scoring the encoder before training: {_names(sets)}")
-            encoder: SentenceEncoder = pl_module.encoder  # type: ignore[assignment]
-            results = evaluate_sts(encoder, sets, show_progress_bar=False)
-            scores = {f"val/{result.name}": result.spearman for result in results}
-            scores["val/sts"] = sum(scores.values()) / len(scores)
+        if trainer.is_global_zero and not trainer.fast_dev_run:  # type: ignore[attr-defined]
+            scores = _scores_before(pl_module.encoder, _sets(trainer, "val"), _held_out(trainer))  # type: ignore[arg-type]
             self._history.add(0, {name: torch.tensor(score) for name, score in scores.items()})
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Note where a resumed run stands."""
+        """Note where a resumed run stands, and where the metrics go."""
         self._last_step = trainer.global_step
+        folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
+        writes = trainer.is_global_zero and not trainer.fast_dev_run  # type: ignore[attr-defined]
+        has_one = any(isinstance(logger, CSVLogger) for logger in trainer.loggers)
+        self._metrics_file = folder / "metrics.csv" if writes and not has_one else None
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TextBatch, batch_idx: int
@@ -75,12 +81,22 @@ class TrainingReport(Callback):
         """Keep the metrics of a log step, as tensors: nothing waits for the device."""
         if is_log_step(trainer, after=self._last_step):
             self._last_step = trainer.global_step
-            self._history.add(trainer.global_step, _metrics(trainer, "train/"))
+            metrics = {k: v for k, v in trainer.callback_metrics.items() if not k.startswith("val/")}
+            self._history.add(trainer.global_step, metrics)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Keep the development scores."""
+        """Keep the scores of a validation."""
         if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking:
             self._history.add(trainer.global_step, _metrics(trainer, "val/"))
+            self._write_metrics()
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Write down how far the run has come."""
+        self._write_metrics()
+
+    def _write_metrics(self) -> None:
+        if self._metrics_file is not None and self.history:
+            self._history.write_csv(self._metrics_file)
 
     def state_dict(self) -> dict[str, Any]:
         """The history so far, in plain types."""
@@ -97,37 +113,50 @@ class TrainingReport(Callback):
         folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
         if not trainer.is_global_zero or trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
-        chosen = _chosen(trainer)
-        encoder = pl_module.encoder if chosen.path is None else SentenceEncoder.from_pretrained(chosen.path)
+        self._write_metrics()
+        sets = _sets(trainer, "val")
+        chosen = Selection.of(trainer, sets)
+        encoder = pl_module.encoder if chosen.checkpoint is None else SentenceEncoder.from_pretrained(chosen.checkpoint)
         assert isinstance(encoder, SentenceEncoder)
         encoder.save_pretrained(folder / "model")
-        places = {"checkpoint": chosen.path, "model": folder / "model"}
+        chosen.write(folder)
+        places = {"checkpoint": chosen.checkpoint, "model": folder / "model"}
         if self.history:
             places["curves"] = folder / "curves.png"
             plot_training_curves(self.history, folder / "curves.png", best_step=chosen.step)
-        self._print(chosen, _sets(trainer, "val"), places)
+        self._print(chosen, sets, _held_out(trainer), places)
 
-    def _print(self, chosen: _Chosen, sets: Sequence[ScoredPairs], places: dict[str, str | Path | None]) -> None:
+    def _print(
+        self,
+        chosen: Selection,
+        sets: Sequence[ScoredPairs],
+        held_out: HeldOut | None,
+        places: dict[str, str | Path | None],
+    ) -> None:
         console = Console()
-        if sets:
-            console.print(self._before_and_after(sets, chosen.step))
+        if sets or held_out:
+            console.print(self._before_and_after(sets, held_out, chosen.step))
         # lines with a path are left to the terminal to break, so that a path can be copied whole
-        console.print(chosen.reason(sets), soft_wrap=True, highlight=False)
+        console.print(chosen.reason(), soft_wrap=True, highlight=False)
         if _is_toy(sets):
             console.print(_TOY_NOTE, soft_wrap=True, highlight=False)
         for what, place in places.items():
             console.print(f"{what:<10}  {_short(place) if place else 'none was written'}", soft_wrap=True)
 
-    def _before_and_after(self, sets: Sequence[ScoredPairs], step: int) -> Table:
-        table = plain_table("set", "pairs", "protocol", "before", f"step {step}", "change")
+    def _before_and_after(self, sets: Sequence[ScoredPairs], held_out: HeldOut | None, step: int) -> Table:
+        what = "pairs" if held_out is None else "items"
+        table = plain_table("set", what, "protocol", "before", f"step {step}", "change")
         rows = [(f"val/{p.name}", display_name(p.name), str(len(p)), p.protocol) for p in sets]
         if len(sets) > 1:
             rows.append(("val/sts", "mean", "", ""))
+        if held_out is not None:
+            rows += [(f"val/{name}", name, str(len(held_out)), "no labels") for name in CRITERIA]
         for metric, *cells in rows:
             course = dict(self.history.get(metric, []))
             before, after = course.get(0), course.get(step)
-            change = "—" if before is None or after is None else f"{after - before:+.2f}"
-            table.add_row(*cells, _score(before), _score(after), change)
+            digits = 4 if metric in _FINE else 2
+            change = "—" if before is None or after is None else f"{after - before:+.{digits}f}"
+            table.add_row(*cells, _score(before, digits), _score(after, digits), change)
         return table
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -146,32 +175,20 @@ class TrainingReport(Callback):
             console.print(_TOY_NOTE, soft_wrap=True)
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """The checkpoint that a run leaves behind."""
-
-    path: str | None
-    step: int
-    monitor: str | None
-
-    def reason(self, sets: Sequence[ScoredPairs]) -> str:
-        """Why this one, and whether labels had a part in it."""
-        if self.monitor is None:
-            return f"The last step, {self.step}, was kept; no labels were used to choose it."
-        used = [pairs for pairs in sets if self.monitor in ("val/sts", f"val/{pairs.name}")]
-        labels = f"the gold scores of {_names(used)} were used for this choice" if used else "no labels were used"
-        return f"Step {self.step} was chosen by its {self.monitor}; {labels}, and none for training."
+def _scores_before(encoder: SentenceEncoder, sets: Sequence[ScoredPairs], held_out: HeldOut | None) -> dict[str, float]:
+    scores: dict[str, float] = {}
+    if sets:
+        rank_zero_info(f"Scoring the encoder before training: {_names(sets)}")
+        results = evaluate_sts(encoder, sets, show_progress_bar=False)
+        scores = {f"val/{result.name}": result.spearman for result in results}
+        scores["val/sts"] = sum(scores.values()) / len(scores)
+    if held_out is not None:
+        scores |= {f"val/{name}": value for name, value in label_free_criteria(encoder, held_out.ids).items()}
+    return scores
 
 
-def _chosen(trainer: Trainer) -> _Chosen:
-    saver = trainer.checkpoint_callback
-    path = (saver.best_model_path or saver.last_model_path) if isinstance(saver, ModelCheckpoint) else ""
-    if not path or not Path(path).is_file():
-        return _Chosen(None, trainer.global_step, None)
-    assert isinstance(saver, ModelCheckpoint)
-    # mapped, not read: only the number is wanted
-    step = torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"]
-    return _Chosen(path, step, saver.monitor if saver.best_model_path else None)
+def _held_out(trainer: Trainer) -> HeldOut | None:
+    return getattr(getattr(trainer, "datamodule", None), "held_out_sentences", None)
 
 
 def _sets(trainer: Trainer, stage: str) -> list[ScoredPairs]:
@@ -190,8 +207,8 @@ def _is_toy(sets: Sequence[ScoredPairs]) -> bool:
     return any(pairs.name.startswith(_TOY) for pairs in sets)
 
 
-def _score(score: float | None) -> str:
-    return "—" if score is None else f"{score:.2f}"
+def _score(score: float | None, digits: int = 2) -> str:
+    return "—" if score is None else f"{score:.{digits}f}"
 
 
 def _short(place: str | Path) -> str:

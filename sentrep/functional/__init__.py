@@ -2,7 +2,7 @@
 
 from sentrep.functional.chunked_cross_entropy import chunked_cross_entropy
 from sentrep.functional.correlation import spearman
-from sentrep.functional.geometry import alignment, effective_rank, uniformity
+from sentrep.functional.geometry import alignment, effective_rank, retrieval_accuracy, uniformity
 from sentrep.functional.info_nce import info_nce
 from sentrep.functional.noise import refine_noise
 from sentrep.functional.similarity import cosine_similarity_matrix
@@ -14,6 +14,7 @@ __all__ = [
     "effective_rank",
     "info_nce",
     "refine_noise",
+    "retrieval_accuracy",
     "spearman",
     "uniformity",
 ]

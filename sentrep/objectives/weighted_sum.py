@@ -67,8 +67,11 @@ class WeightedSum(nn.Module):
     def forward(self, views: Views, batch: TextBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """The total, and every term before weighting, by name."""
         losses = {name: objective(views, batch) for name, objective in self._objectives()}
-        total = torch.stack([self.weights[name] * loss for name, loss in losses.items()]).sum()
-        return total, losses
+        return torch.stack(list(self.weighted(losses).values())).sum(), losses
+
+    def weighted(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """weight_k · L_k, by name: the summands of the total."""
+        return {name: self.weights[name] * loss for name, loss in losses.items()}
 
     def after_step(self, views: Views) -> None:
         """Pass the end of an optimiser step on."""

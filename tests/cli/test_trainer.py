@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -187,6 +188,53 @@ def test_without_validation_sets_the_last_checkpoint_is_kept(workplace: Path, ca
     names = {path.name for path in (workplace / "runs/run/version_0/checkpoints").iterdir()}
     assert names == {"last.ckpt", "step=3.ckpt"}
     assert saved_config(workplace)["checkpoint"]["init_args"]["monitor"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "monitor", "mode", "name"),
+    [
+        (["--data.val=[]"], "val/retrieval@1", "max", "retrieval@1"),
+        (["--checkpoint.monitor=val/alignment+uniformity"], "val/alignment+uniformity", "min", "alignment+uniformity"),
+        ([], "val/sts", "max", "sts"),
+    ],
+)
+def test_held_out_sentences_choose_where_there_are_no_labels(
+    words: list[str], monitor: str, mode: str, name: str, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fit("--data.held_out=4", *words) == 0
+    settings = saved_config(workplace)["checkpoint"]["init_args"]
+    assert (settings["monitor"], settings["mode"]) == (monitor, mode)
+    folder = workplace / "runs/run/version_0"
+    (best,) = (path.name for path in (folder / "checkpoints").glob("step=*.ckpt"))
+    assert f"-{name}=" in best
+    selection = json.loads((folder / "selection.json").read_text())
+    assert selection["labels"] == (["dev"] if monitor == "val/sts" else [])
+    assert selection["reason"] in capsys.readouterr().out
+    assert (folder / "metrics.csv").read_text().startswith("step,")
+
+
+def test_a_criterion_on_held_out_sentences_needs_some(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit("--checkpoint.monitor", "val/retrieval@1") == 2
+    assert error_of(capsys) == (
+        "checkpoint.monitor: val/retrieval@1 is judged on held-out sentences; add --data.held_out 1000"
+    )
+
+
+def test_monitors_are_named_in_the_configuration(workplace: Path) -> None:
+    (workplace / "over.yaml").write_text(
+        "model: {objectives: {other: Uniformity}}\n"
+        "trainer:\n"
+        "  log_every_n_steps: 2\n"
+        "  callbacks:\n"
+        "    - {class_path: GradientMonitor, init_args: {every_n_steps: 2}}\n"
+        "    - {class_path: sentrep.evaluation.CosineMonitor, init_args: {every_n_steps: 4}}\n"
+    )
+    assert fit("-c", "over.yaml") == 0
+    folder = workplace / "runs/run/version_0"
+    lines = (folder / "metrics.csv").read_text().splitlines()
+    rows = [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
+    assert [row["step"] for row in rows if row["train/simcse~other/gradient_cosine"]] == ["2", "4"]
+    assert len((folder / "cosines.csv").read_text().splitlines()) == 1 + 2 * 100
 
 
 def test_a_config_is_never_overwritten(workplace: Path) -> None:

@@ -11,7 +11,7 @@ from words import WordTokenize
 from sentrep.data import (
     Collate,
     GlobalBatchSampler,
-    PairsLoader,
+    OneBatchLoader,
     ResumableLoader,
     SentenceLoader,
     TokenizedCorpus,
@@ -79,8 +79,8 @@ def test_lightning_finds_no_data_loader_to_put_its_sampler_into(corpus: Tokenize
 
 def test_pairs_loader_gives_the_set_whole() -> None:
     pairs = ScoredPairs("x", ["a"], ["b"], [1.0])
-    assert list(PairsLoader(pairs)) == [pairs]
-    assert len(PairsLoader(pairs)) == 1
+    assert list(OneBatchLoader(pairs)) == [pairs]
+    assert len(OneBatchLoader(pairs)) == 1
 
 
 def test_sentence_loader_keeps_blank_rows_and_splits_over_processes(tmp_path: Path) -> None:

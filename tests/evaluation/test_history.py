@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -23,6 +24,17 @@ def test_values_are_copied_and_survive_a_checkpoint() -> None:
     restored.load_state_dict(history.state_dict())
     restored.add(30, {"train/loss": torch.tensor(1.0)})
     assert restored.courses == {"train/loss": [(10, 2.0), (20, 0.0), (30, 1.0)], "val/sts": [(20, 70.0)]}
+
+
+def test_the_table_has_a_row_per_step_and_gaps(tmp_path: Path) -> None:
+    history, path = MetricHistory(), tmp_path / "new" / "metrics.csv"
+    history.add(0, {"val/sts": torch.tensor(50.5)})
+    history.add(10, {"train/loss": torch.tensor(0.25)})
+    history.write_csv(path)
+    history.add(10, {"val/sts": torch.tensor(60.0)})
+    history.write_csv(path)
+    assert path.read_text() == "step,val/sts,train/loss\n0,50.5,\n10,60.0,0.25\n"
+    assert [file.name for file in path.parent.iterdir()] == ["metrics.csv"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,124 @@
+"""Watching the gradients of the objectives: how strong each one pulls, and whether they pull against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
+from torch.optim import Optimizer
+
+from sentrep import distributed
+from sentrep.errors import InputError
+from sentrep.functional.similarity import at_least_float32
+from sentrep.module import SentRepModule
+from sentrep.types import TextBatch
+
+
+class GradientMonitor(Callback):
+    """Logs the gradient of every weighted objective with respect to the encoder, each by itself.
+
+        g_k = ∂(weight_k · L_k) / ∂θ,   θ: all trained parameters of the encoder, its projection head included
+
+    - ``train/<objective>/gradient_norm``: ‖g_k‖₂;
+    - ``train/<objective>~<other>/gradient_cosine``: g_k · g_l / ‖g_k‖ ‖g_l‖ of each pair, in [−1, 1]; below 0 a step
+      that lowers one raises the other. 0 where one of the two is zero.
+
+    What an objective alone owns (a decoder) is no part of θ: there nobody fights. The gradient is that of the optimiser
+    step: over all micro-batches of an accumulation and all processes, before clipping; with SAM or AWP that of the
+    first pass, at the weights themselves.
+
+    It reads the graph of the step's own forward pass. Training is bit for bit what it would be without the monitor. A
+    monitored step costs one more backward pass per objective, and one float32 copy of θ per objective in memory; every
+    other step costs nothing.
+
+    Args:
+        every_n_steps: optimiser steps from one look to the next; a multiple of the trainer's ``log_every_n_steps``.
+
+    Raises:
+        InputError: at the start of training, for another number.
+    """
+
+    def __init__(self, every_n_steps: int = 100) -> None:
+        self.every_n_steps = every_n_steps
+        self._sums: dict[str, Tensor] = {}
+        self._logged: list[str] = []
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Refuse an interval at which nothing would be logged."""
+        check_interval(self, trainer)
+        self._sums = {}
+
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: TextBatch, batch_idx: int
+    ) -> None:
+        """Take the last look's values off the table: they belong to its step alone."""
+        for name in self._logged:
+            trainer.callback_metrics.pop(name, None)
+        self._logged = []
+
+    def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
+        """Add a micro-batch's gradients."""
+        assert isinstance(pl_module, SentRepModule)
+        if pl_module.terms is None or not is_monitored(self, trainer):
+            return
+        parameters = [parameter for parameter in pl_module.encoder.parameters() if parameter.requires_grad]
+        # a gradient scaler keeps small half-precision gradients from vanishing, here as in training
+        scale = trainer.scaler.get_scale() if trainer.scaler is not None else 1.0
+        for name, term in pl_module.terms.weighted.items():
+            gradient = _gradient(term * scale, parameters) / (scale * trainer.accumulate_grad_batches)
+            self._sums[name] = self._sums[name] + gradient if name in self._sums else gradient
+
+    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
+        """Log the step's norms and cosines."""
+        if not self._sums:
+            return
+        # the loss of the global batch is the mean of the processes' losses, and so is its gradient
+        gradients = {name: distributed.total(sum_) / distributed.world_size() for name, sum_ in self._sums.items()}
+        self._sums = {}
+        values = {f"train/{name}": value for name, value in gradient_statistics(gradients).items()}
+        # not by Lightning's own `log`, which would report them again at every later log step
+        trainer.callback_metrics.update(values)
+        self._logged = list(values)
+        for logger in trainer.loggers:
+            logger.log_metrics({name: float(value) for name, value in values.items()}, step=trainer.global_step)
+
+
+def gradient_statistics(gradients: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Norm of each gradient and cosine of each pair, as `GradientMonitor` names them (without ``train/``).
+
+    Example:
+        >>> gradient_statistics({"a": torch.tensor([3.0, 4.0]), "b": torch.tensor([-3.0, -4.0])})
+        {'a/gradient_norm': tensor(5.), 'b/gradient_norm': tensor(5.), 'a~b/gradient_cosine': tensor(-1.)}
+    """
+    norms = {name: torch.linalg.vector_norm(gradient) for name, gradient in gradients.items()}
+    statistics = {f"{name}/gradient_norm": norm for name, norm in norms.items()}
+    for first, second in combinations(gradients, 2):
+        cosine = gradients[first] @ gradients[second] / (norms[first] * norms[second]).clamp_min(1e-30)
+        statistics[f"{first}~{second}/gradient_cosine"] = cosine
+    return statistics
+
+
+def check_interval(monitor: Callback, trainer: Trainer) -> None:
+    """Refuse a monitor's ``every_n_steps`` that is no multiple of the trainer's ``log_every_n_steps``."""
+    every, log_every = monitor.every_n_steps, trainer.log_every_n_steps  # type: ignore[attr-defined]
+    if every < 1 or log_every < 1 or every % log_every:
+        raise InputError(
+            f"{type(monitor).__name__}: every_n_steps must be a multiple of trainer.log_every_n_steps ({log_every}), "
+            f"got {every}"
+        )
+
+
+def is_monitored(monitor: Callback, trainer: Trainer) -> bool:
+    """Whether the optimiser step in hand is one that the monitor looks at."""
+    return (trainer.global_step + 1) % monitor.every_n_steps == 0  # type: ignore[attr-defined]
+
+
+def _gradient(term: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+    """All parameters' gradients as one float32 vector (float64 where a parameter is)."""
+    if not term.requires_grad:
+        return torch.cat([torch.zeros_like(at_least_float32(parameter)).flatten() for parameter in parameters])
+    gradients = torch.autograd.grad(term, parameters, retain_graph=True, materialize_grads=True)
+    return torch.cat([at_least_float32(gradient).flatten() for gradient in gradients])

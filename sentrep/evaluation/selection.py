@@ -1,0 +1,72 @@
+"""Which checkpoint a run leaves behind, why, and whether labels had a part in the choice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+from sentrep.evaluation.sts import display_name
+from sentrep.types import ScoredPairs
+
+FILE = "selection.json"
+"""Its name in the folder of the run."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The checkpoint that a run leaves behind."""
+
+    checkpoint: str | None
+    """Its file; None where none was written, and the last weights count."""
+    step: int
+    """Its optimiser step."""
+    monitor: str | None
+    """The metric that it was the best by; None for the last one."""
+    labels: tuple[str, ...]
+    """Sets whose gold scores went into the choice of the checkpoint, or of the moment to stop."""
+    stopped_by: tuple[str, ...] = ()
+    """Metrics that could end the training early (`EarlyStopping`)."""
+
+    @classmethod
+    def of(cls, trainer: Trainer, sets: Sequence[ScoredPairs]) -> Selection:
+        """What a run has chosen: the best checkpoint of its `ModelCheckpoint`, the last one where it monitors nothing.
+
+        Args:
+            trainer: after training.
+            sets: the labelled development sets.
+        """
+        saver = trainer.checkpoint_callback
+        path = (saver.best_model_path or saver.last_model_path) if isinstance(saver, ModelCheckpoint) else ""
+        stopped_by = tuple(stopper.monitor for stopper in trainer.early_stopping_callbacks)
+        checkpoint, step, monitor = None, trainer.global_step, None
+        if path and Path(path).is_file():
+            assert isinstance(saver, ModelCheckpoint)
+            # mapped, not read: only the number is wanted
+            step = torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"]
+            checkpoint, monitor = path, saver.monitor if saver.best_model_path else None
+        criteria = {monitor, *stopped_by}
+        used = [pairs.name for pairs in sets if criteria & {"val/sts", f"val/{pairs.name}"}]
+        return cls(checkpoint, step, monitor, tuple(used), stopped_by)
+
+    def reason(self) -> str:
+        """Why this one, and whether labels had a part in it, in one sentence."""
+        names = ", ".join(map(display_name, self.labels))
+        labels = f"the gold scores of {names} were used for this choice" if names else "no labels were used"
+        if self.monitor is not None:
+            return f"Step {self.step} was chosen by its {self.monitor}; {labels}, and none for training."
+        if not names:
+            return f"The last step, {self.step}, was kept; no labels were used to choose it."
+        when = " and ".join(self.stopped_by)
+        return f"The last step, {self.step}, was kept, and {when} could end the training; {labels}."
+
+    def write(self, folder: Path) -> None:
+        """Put it into ``selection.json``: the fields, and ``reason``."""
+        part = folder / f"{FILE}.part"
+        part.write_text(json.dumps({**asdict(self), "reason": self.reason()}, indent=1) + "\n", encoding="utf-8")
+        part.replace(folder / FILE)
