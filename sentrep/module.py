@@ -25,7 +25,8 @@ from sentrep.errors import InputError
 from sentrep.functional import spearman
 from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
-from sentrep.stability import StepReplay, refuse_gradient_scaler
+from sentrep.resuming import rewind_partial_step
+from sentrep.stability import SkippedStep, StepReplay, refuse_gradient_scaler
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.version import __version__
 from sentrep.views import EncodedViews, ViewMaker
@@ -125,7 +126,11 @@ class SentRepModule(Configurable, LightningModule):
 
     def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
         """One optimiser step, then the objectives' `after_step`: once, however often the closure ran."""
-        super().optimizer_step(epoch, batch_idx, optimizer, self._replay.closure(self, optimizer, optimizer_closure))
+        closure = self._replay.closure(self, optimizer, optimizer_closure)
+        try:
+            super().optimizer_step(epoch, batch_idx, optimizer, closure)
+        except SkippedStep:  # by `NonFiniteGuard`: nothing that comes from this step may stay behind
+            self._last_views = None
         if self._last_views is not None:
             with torch.no_grad():
                 self.objectives.after_step(self._last_views)
@@ -207,6 +212,7 @@ class SentRepModule(Configurable, LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Put inside what the checkpoint needs to be used alone: architecture, tokenizer, settings, provenance."""
+        rewind_partial_step(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
         checkpoint[sources.PAYLOAD_KEY] = {
             "version": __version__,
             "architecture": sources.architecture(self.encoder.backbone),

@@ -1,14 +1,18 @@
-"""Callbacks of the command line: save the resolved configuration, write predictions."""
+"""Callbacks of the command line: save the resolved configuration and the last state, write predictions."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import SaveConfigCallback
 from torch import Tensor
 
+from sentrep.checkpointing import AtomicCheckpointIO
+from sentrep.cli.changes import RECORD, run_settings
 from sentrep.cli.writers import NpyWriter
 from sentrep.errors import InputError
 
@@ -32,6 +36,47 @@ class SaveConfig(SaveConfigCallback):
             target = target.with_name(f"config-v{version}.yaml")
         self.parser.save(self.config, target, skip_unset=False, multifile=False)
         self.already_saved = True
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Put into the checkpoint what a resumed run's settings are compared with."""
+        config = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
+        checkpoint[RECORD] = run_settings(config, trainer.world_size)
+
+
+class SaveEnd(Callback):
+    """Writes ``last.ckpt`` at the end of training, where the last one saved is not the last step's.
+
+    `ModelCheckpoint` saves at validations; a run that ends between two of them, by ``max_steps`` or ``max_time``, would
+    leave an older state. A save that failed is tried again here.
+
+    Attributes:
+        failure: why the end of the run is not on disk; None where it is.
+    """
+
+    def __init__(self) -> None:
+        self._saved = -1
+        self.failure: str | None = None
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Note which step is saved."""
+        self._saved = trainer.global_step
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Save what is not saved."""
+        saver = trainer.checkpoint_callback
+        if not isinstance(saver, ModelCheckpoint) or not saver.save_last or trainer.fast_dev_run:  # type: ignore[attr-defined]
+            return
+        io = trainer.strategy.checkpoint_io
+        # only the process that writes knows of a failure, and all must take part in saving
+        if trainer.strategy.broadcast(_failure(io) is not None or self._saved != trainer.global_step):
+            path = saver.last_model_path or str(Path(str(saver.dirpath)) / "last.ckpt")
+            saver.last_model_path = path
+            trainer.save_checkpoint(path, saver.save_weights_only)
+        self.failure = _failure(io)
+
+
+def _failure(io: Any) -> str | None:
+    return io.failure if isinstance(io, AtomicCheckpointIO) else None
 
 
 class SavePredictions(Callback):

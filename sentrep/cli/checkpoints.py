@@ -1,51 +1,142 @@
-"""What a checkpoint says about its own model, as a layer of the configuration."""
+"""Checkpoints on the command line: which one is meant, whether it is whole, and what it says about its own model."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
-from sentrep.cli.configuration import Tree
+import torch
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
+
+from sentrep.checkpointing import temporary_name, verify
+from sentrep.cli.configuration import Request, Tree, is_node
+from sentrep.cli.errors import UsageError
 from sentrep.encoder import sources
+from sentrep.errors import InputError
 from sentrep.module import recorded_arguments
 
 NAMES = ("best", "last", "hpc", "registry")
 """Words that Lightning takes in place of a path (``registry:name`` included)."""
 
-_ORIGIN = {"model.encoder.backbone", "model.encoder.tokenizer", "model.encoder.pretrained"}
-"""Where an encoder was built from; a checkpoint stands in for that itself."""
 
-
-def checkpoint_model(ckpt_path: str | None) -> Tree | None:
-    """The model section that rebuilds a checkpoint's model, even where the folder it once came from is gone.
+def checkpoint_content(ckpt_path: str | None) -> dict[str, Any] | None:
+    """The content of the checkpoint that ``--ckpt_path`` names, its checksums compared.
 
     Args:
-        ckpt_path: a file, an address or a word such as ``last`` that only the trainer understands, or None.
+        ckpt_path: a file, an address or a word such as ``best`` that only the trainer understands, or None.
 
     Returns:
-        The section, or None where there is no file to look into.
+        The content, or None where there is no file to look into.
 
     Raises:
-        InputError: for a file that is missing, damaged, or not one of ours.
+        UsageError: for a file that is missing, damaged, or not one of ours; names the newest intact one beside it.
     """
     if ckpt_path is None or "://" in ckpt_path or ckpt_path.split(":")[0] in NAMES:
         return None
     path = Path(ckpt_path).expanduser()
-    return recorded_arguments(sources.read_checkpoint(path), path)
+    try:
+        verify(path)
+        return sources.read_checkpoint(path)
+    except InputError as error:
+        other = newest_intact(path.parent, without=path)
+        hint = f"; the newest intact checkpoint there is {other}" if other else ""
+        raise UsageError(f"{error}{hint}") from None
 
 
-def differing_keys(mine: Any, saved: Any, path: str = "model") -> list[str]:
-    """Dotted keys of the values that differ between two model sections; the encoder's origin is left aside.
+def checkpoint_model(checkpoint: dict[str, Any], path: str) -> Tree:
+    """The model section that rebuilds a checkpoint's model, even where the folder it once came from is gone."""
+    return recorded_arguments(checkpoint, Path(path).expanduser())
 
-    Example:
-        >>> differing_keys({"warmup_steps": 1, "seed": 2}, {"warmup_steps": 1, "seed": 3})
-        ['model.seed']
+
+def settle_last(request: Request, tree: Tree, fit: bool) -> None:
+    """Replace ``--ckpt_path last`` by the newest intact checkpoint of the newest run of this name.
+
+    A resumed ``fit`` writes into the folder of the run that it continues. Where that has no checkpoint yet, training
+    starts from the beginning.
+
+    Args:
+        request: what the user asked for; changed in place.
+        tree: the settings, to find the run by.
+        fit: whether this is for training; other commands cannot do without a checkpoint.
+
+    Raises:
+        UsageError: there are checkpoints and none is intact, or there is none for another command than ``fit``.
     """
-    if path in _ORIGIN:
-        return []
-    if path.endswith(".class_path"):  # one class may be imported from several places
-        return [] if str(mine).rsplit(".")[-1] == str(saved).rsplit(".")[-1] else [path]
-    if not isinstance(mine, dict) or not isinstance(saved, dict):
-        return [] if mine == saved else [path]
-    below = {key: path if key == "init_args" else f"{path}.{key}" for key in [*mine, *saved]}
-    return [name for key, here in below.items() for name in differing_keys(mine.get(key), saved.get(key), here)]
+    if request.get("ckpt_path") != "last":
+        return
+    folder, version = _run_folder(tree)
+    path = newest_intact(folder, report=True)
+    if path is None and (not fit or any(folder.glob("*.ckpt"))):
+        what = "no intact checkpoint" if any(folder.glob("*.ckpt")) else "no checkpoint"
+        raise UsageError(f"--ckpt_path last: {what} in {folder}; name a file")
+    if fit and version is not None:
+        request.flags.setdefault("trainer.logger.version", version)
+    if path is None:
+        _say(f"--ckpt_path last: no checkpoint in {folder} yet, so this starts from the beginning")
+        request.flags.pop("ckpt_path", None)
+        request.tree.pop("ckpt_path", None)
+        return
+    _say(f"--ckpt_path last is {path}")
+    request.flags["ckpt_path"] = str(path)
+
+
+def newest_intact(folder: Path, without: Path | None = None, report: bool = False) -> Path | None:
+    """The checkpoint of a folder with the most optimiser steps, then the youngest, among those that pass `verify`.
+
+    Args:
+        folder: its ``*.ckpt`` files.
+        without: a file to leave aside.
+        report: name each damaged file on standard error, and clear away what a killed process has half written.
+    """
+    steps: dict[Path, int] = {}
+    for path in folder.glob("*.ckpt"):
+        if path == without:
+            continue
+        try:
+            # mapped, not read: only the number is wanted
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+            if {sources.PAYLOAD_KEY, "state_dict", "loops", "optimizer_states"} <= content.keys():
+                steps[path] = content["global_step"]
+        except Exception:  # torch raises half a dozen types for damaged files
+            if report:
+                _say(f"{path} is damaged or incomplete, and is passed over")
+    if report:
+        for path in folder.glob(temporary_name(Path("*.ckpt")).name):
+            path.unlink(missing_ok=True)
+    for path in sorted(steps, key=lambda path: (steps[path], path.stat().st_mtime), reverse=True):
+        try:
+            verify(path)
+            return path
+        except InputError as error:
+            if report:
+                _say(f"{error}: it is passed over")
+    return None
+
+
+def _run_folder(tree: Tree) -> tuple[Path, str | None]:
+    """Where a run of these settings keeps its checkpoints, and the version to go on with (None: none to set)."""
+    arguments = _arguments(tree.get("checkpoint"))
+    if arguments.get("dirpath"):
+        return Path(arguments["dirpath"]).expanduser(), None
+    logger = tree["trainer"].get("logger")
+    several = isinstance(logger, list)
+    settings = _arguments(logger[0] if several and logger else logger)
+    if "save_dir" not in settings:
+        return Path(tree["trainer"].get("default_root_dir") or ".") / "checkpoints", None
+    folder = Path(settings["save_dir"]) / str(settings.get("name") or "")
+    version = settings.get("version")
+    if version is None:
+        numbers = [int(path.name[8:]) for path in folder.glob("version_*") if path.name[8:].isdecimal()]
+        version = max(numbers, default=0)
+    name = version if isinstance(version, str) and not version.isdecimal() else f"version_{version}"
+    return folder / name / "checkpoints", None if several else str(version)
+
+
+def _arguments(node: Any) -> Tree:
+    return (node.get("init_args") or {}) if is_node(node) else {}
+
+
+@rank_zero_only
+def _say(message: str) -> None:
+    print(f"sentrep: {message}", file=sys.stderr)

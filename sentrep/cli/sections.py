@@ -21,6 +21,7 @@ from sentrep.encoder.dropout_views import CRITERIA
 from sentrep.errors import did_you_mean
 from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.module import SentRepModule
+from sentrep.stability import NonFiniteGuard
 
 TRAINER_DEFAULTS = {"use_distributed_sampler": False, "num_sanity_val_steps": 0, "log_every_n_steps": 10}
 """The sampler of `SentRepDataModule` knows its rank; Lightning's would shuffle the evaluation and repeat rows."""
@@ -53,6 +54,7 @@ CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
         },
     ),
     "collapse": (CollapseMonitor, {"class_path": "sentrep.evaluation.CollapseMonitor"}),
+    "guard": (NonFiniteGuard, {"class_path": "sentrep.stability.NonFiniteGuard"}),
     "report": (TrainingReport, {"class_path": "sentrep.evaluation.TrainingReport"}),
 }
 """Section of the configuration: kind of callback, and the default. ``null`` removes one."""

@@ -15,6 +15,8 @@ os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")  # of Lightnin
 
 import yaml
 from jsonargparse import set_parsing_settings
+from lightning.fabric.plugins.io import TorchCheckpointIO
+from lightning.pytorch import Trainer
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
@@ -23,8 +25,19 @@ import sentrep.negatives
 import sentrep.objectives
 import sentrep.views
 import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be found by their short names)
-from sentrep.cli.callbacks import SaveConfig, SavePredictions
-from sentrep.cli.checkpoints import checkpoint_model, differing_keys
+from sentrep.checkpointing import AtomicCheckpointIO
+from sentrep.cli.callbacks import SaveConfig, SaveEnd, SavePredictions
+from sentrep.cli.changes import (
+    ConvertPosition,
+    Differences,
+    differences,
+    explain,
+    refuse,
+    run_differences,
+    run_settings,
+    show,
+)
+from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle_last
 from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError, summarize
 from sentrep.cli.sections import (
@@ -36,21 +49,36 @@ from sentrep.cli.sections import (
     settle_monitor,
     settle_validation,
 )
+from sentrep.cli.signals import StopOnSignal
 from sentrep.config import Configurable
 from sentrep.data import SentRepDataModule
 from sentrep.errors import InputError
-from sentrep.module import SentRepModule
+from sentrep.module import SentRepModule, recorded_arguments
 
 COMMANDS = ("fit", "validate", "test", "predict")
-TERMINATED = 143
-"""Exit status after SIGTERM, as shells have it: 128 + SIGTERM. Lightning alone would report success."""
+_ALLOW = ("--allow-changes", "--allow_changes")
+_EPILOG = (
+    "--ckpt_path last continues the newest run of this name from its newest intact checkpoint; --allow-changes "
+    "continues a run with settings that differ from its checkpoint's."
+)
 
 
 class SentRepCLI(LightningCLI):
     """LightningCLI over `SentRepModule` and `SentRepDataModule`; the configuration arrives merged and checked."""
 
-    def __init__(self, command: str, tree: Tree, saved_model: Tree | None, rest: list[str]) -> None:
-        self._saved_model = saved_model
+    def __init__(
+        self,
+        command: str,
+        tree: Tree,
+        checkpoint: Tree | None,
+        rest: list[str],
+        allow_changes: bool = False,
+        stop: StopOnSignal | None = None,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._allow_changes = allow_changes
+        self._end = SaveEnd()
+        callbacks = [SavePredictions(), self._end, *([stop] if stop else [])]
         self._parsers: list[LightningArgumentParser] = []
         options = {"exit_on_error": False, "allow_abbrev": False}
         super().__init__(
@@ -58,9 +86,13 @@ class SentRepCLI(LightningCLI):
             SentRepDataModule,
             save_config_callback=SaveConfig,
             seed_everything_default=42,
-            trainer_defaults={**TRAINER_DEFAULTS, "callbacks": [SavePredictions()]},
+            trainer_defaults={**TRAINER_DEFAULTS, "callbacks": callbacks},
             auto_configure_optimizers=False,
-            parser_kwargs={**options, **{name: dict(options) for name in COMMANDS}},
+            parser_kwargs={
+                **options,
+                **{name: dict(options) for name in COMMANDS},
+                "fit": {**options, "epilog": _EPILOG},
+            },
             args=[command, "--config", json.dumps(tree), *rest],
         )
 
@@ -77,20 +109,52 @@ class SentRepCLI(LightningCLI):
         self.config = parser.parse_args(args)
 
     def _parse_ckpt_path(self) -> None:
-        """Say which settings differ from the checkpoint's.
+        """Say which settings differ from the checkpoint's, where they do no harm.
 
         Lightning's own overwrites the user's flags with the checkpoint's values without a word. Here the checkpoint's
-        settings are a layer of the configuration (`build_tree`), below the flags.
+        settings are a layer of the configuration (`build_tree`), below the flags. ``fit`` compares in `before_fit`.
         """
-        if self._saved_model is None:
+        if self._checkpoint is not None and self.config.subcommand != "fit":
+            explain(self._model_differences(self._plain_config()))
+
+    def before_fit(self) -> None:
+        """Refuse to continue a run with other settings, unless the user allows it."""
+        if self._checkpoint is None:
             return
-        dump = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
-        differing = differing_keys(dump[self.config.subcommand]["model"], self._saved_model)
-        optimizer = [key for key in differing if key.startswith("model.optimizer")]
-        if self.config.subcommand == "fit" and optimizer:
-            _warn(f"the optimizer continues with the checkpoint's settings, not with yours: {', '.join(optimizer)}")
-        if others := [key for key in differing if key not in optimizer]:
-            _warn(f"these settings differ from the checkpoint's, and yours are used: {', '.join(others)}")
+        config = self._plain_config()
+        mine = run_settings(config, self.trainer.world_size)
+        found = {**self._model_differences(config), **run_differences(mine, self._checkpoint)}
+        show(found)
+        if not self._allow_changes:
+            refuse(found)
+        else:
+            explain(found)
+            self.trainer.callbacks.insert(0, ConvertPosition())  # type: ignore[attr-defined]
+        self._checkpoint = None  # its weights need not stay in memory
+
+    def after_fit(self) -> None:
+        """Fail where the end of the run is not on disk.
+
+        Raises:
+            InputError: says how much space is needed.
+        """
+        if self._end.failure is not None:
+            raise InputError(f"the training is done, but {self._end.failure} and resume with --ckpt_path last")
+
+    def _plain_config(self) -> Tree:
+        config: Tree = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
+        return config[self.config.subcommand]
+
+    def _model_differences(self, config: Tree) -> Differences:
+        assert self._checkpoint is not None
+        return differences(config["model"], recorded_arguments(self._checkpoint, ""))
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        """The trainer, with checkpoints written atomically where no other plug-in was asked for."""
+        trainer = super().instantiate_trainer(**kwargs)
+        if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
+            trainer.strategy.checkpoint_io = AtomicCheckpointIO()
+        return trainer
 
     def before_instantiate_classes(self) -> None:
         """Settle what depends on several sections at once."""
@@ -145,19 +209,22 @@ def run(command: str, words: list[str]) -> int:
     _show_log()
     if command != "fit":  # then nothing is saved, and where does not matter
         warnings.filterwarnings("ignore", message="The dirpath has changed from")
-    request = parse_request(words)
-    saved_model = checkpoint_model(request.get("ckpt_path"))
-    tree = build_tree(command, request, saved_model)
+    request = parse_request([word for word in words if word not in _ALLOW])
+    settle_last(request, build_tree(command, request, None), command == "fit")
+    path = request.get("ckpt_path")
+    checkpoint = checkpoint_content(path)
+    tree = build_tree(command, request, checkpoint and checkpoint_model(checkpoint, path))
     check_names(tree, request)
+    stop = StopOnSignal()
     try:
-        cli = SentRepCLI(command, tree, saved_model, request.rest)
+        cli = SentRepCLI(command, tree, checkpoint, request.rest, any(word in _ALLOW for word in words), stop)
     except argparse.ArgumentError as error:
         raise UsageError(summarize(str(error).replace(f"{command}.", ""), tree)) from None
     except MisconfigurationException as error:
         raise InputError(str(error)) from error
     except SIGTERMException:
-        return TERMINATED
-    return TERMINATED if cli.trainer.received_sigterm else 0
+        return stop.status
+    return stop.status if cli.trainer.received_sigterm else 0
 
 
 class _StandardError(logging.Handler):
@@ -178,8 +245,3 @@ def _show_log() -> None:
 
 def _is_no_advertisement(record: logging.LogRecord) -> bool:
     return "Tip: For seamless" not in record.getMessage()
-
-
-@rank_zero_only
-def _warn(message: str) -> None:
-    print(f"sentrep: warning: {message}", file=sys.stderr)

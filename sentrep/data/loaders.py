@@ -73,7 +73,7 @@ class ResumableLoader:
     def state_dict(self) -> dict[str, Any]:
         """Epoch, completed batches, and what they depend on."""
         done = self.sampler.done if self._completed is None else min(self.sampler.done, self._completed())
-        return {"epoch": self.sampler.epoch, "done": done, "skipped": self.sampler.skipped, "order": self._order()}
+        return {"epoch": self.sampler.epoch, "done": done, "skipped": self.sampler.skipped, "order": self.order()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on behind the last completed batch of a state.
@@ -81,19 +81,20 @@ class ResumableLoader:
         Raises:
             InputError: corpus, batch size, number of processes, seed or fraction differ, so that the order would too.
         """
-        here = self._order()
+        here = self.order()
         changed = [
             f"{name} was {value} and is {here[name]}" for name, value in state["order"].items() if value != here[name]
         ]
         if changed:
             raise InputError(
-                f"cannot resume in the middle of this training: {', '.join(changed)}; use the same values, or start "
-                "a new run from the weights"
+                f"cannot resume in the middle of this training: {', '.join(changed)}; use the same values, or "
+                "continue with an approximation: sentrep fit --allow-changes"
             )
         self.sampler.resume(state["epoch"], state["done"], state["skipped"])
         self._resuming = True
 
-    def _order(self) -> dict[str, int | float | str]:
+    def order(self) -> dict[str, int | float | str]:
+        """What the order of the rows and the batches depend on."""
         return {
             "corpus": self._fingerprint,
             "rows": self.sampler.rows,

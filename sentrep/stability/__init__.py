@@ -1,8 +1,18 @@
-"""Optimisers that steady training: they step with the gradient at perturbed weights."""
+"""What steadies training: optimisers that step with the gradient at perturbed weights, and a guard against NaN."""
 
 from sentrep.stability.awp import AdversarialWeightPerturbation
 from sentrep.stability.base import PerturbedWeights, refuse_gradient_scaler
+from sentrep.stability.guard import NonFiniteGuard, SkippedStep, withhold_checkpoints
 from sentrep.stability.replay import StepReplay
 from sentrep.stability.sam import SAM
 
-__all__ = ["SAM", "AdversarialWeightPerturbation", "PerturbedWeights", "StepReplay", "refuse_gradient_scaler"]
+__all__ = [
+    "SAM",
+    "AdversarialWeightPerturbation",
+    "NonFiniteGuard",
+    "PerturbedWeights",
+    "SkippedStep",
+    "StepReplay",
+    "refuse_gradient_scaler",
+    "withhold_checkpoints",
+]

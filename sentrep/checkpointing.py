@@ -1,0 +1,168 @@
+"""Checkpoint files that are whole or not there: atomic writing, and the check before one is trusted."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from lightning.fabric.plugins.io import TorchCheckpointIO
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+
+from sentrep.errors import InputError
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Writes a checkpoint under a temporary name in its own folder, syncs it to the disk, then renames it.
+
+    A process that dies while it saves leaves the previous file of this name as it was. Where the disk is full, the
+    temporary file is removed, a warning says how much space is needed and free, and training goes on; the next save is
+    tried as usual. Until one succeeds no older checkpoint is removed. ``sentrep fit`` uses it; in Python::
+
+        Trainer(plugins=[AtomicCheckpointIO()], ...)
+
+    Paths with a protocol (``s3://...``) are left to Lightning.
+
+    Attributes:
+        failure: why the last save failed; None where it succeeded.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failure: str | None = None
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
+        """Write one file, whole or not at all.
+
+        Raises:
+            OSError: for anything but a full disk or an exhausted quota.
+        """
+        if storage_options is not None or "://" in str(path):
+            super().save_checkpoint(checkpoint, path, storage_options)
+            return
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            _write(checkpoint, target)
+        except OSError as error:
+            if error.errno not in _NO_SPACE:
+                raise
+            free = shutil.disk_usage(target.parent).free
+            self.failure = (
+                f"{target} was not written: it needs {_mib(_size(checkpoint))} and {_mib(free)} are free; "
+                "make room on this disk"
+            )
+            rank_zero_warn(f"{self.failure}. Older checkpoints are kept, training goes on, the next save is tried.")
+        else:
+            self.failure = None
+
+    def load_checkpoint(
+        self, path: str | Path, map_location: Callable | None = lambda storage, _: storage, weights_only: Any = None
+    ) -> dict[str, Any]:
+        """Read a file after `verify`, without running code from it unless ``weights_only=False`` asks for that.
+
+        Raises:
+            InputError: for a file that is missing or damaged.
+        """
+        if "://" not in str(path):
+            verify(path)
+        return super().load_checkpoint(path, map_location, True if weights_only is None else weights_only)
+
+    def remove_checkpoint(self, path: str | Path) -> None:
+        """Remove a file, unless the last save failed: then the older one is all there is."""
+        if self.failure is None:
+            super().remove_checkpoint(path)
+
+
+def verify(path: str | Path) -> None:
+    """Read a checkpoint file once and compare its checksums: a cut or altered file is recognised.
+
+    ``torch.save`` stores a CRC-32 of every record and ``torch.load`` does not look at it.
+
+    Raises:
+        InputError: the file is missing, cut off, or its content is not what was written.
+    """
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such checkpoint file; check the path")
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path}: is not a checkpoint, or was cut off; use another checkpoint")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except Exception as error:  # a changed byte in the directory gives one of half a dozen types
+        damaged = type(error).__name__
+    if damaged is not None:
+        raise InputError(f"{path}: is damaged or incomplete (checksum of {damaged}); use another checkpoint")
+
+
+def temporary_name(target: Path) -> Path:
+    """Where `AtomicCheckpointIO` writes before it renames; no ``.ckpt``, so nobody takes it for a checkpoint."""
+    return target.with_name(f".{target.name}.tmp")
+
+
+class _Sink:
+    """A file for ``torch.save`` that remembers its error: torch reports a failed write as a RuntimeError of its own."""
+
+    def __init__(self, file: BinaryIO | None) -> None:
+        self.file = file
+        self.size = 0
+        self.error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        self.size += memoryview(data).nbytes
+        if self.file is not None and self.error is None:
+            try:
+                self.file.write(data)
+            except OSError as error:
+                self.error = error
+                raise
+        return memoryview(data).nbytes
+
+    def flush(self) -> None:
+        if self.file is not None:
+            self.file.flush()
+
+
+def _write(checkpoint: dict[str, Any], target: Path) -> None:
+    temporary = temporary_name(target)
+    try:
+        with temporary.open("wb") as file:
+            sink = _Sink(file)
+            try:
+                torch.save(checkpoint, sink)  # type: ignore[arg-type]
+            except Exception as error:
+                raise sink.error or error from None
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+        _sync_folder(target.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename last: a folder is a file too."""
+    if os.name == "nt":  # cannot open folders
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _size(checkpoint: dict[str, Any]) -> int:
+    sink = _Sink(None)
+    torch.save(checkpoint, sink)  # type: ignore[arg-type]
+    return sink.size
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"

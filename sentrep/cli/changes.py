@@ -1,0 +1,123 @@
+"""Settings that differ from those of the checkpoint that a run continues from."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
+
+from sentrep.cli.configuration import Tree
+from sentrep.cli.errors import UsageError
+from sentrep.resuming import convert_position
+
+RECORD = "sentrep_run"
+"""Key of a checkpoint under which `run_settings` lie."""
+
+FLAG = "--allow-changes"
+
+_DATA = ("batch_size", "fraction", "seed", "held_out")
+_TRAINER = (
+    "precision", "accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "limit_train_batches",
+    "overfit_batches",
+)  # fmt: skip
+_SIZES = ("data.batch_size", "trainer.accumulate_grad_batches", "processes")
+
+_ORIGIN = {"model.encoder.backbone", "model.encoder.tokenizer", "model.encoder.pretrained"}
+"""Where an encoder was built from; a checkpoint stands in for that itself."""
+
+Differences = dict[str, tuple[Any, Any]]
+"""``{dotted key: (value in the checkpoint, value now)}``."""
+
+
+def run_settings(config: Tree, processes: int) -> Tree:
+    """What changes a run besides its model, ``{dotted key: value}``.
+
+    Not in it: the training text, which is compared by content; evaluation sets, folders, workers; and how long to
+    train, so that a finished run can be extended.
+
+    Args:
+        config: of ``fit``, as plain data.
+        processes: of the run, over all machines.
+    """
+    data = {f"data.{key}": config["data"][key] for key in _DATA}
+    trainer = {f"trainer.{key}": config["trainer"][key] for key in _TRAINER}
+    return {"seed_everything": config["seed_everything"], **data, **trainer, "processes": processes}
+
+
+def differences(mine: Any, saved: Any, path: str = "model") -> Differences:
+    """The values that differ between two model sections; the encoder's origin is left aside.
+
+    Example:
+        >>> differences({"warmup_steps": 1, "seed": 2}, {"warmup_steps": 1, "seed": 3})
+        {'model.seed': (3, 2)}
+    """
+    if path in _ORIGIN:
+        return {}
+    if path.endswith(".class_path"):  # one class may be imported from several places
+        return {} if str(mine).rsplit(".")[-1] == str(saved).rsplit(".")[-1] else {path: (saved, mine)}
+    if not isinstance(mine, dict) or not isinstance(saved, dict):
+        return {} if mine == saved else {path: (saved, mine)}
+    below = {key: path if key == "init_args" else f"{path}.{key}" for key in [*mine, *saved]}
+    found: Differences = {}
+    for key, here in below.items():
+        found |= differences(mine.get(key), saved.get(key), here)
+    return found
+
+
+def run_differences(mine: Tree, checkpoint: Tree) -> Differences:
+    """Those of `run_settings`; a checkpoint that was not written by ``sentrep fit`` has none."""
+    saved = checkpoint.get(RECORD, mine)
+    return {key: (saved[key], mine[key]) for key in mine if key in saved and saved[key] != mine[key]}
+
+
+@rank_zero_only
+def show(found: Differences) -> None:
+    """Print a line for each key."""
+    for key, (saved, mine) in found.items():
+        print(f"sentrep: {key}: {saved!r} in the checkpoint, {mine!r} now", file=sys.stderr)
+
+
+def refuse(found: Differences) -> None:
+    """Refuse to continue with other settings.
+
+    Raises:
+        UsageError: when there are any.
+    """
+    if found:
+        keys = ", ".join(found)
+        raise UsageError(f"settings differ from the checkpoint's: {keys}; take its values, or add {FLAG} to use yours")
+
+
+@rank_zero_only
+def explain(found: Differences) -> None:
+    """Say what of a continued run is no longer exact."""
+    optimizer = [key for key in found if key.startswith("model.optimizer")]
+    if optimizer:
+        _warn(f"the optimizer continues with the checkpoint's settings, not with yours: {', '.join(optimizer)}")
+    if others := [key for key in found if key not in optimizer]:
+        _warn(f"these settings differ from the checkpoint's, and yours are used: {', '.join(others)}")
+    if any(key in found for key in _SIZES):
+        _warn(
+            "exact: weights, optimiser state, step count, what samplers remember, the order of the rows; approximate: "
+            "up to one optimiser step's rows are seen twice, dropout and the number of steps left differ"
+        )
+
+
+class ConvertPosition(Callback):
+    """Lets a run with ``--allow-changes`` go on at its place in the epoch (`convert_position`)."""
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Rewrite the place before Lightning reads it."""
+        datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
+        if not checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader"):
+            return
+        order = datamodule.train_dataloader().order()
+        if not convert_position(checkpoint, order, trainer.accumulate_grad_batches):
+            _warn("the training text or its order differs from the checkpoint's: the epoch starts again")
+
+
+@rank_zero_only
+def _warn(message: str) -> None:
+    print(f"sentrep: warning: {message}", file=sys.stderr)

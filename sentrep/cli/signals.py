@@ -1,0 +1,79 @@
+"""Ctrl-C and SIGTERM during training: end it between two optimiser steps, with a checkpoint."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.trainer.states import TrainerFn
+
+from sentrep.stability import withhold_checkpoints
+
+_NOTED = "\nsentrep: {name}: the step is finished and a checkpoint written; Ctrl-C once more stops at once\n"
+
+
+class StopOnSignal(Callback):
+    """On SIGTERM or SIGINT: finish the optimiser step and the validation that is due, save, end.
+
+    Lightning's own handling of SIGINT breaks off in the middle of a step, of a validation or of a file. Here a signal
+    is noted, and looked at after each optimiser step and each validation. With several processes, one that got a signal
+    is enough to end all of them at the same step; it costs an exchange of one number per optimiser step there.
+
+    A second SIGINT stops at once and saves nothing: the last checkpoint stands. A repeated SIGTERM changes nothing.
+
+    Attributes:
+        number: of the first signal; None before one, and where only another process got one.
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._at_once = False
+
+    @property
+    def status(self) -> int:
+        """Exit status of a run that a signal has ended, as shells have it: 128 + the signal's number."""
+        return 128 + (self.number or signal.SIGTERM)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Take both signals; Lightning puts the handlers back that were there before."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._note)
+            signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self.number is not None:
+            self._at_once = True
+            raise KeyboardInterrupt
+        if self.number is None:
+            self.number = number
+            # print() may be what was interrupted
+            os.write(2, _NOTED.format(name=signal.Signals(number).name).encode())
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Look, where the batch ended an optimiser step."""
+        if (batch_idx + 1) % trainer.accumulate_grad_batches == 0 or trainer.is_last_batch:
+            self._look(trainer)
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Look again: a validation is long."""
+        if trainer.state.fn == TrainerFn.FITTING:
+            self._look(trainer)
+
+    def _look(self, trainer: Trainer) -> None:
+        stop = self.number is not None
+        if trainer.world_size > 1:
+            stop = trainer.strategy.reduce_boolean_decision(stop, all=False)
+        if stop:
+            # Lightning then ends the training on its own account, after the validation that is due
+            trainer._signal_connector.received_sigterm = True
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Save nothing from the middle of a step."""
+        if self._at_once:
+            withhold_checkpoints(trainer)
