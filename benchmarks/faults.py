@@ -66,7 +66,7 @@ CONFIG: dict[str, Any] = {
         "max_steps": 30, "accumulate_grad_batches": 2, "val_check_interval": 24, "accelerator": "cpu",
         "enable_model_summary": False, "enable_progress_bar": False,
     },
-    "checkpoint": {"init_args": {"every_n_train_steps": 3, "monitor": None, "filename": "step={step}", "save_top_k": 1}},
+    "checkpoint": {"init_args": {"every_n_train_steps": 3, "monitor": None, "filename": "step={step}"}},
 }  # fmt: skip
 
 
@@ -277,7 +277,10 @@ def _cut_cache(folder: Path) -> str:
 
 def _full_disk(folder: Path) -> tuple[str, list[int]]:
     """The checkpoints' disk takes the first ones, then is full until the run has ended; then there is room again."""
-    config = {**CONFIG, "checkpoint": {"init_args": {**CONFIG["checkpoint"]["init_args"], "dirpath": str(folder / "disk")}}}
+    config = {
+        **CONFIG,
+        "checkpoint": {"init_args": {**CONFIG["checkpoint"]["init_args"], "dirpath": str(folder / "disk")}},
+    }
     (folder / "run.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "disk").mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder / "disk")], check=True)

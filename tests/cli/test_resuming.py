@@ -1,0 +1,162 @@
+"""Going on with a run: which checkpoint, with which settings, and from where."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from lightning.pytorch import Callback
+
+from sentrep.cli import main
+from sentrep.cli.checkpoints import newest_intact
+from sentrep.cli.signals import StopOnSignal
+
+CHECKPOINTS = Path("runs/run/version_0/checkpoints")
+STEADY = "--model.scheduler=constant"  # else the learning rate depends on where the run is to end
+
+
+def fit(*words: str) -> int:
+    return main(["fit", "-c", "run.yaml", STEADY, *words])
+
+
+def weights(path: Path) -> dict[str, Any]:
+    return torch.load(path, weights_only=True)["state_dict"]
+
+
+def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    return all(torch.equal(first[key], second[key]) for key in second)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_last_goes_on_in_the_folder_of_the_run(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit("--trainer.max_steps=5", "--trainer.default_root_dir=whole", "--trainer.logger=false") == 0
+    assert fit("--ckpt_path=last", "--trainer.max_steps=3") == 0  # nothing there yet: from the beginning
+    assert "no checkpoint in runs/run/version_0/checkpoints yet" in capsys.readouterr().err
+    assert torch.load(CHECKPOINTS / "last.ckpt", weights_only=True)["global_step"] == 3  # between two validations
+    assert fit("--ckpt_path=last", "--trainer.max_steps=5") == 0
+    assert f"--ckpt_path last is {CHECKPOINTS / 'last.ckpt'}" in capsys.readouterr().err
+    assert [path.name for path in Path("runs/run").iterdir()] == ["version_0"]
+    assert same(weights(CHECKPOINTS / "last.ckpt"), weights(Path("whole/checkpoints/last.ckpt")))
+
+
+@pytest.mark.parametrize("harm", [cut, flip])
+def test_damaged_checkpoints(harm: Any, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit() == 0
+    (best,) = CHECKPOINTS.glob("step=*.ckpt")
+    harm(CHECKPOINTS / "last.ckpt")
+    (CHECKPOINTS / ".x.ckpt.tmp").write_bytes(b"left by a killed process")
+    capsys.readouterr()
+    assert newest_intact(CHECKPOINTS, report=True) == best
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{CHECKPOINTS / 'last.ckpt'}" in line
+    assert line.endswith("is passed over")
+    assert not (CHECKPOINTS / ".x.ckpt.tmp").exists()
+    assert fit("--ckpt_path", str(CHECKPOINTS / "last.ckpt")) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert line.endswith(f"; use another checkpoint; the newest intact checkpoint there is {best}")
+    harm(best)
+    assert fit("--ckpt_path=last") == 2
+    assert "no intact checkpoint in" in capsys.readouterr().err
+    assert main(["test", "-c", "run.yaml", "--ckpt_path=last", "--data.test=[dev.csv]"]) == 2
+
+
+def test_other_settings_are_listed_and_refused(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit("--trainer.max_steps=3") == 0
+    capsys.readouterr()
+    changes = [
+        "--model.objectives.simcse.temperature=0.2", "--model.optimizer.lr=1e-4", "--data.batch_size=2",
+        "--trainer.accumulate_grad_batches=3",
+    ]  # fmt: skip
+    words = ["--ckpt_path=last", "--trainer.max_steps=6", "--data.num_workers=0", "--collapse=null", *changes]
+    assert fit(*words) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if " in the checkpoint, " in line] == [
+        "sentrep: model.objectives.simcse.temperature: 0.1 in the checkpoint, 0.2 now",
+        "sentrep: model.optimizer.lr: 3e-05 in the checkpoint, 0.0001 now",
+        "sentrep: data.batch_size: 4 in the checkpoint, 2 now",
+        "sentrep: trainer.accumulate_grad_batches: 1 in the checkpoint, 3 now",
+    ]
+    assert "add --allow-changes" in lines[-1]
+    assert fit(*words, "--allow-changes") == 0
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("sentrep: warning:")]
+    assert "model.optimizer.lr" in warnings[0]
+    assert "up to one optimiser step's rows are seen twice" in warnings[2]
+    assert torch.load(CHECKPOINTS / "last.ckpt", weights_only=True)["global_step"] == 6
+
+
+def test_another_text_starts_the_epoch_again(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit("--trainer.max_steps=3") == 0
+    Path("corpus.txt").write_text("".join(reversed(Path("corpus.txt").read_text().splitlines(keepends=True))))
+    words = ["--ckpt_path=last", "--trainer.max_steps=5"]
+    assert fit(*words) == 1
+    assert "--allow-changes" in capsys.readouterr().err
+    assert fit(*words, "--allow-changes") == 0
+    assert "the epoch starts again" in capsys.readouterr().err
+
+
+def test_a_time_limit_leaves_a_checkpoint(workplace: Path) -> None:
+    assert fit("--trainer.max_steps=1000000", "--trainer.max_time=00:00:00:01", "--data.val=[]") == 0
+    assert (CHECKPOINTS / "last.ckpt").exists()
+
+
+class Sender(Callback):
+    """Sends signals to this process at chosen moments of training."""
+
+    moments: ClassVar[dict[str, list[int]]] = {}
+
+    def _send(self, moment: str) -> None:
+        for number in self.moments.pop(moment, []):
+            os.kill(os.getpid(), number)
+
+    def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
+        self._send(f"batch {trainer.fit_loop.total_batch_idx + 1}")
+
+    def on_validation_start(self, *_: Any) -> None:
+        self._send("validation")
+
+    def on_save_checkpoint(self, *_: Any) -> None:
+        self._send("save")
+
+
+@pytest.mark.parametrize(
+    ("moment", "numbers", "status", "step"),
+    [
+        ("batch 2", [signal.SIGTERM], 143, 2),  # micro-batch 3 of 2 per step: the step is finished
+        ("batch 2", [signal.SIGINT], 130, 2),
+        ("batch 2", [signal.SIGTERM, signal.SIGTERM], 143, 2),
+        ("validation", [signal.SIGTERM], 143, 2),
+        ("save", [signal.SIGINT], 130, 3),
+        ("batch 5", [signal.SIGINT, signal.SIGINT], 130, 2),  # at once: the checkpoint of the validation stands
+    ],
+)
+def test_signals(
+    moment: str, numbers: list[int], status: int, step: int, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = ["--trainer.max_steps=6", "--trainer.accumulate_grad_batches=2", "--trainer.val_check_interval=4"]
+    assert fit(*whole, "--trainer.logger=false", "--trainer.default_root_dir=whole") == 0
+    monkeypatch.setattr(Sender, "moments", {moment: numbers})
+    start = StopOnSignal.on_train_start
+
+    def with_sender(self: StopOnSignal, trainer: Any, module: Any) -> None:
+        start(self, trainer, module)
+        trainer.callbacks.insert(0, Sender())
+
+    monkeypatch.setattr(StopOnSignal, "on_train_start", with_sender)
+    assert fit(*whole) == status
+    assert Sender.moments == {}
+    assert max(torch.load(path, weights_only=True)["global_step"] for path in CHECKPOINTS.glob("*.ckpt")) == step
+    assert fit(*whole, "--ckpt_path=last") == 0
+    assert same(weights(CHECKPOINTS / "last.ckpt"), weights(Path("whole/checkpoints/last.ckpt")))

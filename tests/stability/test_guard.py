@@ -1,0 +1,170 @@
+"""Non-finite losses and gradients: stopped at, or left out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from lightning import Trainer
+from lightning.pytorch import Callback
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch import Tensor
+
+from sentrep import Objective, SentRepDataModule, SentRepModule
+from sentrep.errors import InputError
+from sentrep.negatives import MemoryBank
+from sentrep.objectives import Contrastive
+from sentrep.stability import NonFiniteGuard, SkippedStep
+from sentrep.types import TextBatch, Views
+from support import run_processes, tiny_encoder
+
+BAD = 3
+"""The optimiser step that fails."""
+
+
+class Poison(Objective):
+    """Nothing, but from step `BAD` on, for ``count`` steps, no number: in the loss, or in the gradient alone."""
+
+    def __init__(self, what: str = "loss", count: int = 1) -> None:
+        super().__init__()
+        self.what, self.count = what, count
+        self.step = 1  # set by Watch
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        zero = 0.0 * views.anchor.sum()
+        if BAD <= self.step < BAD + self.count:
+            # the square root has the value 0 and the gradient 1/0 · 0
+            return zero + torch.nan if self.what == "loss" else (zero * 0).abs().sqrt()
+        return zero
+
+
+class Watch(Callback):
+    """Tells `Poison` the step, and keeps the weights after each."""
+
+    def __init__(self) -> None:
+        self.weights: dict[int, Tensor] = {}
+        self.rows: dict[int, list[list[int]]] = {}
+        self.state: dict[str, Any] = {}
+        self.metrics: dict[str, Tensor] = {}
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: Any, batch: TextBatch, batch_idx: int) -> None:
+        step = trainer.global_step + 1
+        pl_module.objectives.terms["poison"].step = step
+        self.rows.setdefault(step, []).append(batch.rows.tolist())
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, *_: Any) -> None:
+        self.weights[trainer.global_step] = torch.cat([p.detach().flatten() for p in pl_module.parameters()])
+        self.state, self.metrics = pl_module.state_dict(), trainer.callback_metrics
+
+
+def fit(
+    folder: Path, guard: NonFiniteGuard, poison: Poison, steps: int = 5, accumulate: int = 1, watch: Watch | None = None
+) -> Watch:
+    module = SentRepModule(
+        tiny_encoder(), {"simcse": Contrastive(negatives={"bank": MemoryBank(64)}), "poison": poison}, seed=3
+    )
+    data = SentRepDataModule(train="toy", batch_size=4, seed=3, cache_dir=str(folder / "cache"))
+    watch = watch or Watch()
+    trainer = Trainer(
+        max_steps=steps,
+        accumulate_grad_batches=accumulate,
+        accelerator="cpu",
+        logger=False,
+        default_root_dir=folder,
+        callbacks=[guard, watch, ModelCheckpoint(folder, "{step}", save_on_exception=True, every_n_train_steps=1)],
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(module, data)
+    return watch
+
+
+@pytest.mark.parametrize("what", ["loss", "gradient"])
+@pytest.mark.filterwarnings("ignore:MemoryBank")
+def test_a_bad_step_is_left_out(what: str, tmp_path: Path) -> None:
+    guard = NonFiniteGuard("skip")
+    with pytest.warns(UserWarning, match=f"step {BAD} is left out: the {'loss' if what == 'loss' else 'gradient'}"):
+        watch = fit(tmp_path, guard, Poison(what))
+    assert torch.equal(watch.weights[BAD], watch.weights[BAD - 1])
+    assert not torch.equal(watch.weights[BAD + 1], watch.weights[BAD])
+    assert watch.weights[5].isfinite().all()
+    assert all(value.isfinite().all() for value in watch.state.values() if isinstance(value, Tensor))
+    assert guard.skipped == 1
+    assert watch.metrics["train/skipped_steps"] == 1
+    written = json.loads((tmp_path / f"nonfinite-step={BAD}.json").read_text())
+    assert written["rows"] == watch.rows[BAD]
+    assert (written["loss"] == "nan") == (what == "loss")
+
+
+@pytest.mark.filterwarnings("ignore:MemoryBank")
+def test_stop_leaves_a_checkpoint_from_before(tmp_path: Path) -> None:
+    watch = Watch()
+    with pytest.raises(InputError, match=rf"^step {BAD}: the loss is nan, so training stops; the rows of its batch .*"):
+        fit(tmp_path, NonFiniteGuard(), Poison(), accumulate=2, watch=watch)
+    (path,) = tmp_path.glob("*.ckpt")
+    checkpoint = torch.load(path, weights_only=True)
+    assert checkpoint["global_step"] == BAD - 1
+    assert all(value.isfinite().all() for value in checkpoint["state_dict"].values() if isinstance(value, Tensor))
+    assert json.loads((tmp_path / f"nonfinite-step={BAD}.json").read_text())["rows"] == watch.rows[BAD]
+
+
+@pytest.mark.parametrize("at_the_end", [False, True])
+@pytest.mark.filterwarnings("ignore:MemoryBank")
+def test_a_late_look_never_saves_spoiled_weights(
+    at_the_end: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way of CUDA, on a CPU: the step is made before it is judged."""
+    start = NonFiniteGuard.on_train_start
+
+    def look_late(self: NonFiniteGuard, *arguments: Any) -> None:
+        start(self, *arguments)
+        self._late = True
+
+    monkeypatch.setattr(NonFiniteGuard, "on_train_start", look_late)
+    with pytest.raises(InputError, match=f"^step {BAD}: the loss is nan"):
+        fit(tmp_path, NonFiniteGuard(), Poison(), steps=BAD if at_the_end else 5)
+    (path,) = tmp_path.glob("*.ckpt")
+    checkpoint = torch.load(path, weights_only=True)
+    assert checkpoint["global_step"] == BAD - 1
+    assert all(value.isfinite().all() for value in checkpoint["state_dict"].values() if isinstance(value, Tensor))
+
+
+@pytest.mark.filterwarnings("ignore:MemoryBank", "ignore:step")
+def test_too_many_in_a_row_end_the_training(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"step {BAD + 2}: .* after 2 steps in a row"):
+        fit(tmp_path, NonFiniteGuard("skip", max_skips=2), Poison(count=4), steps=8)
+    with pytest.raises(InputError, match="max_skips"):
+        NonFiniteGuard(max_skips=0)
+
+
+def test_the_count_goes_on_after_a_resume() -> None:
+    guard, other = NonFiniteGuard("skip"), NonFiniteGuard("skip")
+    guard.skipped = 4
+    other.load_state_dict(guard.state_dict())
+    assert other.skipped == 4
+
+
+def _decide(folder: str) -> bool:
+    """Whether this process leaves the step out; the loss of process 1 alone is bad."""
+    guard = NonFiniteGuard("skip")
+    guard._folder = Path(folder)
+    weight = torch.nn.Parameter(torch.ones(2))
+    weight.grad = torch.ones(2)
+    guard.on_train_batch_start(None, None, SimpleNamespace(rows=torch.tensor([dist.get_rank()])), 0)  # type: ignore[arg-type]
+    guard.on_before_backward(None, None, torch.tensor(torch.nan if dist.get_rank() else 1.0))  # type: ignore[arg-type]
+    trainer = SimpleNamespace(global_step=0, scaler=None)
+    try:
+        guard.on_before_optimizer_step(trainer, None, torch.optim.SGD([weight]))  # type: ignore[arg-type]
+    except SkippedStep:
+        return True
+    return False
+
+
+def test_all_processes_decide_alike(tmp_path: Path) -> None:
+    assert run_processes(_decide, 2, str(tmp_path)) == [True, True]
+    assert json.loads((tmp_path / "nonfinite-step=1.json").read_text())["rows"] == [[0, 1]]
