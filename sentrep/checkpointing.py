@@ -102,6 +102,15 @@ def verify(path: str | Path) -> None:
         raise InputError(f"{path}: is damaged or incomplete (checksum of {damaged}); use another checkpoint")
 
 
+def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str, Any]:
+    """Constructor arguments recorded in a checkpoint, the encoder's origin replaced by the checkpoint itself."""
+    arguments = {k: v for k, v in checkpoint["hyper_parameters"].items() if not k.startswith("_")}
+    encoder = arguments["encoder"]
+    settings = encoder.get("init_args", encoder)
+    settings.update(backbone=str(path), tokenizer=None, pretrained=True)
+    return arguments
+
+
 def temporary_name(target: Path) -> Path:
     """Where `AtomicCheckpointIO` writes before it renames; no ``.ckpt``, so nobody takes it for a checkpoint."""
     return target.with_name(f".{target.name}.tmp")

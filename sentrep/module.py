@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import get_scheduler
 
 from sentrep import distributed
+from sentrep.checkpointing import recorded_arguments
 from sentrep.config import Configurable, to_config
 from sentrep.encoder import ProjectionHead, SentenceEncoder, folders, sources
 from sentrep.encoder.dropout_views import label_free_criteria
@@ -26,7 +27,7 @@ from sentrep.functional import spearman
 from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.parameter_groups import parameter_groups
-from sentrep.resuming import rewind_partial_step
+from sentrep.resuming import align_position
 from sentrep.stability import SkippedStep, StepReplay, refuse_gradient_scaler
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.version import __version__
@@ -215,7 +216,7 @@ class SentRepModule(Configurable, LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Put inside what the checkpoint needs to be used alone: architecture, tokenizer, settings, provenance."""
-        rewind_partial_step(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
+        align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
         checkpoint[sources.PAYLOAD_KEY] = {
             "version": __version__,
             "architecture": sources.architecture(self.encoder.backbone),
@@ -243,12 +244,3 @@ class SentRepModule(Configurable, LightningModule):
         module: SentRepModule = instantiate_module(cls, arguments)
         module.load_state_dict(checkpoint["state_dict"], strict=strict)
         return module.to(map_location or "cpu")
-
-
-def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str, Any]:
-    """Constructor arguments recorded in a checkpoint, the encoder's origin replaced by the checkpoint itself."""
-    arguments = {k: v for k, v in checkpoint["hyper_parameters"].items() if not k.startswith("_")}
-    encoder = arguments["encoder"]
-    settings = encoder.get("init_args", encoder)
-    settings.update(backbone=str(path), tokenizer=None, pretrained=True)
-    return arguments

@@ -7,12 +7,15 @@ from typing import Any
 _COUNTS = ("ready", "started", "processed", "completed")
 
 
-def rewind_partial_step(checkpoint: dict[str, Any], accumulate: int, batches: float) -> None:
-    """Move a checkpoint back to the end of its last optimiser step.
+def align_position(checkpoint: dict[str, Any], accumulate: int, batches: float) -> None:
+    """Make a checkpoint stand between two optimiser steps of one epoch, where a resumed run can go on exactly.
 
     Gradients are not saved. A checkpoint from the middle of an optimiser step (an exception, a validation between two
     micro-batches, a time limit) would go on without those that were accumulated. Here the step's batches count as not
-    seen, so the resumed run computes the whole step again. One from between two steps stays as it is.
+    seen, so the resumed run computes the whole step again. One from between two steps stays as it is. An epoch that
+    Lightning has ticked off because training ended within it (``max_steps``, ``max_time``) is open again. One from the
+    end of an epoch becomes the start of the next: Lightning would count an epoch without a batch first, and everything
+    that depends on the number of the epoch (order, dropout) would be another.
 
     Args:
         checkpoint: as Lightning dumps it; changed in place.
@@ -23,12 +26,38 @@ def rewind_partial_step(checkpoint: dict[str, Any], accumulate: int, batches: fl
     progress = fit_loop["epoch_loop.batch_progress"]
     current = progress["current"]
     seen = current["processed"]
-    boundary = seen if seen == batches else seen - seen % accumulate
+    epochs = fit_loop["epoch_progress"]
+    if seen < batches and epochs["current"]["processed"] == epochs["current"]["ready"]:
+        for count in ("current", "total"):
+            for name in ("processed", "completed"):
+                epochs[count][name] = epochs[count]["ready"] - 1
+        checkpoint["epoch"] = epochs["current"]["processed"]
+    loaders = [state for state in fit_loop["state_dict"].get("combined_loader", []) if "done" in state]  # ours
+    if seen == batches:
+        _start_next_epoch(fit_loop, checkpoint, loaders)
+        return
+    boundary = seen - seen % accumulate
     if current["ready"] == seen == boundary:
         return
     _move(progress, boundary)
-    for loader in fit_loop["state_dict"].get("combined_loader", []):
+    for loader in loaders:
         loader["done"] = min(loader["done"], boundary)
+
+
+def _start_next_epoch(fit_loop: dict[str, Any], checkpoint: dict[str, Any], loaders: list[dict[str, Any]]) -> None:
+    progress, epochs = fit_loop["epoch_loop.batch_progress"], fit_loop["epoch_progress"]
+    if progress["current"]["completed"] < progress["current"]["processed"]:
+        fit_loop["epoch_loop.state_dict"]["_batches_that_stepped"] += 1  # Lightning does so when it resumes such a one
+    total = progress["total"]["processed"]
+    _move(progress, 0)
+    progress["total"].update(dict.fromkeys(_COUNTS, total))
+    progress["is_last_batch"] = False
+    for loader in loaders:
+        loader.update(epoch=loader["epoch"] + 1, done=0)
+    for count in ("current", "total"):
+        finished = epochs[count]["ready"]
+        epochs[count].update(ready=finished + 1, started=finished + 1, processed=finished, completed=finished)
+    checkpoint["epoch"] = epochs["current"]["processed"]
 
 
 def convert_position(checkpoint: dict[str, Any], order: dict[str, Any], accumulate: int) -> bool:

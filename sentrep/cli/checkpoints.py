@@ -9,12 +9,11 @@ from typing import Any
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from sentrep.checkpointing import temporary_name, verify
+from sentrep.checkpointing import recorded_arguments, temporary_name, verify
 from sentrep.cli.configuration import Request, Tree, is_node
 from sentrep.cli.errors import UsageError
 from sentrep.encoder import sources
 from sentrep.errors import InputError
-from sentrep.module import recorded_arguments
 
 NAMES = ("best", "last", "hpc", "registry")
 """Words that Lightning takes in place of a path (``registry:name`` included)."""

@@ -32,6 +32,7 @@ class StopOnSignal(Callback):
     def __init__(self) -> None:
         self.number: int | None = None
         self._at_once = False
+        self._started = False
 
     @property
     def status(self) -> int:
@@ -40,6 +41,7 @@ class StopOnSignal(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Take both signals; Lightning puts the handlers back that were there before."""
+        self._started = True
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._note)
             signal.signal(signal.SIGINT, self._note)
@@ -74,6 +76,6 @@ class StopOnSignal(Callback):
             trainer._signal_connector.received_sigterm = True
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Save nothing from the middle of a step."""
-        if self._at_once:
+        """Save nothing from the middle of a step, and nothing of a run that could not go on from its checkpoint."""
+        if self._at_once or not self._started:
             withhold_checkpoints(trainer)

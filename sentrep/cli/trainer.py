@@ -25,7 +25,7 @@ import sentrep.negatives
 import sentrep.objectives
 import sentrep.views
 import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be found by their short names)
-from sentrep.checkpointing import AtomicCheckpointIO
+from sentrep.checkpointing import AtomicCheckpointIO, recorded_arguments
 from sentrep.cli.callbacks import SaveConfig, SaveEnd, SavePredictions
 from sentrep.cli.changes import (
     ConvertPosition,
@@ -53,7 +53,7 @@ from sentrep.cli.signals import StopOnSignal
 from sentrep.config import Configurable
 from sentrep.data import SentRepDataModule
 from sentrep.errors import InputError
-from sentrep.module import SentRepModule, recorded_arguments
+from sentrep.module import SentRepModule
 
 COMMANDS = ("fit", "validate", "test", "predict")
 _ALLOW = ("--allow-changes", "--allow_changes")

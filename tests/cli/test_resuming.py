@@ -41,12 +41,13 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-def test_last_goes_on_in_the_folder_of_the_run(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert fit("--trainer.max_steps=5", "--trainer.default_root_dir=whole", "--trainer.logger=false") == 0
-    assert fit("--ckpt_path=last", "--trainer.max_steps=3") == 0  # nothing there yet: from the beginning
+@pytest.mark.parametrize("end", [3, 4])  # within an epoch of four, and at its end
+def test_last_goes_on_in_the_folder_of_the_run(end: int, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit("--trainer.max_steps=6", "--trainer.default_root_dir=whole", "--trainer.logger=false") == 0
+    assert fit("--ckpt_path=last", f"--trainer.max_steps={end}") == 0  # nothing there yet: from the beginning
     assert "no checkpoint in runs/run/version_0/checkpoints yet" in capsys.readouterr().err
-    assert torch.load(CHECKPOINTS / "last.ckpt", weights_only=True)["global_step"] == 3  # between two validations
-    assert fit("--ckpt_path=last", "--trainer.max_steps=5") == 0
+    assert torch.load(CHECKPOINTS / "last.ckpt", weights_only=True)["global_step"] == end
+    assert fit("--ckpt_path=last", "--trainer.max_steps=6") == 0
     assert f"--ckpt_path last is {CHECKPOINTS / 'last.ckpt'}" in capsys.readouterr().err
     assert [path.name for path in Path("runs/run").iterdir()] == ["version_0"]
     assert same(weights(CHECKPOINTS / "last.ckpt"), weights(Path("whole/checkpoints/last.ckpt")))
@@ -152,7 +153,7 @@ def test_signals(
 
     def with_sender(self: StopOnSignal, trainer: Any, module: Any) -> None:
         start(self, trainer, module)
-        trainer.callbacks.insert(0, Sender())
+        trainer.callbacks.append(Sender())
 
     monkeypatch.setattr(StopOnSignal, "on_train_start", with_sender)
     assert fit(*whole) == status
