@@ -135,9 +135,9 @@ class Sender(Callback):
 @pytest.mark.parametrize(
     ("moment", "numbers", "status", "step"),
     [
-        ("batch 2", [signal.SIGTERM], 143, 2),  # micro-batch 3 of 2 per step: the step is finished
-        ("batch 2", [signal.SIGINT], 130, 2),
-        ("batch 2", [signal.SIGTERM, signal.SIGTERM], 143, 2),
+        ("batch 3", [signal.SIGTERM], 143, 2),  # the first of two micro-batches of step 2
+        ("batch 3", [signal.SIGINT], 130, 2),
+        ("batch 3", [signal.SIGTERM, signal.SIGTERM], 143, 2),
         ("validation", [signal.SIGTERM], 143, 2),
         ("save", [signal.SIGINT], 130, 3),
         ("batch 5", [signal.SIGINT, signal.SIGINT], 130, 2),  # at once: the checkpoint of the validation stands
