@@ -21,11 +21,13 @@ from sentrep.config import Configurable, to_config
 from sentrep.encoder import ProjectionHead, SentenceEncoder, folders, sources
 from sentrep.encoder.dropout_views import label_free_criteria
 from sentrep.encoder.encoding import encode, pairwise_cosine
+from sentrep.encoder.tokenizers import tokenizer_files
 from sentrep.errors import InputError
 from sentrep.functional import spearman
 from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import StepReplay, refuse_gradient_scaler
+from sentrep.trust import recorded_arguments, refuse_foreign_classes
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.version import __version__
 from sentrep.views import EncodedViews, ViewMaker
@@ -210,7 +212,7 @@ class SentRepModule(Configurable, LightningModule):
         checkpoint[sources.PAYLOAD_KEY] = {
             "version": __version__,
             "architecture": sources.architecture(self.encoder.backbone),
-            "tokenizer": sources.tokenizer_files(self.encoder.tokenize.tokenizer),
+            "tokenizer": tokenizer_files(self.encoder.tokenize.tokenizer),
             "settings": folders.settings(self.encoder),
             "seed": self.seed,
             "data": getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None),
@@ -219,7 +221,12 @@ class SentRepModule(Configurable, LightningModule):
 
     @classmethod
     def load_from_checkpoint(  # type: ignore[override]
-        cls, checkpoint_path: str | Path, map_location: Any = None, strict: bool = True, **overrides: Any
+        cls,
+        checkpoint_path: str | Path,
+        map_location: Any = None,
+        strict: bool = True,
+        trust_plugins: bool = False,
+        **overrides: Any,
     ) -> SentRepModule:
         """Rebuild a module from a checkpoint alone: no hub, no original model folder, no code from the file.
 
@@ -227,22 +234,21 @@ class SentRepModule(Configurable, LightningModule):
             checkpoint_path: written by `sentrep fit`, or by a Trainer with a module built in Python.
             map_location: where the weights go; None for the CPU.
             strict: whether every weight must find its place.
+            trust_plugins: build classes that are not sentrep's where the checkpoint names them: this runs their code.
             overrides: constructor arguments that replace the recorded ones.
+
+        Raises:
+            InputError: for a file that is no checkpoint of sentrep, or that names foreign classes.
         """
         checkpoint = sources.read_checkpoint(checkpoint_path)
-        arguments = {**recorded_arguments(checkpoint, checkpoint_path), **overrides}
+        recorded = recorded_arguments(checkpoint, checkpoint_path)
+        recorded = {name: value for name, value in recorded.items() if name not in overrides}
+        if not trust_plugins:
+            refuse_foreign_classes(cls, recorded, str(checkpoint_path))
+        arguments = {**recorded, **overrides}
         module: SentRepModule = instantiate_module(cls, arguments)
         module.load_state_dict(checkpoint["state_dict"], strict=strict)
         return module.to(map_location or "cpu")
-
-
-def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str, Any]:
-    """Constructor arguments recorded in a checkpoint, the encoder's origin replaced by the checkpoint itself."""
-    arguments = {k: v for k, v in checkpoint["hyper_parameters"].items() if not k.startswith("_")}
-    encoder = arguments["encoder"]
-    settings = encoder.get("init_args", encoder)
-    settings.update(backbone=str(path), tokenizer=None, pretrained=True)
-    return arguments
 
 
 def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:

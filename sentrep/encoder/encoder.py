@@ -20,6 +20,7 @@ from sentrep.encoder.language_model_head import HeadOrigin
 from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, check_pooling
 from sentrep.encoder.specification import specification
 from sentrep.encoder.tokenization import TextTokenizer
+from sentrep.encoder.tokenizers import load_tokenizer
 from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.functional.similarity import unit
@@ -77,7 +78,7 @@ class SentenceEncoder(Configurable, nn.Module):
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
         if fast_dropout:
             use_fast_dropout(self.backbone)
-        words = sources.load_tokenizer(source, tokenizer)
+        words = load_tokenizer(source, tokenizer)
         self.tokenize = TextTokenizer(words, prompt, sources.position_limit(self.backbone))
         if self.tokenize.tokenizer.vocab_size > self.vocab_size:
             raise InputError(f"{source.name}: the tokenizer knows more tokens than the model; use the model's own")
@@ -204,10 +205,10 @@ class SentenceEncoder(Configurable, nn.Module):
             (n, D) float32; (D,) for a single sentence; a list of n tensors when neither conversion is wanted.
 
         Raises:
-            InputError: for anything in ``sentences`` that is not a string.
+            InputError: for anything in ``sentences`` that is not a string, or is no valid Unicode.
         """
         single = isinstance(sentences, str)
-        texts = [sentences] if isinstance(sentences, str) else list(sentences)
+        texts = encoding.as_list(sentences)
         vectors = encoding.encode(self, texts, batch_size, show_progress_bar)
         if truncate_dim is not None:
             vectors = vectors[:, :truncate_dim]
