@@ -13,7 +13,7 @@ from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import OptimizerCallable, instantiate_module
 from lightning.pytorch.utilities import rank_zero_warn
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import get_scheduler
 
 from sentrep import distributed
@@ -26,6 +26,7 @@ from sentrep.errors import InputError
 from sentrep.functional import spearman
 from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
+from sentrep.parameter_groups import parameter_groups
 from sentrep.stability import StepReplay, refuse_gradient_scaler
 from sentrep.trust import recorded_arguments, refuse_foreign_classes
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
@@ -86,9 +87,7 @@ class SentRepModule(Configurable, LightningModule):
         self.views = views if views is not None else EncodedViews()
         self.objectives = WeightedSum(objectives, weights)
         encoder.cache_gradients(grad_cache_chunk, keep_tokens=self.objectives.reads_tokens)
-        self.optimizer = optimizer
-        self.scheduler = scheduler
-        self.warmup_steps = warmup_steps
+        self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
         self.objectives.build(encoder.spec(self.seed))
         self.terms: StepTerms | None = None
@@ -249,11 +248,3 @@ class SentRepModule(Configurable, LightningModule):
         module: SentRepModule = instantiate_module(cls, arguments)
         module.load_state_dict(checkpoint["state_dict"], strict=strict)
         return module.to(map_location or "cpu")
-
-
-def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
-    """Trainable parameters in two groups: matrices with the optimiser's weight decay, biases and norms without."""
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    matrices = [parameter for parameter in trained if parameter.ndim > 1]
-    vectors = [parameter for parameter in trained if parameter.ndim <= 1]
-    return [{"params": matrices}, *([{"params": vectors, "weight_decay": 0.0}] if vectors else [])]

@@ -82,15 +82,11 @@ class SentenceEncoder(Configurable, nn.Module):
         self.tokenize = TextTokenizer(words, prompt, sources.position_limit(self.backbone))
         if self.tokenize.tokenizer.vocab_size > self.vocab_size:
             raise InputError(f"{source.name}: the tokenizer knows more tokens than the model; use the model's own")
-        self.pooling = pooling
-        self.prompt = prompt
-        self.subtract_template = subtract_template
-        self.max_length = max_length
-        self.max_seq_length = max_seq_length
+        self.pooling, self.prompt, self.subtract_template = pooling, prompt, subtract_template
+        self.max_length, self.max_seq_length = max_length, max_seq_length
         self.normalize = normalize
         self.chunks = chunks
-        self.grad_cache_chunk: int | None = None
-        self._keeps_tokens = True
+        self.cache_gradients(None)
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
@@ -214,12 +210,12 @@ class SentenceEncoder(Configurable, nn.Module):
             vectors = vectors[:, :truncate_dim]
         if normalize_embeddings or self.normalize:
             vectors = unit(vectors)
+        found = vectors[0] if single else vectors
         if convert_to_tensor:
-            vectors = vectors.to(self.device)
-            return vectors[0] if single else vectors
+            return found.to(self.device)
         if convert_to_numpy:
-            return vectors[0].numpy() if single else vectors.numpy()
-        return vectors[0] if single else list(vectors)
+            return found.numpy()
+        return found if single else list(vectors)
 
     def pairwise_cosine(
         self, first: Sequence[str], second: Sequence[str], batch_size: int = 32, show_progress_bar: bool | None = None
