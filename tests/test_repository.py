@@ -23,8 +23,7 @@ MAX_LINES = 250
 IMPORT_ORDER = [
     "version", "errors", "harmless", "types", "annotations", "config", "trust", "distributed", "functional",
     "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives", "stability",
-    "parameter_groups", "module", "evaluation",
-    "export", "doctor", "cli",
+    "parameter_groups", "module", "evaluation", "export", "doctor", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""
 

@@ -204,8 +204,7 @@ class SentenceEncoder(Configurable, nn.Module):
             InputError: for anything in ``sentences`` that is not a string, or is no valid Unicode.
         """
         single = isinstance(sentences, str)
-        texts = encoding.as_list(sentences)
-        vectors = encoding.encode(self, texts, batch_size, show_progress_bar)
+        vectors = encoding.encode(self, encoding.as_list(sentences), batch_size, show_progress_bar)
         if truncate_dim is not None:
             vectors = vectors[:, :truncate_dim]
         if normalize_embeddings or self.normalize:
