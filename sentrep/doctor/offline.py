@@ -14,8 +14,8 @@ from sentrep.doctor.subject import Subject
 
 def check(subject: Subject) -> Outcome:
     """Backbone and tokenizer are local, or in the hub's cache; says whether HF_HUB_OFFLINE is set."""
-    encoder = subject.model.get("encoder") or {}
-    settings = encoder.get("init_args", encoder)
+    encoder: dict[str, Any] = subject.model.get("encoder") or {}
+    settings: dict[str, Any] = encoder.get("init_args", encoder)
     revision = settings.get("revision")
     names = [("backbone", settings.get("backbone")), ("tokenizer", settings.get("tokenizer"))]
     found = {what: _place(name, revision) for what, name in names if name is not None}

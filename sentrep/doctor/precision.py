@@ -20,5 +20,5 @@ def check(subject: Subject) -> Outcome:
     with torch.autocast(encoder.device.type, torch.bfloat16):
         found = encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)
     apart = torch.linalg.vector_norm(found - expected, dim=1)  # type: ignore[operator]
-    difference = apart / torch.linalg.vector_norm(expected, dim=1).clamp_min(1e-12)  # type: ignore[arg-type]
+    difference = apart / torch.linalg.vector_norm(expected, dim=1).clamp_min(1e-12)
     return Outcome.of_difference("bf16 ≈ fp32", float(difference.max()), BOUND, _REMEDY)

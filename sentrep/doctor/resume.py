@@ -34,7 +34,9 @@ def _train(subject: Subject, folder: Path, checkpoint: str | None) -> dict[str, 
     module: SentRepModule = subject.module()
     saving = ModelCheckpoint(folder, filename="{step}", every_n_train_steps=_HALF, save_top_k=-1)
     trainer = subject.trainer_for(folder, [saving], max_steps=2 * _HALF)
-    trainer.fit(module, datamodule=subject.datamodule(folder), ckpt_path=checkpoint, weights_only=checkpoint and True)
+    trainer.fit(
+        module, datamodule=subject.datamodule(folder), ckpt_path=checkpoint, weights_only=True if checkpoint else None
+    )
     state = module.state_dict()
     return {
         name: value.detach().cpu()
