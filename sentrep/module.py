@@ -81,6 +81,8 @@ class SentRepModule(Configurable, LightningModule):
         super().__init__()
         if warmup_steps < 0:
             raise InputError(f"warmup_steps must be 0 or more, got {warmup_steps}")
+        if grad_cache_chunk is not None and grad_cache_chunk < 1:
+            raise InputError(f"grad_cache_chunk must be at least 1 row, got {grad_cache_chunk}")
         self.encoder = encoder
         if head is not None:
             encoder.attach_head(head)

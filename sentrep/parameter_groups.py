@@ -1,4 +1,4 @@
-"""What the optimiser is given: trainable parameters, with weight decay and without."""
+"""Which parameters are decayed."""
 
 from __future__ import annotations
 
