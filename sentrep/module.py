@@ -242,11 +242,9 @@ class SentRepModule(Configurable, LightningModule):
             InputError: for a file that is no checkpoint of sentrep, or that names foreign classes.
         """
         checkpoint = sources.read_checkpoint(checkpoint_path)
-        recorded = recorded_arguments(checkpoint, checkpoint_path)
-        recorded = {name: value for name, value in recorded.items() if name not in overrides}
+        recorded = {k: v for k, v in recorded_arguments(checkpoint, checkpoint_path).items() if k not in overrides}
         if not trust_plugins:
             refuse_foreign_classes(cls, recorded, str(checkpoint_path))
-        arguments = {**recorded, **overrides}
-        module: SentRepModule = instantiate_module(cls, arguments)
+        module: SentRepModule = instantiate_module(cls, {**recorded, **overrides})
         module.load_state_dict(checkpoint["state_dict"], strict=strict)
         return module.to(map_location or "cpu")
