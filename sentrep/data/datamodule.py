@@ -171,8 +171,8 @@ class SentRepDataModule(LightningDataModule):
 
     def val_dataloader(self) -> list[OneBatchLoader]:
         """One loader a set, each gives one `sentrep.types.ScoredPairs`; then one of the `sentrep.types.HeldOut`."""
-        held_out = [] if self.held_out_sentences is None else [self.held_out_sentences]
-        return [OneBatchLoader(batch) for batch in (*self.val_sets, *held_out)]
+        loaders = [OneBatchLoader(pairs) for pairs in self.val_sets]
+        return loaders + ([] if self.held_out_sentences is None else [OneBatchLoader(self.held_out_sentences)])
 
     def test_dataloader(self) -> list[OneBatchLoader]:
         """One loader a set."""

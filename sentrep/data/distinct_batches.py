@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,17 +42,18 @@ class DistinctBatches:
         self._free = np.flatnonzero(~repeated)
         self._repeated = np.flatnonzero(repeated)
         self._sentences = sentences[self._repeated]
-        self.batches = len(keys) // batch_size
+        self.batches = min(_most_batches(np.bincount(column), batch_size) for column in sentences.T)
         """Batches of every epoch."""
-        placed = self._place(draws)
+        self._usable = len(keys)
+        placed = None
         while placed is None:
-            self.batches = min(self.batches - 1, self._usable // batch_size)
+            self.batches = min(self.batches, self._usable // batch_size)
             if self.batches < 1:
                 raise InputError(
                     f"no_duplicates: too few different sentences for one batch of {batch_size} over all processes; "
                     "lower the batch size or give more text"
                 )
-            placed = self._place(draws)
+            placed = self._place(draws)  # one that fails has placed too few for so many batches
         self._first = placed
 
     def order(self, draws: np.random.Generator) -> NDArray[np.intp]:
@@ -64,7 +66,7 @@ class DistinctBatches:
     def _place(self, draws: np.random.Generator) -> NDArray[np.intp] | None:
         """Rows by batch, (batches, batch_size), or None where too few can be placed; `_usable` says how many could."""
         order = draws.permutation(len(self._repeated))
-        batch_of = self._spread(self._sentences[order].tolist(), draws.random(len(order)).tolist())
+        batch_of = self._spread(self._sentences[order], draws.random(len(order)).tolist())
         inside = batch_of >= 0
         free = draws.permutation(self._free)
         self._usable = int(inside.sum()) + len(free)
@@ -76,28 +78,38 @@ class DistinctBatches:
         batch = np.concatenate([batch_of[inside], np.repeat(np.arange(self.batches), room)])
         return rows[np.argsort(batch, kind="stable")].reshape(self.batches, self._batch_size)
 
-    def _spread(self, rows: list[list[int]], draws: list[float]) -> NDArray[np.intp]:
-        """Batch of each row, given its sentences and a number in [0, 1); -1 for none."""
+    def _spread(self, sentences: NDArray[np.intp], draws: list[float]) -> NDArray[np.intp]:
+        """Batch of each row, given its sentences (rows, columns) and a number in [0, 1); -1 for none."""
         room = [self._batch_size] * self.batches
         open_batches = list(range(self.batches))
-        holders: defaultdict[int, set[int]] = defaultdict(set)
-        placed = np.full(len(rows), -1, np.intp)
+        placed = np.full(len(sentences), -1, np.intp)
+        taken: set[int] = set()  # sentence · batches + batch: a set for each sentence would keep the collector busy
+        times: Counter[int] = Counter()
+        rows: Iterable[tuple[int, ...]] = zip(*(sentences.T * self.batches).tolist(), strict=True)
         for number, (row, draw) in enumerate(zip(rows, draws, strict=True)):
-            held = [holders[sentence] for sentence in row]
-            if max(map(len, held)) >= self.batches:
+            if any(times[sentence] >= self.batches for sentence in row):
                 continue
             start, count = int(draw * len(open_batches)), len(open_batches)
             for probe in range(start, start + count):
                 batch = open_batches[probe % count]
-                if not any(batch in batches for batches in held):
+                if not any(sentence + batch in taken for sentence in row):
                     break
             else:
                 continue
             placed[number] = batch
-            for batches in held:
-                batches.add(batch)
+            for sentence in set(row):
+                taken.add(sentence + batch)
+                times[sentence] += 1
             room[batch] -= 1
             if not room[batch]:
                 open_batches[probe % count] = open_batches[-1]
                 open_batches.pop()
         return placed
+
+
+def _most_batches(counts: NDArray[np.intp], batch_size: int) -> int:
+    """Batches that sentences standing so many times can fill at most, each at most once in a batch."""
+    batches = int(counts.sum()) // batch_size
+    while (possible := int(np.minimum(counts, batches).sum()) // batch_size) < batches:
+        batches = possible
+    return batches
