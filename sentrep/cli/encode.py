@@ -103,7 +103,12 @@ def encode(
         if writer is not None:
             message = _write_file(source, writer, embed)
         else:
-            settings = {"input": source.stamp, "column": column, "model": fingerprint(encoder), "normalize": normalize}
+            settings: dict[str, Any] = {
+                "input": source.stamp,
+                "column": column,
+                "model": fingerprint(encoder),
+                "normalize": normalize,
+            }
             settings |= {"precision": precision, "truncate_dim": truncate_dim, "dtype": dtype}
             parts = EmbeddingParts(output, {**settings, "file_format": file_format, "rows_per_file": rows_per_file})
             message = _write_parts(source, parts, embed, process)

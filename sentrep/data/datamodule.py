@@ -152,8 +152,8 @@ class SentRepDataModule(LightningDataModule):
         )
 
     def _place(self) -> dict[str, int]:
-        rank, world_size = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
-        return {"rank": rank, "world_size": world_size}
+        trainer = self.trainer
+        return {"rank": trainer.global_rank, "world_size": trainer.world_size} if trainer else {}
 
     def _order(self, **run: Any) -> GlobalBatchSampler | StreamedBatches:
         if isinstance(self._rows, TokenizedRows):
@@ -171,8 +171,8 @@ class SentRepDataModule(LightningDataModule):
 
     def val_dataloader(self) -> list[OneBatchLoader]:
         """One loader a set, each gives one `sentrep.types.ScoredPairs`; then one of the `sentrep.types.HeldOut`."""
-        loaders = [OneBatchLoader(pairs) for pairs in self.val_sets]
-        return loaders + ([] if self.held_out_sentences is None else [OneBatchLoader(self.held_out_sentences)])
+        held_out = self.held_out_sentences
+        return [*map(OneBatchLoader, self.val_sets), *([] if held_out is None else [OneBatchLoader(held_out)])]
 
     def test_dataloader(self) -> list[OneBatchLoader]:
         """One loader a set."""
@@ -231,8 +231,8 @@ class SentRepDataModule(LightningDataModule):
         self._rows = self._tokens or TokenizedRows(*self._how_to_tokenize())
         if self._tokens is not None and self.held_out:
             self.held_out_sentences, self._rows = hold_out(self._tokens, self.held_out)
-            rows = len(self._tokens) - len(self._rows)
-            logger.info("%d sentences (%d rows) are held out of training", self.held_out, rows)
+            numbers = self.held_out, len(self._tokens) - len(self._rows)
+            logger.info("%d sentences (%d rows) are held out of training", *numbers)
 
     def _how_to_tokenize(self) -> tuple[Tokenize, int | None]:
         if self._tokenizing is None:
