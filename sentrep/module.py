@@ -13,7 +13,7 @@ from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import OptimizerCallable, instantiate_module
 from lightning.pytorch.utilities import rank_zero_warn
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import get_scheduler
 
 from sentrep import distributed
@@ -25,6 +25,7 @@ from sentrep.errors import InputError
 from sentrep.functional import spearman
 from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
+from sentrep.parameter_groups import parameter_groups
 from sentrep.stability import StepReplay, refuse_gradient_scaler
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.version import __version__
@@ -78,6 +79,8 @@ class SentRepModule(Configurable, LightningModule):
         super().__init__()
         if warmup_steps < 0:
             raise InputError(f"warmup_steps must be 0 or more, got {warmup_steps}")
+        if grad_cache_chunk is not None and grad_cache_chunk < 1:
+            raise InputError(f"grad_cache_chunk must be at least 1 row, got {grad_cache_chunk}")
         self.encoder = encoder
         if head is not None:
             encoder.attach_head(head)
@@ -243,11 +246,3 @@ def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str
     settings = encoder.get("init_args", encoder)
     settings.update(backbone=str(path), tokenizer=None, pretrained=True)
     return arguments
-
-
-def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
-    """Trainable parameters in two groups: matrices with the optimiser's weight decay, biases and norms without."""
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    matrices = [parameter for parameter in trained if parameter.ndim > 1]
-    vectors = [parameter for parameter in trained if parameter.ndim <= 1]
-    return [{"params": matrices}, *([{"params": vectors, "weight_decay": 0.0}] if vectors else [])]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, NoReturn, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -137,27 +137,20 @@ class EncoderOutput:
         return EncoderOutput(self.embedding[rows], self.token_states[rows], self.input_embeddings[rows])
 
 
-class VectorsOnly(EncoderOutput):
-    """What gradient caching leaves where no objective reads tokens (`Objective.reads_tokens`)."""
+class DroppedStates:
+    """Stands for the tokens' states that gradient caching dropped; whoever reads them is told what to do."""
 
-    def __init__(self, embedding: Tensor) -> None:
-        self.embedding = embedding
+    def __getitem__(self, rows: slice) -> DroppedStates:
+        return self
 
-    @property
-    def token_states(self) -> Tensor:  # type: ignore[override]
-        """Not there."""
-        raise InputError(_DROPPED)
+    def __getattr__(self, name: str) -> NoReturn:
+        raise InputError(
+            "grad_cache_chunk dropped the tokens' states: an objective that reads them must say reads_tokens = True"
+        )
 
-    @property
-    def input_embeddings(self) -> Tensor:  # type: ignore[override]
-        """Not there."""
-        raise InputError(_DROPPED)
-
-    def __getitem__(self, rows: slice) -> EncoderOutput:
-        return VectorsOnly(self.embedding[rows])
-
-
-_DROPPED = "grad_cache_chunk dropped the tokens' states: an objective that reads them must say reads_tokens = True"
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> NoReturn:
+        cls().__getattr__(function.__name__)
 
 
 def _no_lm_head() -> nn.Module:

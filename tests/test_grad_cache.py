@@ -33,6 +33,7 @@ from sentrep.objectives import (
     denoising,
 )
 from sentrep.stability import SAM
+from sentrep.types import DroppedStates
 from sentrep.views import (
     FGSM,
     EncodedViews,
@@ -295,6 +296,8 @@ def test_token_states_are_kept_for_whoever_reads_them() -> None:
     assert_close(result({"term": TokenReader()}, chunk=5), result({"term": TokenReader()}), 1e-10)
     with pytest.raises(InputError, match="reads_tokens"):
         result({"term": ForgetfulTokenReader()}, chunk=5)
+    with pytest.raises(InputError, match="reads_tokens"):
+        torch.cat([DroppedStates()])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("chunk", [0, -3])

@@ -22,7 +22,7 @@ MAX_LINES = 250
 
 IMPORT_ORDER = [
     "version", "errors", "types", "config", "distributed", "functional", "data", "encoder", "views", "negatives",
-    "weighting", "decoders", "objectives", "stability", "module", "evaluation", "export", "cli",
+    "weighting", "decoders", "objectives", "stability", "parameter_groups", "module", "evaluation", "export", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""
 

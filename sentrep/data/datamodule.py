@@ -139,8 +139,7 @@ class SentRepDataModule(LightningDataModule):
             raise RuntimeError('call setup("fit") first')
         trainer = self.trainer
         seed = _global_seed() if self.seed is None else self.seed
-        reshuffle = not getattr(trainer, "overfit_batches", 0)
-        self._sampler = self._order(seed=seed, reshuffle=reshuffle, **self._place())
+        self._sampler = self._order(seed=seed, reshuffle=not getattr(trainer, "overfit_batches", 0), **self._place())
         return ResumableLoader(
             self._rows,
             self._sampler,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sentrep.types import EncoderOutput, TokenBatch, VectorsOnly
+from sentrep.types import DroppedStates, EncoderOutput, TokenBatch
 
 Run = Callable[[TokenBatch, Tensor | None], EncoderOutput]
 """A pass over any number of rows: tokens (B, L), and word embeddings (B, L, W) or None."""
@@ -43,8 +44,8 @@ def in_length_chunks(run: Run, tokens: TokenBatch, word_embeddings: Tensor | Non
     back, width = order.argsort(), tokens.input_ids.shape[1]
 
     embedding = torch.cat([output.embedding for output in outputs])[back]
-    if isinstance(outputs[0], VectorsOnly):
-        return VectorsOnly(embedding)
+    if isinstance(outputs[0].token_states, DroppedStates):
+        return _vectors_only(embedding)
 
     def padded(states: list[Tensor]) -> Tensor:
         return torch.cat([F.pad(s, (0, 0, 0, width - s.shape[1])) for s in states])[back]
@@ -73,7 +74,7 @@ def recomputed(run: Run, keep_tokens: bool) -> Run:
     def forward(input_ids: Tensor, attention_mask: Tensor, word_embeddings: Tensor | None) -> EncoderOutput:
         output = run(TokenBatch(input_ids, attention_mask), word_embeddings)
         # a copy: the vector of CLS is a view, which would hold the states of all tokens
-        return output if keep_tokens else VectorsOnly(output.embedding.clone())
+        return output if keep_tokens else _vectors_only(output.embedding.clone())
 
     def run_recomputed(tokens: TokenBatch, word_embeddings: Tensor | None) -> EncoderOutput:
         # tensors as arguments of their own: from them checkpoint learns whose random state to keep
@@ -82,3 +83,8 @@ def recomputed(run: Run, keep_tokens: bool) -> Run:
         return output
 
     return run_recomputed
+
+
+def _vectors_only(embedding: Tensor) -> EncoderOutput:
+    dropped: Any = DroppedStates()
+    return EncoderOutput(embedding, token_states=dropped, input_embeddings=dropped)

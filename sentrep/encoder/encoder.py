@@ -154,12 +154,7 @@ class SentenceEncoder(Configurable, nn.Module):
         Args:
             chunk: rows, all views of a sentence counted; None for the plain pass.
             keep_tokens: whether token states and embedding-layer output are still wanted.
-
-        Raises:
-            InputError: for less than one row.
         """
-        if chunk is not None and chunk < 1:
-            raise InputError(f"grad_cache_chunk must be at least 1 row, got {chunk}")
         self.grad_cache_chunk = chunk
         self._keeps_tokens = keep_tokens
 

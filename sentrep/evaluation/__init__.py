@@ -19,6 +19,7 @@ from sentrep.evaluation.sts import (
     senteval_average,
     side_by_side,
 )
+from sentrep.evaluation.suite_callback import SuiteEvaluation
 from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import TrainingReport
 from sentrep.evaluation.transfer import evaluate_transfer
@@ -34,6 +35,7 @@ __all__ = [
     "MTEBEncoder",
     "Request",
     "STSResult",
+    "SuiteEvaluation",
     "TaskResult",
     "TrainingReport",
     "check_report_path",

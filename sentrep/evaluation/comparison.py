@@ -45,9 +45,13 @@ class Comparison:
         """The table without the single sets, which would not fit a terminal."""
         columns, rows = self._table(sets=[])
         table = plain_table(*columns)
-        table.columns[0].justify = table.columns[-1].justify = "left"
-        for column in table.columns[1:-1]:  # where space is short, labels and verdicts wrap, numbers do not
-            column.no_wrap = True
+        for number, column in enumerate(table.columns):
+            # where space is short, labels and verdicts wrap, numbers do not
+            text = column.header in ("recipe", "verdict")
+            column.justify, column.no_wrap, column.overflow = (
+                ("left", False, "fold") if text else ("right", True, "fold")
+            )
+            column.min_width = None if text else max(len(cells[number]) for cells in (columns, *rows))
         for row in rows:
             table.add_row(*row)
         console.print(table)

@@ -11,6 +11,7 @@ import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
+from sentrep.encoder.dropout_views import CRITERIA
 from sentrep.evaluation.sts import display_name
 from sentrep.types import ScoredPairs
 
@@ -50,9 +51,7 @@ class Selection:
             # mapped, not read: only the number is wanted
             step = torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"]
             checkpoint, monitor = path, saver.monitor if saver.best_model_path else None
-        criteria = {monitor, *stopped_by}
-        used = [pairs.name for pairs in sets if criteria & {"val/sts", f"val/{pairs.name}"}]
-        return cls(checkpoint, step, monitor, tuple(used), stopped_by)
+        return cls(checkpoint, step, monitor, _labels({monitor or "", *stopped_by}, sets), stopped_by)
 
     def reason(self) -> str:
         """Why this one, and whether labels had a part in it, in one sentence."""
@@ -70,3 +69,11 @@ class Selection:
         part = folder / f"{FILE}.part"
         part.write_text(json.dumps({**asdict(self), "reason": self.reason()}, indent=1) + "\n", encoding="utf-8")
         part.replace(folder / FILE)
+
+
+def _labels(criteria: set[str], sets: Sequence[ScoredPairs]) -> tuple[str, ...]:
+    """Whose labels the criteria contain; of scores that a callback logged (`SuiteEvaluation`) the criterion's name."""
+    similarity = [pairs.name for pairs in sets if criteria & {"val/sts", f"val/{pairs.name}"}]
+    known = {"sts", *(pairs.name for pairs in sets), *CRITERIA}
+    scores = sorted(name.removeprefix("val/") for name in criteria if name.startswith("val/"))
+    return (*similarity, *(score for score in scores if score not in known))

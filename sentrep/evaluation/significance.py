@@ -51,7 +51,7 @@ class Difference:
     def verdict(self) -> str:
         """In words; ``better`` and ``worse`` only where interval and permutation test agree."""
         if self.seeds < FEWEST_SEEDS:
-            return f"no verdict: {self.seeds} seeds, and {FEWEST_SEEDS} are needed for one"
+            return f"no verdict under {FEWEST_SEEDS} seeds"
         if self.p_value >= LEVEL or self.low <= 0 <= self.high:
             return "within seed noise"
         return "better" if self.mean > 0 else "worse"

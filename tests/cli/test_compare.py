@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import io
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from sentrep.cli import main, seeded_runs
 from sentrep.cli.compare import THESIS_SEEDS, Options, plan, seed_list, sort_words
@@ -133,6 +135,24 @@ def test_jobs_run_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     together = threading.Barrier(2, timeout=30)  # breaks unless two runs wait at it at the same time
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs, lock: together.wait() and None)
     assert main(["compare", *recipes("plain", "good"), *SETS, "--resamples", "5", "--seeds", "2", "--jobs", "2"]) == 0
+
+
+def test_long_names_leave_the_numbers_whole(tmp_path: Path) -> None:
+    gold = np.linspace(0, 5, 60)
+    files = {}
+    for number, name in enumerate(("a-recipe-with-a-rather-long-name", "another-recipe-with-a-long-name")):
+        files[name] = [tmp_path / f"{name}{seed}.npz" for seed in range(3)]
+        for seed, file in enumerate(files[name]):
+            noise = np.random.default_rng(3 * number + seed).normal(0, 1, 60)
+            np.savez(file, **{"cosine/dev": gold + noise, "gold/dev": gold})
+    comparison = Comparison.read(files, resamples=5)
+    found = comparison.differences["another-recipe-with-a-long-name"]
+    console = Console(width=80, file=io.StringIO())
+    comparison.print(console)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]" in printed
+    assert f"{found.p_value:.3f}" in printed
+    assert "…" not in printed
 
 
 def test_a_failed_run_is_reported_and_does_not_stop_the_others(

@@ -1,0 +1,102 @@
+"""Task suites at the validations and the test of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from lightning.pytorch import Callback, LightningModule, Trainer
+from numpy.typing import NDArray
+
+from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.encoding import encode
+from sentrep.errors import InputError
+from sentrep.evaluation.suites import Request, evaluate_suite, load_suite
+from sentrep.functional.similarity import unit
+from sentrep.module import SentRepModule
+
+STAGES = {"val": ("fit", "validate"), "test": ("test",)}
+
+
+class SuiteEvaluation(Callback):
+    """Scores the encoder on a task suite after the similarity sets of ``data.val`` or ``data.test``.
+
+    Logged are, in per cent, ``<stage>/<suite>/<set>`` (the set's main score), ``<stage>/<suite>/<set>/<metric>`` and
+    ``<stage>/<suite>``, the mean of the main scores, for example ``test/transfer/trec``. With several processes each
+    encodes a share, and the scores are those of one.
+
+    It runs where Lightning runs a validation or a test: there must be some set in ``data.val`` (or ``data.held_out``)
+    or in ``data.test``. A checkpoint that is chosen by a score of ``val`` is chosen by that set's labels.
+
+    Args:
+        suite: ``transfer``, ``retrieval``, ``rerank`` or ``clustering``; similarity sets are named in ``data``.
+        stage: ``val`` or ``test``.
+        sets: names, files or folders, as for ``sentrep evaluate``; None for the suite's default.
+        folder: of the SentEval data, for the named sets of transfer.
+        split: which part of a folder, for retrieval, rerank and clustering; None for ``test``.
+        columns: of tables; None looks for the usual names.
+        batch_size: as for `SentenceEncoder.encode`.
+
+    Raises:
+        InputError: for values that do not fit together; before training for sets that cannot be read.
+    """
+
+    def __init__(
+        self,
+        suite: str,
+        stage: Literal["val", "test"] = "test",
+        sets: list[str] | None = None,
+        folder: str | None = None,
+        split: str | None = None,
+        columns: list[str] | None = None,
+        batch_size: int = 64,
+    ) -> None:
+        if stage not in STAGES:
+            raise InputError(f"SuiteEvaluation: stage must be 'val' or 'test', got {stage!r}")
+        if suite == "sts":
+            raise InputError("SuiteEvaluation: name the sets of suite sts in data.val or data.test instead")
+        self.suite = suite
+        self.stage = stage
+        self.request = Request(sets, folder, split, columns)
+        self.batch_size = batch_size
+        self._sets: list[Any] | None = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Read the sets now, so that a missing file does not end a run that has trained for hours."""
+        if self._sets is None and stage in STAGES[self.stage]:
+            self._sets = load_suite(self.suite, self.request)
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Score, where the stage is ``val``."""
+        if self.stage == "val" and not trainer.sanity_checking:
+            self._score(pl_module)
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Score, where the stage is ``test``."""
+        if self.stage == "test":
+            self._score(pl_module)
+
+    def _score(self, pl_module: LightningModule) -> None:
+        assert isinstance(pl_module, SentRepModule)
+        assert self._sets is not None
+        shared: Any = _SharedEncoder(pl_module.encoder)
+        results = evaluate_suite(self.suite, shared, self._sets, batch_size=self.batch_size, show_progress_bar=False)
+        prefix = f"{self.stage}/{self.suite}"
+        for result in results:
+            pl_module.log(f"{prefix}/{result.name}", result.main_score)
+            for metric, score in result.scores.items():
+                pl_module.log(f"{prefix}/{result.name}/{metric}", score)
+        pl_module.log(prefix, sum(result.main_score for result in results) / len(results))
+
+
+class _SharedEncoder:
+    """What a suite asks of an encoder, with the work shared among the processes."""
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        self.encoder = encoder
+        self.device = encoder.device
+
+    def encode(self, texts: Sequence[str], batch_size: int, show_progress_bar: bool | None) -> NDArray[np.float32]:
+        vectors = encode(self.encoder, texts, batch_size, show_progress_bar, shared=True)
+        return (unit(vectors) if self.encoder.normalize else vectors).numpy()
