@@ -109,8 +109,8 @@ class StreamedBatches(BatchOrder):
         if read < size:
             raise self.too_few(read)
         logger.info(
-            "%s: end of an epoch of %d rows; %d blank ones%s skipped, %d left out that do not fill a batch",
-            *(self.corpus.name, read, self._blank, " since the run was resumed" if first else "", len(batch)),
+            "%s: end of an epoch of %d rows; %d left out that do not fill a batch; %d blank ones skipped%s",
+            *(self.corpus.name, read, len(batch), self._blank, " since the run was resumed" if first else ""),
         )
 
     def _shuffled(self, block: int, start: _Start) -> Iterator[CorpusRow]:
