@@ -21,12 +21,14 @@ from sentrep.config import Configurable, to_config
 from sentrep.encoder import ProjectionHead, SentenceEncoder, folders, sources
 from sentrep.encoder.dropout_views import label_free_criteria
 from sentrep.encoder.encoding import encode, pairwise_cosine
+from sentrep.encoder.tokenizers import tokenizer_files
 from sentrep.errors import InputError
 from sentrep.functional import spearman
 from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.parameter_groups import parameter_groups
 from sentrep.stability import StepReplay, refuse_gradient_scaler
+from sentrep.trust import recorded_arguments, refuse_foreign_classes
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.version import __version__
 from sentrep.views import EncodedViews, ViewMaker
@@ -87,9 +89,7 @@ class SentRepModule(Configurable, LightningModule):
         self.views = views if views is not None else EncodedViews()
         self.objectives = WeightedSum(objectives, weights)
         encoder.cache_gradients(grad_cache_chunk, keep_tokens=self.objectives.reads_tokens)
-        self.optimizer = optimizer
-        self.scheduler = scheduler
-        self.warmup_steps = warmup_steps
+        self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
         self.objectives.build(encoder.spec(self.seed))
         self.terms: StepTerms | None = None
@@ -213,7 +213,7 @@ class SentRepModule(Configurable, LightningModule):
         checkpoint[sources.PAYLOAD_KEY] = {
             "version": __version__,
             "architecture": sources.architecture(self.encoder.backbone),
-            "tokenizer": sources.tokenizer_files(self.encoder.tokenize.tokenizer),
+            "tokenizer": tokenizer_files(self.encoder.tokenize.tokenizer),
             "settings": folders.settings(self.encoder),
             "seed": self.seed,
             "data": getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None),
@@ -222,7 +222,12 @@ class SentRepModule(Configurable, LightningModule):
 
     @classmethod
     def load_from_checkpoint(  # type: ignore[override]
-        cls, checkpoint_path: str | Path, map_location: Any = None, strict: bool = True, **overrides: Any
+        cls,
+        checkpoint_path: str | Path,
+        map_location: Any = None,
+        strict: bool = True,
+        trust_plugins: bool = False,
+        **overrides: Any,
     ) -> SentRepModule:
         """Rebuild a module from a checkpoint alone: no hub, no original model folder, no code from the file.
 
@@ -230,19 +235,16 @@ class SentRepModule(Configurable, LightningModule):
             checkpoint_path: written by `sentrep fit`, or by a Trainer with a module built in Python.
             map_location: where the weights go; None for the CPU.
             strict: whether every weight must find its place.
+            trust_plugins: build classes that are not sentrep's where the checkpoint names them: this runs their code.
             overrides: constructor arguments that replace the recorded ones.
+
+        Raises:
+            InputError: for a file that is no checkpoint of sentrep, or that names foreign classes.
         """
         checkpoint = sources.read_checkpoint(checkpoint_path)
-        arguments = {**recorded_arguments(checkpoint, checkpoint_path), **overrides}
-        module: SentRepModule = instantiate_module(cls, arguments)
+        recorded = {k: v for k, v in recorded_arguments(checkpoint, checkpoint_path).items() if k not in overrides}
+        if not trust_plugins:
+            refuse_foreign_classes(cls, recorded, str(checkpoint_path))
+        module: SentRepModule = instantiate_module(cls, {**recorded, **overrides})
         module.load_state_dict(checkpoint["state_dict"], strict=strict)
         return module.to(map_location or "cpu")
-
-
-def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str, Any]:
-    """Constructor arguments recorded in a checkpoint, the encoder's origin replaced by the checkpoint itself."""
-    arguments = {k: v for k, v in checkpoint["hyper_parameters"].items() if not k.startswith("_")}
-    encoder = arguments["encoder"]
-    settings = encoder.get("init_args", encoder)
-    settings.update(backbone=str(path), tokenizer=None, pretrained=True)
-    return arguments

@@ -7,12 +7,17 @@ from typing import Any
 
 from sentrep.cli.configuration import Tree
 from sentrep.encoder import sources
-from sentrep.module import recorded_arguments
+from sentrep.trust import recorded_arguments
 
 NAMES = ("best", "last", "hpc", "registry")
 """Words that Lightning takes in place of a path (``registry:name`` included)."""
 
-_ORIGIN = {"model.encoder.backbone", "model.encoder.tokenizer", "model.encoder.pretrained"}
+_ORIGIN = {
+    "model.encoder.backbone",
+    "model.encoder.tokenizer",
+    "model.encoder.pretrained",
+    "model.encoder.trust_remote_code",
+}
 """Where an encoder was built from; a checkpoint stands in for that itself."""
 
 

@@ -138,9 +138,7 @@ def run(command: str, words: list[str]) -> int:
         UsageError: for a wrong flag, key, class or type.
         InputError: for bad data, from wherever it is found.
     """
-    set_parsing_settings(instantiate_subclass_spec_in_any=False, import_path_denylist=[])
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))  # for `class_path: my_objective.MyObjective`
+    prepare_parsing()
     logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(_is_no_advertisement)
     _show_log()
     if command != "fit":  # then nothing is saved, and where does not matter
@@ -158,6 +156,13 @@ def run(command: str, words: list[str]) -> int:
     except SIGTERMException:
         return TERMINATED
     return TERMINATED if cli.trainer.received_sigterm else 0
+
+
+def prepare_parsing() -> None:
+    """Let configurations name the user's classes in the current folder, and nothing but classes where those belong."""
+    set_parsing_settings(instantiate_subclass_spec_in_any=False, import_path_denylist=[])
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))  # for `class_path: my_objective.MyObjective`
 
 
 class _StandardError(logging.Handler):

@@ -119,7 +119,7 @@ def _scored_pairs(name: str, pairs: list[_Pair], protocol: str, expected: int, w
 def _score(value: Any, where: str) -> float:
     try:
         score = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
         raise InputError(f"{where}: the score {value!r} is not a finite number")

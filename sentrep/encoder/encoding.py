@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -63,6 +63,19 @@ def encode(
     return distributed.total(out.to(encoder.device)).cpu() if shared else out
 
 
+def as_list(sentences: object) -> list[str]:
+    """The sentences as a list; a single one is a list of one.
+
+    Raises:
+        InputError: for what holds no sentences.
+    """
+    if isinstance(sentences, str):
+        return [sentences]
+    if isinstance(sentences, (bytes, Mapping)) or not isinstance(sentences, Iterable):
+        raise InputError(f"expected a sentence or a list of sentences, got {type(sentences).__name__}")
+    return list(sentences)
+
+
 def embed(encoder: SentenceEncoder, tokens: TokenBatch) -> Tensor:
     """Vectors (B, D) as they are before any scaling: pooled and, where the head is kept, projected."""
     pooled = encoder.pool(tokens)
@@ -109,3 +122,11 @@ def _check(sentences: Sequence[str], batch_size: int) -> None:
             raise InputError(
                 f"sentence {row} is {type(sentence).__name__}, not a string; replace or remove it before encoding"
             )
+        if not sentence.isascii():
+            try:
+                sentence.encode()
+            except UnicodeEncodeError as error:
+                raise InputError(
+                    f"sentence {row} has half a surrogate pair at character {error.start}, which is no text; "
+                    "read it again with the right encoding, or replace the character"
+                ) from None
