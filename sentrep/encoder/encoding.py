@@ -24,6 +24,9 @@ logger = logging.getLogger("sentrep")
 AVERAGE_TOKENS = 32
 """A batch holds ``batch_size`` × this many tokens, padding included: the work of that many average sentences."""
 
+WINDOW = 1 << 17
+"""Sentences whose tokens are in memory at a time: beside the vectors themselves, memory does not grow with the text."""
+
 
 def encode(
     encoder: SentenceEncoder,
@@ -41,17 +44,20 @@ def encode(
     _check(sentences, batch_size)
     if show_progress_bar is None:
         show_progress_bar = logger.isEnabledFor(logging.INFO)
-    ids, _ = encoder.tokenize(sentences, encoder.max_seq_length)
-    out = torch.zeros(len(ids), encoder.embedding_dim)
+    out = torch.zeros(len(sentences), encoder.embedding_dim)
     was_training = encoder.training
     encoder.eval()
     try:
         with torch.inference_mode():
-            batches = list(length_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS))
-            mine = distributed.share(batches) if shared else batches
-            for rows in track(mine, "Encoding", disable=not show_progress_bar, console=Console(stderr=True)):
-                tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
-                out[rows] = embed(encoder, tokens).float().cpu()
+            for start in range(0, len(sentences), WINDOW):
+                ids, _ = encoder.tokenize(sentences[start : start + WINDOW], encoder.max_seq_length)
+                batches = list(length_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS))
+                mine = distributed.share(batches) if shared else batches
+                window = out[start : start + WINDOW]
+                title = f"Encoding {start + len(ids)} of {len(sentences)}" if len(sentences) > WINDOW else "Encoding"
+                for rows in track(mine, title, disable=not show_progress_bar, console=Console(stderr=True)):
+                    tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
+                    window[rows] = embed(encoder, tokens).float().cpu()
     finally:
         encoder.train(was_training)
     return distributed.total(out.to(encoder.device)).cpu() if shared else out
