@@ -16,8 +16,8 @@ help: ## list the targets
 quickstart: $(VENV)/.installed ## train, evaluate and export a small encoder on the embedded toy corpus
 	"$(BIN)/sentrep" fit --config configs/quickstart.yaml
 
-test: $(VENV)/.installed-test ## run the whole test suite
-	"$(BIN)/python" -m pytest
+test: $(VENV)/.installed-test ## run the whole test suite, on up to four cores
+	OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 lint: $(VENV)/.installed-dev ## ruff (rules and format) and mypy
 	"$(BIN)/ruff" check .

@@ -193,7 +193,7 @@ def _finish(folder: Path) -> list[int]:
 
 def _fingerprint(folder: Path) -> str:
     """Hash of the last state: weights, extra state, optimiser."""
-    (path,) = folder.rglob("last.ckpt")
+    (path,) = folder.rglob("last.ckpt")  # a damaged one has been set aside
     checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     digest = hashlib.sha256(str(checkpoint["global_step"]).encode())
     _feed(digest, checkpoint["state_dict"])
@@ -300,14 +300,12 @@ def _full_disk(folder: Path) -> tuple[str, list[int]]:
         failed = (folder / "log.txt").read_text(encoding="utf-8").count("was not written")
         filler.unlink()
         kept = [path.name for path in (folder / "disk").glob("*.ckpt")]
-        statuses = [process.exitcode, *_finish(folder)]
         shutil.copytree(folder / "disk", folder / "kept")
     finally:
         subprocess.run(["umount", str(folder / "disk")], check=True)
-    (folder / "run.json").write_text(json.dumps(CONFIG), encoding="utf-8")
-    shutil.copytree(folder / "kept", folder / "disk", dirs_exist_ok=True)
-    shutil.rmtree(folder / "kept")
-    return f"{failed} warnings, kept {', '.join(sorted(kept))}", statuses
+    (folder / "disk").rmdir()
+    (folder / "kept").rename(folder / "disk")  # a disk with room again
+    return f"{failed} warnings, kept {', '.join(sorted(kept))}", [process.exitcode]
 
 
 def _table(trials: list[Trial]) -> str:

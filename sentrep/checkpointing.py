@@ -1,8 +1,9 @@
-"""Checkpoint files that are whole or not there: atomic writing, and the check before one is trusted."""
+"""Checkpoint files: what sentrep puts in, atomic writing, and the check before one is trusted."""
 
 from __future__ import annotations
 
 import errno
+import importlib.metadata
 import os
 import shutil
 import zipfile
@@ -14,8 +15,12 @@ import torch
 from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
+from sentrep.encoder import SentenceEncoder, folders, sources
+from sentrep.encoder.tokenizers import tokenizer_files
 from sentrep.errors import InputError
+from sentrep.version import __version__
 
+_RECORDED = ("torch", "lightning", "transformers", "datasets", "tokenizers")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -102,13 +107,23 @@ def verify(path: str | Path) -> None:
         raise InputError(f"{path}: is damaged or incomplete (checksum of {damaged}); use another checkpoint")
 
 
-def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str, Any]:
-    """Constructor arguments recorded in a checkpoint, the encoder's origin replaced by the checkpoint itself."""
-    arguments = {k: v for k, v in checkpoint["hyper_parameters"].items() if not k.startswith("_")}
-    encoder = arguments["encoder"]
-    settings = encoder.get("init_args", encoder)
-    settings.update(backbone=str(path), tokenizer=None, pretrained=True)
-    return arguments
+def payload(encoder: SentenceEncoder, seed: int, data: str | None) -> dict[str, Any]:
+    """What a checkpoint needs to be used alone, architecture, tokenizer and settings, and where it comes from.
+
+    Args:
+        encoder: the trained one.
+        seed: of the run.
+        data: fingerprint of the training text.
+    """
+    return {
+        "version": __version__,
+        "architecture": sources.architecture(encoder.backbone),
+        "tokenizer": tokenizer_files(encoder.tokenize.tokenizer),
+        "settings": folders.settings(encoder),
+        "seed": seed,
+        "data": data,
+        "versions": {name: importlib.metadata.version(name) for name in _RECORDED},
+    }
 
 
 def temporary_name(target: Path) -> Path:

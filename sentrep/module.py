@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 from pathlib import Path
 from typing import Any, Literal
@@ -17,9 +16,9 @@ from torch import Tensor
 from transformers import get_scheduler
 
 from sentrep import distributed
-from sentrep.checkpointing import recorded_arguments
+from sentrep.checkpointing import payload
 from sentrep.config import Configurable, to_config
-from sentrep.encoder import ProjectionHead, SentenceEncoder, folders, sources
+from sentrep.encoder import ProjectionHead, SentenceEncoder, sources
 from sentrep.encoder.dropout_views import label_free_criteria
 from sentrep.encoder.encoding import encode, pairwise_cosine
 from sentrep.errors import InputError
@@ -29,13 +28,12 @@ from sentrep.objectives import Objective, WeightedSum
 from sentrep.parameter_groups import parameter_groups
 from sentrep.resuming import align_position
 from sentrep.stability import SkippedStep, StepReplay, refuse_gradient_scaler
+from sentrep.trust import recorded_arguments, refuse_foreign_classes
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
-from sentrep.version import __version__
 from sentrep.views import EncodedViews, ViewMaker
 
 _INSTANTIATOR = "lightning.pytorch.cli.instantiate_module"
 _EVALUATION_BATCH = 32
-_RECORDED = ("torch", "lightning", "transformers", "datasets", "tokenizers")
 
 _IDENTICAL_VIEWS = (
     "Both views of a sentence are identical (no dropout, no given positives, no perturbation), so a contrastive loss "
@@ -89,9 +87,7 @@ class SentRepModule(Configurable, LightningModule):
         self.views = views if views is not None else EncodedViews()
         self.objectives = WeightedSum(objectives, weights)
         encoder.cache_gradients(grad_cache_chunk, keep_tokens=self.objectives.reads_tokens)
-        self.optimizer = optimizer
-        self.scheduler = scheduler
-        self.warmup_steps = warmup_steps
+        self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
         self.objectives.build(encoder.spec(self.seed))
         self.terms: StepTerms | None = None
@@ -217,19 +213,17 @@ class SentRepModule(Configurable, LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Put inside what the checkpoint needs to be used alone: architecture, tokenizer, settings, provenance."""
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
-        checkpoint[sources.PAYLOAD_KEY] = {
-            "version": __version__,
-            "architecture": sources.architecture(self.encoder.backbone),
-            "tokenizer": sources.tokenizer_files(self.encoder.tokenize.tokenizer),
-            "settings": folders.settings(self.encoder),
-            "seed": self.seed,
-            "data": getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None),
-            "versions": {name: importlib.metadata.version(name) for name in _RECORDED},
-        }
+        data = getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None)
+        checkpoint[sources.PAYLOAD_KEY] = payload(self.encoder, self.seed, data)
 
     @classmethod
     def load_from_checkpoint(  # type: ignore[override]
-        cls, checkpoint_path: str | Path, map_location: Any = None, strict: bool = True, **overrides: Any
+        cls,
+        checkpoint_path: str | Path,
+        map_location: Any = None,
+        strict: bool = True,
+        trust_plugins: bool = False,
+        **overrides: Any,
     ) -> SentRepModule:
         """Rebuild a module from a checkpoint alone: no hub, no original model folder, no code from the file.
 
@@ -237,10 +231,16 @@ class SentRepModule(Configurable, LightningModule):
             checkpoint_path: written by `sentrep fit`, or by a Trainer with a module built in Python.
             map_location: where the weights go; None for the CPU.
             strict: whether every weight must find its place.
+            trust_plugins: build classes that are not sentrep's where the checkpoint names them: this runs their code.
             overrides: constructor arguments that replace the recorded ones.
+
+        Raises:
+            InputError: for a file that is no checkpoint of sentrep, or that names foreign classes.
         """
         checkpoint = sources.read_checkpoint(checkpoint_path)
-        arguments = {**recorded_arguments(checkpoint, checkpoint_path), **overrides}
-        module: SentRepModule = instantiate_module(cls, arguments)
+        recorded = {k: v for k, v in recorded_arguments(checkpoint, checkpoint_path).items() if k not in overrides}
+        if not trust_plugins:
+            refuse_foreign_classes(cls, recorded, str(checkpoint_path))
+        module: SentRepModule = instantiate_module(cls, {**recorded, **overrides})
         module.load_state_dict(checkpoint["state_dict"], strict=strict)
         return module.to(map_location or "cpu")

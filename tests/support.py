@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from sentrep import SentenceEncoder, SentRepModule, TextBatch, distributed
+from sentrep import SentenceEncoder, TextBatch
 from sentrep.data import toy
+from sentrep.doctor.gradients import loss_and_gradients
+from sentrep.doctor.processes import run_processes
 from sentrep.encoder.encoding import pad
-from sentrep.types import TokenBatch
+
+__all__ = ["loss_and_gradients", "run_processes"]  # for the tests, which find all that they share here
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -86,26 +84,6 @@ def toy_sentences(count: int) -> list[str]:
     return toy.sentences(count, seed=3)
 
 
-def loss_and_gradients(module: SentRepModule, batch: TextBatch) -> tuple[Tensor, dict[str, Tensor]]:
-    """Mean over the processes of loss and gradients, each process holding its share of the global ``batch``.
-
-    In float64: float32 leaves rounding of 4e-6 after the division by τ.
-    """
-    module.double()
-    share = len(batch) // distributed.world_size()
-    part = _rows(batch, distributed.rank() * share, (distributed.rank() + 1) * share)
-    views = module.views(module.encoder, part, module.objectives.extra_inputs(part))
-    loss, _ = module.objectives(views, part)
-    loss.backward()
-    loss = loss.detach()
-    gradients = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
-    if distributed.world_size() > 1:  # what DDP does
-        for tensor in (loss, *gradients.values()):
-            dist.all_reduce(tensor)
-            tensor /= distributed.world_size()
-    return loss, gradients
-
-
 def assert_equal_to_one_process(
     results: list[Any], loss: Tensor, gradients: dict[str, Tensor], atol: float = 1e-10
 ) -> None:
@@ -115,35 +93,3 @@ def assert_equal_to_one_process(
         assert other.keys() == gradients.keys()
         for name, gradient in gradients.items():
             torch.testing.assert_close(other[name], gradient, rtol=0, atol=atol, msg=name)
-
-
-def _rows(batch: TextBatch, start: int, stop: int) -> TextBatch:
-    def part(tokens: TokenBatch | None) -> Any:
-        return None if tokens is None else TokenBatch(tokens.input_ids[start:stop], tokens.attention_mask[start:stop])
-
-    return TextBatch(part(batch.anchor), part(batch.positive), part(batch.negative), batch.rows[start:stop])
-
-
-def run_processes(function: Callable[..., Any], world: int, *arguments: Any) -> list[Any]:
-    """What ``function(*arguments)`` returns on each of ``world`` processes of one gloo group, by rank."""
-    with tempfile.TemporaryDirectory() as folder:
-        context = multiprocessing.get_context("spawn")
-        processes = [
-            context.Process(target=_in_group, args=(function, rank, world, folder, arguments)) for rank in range(world)
-        ]
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.join(timeout=300)
-            assert process.exitcode == 0, f"a process ended with code {process.exitcode}"
-        return [torch.load(f"{folder}/result{rank}.pt", weights_only=True) for rank in range(world)]
-
-
-def _in_group(function: Callable[..., Any], rank: int, world: int, folder: str, arguments: tuple[Any, ...]) -> None:
-    os.environ["OMP_NUM_THREADS"] = "1"
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world)
-    try:
-        torch.save(function(*arguments), f"{folder}/result{rank}.pt")
-    finally:
-        dist.destroy_process_group()

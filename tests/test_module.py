@@ -16,8 +16,8 @@ from torch import Tensor
 
 from sentrep import InputError, Objective, ProjectionHead, SentenceEncoder, SentRepModule, TextBatch, Views
 from sentrep.data import toy
-from sentrep.module import parameter_groups
 from sentrep.objectives import Contrastive
+from sentrep.parameter_groups import parameter_groups
 from support import text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(32)

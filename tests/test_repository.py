@@ -21,9 +21,9 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 MAX_LINES = 250
 
 IMPORT_ORDER = [
-    "version", "errors", "types", "config", "distributed", "functional", "data", "encoder", "views", "negatives",
-    "weighting", "decoders", "objectives", "stability", "checkpointing", "resuming", "parameter_groups", "module",
-    "evaluation", "export", "cli",
+    "version", "errors", "harmless", "types", "annotations", "config", "trust", "distributed", "functional",
+    "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives", "stability",
+    "checkpointing", "resuming", "parameter_groups", "module", "evaluation", "export", "doctor", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""
 

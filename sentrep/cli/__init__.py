@@ -20,6 +20,7 @@ COMMANDS = {
     "encode": ("sentrep.cli.encode", "embed the lines of a file: text in, .npy or .parquet out"),
     "evaluate": ("sentrep.cli.evaluate", "score any model on the semantic textual similarity sets"),
     "compare": ("sentrep.cli.compare", "train recipes under several seeds and say whether they differ"),
+    "doctor": ("sentrep.cli.doctor", "check on this machine that training with a configuration does what it should"),
     "export": ("sentrep.cli.export", "turn a checkpoint into a folder for transformers and sentence-transformers"),
     "plot": ("sentrep.cli.plot", "draw runs, sweeps, embeddings and scores for a paper: PNG and SVG"),
     "data": ("sentrep.cli.data", "'data check' counts evaluation sentences that stand in the training text"),

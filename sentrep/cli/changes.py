@@ -24,7 +24,7 @@ _TRAINER = (
 )  # fmt: skip
 _SIZES = ("data.batch_size", "trainer.accumulate_grad_batches", "processes")
 
-_ORIGIN = {"model.encoder.backbone", "model.encoder.tokenizer", "model.encoder.pretrained"}
+_ORIGIN = {f"model.encoder.{key}" for key in ("backbone", "tokenizer", "pretrained", "trust_remote_code")}
 """Where an encoder was built from; a checkpoint stands in for that itself."""
 
 Differences = dict[str, tuple[Any, Any]]

@@ -7,11 +7,11 @@ value is an empty dict.
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from sentrep.annotations import alternatives, hints, item, plugins
 from sentrep.cli.configuration import NODE_KEYS, Tree, is_node
 from sentrep.cli.errors import UsageError
 from sentrep.errors import did_you_mean
@@ -32,12 +32,12 @@ def check_arguments(target: Callable[..., Any], values: Any, path: str) -> None:
         return
     parameters = inspect.signature(target).parameters
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    hints = _hints(target)
+    known = hints(target)
     for key, value in values.items():
         name = str(key).removesuffix("+")
         if name not in parameters and not open_ended:
             raise UsageError(f"{path}: {target.__name__} has no argument '{key}'{did_you_mean(name, parameters)}")
-        check_value(hints.get(name), value, f"{path}.{key}")
+        check_value(known.get(name), value, f"{path}.{key}")
 
 
 def check_value(annotation: Any, value: Any, path: str) -> None:
@@ -46,21 +46,22 @@ def check_value(annotation: Any, value: Any, path: str) -> None:
     Raises:
         UsageError: for an unknown class or key.
     """
-    alternatives = _alternatives(annotation)
-    bases = [alternative for alternative in alternatives if _is_plugin(alternative)]
-    items = [_item(alternative) for alternative in alternatives if typing.get_origin(alternative) is not None]
-    item = typing.Union[tuple(kind for kind in items if kind is not None)] if any(items) else None  # noqa: UP007
+    bases, element_type = plugins(annotation), item(annotation)
     if is_node(value):
         _check_node(bases, value, path)
-    elif isinstance(value, dict) and item is not None:
+    elif isinstance(value, dict) and element_type is not None:
         for key, element in value.items():
-            check_value(item, element, f"{path}.{key}")
-    elif isinstance(value, list) and item is not None:
+            check_value(element_type, element, f"{path}.{key}")
+    elif isinstance(value, list) and element_type is not None:
         for position, element in enumerate(value):
-            check_value(item, element, f"{path}[{position}]")
+            check_value(element_type, element, f"{path}[{position}]")
     elif isinstance(value, dict) and len(bases) == 1 and not inspect.isabstract(bases[0]):
         check_arguments(bases[0], value.get("init_args", value), path)
-    elif isinstance(value, str) and bases and not any(kind in (str, bool, int, float) for kind in alternatives):
+    elif (
+        isinstance(value, str)
+        and bases
+        and not any(kind in (str, bool, int, float) for kind in alternatives(annotation))
+    ):
         _resolve(value, bases, path)
 
 
@@ -113,30 +114,5 @@ def _subclasses(base: type) -> list[type]:
     return [base, *(kind for child in below for kind in _subclasses(child))]
 
 
-def _hints(target: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(target.__init__ if isinstance(target, type) else target)  # type: ignore[misc]
-    except (NameError, TypeError):
-        return {}  # imported for type checkers only, or written in C
-
-
-def _alternatives(annotation: Any) -> list[Any]:
-    """The members of a union, flattened; for a callable that returns an object, the class of that object."""
-    origin = typing.get_origin(annotation)
-    if origin is typing.Annotated:
-        return _alternatives(typing.get_args(annotation)[0])
-    if origin is not None and getattr(origin, "__name__", "") in ("Union", "UnionType"):
-        return [kind for member in typing.get_args(annotation) for kind in _alternatives(member)]
-    if origin is Callable:
-        return _alternatives(typing.get_args(annotation)[-1])
-    return [annotation]
-
-
-def _item(annotation: Any) -> Any:
-    """The type of the values of a dict, or of the elements of a list."""
-    arguments = [kind for kind in typing.get_args(annotation) if kind is not Ellipsis]
-    return arguments[-1] if arguments and typing.get_origin(annotation) is not typing.Literal else None
-
-
-def _is_plugin(kind: Any) -> bool:
-    return isinstance(kind, type) and kind.__module__ not in ("builtins", "datetime", "pathlib", "typing")
+def _classes(annotation: Any) -> set[type]:
+    return {kind for kind in alternatives(annotation) if isinstance(kind, type)}

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from sentrep.checkpointing import recorded_arguments, temporary_name, verify
+from sentrep.checkpointing import temporary_name, verify
 from sentrep.cli.configuration import Request, Tree, is_node
 from sentrep.cli.errors import UsageError
 from sentrep.encoder import sources
 from sentrep.errors import InputError
+from sentrep.trust import recorded_arguments
 
 NAMES = ("best", "last", "hpc", "registry")
 """Words that Lightning takes in place of a path (``registry:name`` included)."""
@@ -65,9 +66,10 @@ def settle_last(request: Request, tree: Tree, fit: bool) -> None:
     if request.get("ckpt_path") != "last":
         return
     folder, version = _run_folder(tree)
-    path = newest_intact(folder, report=True)
-    if path is None and (not fit or any(folder.glob("*.ckpt"))):
-        what = "no intact checkpoint" if any(folder.glob("*.ckpt")) else "no checkpoint"
+    any_there = any(folder.glob("*.ckpt*"))  # damaged ones included
+    path = newest_intact(folder, report=True, tidy=fit)
+    if path is None and (not fit or any_there):
+        what = "no intact checkpoint" if any_there else "no checkpoint"
         raise UsageError(f"--ckpt_path last: {what} in {folder}; name a file")
     if fit and version is not None:
         request.flags.setdefault("trainer.logger.version", version)
@@ -80,13 +82,15 @@ def settle_last(request: Request, tree: Tree, fit: bool) -> None:
     request.flags["ckpt_path"] = str(path)
 
 
-def newest_intact(folder: Path, without: Path | None = None, report: bool = False) -> Path | None:
+def newest_intact(folder: Path, without: Path | None = None, report: bool = False, tidy: bool = False) -> Path | None:
     """The checkpoint of a folder with the most optimiser steps, then the youngest, among those that pass `verify`.
 
     Args:
         folder: its ``*.ckpt`` files.
         without: a file to leave aside.
-        report: name each damaged file on standard error, and clear away what a killed process has half written.
+        report: name each damaged file on standard error.
+        tidy: append ``.damaged`` to the names of damaged files, so that the run can write under their names again, and
+            remove what a killed process has half written. Only for a folder that no other process writes to.
     """
     steps: dict[Path, int] = {}
     for path in folder.glob("*.ckpt"):
@@ -98,19 +102,25 @@ def newest_intact(folder: Path, without: Path | None = None, report: bool = Fals
             if {sources.PAYLOAD_KEY, "state_dict", "loops", "optimizer_states"} <= content.keys():
                 steps[path] = content["global_step"]
         except Exception:  # torch raises half a dozen types for damaged files
-            if report:
-                _say(f"{path} is damaged or incomplete, and is passed over")
-    if report:
+            _pass_over(path, report, tidy)
+    if tidy:
         for path in folder.glob(temporary_name(Path("*.ckpt")).name):
             path.unlink(missing_ok=True)
     for path in sorted(steps, key=lambda path: (steps[path], path.stat().st_mtime), reverse=True):
         try:
             verify(path)
             return path
-        except InputError as error:
-            if report:
-                _say(f"{error}: it is passed over")
+        except InputError:
+            _pass_over(path, report, tidy)
     return None
+
+
+def _pass_over(path: Path, report: bool, tidy: bool) -> None:
+    if report:
+        renamed = f"; it is now called {path.name}.damaged" if tidy else ""
+        _say(f"{path} is damaged or incomplete, and is passed over{renamed}")
+    if tidy:
+        path.replace(path.with_name(f"{path.name}.damaged"))
 
 
 def _run_folder(tree: Tree) -> tuple[Path, str | None]:

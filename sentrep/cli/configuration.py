@@ -36,10 +36,16 @@ class Request:
     """``{dotted key: value}`` of each flag, in their order."""
     rest: list[str] = field(default_factory=list)
     """Words for jsonargparse itself: ``--help``, ``--print_config``, ``--trainer.callbacks+=...``."""
+    trust_plugins: bool = False
+    """Whether a checkpoint may name classes that are not sentrep's."""
 
     def get(self, key: str) -> Any:
         """The value of a top-level key, from the flags or else the files."""
         return _plain(self.flags[key]) if key in self.flags else self.tree.get(key)
+
+    def texts(self) -> set[str]:
+        """Every text that the user wrote as a value: the names of his own classes are among them."""
+        return {text for tree in (self.tree, *map(_plain, self.flags.values())) for text in _texts(tree)}
 
 
 def parse_request(words: list[str]) -> Request:
@@ -55,6 +61,8 @@ def parse_request(words: list[str]) -> Request:
             lists.append(key[:-1] + ".")  # what follows below this key is meant for the element just added
         if key is None or _belongs_to_jsonargparse(key) or key.startswith(tuple(lists)):
             request.rest += [value] if key is None else [f"--{key}={value}" if value is not None else f"--{key}"]
+        elif key == "trust_plugins" and value in (None, "true", "True"):
+            request.trust_plugins = True
         elif value is None:
             raise UsageError(f"--{key} needs a value")
         elif key == "config":
@@ -164,6 +172,8 @@ def _split(words: list[str]) -> Iterator[tuple[str | None, Any]]:
         word = words[position]
         if word == "-c":
             word = "--config"
+        if word == "--trust-plugins":
+            word = "--trust_plugins"
         if word in ("-h", "--help"):
             yield None, word
         elif word.startswith("-c") and not word.startswith("--"):
@@ -194,6 +204,14 @@ def _plain(value: str) -> Any:
         except yaml.YAMLError:
             return value  # a prompt such as "{sentence} means [MASK]."
     return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for element in value.values() if isinstance(value, dict) else value:
+            yield from _texts(element)
 
 
 def _class_name(class_path: str) -> str:

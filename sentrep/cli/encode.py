@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from sentrep.cli.embedding_parts import EmbeddingParts, chunks_of, encode_parts
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
-from sentrep.cli.writers import open_writer
+from sentrep.cli.writers import EmbeddingWriter, open_writer
 from sentrep.data.corpus import open_corpus
+from sentrep.data.shard import Shard
 from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 
 Precision = Literal["fp32", "bf16"]
+StoredType = Literal["float32", "float16", "int8"]
+FileFormat = Literal["npy", "parquet"]
 
 CHUNK = 8192
 """Sentences in memory at a time; enough that sorting them by length leaves little padding."""
@@ -42,42 +48,108 @@ def encode(
     pooling: str | None = None,
     device: str | None = None,
     precision: Precision = "fp32",
+    dtype: StoredType = "float32",
+    truncate_dim: int | None = None,
+    file_format: FileFormat = "npy",
+    rows_per_file: int = 100_000,
+    shard: str | None = None,
 ) -> None:
     """Embed the sentences of a file, one row of the output for every row of the input.
 
     A blank line is a row as well (the vector of an empty sentence), so that line k of the input is row k of the output.
+    An output without an ending is a folder of part files, for work that takes hours: several processes share it by
+    --shard or under torchrun, and the same command goes on behind the finished parts after any interruption.
 
     Args:
         model: a checkpoint, a model folder or a hub id.
-        output: file to write: .npy (an array N × D) or .parquet (columns sentence and embedding).
-        input: .txt (a sentence a line), .csv, .tsv, .jsonl or .parquet, compressed or not; - is standard input.
+        output: .npy (an array N × D), .parquet (columns sentence and embedding), or a folder of parts; local or an
+            address such as s3://bucket/folder.
+        input: .txt (a sentence a line), .csv, .tsv, .jsonl or .parquet, compressed or not, a glob of these, local or an
+            address; - is standard input.
         column: name of the column with the sentences.
         batch_size: sentences of average length in one forward pass.
         normalize: scale every vector to length 1.
         pooling: replaces the model's own, for a plain transformers folder for example.
-        device: cpu, cuda, cuda:1, ...; by default a GPU where there is one.
+        device: cpu, cuda, cuda:1, ...; by default a GPU where there is one, under torchrun the one of the process.
         precision: fp32, or bf16 to compute in bfloat16 where that is safe; faster where the machine has it.
+        dtype: of the stored numbers: float32, float16, or int8 (npy parts only) with a scale for each dimension of a
+            part in the manifest.
+        truncate_dim: keep the first so many dimensions, before scaling.
+        file_format: of the parts in a folder: npy or parquet.
+        rows_per_file: of the parts in a folder.
+        shard: I/N, this process's share of N, I from 0; by default torchrun's RANK/WORLD_SIZE, or everything.
 
     Raises:
         InputError: for anything wrong with the files, the model or the device.
     """
+    process = Shard.of(shard)
+    to_file = bool(Path(output).suffix)
+    _check_output(output, to_file, input, dtype, process)
     source = StandardInput() if input == "-" else CorpusColumn(input, column)
-    with open_writer(Path(output)) as writer:
+    with ExitStack() as stack:
+        writer = stack.enter_context(open_writer(output, dtype)) if to_file else None
         encoder = load_encoder(model, pooling, device)
-        blank = 0
-        with sentence_progress() as progress:
-            task = progress.add_task("Encoding", total=None if input == "-" else 1.0, rows=0)
-            for chunk in _chunks(source):
-                blank += sum(not sentence.strip() for sentence in chunk)
-                with in_precision(precision, encoder):
-                    vectors = encoder.encode(chunk, batch_size, show_progress_bar=False, normalize_embeddings=normalize)
-                writer.write(chunk, vectors)  # type: ignore[arg-type]
-                progress.update(task, completed=source.fraction_read, rows=writer.rows)
-            progress.update(task, completed=1.0, total=1.0)
-        if writer.rows == 0:
-            raise InputError(f"{source.name}: no sentences in it; nothing was written")
+        if truncate_dim is not None and not 1 <= truncate_dim <= encoder.embedding_dim:
+            raise InputError(
+                f"truncate_dim {truncate_dim}: expected 1 to {encoder.embedding_dim}, the model's dimension"
+            )
+
+        def embed(chunk: list[str]) -> Any:
+            with in_precision(precision, encoder):
+                return encoder.encode(
+                    chunk, batch_size, False, normalize_embeddings=normalize, truncate_dim=truncate_dim
+                )
+
+        if writer is not None:
+            message = _write_file(source, writer, embed)
+        else:
+            settings: dict[str, Any] = {
+                "input": source.stamp,
+                "column": column,
+                "model": fingerprint(encoder),
+                "normalize": normalize,
+            }
+            settings |= {"precision": precision, "truncate_dim": truncate_dim, "dtype": dtype}
+            parts = EmbeddingParts(output, {**settings, "file_format": file_format, "rows_per_file": rows_per_file})
+            message = _write_parts(source, parts, embed, process)
+    print(message, file=sys.stderr)
+
+
+def _check_output(output: str, to_file: bool, input: str, dtype: StoredType, process: Shard) -> None:
+    if to_file and process.count > 1:
+        raise InputError(
+            f"{output}: {process.count} processes ({process.origin}) write a folder of parts; give an output without "
+            "an ending"
+        )
+    if to_file and dtype == "int8":
+        raise InputError("dtype int8 needs a place for its scales; give an output without an ending, for a folder")
+    if not to_file and input == "-":
+        raise InputError(f"{output}: a folder of parts needs an input that can be read again; name a file with --input")
+
+
+def _write_file(source: Source, writer: EmbeddingWriter, embed: Embed) -> str:
+    blank = 0
+    with sentence_progress() as progress:
+        task = progress.add_task("Encoding", total=None if isinstance(source, StandardInput) else 1.0, rows=0)
+        for chunk in chunks_of(source, CHUNK):
+            blank += sum(not sentence.strip() for sentence in chunk)
+            writer.write(chunk, embed(chunk))
+            progress.update(task, completed=source.fraction_read, rows=writer.rows)
+        progress.update(task, completed=1.0, total=1.0)
+    if writer.rows == 0:
+        raise InputError(f"{source.name}: no sentences in it; nothing was written")
     note = f" ({blank} of them blank)" if blank else ""
-    print(f"{writer.rows} sentences{note}: {output}", file=sys.stderr)
+    return f"{writer.rows} sentences{note}: {writer.path}"
+
+
+def _write_parts(source: Source, parts: EmbeddingParts, embed: Embed, process: Shard) -> str:
+    with sentence_progress() as progress:
+        task = progress.add_task("Encoding", total=1.0, rows=0)
+        for rows in encode_parts(parts, source, embed, process, CHUNK):
+            progress.update(task, completed=source.fraction_read, rows=rows)
+    if not parts.total:
+        raise InputError(f"{source.name}: no sentences in it; nothing was written")
+    return parts.summary(process)
 
 
 def load_encoder(model: str, pooling: str | None, device: str | None) -> SentenceEncoder:
@@ -88,7 +160,8 @@ def load_encoder(model: str, pooling: str | None, device: str | None) -> Sentenc
     """
     encoder = SentenceEncoder.from_pretrained(model, **({} if pooling is None else {"pooling": pooling}))
     try:
-        return encoder.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        own = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
+        return encoder.to(device or own)
     except (RuntimeError, AssertionError) as error:  # torch's own message goes on over pages
         raise InputError(f"device {device} cannot be used here: {str(error).splitlines()[0]}") from None
 
@@ -122,6 +195,11 @@ class CorpusColumn:
         self.name = self._corpus.name
 
     @property
+    def stamp(self) -> str:
+        """Of the files' names and sizes."""
+        return self._corpus.stamp
+
+    @property
     def fraction_read(self) -> float:
         """In [0, 1]."""
         return self._corpus.fraction_read
@@ -133,7 +211,7 @@ class CorpusColumn:
 class StandardInput:
     """The lines of standard input, UTF-8."""
 
-    name = "standard input"
+    name = stamp = "standard input"
     fraction_read = 0.0
 
     def __iter__(self) -> Iterator[str]:
@@ -144,10 +222,9 @@ class StandardInput:
                 raise InputError(f"standard input, line {number}: not UTF-8 text; convert it first") from None
 
 
-def _chunks(sentences: Iterable[str]) -> Iterator[list[str]]:
-    rows = iter(sentences)
-    while chunk := list(islice(rows, CHUNK)):
-        yield chunk
+Source = StandardInput | CorpusColumn
+Embed = Callable[[list[str]], Any]
+"""Sentences (n) to vectors (n, D)."""
 
 
 def sentence_progress() -> Progress:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sentrep.errors import InputError
+from sentrep.harmless import printable
 
 LONGEST = 400
 """Characters of a message; the rest of a long one is a dump of values that helps nobody."""
@@ -23,7 +24,7 @@ def one_line(message: str) -> str:
         >>> one_line("a\\n    b")
         'a b'
     """
-    line = " ".join(message.split())
+    line = printable(" ".join(message.split()))
     half = LONGEST // 2
     return line if len(line) <= LONGEST else f"{line[:half]} ... {line[-half:]}"
 

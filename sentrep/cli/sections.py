@@ -22,6 +22,7 @@ from sentrep.errors import did_you_mean
 from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.module import SentRepModule
 from sentrep.stability import NonFiniteGuard
+from sentrep.trust import refuse_foreign_classes
 
 TRAINER_DEFAULTS = {"use_distributed_sampler": False, "num_sanity_val_steps": 0, "log_every_n_steps": 10}
 """The sampler of `SentRepDataModule` knows its rank; Lightning's would shuffle the evaluation and repeat rows."""
@@ -70,9 +71,14 @@ def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree
         command: fit, validate, test or predict.
         request: what the user asked for.
         saved_model: of `sentrep.cli.checkpoints.checkpoint_model`.
+
+    Raises:
+        InputError: when the checkpoint's model names classes that are neither sentrep's nor in the files or flags.
     """
     tree = merge(_defaults(request), request.tree)
     if saved_model is not None and (command != "fit" or "model" not in request.tree):
+        if not request.trust_plugins:
+            refuse_foreign_classes(SentRepModule, saved_model, str(request.get("ckpt_path")), request.texts())
         tree["model"] = copy.deepcopy(saved_model)
     if request.get("ckpt_path") is not None:
         tree["weights_only"] = True  # Lightning's default trusts a checkpoint from the web

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 import sys
 import warnings
@@ -19,13 +18,12 @@ from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
-from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 import sentrep.negatives
 import sentrep.objectives
 import sentrep.views
 import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be found by their short names)
-from sentrep.checkpointing import AtomicCheckpointIO, recorded_arguments
+from sentrep.checkpointing import AtomicCheckpointIO
 from sentrep.cli.callbacks import SaveConfig, SaveEnd, SavePredictions
 from sentrep.cli.changes import (
     ConvertPosition,
@@ -40,6 +38,7 @@ from sentrep.cli.changes import (
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle_last
 from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError, summarize
+from sentrep.cli.logs import show_log
 from sentrep.cli.sections import (
     CALLBACKS,
     TRAINER_DEFAULTS,
@@ -147,7 +146,7 @@ class SentRepCLI(LightningCLI):
 
     def _model_differences(self, config: Tree) -> Differences:
         assert self._checkpoint is not None
-        return differences(config["model"], recorded_arguments(self._checkpoint, ""))
+        return differences(config["model"], checkpoint_model(self._checkpoint, ""))
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """The trainer, with checkpoints written atomically where no other plug-in was asked for."""
@@ -202,11 +201,8 @@ def run(command: str, words: list[str]) -> int:
         UsageError: for a wrong flag, key, class or type.
         InputError: for bad data, from wherever it is found.
     """
-    set_parsing_settings(instantiate_subclass_spec_in_any=False, import_path_denylist=[])
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))  # for `class_path: my_objective.MyObjective`
-    logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(_is_no_advertisement)
-    _show_log()
+    prepare_parsing()
+    show_log()
     if command != "fit":  # then nothing is saved, and where does not matter
         warnings.filterwarnings("ignore", message="The dirpath has changed from")
     request = parse_request([word for word in words if word not in _ALLOW])
@@ -227,21 +223,8 @@ def run(command: str, words: list[str]) -> int:
     return stop.status if cli.trainer.received_sigterm else 0
 
 
-class _StandardError(logging.Handler):
-    """Prints the messages of the main process, wherever standard error is at the time."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-            print(self.format(record), file=sys.stderr)
-
-
-def _show_log() -> None:
-    """Let everyone see what was read, left out, cut, or paired with itself."""
-    logger = logging.getLogger("sentrep")
-    if not logger.handlers:
-        logger.addHandler(_StandardError())
-        logger.setLevel(logging.INFO)
-
-
-def _is_no_advertisement(record: logging.LogRecord) -> bool:
-    return "Tip: For seamless" not in record.getMessage()
+def prepare_parsing() -> None:
+    """Let configurations name the user's classes in the current folder, and nothing but classes where those belong."""
+    set_parsing_settings(instantiate_subclass_spec_in_any=False, import_path_denylist=[])
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))  # for `class_path: my_objective.MyObjective`

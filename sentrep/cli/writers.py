@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sentrep.data.locations import file_system, is_address
 from sentrep.errors import InputError
 
 
@@ -20,25 +22,27 @@ class EmbeddingWriter(ABC):
     """Takes embeddings in chunks; as a context manager it discards the file after an exception.
 
     Args:
-        path: the final file. Until `close` the rows are in a hidden file beside it.
+        path: the final file, or an address that fsspec writes to. Until `close` the rows are in a hidden file beside
+            it, or for an address in the folder of temporary files.
+        dtype: of the numbers in the file.
 
     Raises:
         InputError: when the folder cannot be written to.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | Path, dtype: str = "float32") -> None:
+        self.path = path if is_address(path) else Path(path)
+        self.dtype = np.dtype(dtype).newbyteorder("<")
         self.rows = 0
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self._temporary = _temporary_beside(self.path)
             self._file: BinaryIO = open(self._temporary, "wb")  # noqa: SIM115 (closed by close or discard)
         except OSError as error:
             raise InputError(f"cannot write {path}: {error.strerror}; choose another output file") from None
 
     @abstractmethod
     def write(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
-        """Append rows: sentences (n) and their embeddings (n, D) float32."""
+        """Append rows: sentences (n) and their embeddings (n, D), which are converted to `dtype`."""
 
     @abstractmethod
     def finish(self) -> None:
@@ -47,8 +51,15 @@ class EmbeddingWriter(ABC):
     def close(self) -> None:
         """Finish the file and give it its name, replacing an older one."""
         self.finish()
+        self._file.flush()
+        os.fsync(self._file.fileno())
         self._file.close()
-        os.replace(self._temporary, self.path)
+        if isinstance(self.path, Path):
+            os.replace(self._temporary, self.path)
+        else:
+            system, place = file_system(self.path)
+            system.put_file(str(self._temporary), place)
+            self._temporary.unlink()
 
     def discard(self) -> None:
         """Remove the unfinished file."""
@@ -65,13 +76,13 @@ class EmbeddingWriter(ABC):
 
 
 class NpyWriter(EmbeddingWriter):
-    """A NumPy array (N, D) float32; the header, which holds N, is rewritten at the end in the room left for it."""
+    """A NumPy array (N, D); the header, which holds N, is rewritten at the end in the room left for it."""
 
     HEADER = 128
     """Bytes of the header: magic string, version, shape, padded with blanks."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: str | Path, dtype: str = "float32") -> None:
+        super().__init__(path, dtype)
         self._width = 0
         self._file.write(bytes(self.HEADER))
 
@@ -79,11 +90,11 @@ class NpyWriter(EmbeddingWriter):
         """Append rows."""
         self._width = embeddings.shape[1]
         self.rows += len(embeddings)
-        self._file.write(np.ascontiguousarray(embeddings, dtype="<f4").tobytes())
+        self._file.write(np.ascontiguousarray(embeddings, dtype=self.dtype).tobytes())
 
     def finish(self) -> None:
         """Write the header."""
-        shape = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({self.rows}, {self._width}), }}"
+        shape = f"{{'descr': '{self.dtype.str}', 'fortran_order': False, 'shape': ({self.rows}, {self._width}), }}"
         magic = np.lib.format.magic(1, 0)
         text = shape.ljust(self.HEADER - len(magic) - 3) + "\n"
         self._file.seek(0)
@@ -91,14 +102,14 @@ class NpyWriter(EmbeddingWriter):
 
 
 class ParquetWriter(EmbeddingWriter):
-    """A table with the columns ``sentence`` (string) and ``embedding`` (fixed-size list of D float32)."""
+    """A table with the columns ``sentence`` (string) and ``embedding`` (fixed-size list of D numbers)."""
 
     _writer: pq.ParquetWriter | None = None
 
     def write(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
         """Append rows as one row group."""
         width = embeddings.shape[1]
-        values = pa.array(np.ascontiguousarray(embeddings, dtype=np.float32).reshape(-1))
+        values = pa.array(np.ascontiguousarray(embeddings, dtype=self.dtype).reshape(-1))
         table = pa.table({"sentence": list(sentences), "embedding": pa.FixedSizeListArray.from_arrays(values, width)})
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._file, table.schema)
@@ -111,13 +122,23 @@ class ParquetWriter(EmbeddingWriter):
             self._writer.close()
 
 
-def open_writer(path: Path) -> EmbeddingWriter:
-    """The writer for a file name.
+def _temporary_beside(path: str | Path) -> Path:
+    if not isinstance(path, Path):
+        handle, name = tempfile.mkstemp(prefix="sentrep-", suffix=".tmp")
+        os.close(handle)
+        return Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def open_writer(path: str | Path, dtype: str = "float32") -> EmbeddingWriter:
+    """The writer for a file name or address.
 
     Raises:
         InputError: for an ending other than .npy and .parquet.
     """
     writers: dict[str, type[EmbeddingWriter]] = {".npy": NpyWriter, ".parquet": ParquetWriter}
-    if path.suffix not in writers:
+    suffix = Path(path).suffix
+    if suffix not in writers:
         raise InputError(f"cannot write {path}: the output file must end in {' or '.join(writers)}")
-    return writers[path.suffix](path)
+    return writers[suffix](path, dtype)

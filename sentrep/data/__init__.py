@@ -5,10 +5,12 @@ from sentrep.data.cache import CorpusCounts, TokenizedCorpus, TokenRow, tokenize
 from sentrep.data.collate import Collate
 from sentrep.data.corpus import Corpus, open_corpus
 from sentrep.data.datamodule import SentRepDataModule
+from sentrep.data.distinct_batches import DistinctBatches
 from sentrep.data.labelled import LabelledSet, LabelledTexts, load_labelled_file, load_labelled_folder
 from sentrep.data.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
 from sentrep.data.pairing import PairedCorpus
 from sentrep.data.sampler import GlobalBatchSampler
+from sentrep.data.streaming import StreamedBatches, TokenizedRows
 from sentrep.data.sts import SET_NAMES, PairsFile, load_sts
 from sentrep.data.tables import TableFile
 from sentrep.data.transfer import TRANSFER_NAMES, load_transfer
@@ -19,6 +21,7 @@ __all__ = [
     "Collate",
     "Corpus",
     "CorpusCounts",
+    "DistinctBatches",
     "GlobalBatchSampler",
     "LabelledSet",
     "LabelledTexts",
@@ -29,9 +32,11 @@ __all__ = [
     "ResumableLoader",
     "SentRepDataModule",
     "SentenceLoader",
+    "StreamedBatches",
     "TableFile",
     "TokenRow",
     "TokenizedCorpus",
+    "TokenizedRows",
     "load_labelled_file",
     "load_labelled_folder",
     "load_reranking",

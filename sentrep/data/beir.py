@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sentrep.data.tables import TableFile, hash_files, text_cell
+from sentrep.data.fingerprints import hash_files
+from sentrep.data.tables import TableFile, text_cell
 from sentrep.errors import InputError, NoColumnError, did_you_mean
 
 logger = logging.getLogger("sentrep")

@@ -13,11 +13,12 @@ from torch.utils.data import Subset
 from sentrep.data.cache import TokenizedCorpus, tokenize_corpus
 from sentrep.data.collate import Collate
 from sentrep.data.corpus import Corpus, open_corpus
-from sentrep.data.held_out import held_out_fingerprint, hold_out
+from sentrep.data.held_out import held_out_fingerprint, hold_out, sentence_keys
 from sentrep.data.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
-from sentrep.data.pairing import PairedCorpus
+from sentrep.data.pairing import PairedCorpus, open_training_text
 from sentrep.data.sampler import GlobalBatchSampler
-from sentrep.data.sts import PairsFile, load_sts
+from sentrep.data.streaming import StreamedBatches, TokenizedRows, check_streaming
+from sentrep.data.sts import PairsFile, load_all_sts
 from sentrep.errors import InputError
 from sentrep.types import HeldOut, ScoredPairs, Tokenize
 
@@ -51,6 +52,10 @@ class SentRepDataModule(LightningDataModule):
         pair_columns: these two columns, like ``columns``; None picks the usual names.
         held_out: how many sentences are taken out of the training text, to validate on without labels
             (`sentrep.encoder.dropout_views.label_free_criteria`); the same ones whatever the seed.
+        streaming: read the text while training instead of tokenising it first, for text larger than the disk; see
+            `sentrep.data.StreamedBatches`. The length is unknown then, so the trainer needs ``max_steps``.
+        shuffle_buffer: rows in memory that streaming shuffles at a time.
+        no_duplicates: no two rows of a batch of all processes share a sentence, see `sentrep.data.DistinctBatches`.
     """
 
     def __init__(
@@ -70,6 +75,9 @@ class SentRepDataModule(LightningDataModule):
         pairs: str | list[str] | None = None,
         pair_columns: list[str | int] | None = None,
         held_out: int = 0,
+        streaming: bool = False,
+        shuffle_buffer: int = 10_000,
+        no_duplicates: bool = False,
     ) -> None:
         super().__init__()
         self.train, self.columns, self.split = train, columns, split
@@ -80,17 +88,17 @@ class SentRepDataModule(LightningDataModule):
         self.seed = seed
         self.cache_dir = cache_dir
         self.held_out = held_out
+        self.streaming, self.shuffle_buffer, self.no_duplicates = streaming, shuffle_buffer, no_duplicates
         self.fingerprint = ""
         """Hash of the training text, its columns and what is held out, after ``setup("fit")``."""
         self.held_out_sentences: HeldOut | None = None
         """After ``setup("fit")``, where there are any."""
-        self.val_sets: list[ScoredPairs] = []
-        self.test_sets: list[ScoredPairs] = []
+        self.val_sets, self.test_sets = list[ScoredPairs](), list[ScoredPairs]()
         self._tokenizing: tuple[Tokenize, int | None] | None = None
         self._corpus: Corpus | PairedCorpus | None = None
         self._tokens: TokenizedCorpus | None = None
-        self._rows: TokenizedCorpus | Subset | None = None
-        self._sampler: GlobalBatchSampler | None = None
+        self._rows: TokenizedCorpus | Subset | TokenizedRows | None = None
+        self._sampler: GlobalBatchSampler | StreamedBatches | None = None
 
     def connect(self, tokenize: Tokenize, max_length: int | None) -> None:
         """Say how to tokenise, where there is no Trainer with a module.
@@ -119,9 +127,9 @@ class SentRepDataModule(LightningDataModule):
             self._open_tokens()
             self._hold_out()
         if stage in ("fit", "validate") and not self.val_sets:
-            self.val_sets = self._load_sets(self.val)
+            self.val_sets = load_all_sts(self.val, self.sts_folder)
         if stage == "test" and not self.test_sets:
-            self.test_sets = self._load_sets(self.test)
+            self.test_sets = load_all_sts(self.test, self.sts_folder)
         if stage == "predict" and self.predict is None:
             raise InputError("nothing to predict: give the sentences (`predict`), for example a text file")
 
@@ -130,20 +138,8 @@ class SentRepDataModule(LightningDataModule):
         if self._rows is None:
             raise RuntimeError('call setup("fit") first')
         trainer = self.trainer
-        self._sampler = GlobalBatchSampler(
-            len(self._rows),
-            self.batch_size,
-            rank=trainer.global_rank if trainer else 0,
-            world_size=trainer.world_size if trainer else 1,
-            seed=_global_seed() if self.seed is None else self.seed,
-            fraction=self.fraction,
-            reshuffle=not getattr(trainer, "overfit_batches", 0),
-        )
-        logger.info(
-            "training on %d of %d rows in %d batches of %d; %d rows of each epoch do not fill a batch and are left out",
-            *(self._sampler.kept, len(self._rows), len(self._sampler), self._sampler.global_batch_size),
-            self._sampler.dropped,
-        )
+        seed = _global_seed() if self.seed is None else self.seed
+        self._sampler = self._order(seed=seed, reshuffle=not getattr(trainer, "overfit_batches", 0), **self._place())
         return ResumableLoader(
             self._rows,
             self._sampler,
@@ -154,10 +150,28 @@ class SentRepDataModule(LightningDataModule):
             completed=self._completed_batches if trainer else None,
         )
 
+    def _place(self) -> dict[str, int]:
+        trainer = self.trainer
+        return {"rank": trainer.global_rank, "world_size": trainer.world_size} if trainer else {}
+
+    def _order(self, **run: Any) -> GlobalBatchSampler | StreamedBatches:
+        if isinstance(self._rows, TokenizedRows):
+            assert isinstance(self._corpus, Corpus)
+            return StreamedBatches(self._corpus, self.batch_size, buffer=self.shuffle_buffer, **run)
+        assert self._rows is not None
+        keys = sentence_keys(self._rows) if self.no_duplicates else None
+        order = GlobalBatchSampler(len(self._rows), self.batch_size, fraction=self.fraction, keys=keys, **run)
+        logger.info(
+            "training on %d of %d rows in %d batches of %d; %d rows of each epoch %s and are left out",
+            *(order.kept, len(self._rows), len(order), order.global_batch_size, order.dropped),
+            "do not fill a batch or repeat sentences" if self.no_duplicates else "do not fill a batch",
+        )
+        return order
+
     def val_dataloader(self) -> list[OneBatchLoader]:
         """One loader a set, each gives one `sentrep.types.ScoredPairs`; then one of the `sentrep.types.HeldOut`."""
-        loaders = [OneBatchLoader(pairs) for pairs in self.val_sets]
-        return loaders if self.held_out_sentences is None else [*loaders, OneBatchLoader(self.held_out_sentences)]
+        held_out = self.held_out_sentences
+        return [*map(OneBatchLoader, self.val_sets), *([] if held_out is None else [OneBatchLoader(held_out)])]
 
     def test_dataloader(self) -> list[OneBatchLoader]:
         """One loader a set."""
@@ -167,13 +181,14 @@ class SentRepDataModule(LightningDataModule):
         """Batches of sentences (list of str)."""
         assert self.predict is not None
         corpus = open_corpus(self.predict, self.columns, self.split)
-        rank, world_size = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
-        return SentenceLoader(corpus, self.batch_size, rank=rank, world_size=world_size)
+        return SentenceLoader(corpus, self.batch_size, **self._place())
 
     def report(self) -> dict[str, Any]:
         """What was read, for the record of a run: rows read, blank, kept, cut, left out; pairs of each set."""
         report: dict[str, Any] = {}
-        if self._corpus is not None and self._tokens is not None:
+        if self._corpus is not None and self.streaming:
+            report["train"] = {"source": self._corpus.name, "fingerprint": self.fingerprint, "streaming": True}
+        elif self._corpus is not None and self._tokens is not None:
             counts = self._tokens.counts
             report["train"] = {
                 "source": self._corpus.name,
@@ -183,11 +198,11 @@ class SentRepDataModule(LightningDataModule):
                 "kept": counts.kept,
                 "sentences cut": counts.cut,
             }
-            if self.held_out and self._rows is not None:
+            if self.held_out and isinstance(self._rows, Subset):
                 report["train"] |= {"held out": self.held_out, "held-out rows": len(self._tokens) - len(self._rows)}
             if self.pairs is not None:
                 report["train"]["without a pair"] = counts.unpaired
-        if self._sampler is not None:
+        if isinstance(self._sampler, GlobalBatchSampler):
             report["train"] |= {"used": self._sampler.kept, "left out of each epoch": self._sampler.dropped}
         for stage, sets in (("val", self.val_sets), ("test", self.test_sets)):
             if sets:
@@ -195,32 +210,28 @@ class SentRepDataModule(LightningDataModule):
         return report
 
     def _open_tokens(self) -> None:
-        if self._tokens is None:
-            self._corpus = self._open_corpus()
-            self._tokens = tokenize_corpus(self._corpus, *self._how_to_tokenize(), self.cache_dir)
-            self.fingerprint = held_out_fingerprint(self._corpus.fingerprint, self.held_out)
+        if self._corpus is not None:
+            return
+        if self.streaming:
+            max_steps = self.trainer.max_steps if self.trainer else None
+            wanted = {"fraction": self.fraction != 1, "held_out": self.held_out > 0, "pairs": self.pairs is not None}
+            check_streaming(max_steps, **wanted, no_duplicates=self.no_duplicates)
+        corpus = open_training_text(self.train, self.columns, self.split, self.pairs, self.pair_columns, self.streaming)
+        if isinstance(corpus, Corpus) and self.streaming:
+            self.fingerprint = corpus.stamp
+        else:
+            self._tokens = tokenize_corpus(corpus, *self._how_to_tokenize(), self.cache_dir)
+            self.fingerprint = held_out_fingerprint(corpus.fingerprint, self.held_out)
+        self._corpus = corpus
 
     def _hold_out(self) -> None:
-        if self._rows is None:
-            assert self._tokens is not None
-            self._rows = self._tokens
-            if self.held_out:
-                self.held_out_sentences, self._rows = hold_out(self._tokens, self.held_out)
-                removed = len(self._tokens) - len(self._rows)
-                logger.info("%d sentences (%d rows) are held out of training", self.held_out, removed)
-
-    def _open_corpus(self) -> Corpus | PairedCorpus:
-        corpus = open_corpus(self.train, self.columns, self.split)
-        if self.pairs is None:
-            if self.pair_columns is not None:
-                raise InputError("`pair_columns` are the columns of the pairs to join: name their file (`pairs`) too")
-            return corpus
-        if self.pair_columns is not None and len(self.pair_columns) != 2:
-            raise InputError(
-                f"pair_columns {self.pair_columns!r}: expected two, the sentence and its positive; to train on hard "
-                "negatives, give the pairs as the training text itself (`train`)"
-            )
-        return PairedCorpus(corpus, open_corpus(self.pairs, self.pair_columns, self.split))
+        if self._rows is not None:
+            return
+        self._rows = self._tokens or TokenizedRows(*self._how_to_tokenize())
+        if self._tokens is not None and self.held_out:
+            self.held_out_sentences, self._rows = hold_out(self._tokens, self.held_out)
+            numbers = self.held_out, len(self._tokens) - len(self._rows)
+            logger.info("%d sentences (%d rows) are held out of training", *numbers)
 
     def _how_to_tokenize(self) -> tuple[Tokenize, int | None]:
         if self._tokenizing is None:
@@ -233,13 +244,6 @@ class SentRepDataModule(LightningDataModule):
     def _completed_batches(self) -> int:
         assert self.trainer is not None
         return self.trainer.fit_loop.epoch_loop.batch_progress.current.processed  # type: ignore[attr-defined]
-
-    def _load_sets(self, specs: list[str | PairsFile]) -> list[ScoredPairs]:
-        sets = [load_sts(spec, self.sts_folder) for spec in specs]
-        names = [pairs.name for pairs in sets]
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise InputError(f"evaluation sets {', '.join(sorted(twice))} are listed twice; give each `name` once")
-        return sets
 
 
 def _global_seed() -> int:

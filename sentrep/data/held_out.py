@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
+from numpy.typing import NDArray
 from torch.utils.data import Subset
 
 from sentrep.data.cache import TokenizedCorpus
@@ -43,6 +44,14 @@ def hold_out(tokens: TokenizedCorpus, count: int) -> tuple[HeldOut, Subset]:
     chosen = order[distinct[:count]]
     kept = np.flatnonzero(~np.isin(keys, keys[chosen, 0]).any(axis=1))
     return HeldOut([tokens[row].ids[0].tolist() for row in chosen]), Subset(tokens, kept)  # type: ignore[arg-type]
+
+
+def sentence_keys(rows: TokenizedCorpus | Subset) -> NDArray[np.uint64]:
+    """`TokenizedCorpus.sentence_keys` of all rows, or of those that `hold_out` left."""
+    if isinstance(rows, TokenizedCorpus):
+        return rows.sentence_keys()
+    assert isinstance(rows.dataset, TokenizedCorpus)
+    return rows.dataset.sentence_keys()[rows.indices]
 
 
 def held_out_fingerprint(corpus: str, count: int) -> str:

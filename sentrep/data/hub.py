@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import hf_hub_download
 
@@ -22,10 +22,19 @@ def load_hub_split(name: str, split: str) -> datasets.Dataset:
     Raises:
         InputError: there is no such data set or split, or the Hub cannot be reached.
     """
+    return _load(name, split)
+
+
+def stream_hub_split(name: str, split: str) -> datasets.IterableDataset:
+    """The same, to be read from the Hub row by row: nothing is downloaded first. Raises as `load_hub_split`."""
+    return _load(name, split, streaming=True)
+
+
+def _load(name: str, split: str, **options: bool) -> Any:
     import datasets  # a second of import time that only its users should pay
 
     try:
-        return datasets.load_dataset(name, split=split)
+        return datasets.load_dataset(name, split=split, **options)
     except (OSError, ValueError, RuntimeError) as error:
         raise InputError(
             f"{name}: no such local file, and the data set (split {split!r}) cannot be had from the Hub "

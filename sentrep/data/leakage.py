@@ -18,11 +18,11 @@ from sentrep.data.corpus import Corpus, CorpusRow
 from sentrep.data.evaluation_texts import EvaluationTexts
 from sentrep.data.near_duplicates import NearIndex
 from sentrep.errors import InputError
+from sentrep.harmless import csv_text
 
 BATCH = 2000
 """Rows looked up at a time."""
 _LIST_COLUMNS = ("set", "kind", "jaccard", "evaluation sentence", "training sentence", "training row")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Overlap(NamedTuple):
@@ -197,9 +197,6 @@ def overlap_list(path: Path) -> Iterator[Callable[[Overlap], None]]:
 
 
 def _cells(overlap: Overlap) -> Iterable[tuple[str, ...]]:
-    evaluation, training = (
-        f"'{text}" if text.startswith(_FORMULA) else text for text in (overlap.evaluation, overlap.training)
-    )
-    return (
-        (name, overlap.kind, f"{overlap.jaccard:.4f}", evaluation, training, str(overlap.row)) for name in overlap.sets
-    )
+    texts = csv_text(overlap.evaluation), csv_text(overlap.training)
+    found = overlap.kind, f"{overlap.jaccard:.4f}", *texts, str(overlap.row)
+    return ((csv_text(name), *found) for name in overlap.sets)

@@ -10,9 +10,10 @@ import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch.utils.data import DataLoader, Subset
 
+from sentrep.data.batch_order import BatchOrder
 from sentrep.data.cache import TokenizedCorpus
 from sentrep.data.corpus import Corpus
-from sentrep.data.sampler import GlobalBatchSampler
+from sentrep.data.streaming import TokenizedRows
 from sentrep.errors import InputError
 from sentrep.types import HeldOut, ScoredPairs, TextBatch
 
@@ -24,8 +25,8 @@ class ResumableLoader:
     says; Lightning saves and restores its state with the checkpoint and sets the sampler's epoch.
 
     Args:
-        corpus: the rows.
-        sampler: their order.
+        corpus: from what the sampler gives to rows of token ids.
+        sampler: the rows of each batch.
         collate: makes a batch of rows.
         num_workers: processes that prepare batches ahead; 0 means in this process.
         pin_memory: put batches into page-locked memory for the copy to a GPU.
@@ -36,8 +37,8 @@ class ResumableLoader:
 
     def __init__(
         self,
-        corpus: TokenizedCorpus | Subset,
-        sampler: GlobalBatchSampler,
+        corpus: TokenizedCorpus | Subset | TokenizedRows,
+        sampler: BatchOrder,
         collate: Callable[[Any], TextBatch],
         *,
         num_workers: int = 0,
@@ -60,7 +61,7 @@ class ResumableLoader:
         )
 
     def __len__(self) -> int:
-        return len(self.sampler)
+        return len(self.sampler)  # type: ignore[arg-type]  # TypeError, as lightning expects, where it is unknown
 
     def __iter__(self) -> Iterator[TextBatch]:
         if not self._resuming:
@@ -73,7 +74,13 @@ class ResumableLoader:
     def state_dict(self) -> dict[str, Any]:
         """Epoch, completed batches, and what they depend on."""
         done = self.sampler.done if self._completed is None else min(self.sampler.done, self._completed())
-        return {"epoch": self.sampler.epoch, "done": done, "skipped": self.sampler.skipped, "order": self.order()}
+        return {
+            "epoch": self.sampler.epoch,
+            "done": done,
+            "skipped": self.sampler.skipped,
+            "order": self.order(),
+            "place": self.sampler.place(done),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on behind the last completed batch of a state.
@@ -83,25 +90,21 @@ class ResumableLoader:
         """
         here = self.order()
         changed = [
-            f"{name} was {value} and is {here[name]}" for name, value in state["order"].items() if value != here[name]
+            f"{name} was {state['order'].get(name)} and is {here.get(name)}"
+            for name in {**state["order"], **here}
+            if state["order"].get(name) != here.get(name)
         ]
         if changed:
             raise InputError(
                 f"cannot resume in the middle of this training: {', '.join(changed)}; use the same values, or "
                 "continue with an approximation: sentrep fit --allow-changes"
             )
-        self.sampler.resume(state["epoch"], state["done"], state["skipped"])
+        self.sampler.resume(state["epoch"], state["done"], state["skipped"], state["place"])
         self._resuming = True
 
     def order(self) -> dict[str, int | float | str]:
         """What the order of the rows and the batches depend on."""
-        return {
-            "corpus": self._fingerprint,
-            "rows": self.sampler.rows,
-            "global batch size": self.sampler.global_batch_size,
-            "seed": self.sampler.seed,
-            "fraction": self.sampler.fraction,
-        }
+        return {"corpus": self._fingerprint, **self.sampler.settings()}
 
 
 class OneBatchLoader:

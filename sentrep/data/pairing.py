@@ -6,13 +6,13 @@ import functools
 import hashlib
 import mmap
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import BinaryIO
 
 import numpy as np
 
-from sentrep.data.corpus import Corpus, CorpusRow
+from sentrep.data.corpus import Corpus, CorpusRow, open_corpus
 from sentrep.errors import InputError
 
 _CHUNK_ROWS = 8192
@@ -76,6 +76,32 @@ class PairedCorpus:
                 f"no sentence of {self.corpus.name} has a pair in {self.pairs.name}; are they the same sentences, and "
                 "does the first of `pair_columns` name them?"
             )
+
+
+def open_training_text(
+    train: str | Sequence[str],
+    columns: Sequence[str | int] | None,
+    split: str,
+    pairs: str | Sequence[str] | None,
+    pair_columns: Sequence[str | int] | None,
+    streaming: bool = False,
+) -> Corpus | PairedCorpus:
+    """The corpus, joined with pairs where there are any; the arguments are those of `SentRepDataModule`.
+
+    Raises:
+        InputError: a file is missing, or the options do not fit together.
+    """
+    corpus = open_corpus(train, columns, split, streaming)
+    if pairs is None:
+        if pair_columns is not None:
+            raise InputError("`pair_columns` are the columns of the pairs to join: name their file (`pairs`) too")
+        return corpus
+    if pair_columns is not None and len(pair_columns) != 2:
+        raise InputError(
+            f"pair_columns {pair_columns!r}: expected two, the sentence and its positive; to train on hard "
+            "negatives, give the pairs as the training text itself (`train`)"
+        )
+    return PairedCorpus(corpus, open_corpus(pairs, pair_columns, split))
 
 
 class _Positives:

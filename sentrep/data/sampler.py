@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch.utils.data import Sampler
 
+from sentrep.data.batch_order import BatchOrder
+from sentrep.data.distinct_batches import DistinctBatches
 from sentrep.errors import InputError
 
 
-class GlobalBatchSampler(Sampler[list[int]]):
+class GlobalBatchSampler(BatchOrder):
     """The batches of one process: its share of the batches that all processes see together.
 
     The order of an epoch is a function of seed and epoch alone. Global batch b holds W·n consecutive rows of it, and
@@ -27,6 +29,8 @@ class GlobalBatchSampler(Sampler[list[int]]):
         fraction: share of the corpus to train on, in (0, 1], the same rows on all processes and in all epochs; a
             smaller fraction is a subset of a larger one (DCLR, figure 5).
         reshuffle: another order in every epoch; False repeats the first one.
+        keys: of the sentences of every row, (rows, columns): then no two rows of a global batch share a sentence, see
+            `DistinctBatches`. None does not look at the sentences.
 
     Raises:
         InputError: the fraction is out of range, or there are fewer rows than one global batch needs.
@@ -48,63 +52,58 @@ class GlobalBatchSampler(Sampler[list[int]]):
         seed: int = 0,
         fraction: float = 1.0,
         reshuffle: bool = True,
+        keys: NDArray[np.uint64] | None = None,
     ) -> None:
         if not 0 < fraction <= 1:
             raise InputError(f"fraction {fraction}: expected a share of the corpus, above 0 and at most 1")
-        if batch_size < 1:
-            raise InputError(f"batch_size {batch_size}: expected at least 1")
-        self.rows, self.batch_size, self.rank, self.world_size = rows, batch_size, rank, world_size
-        self.seed, self.fraction, self.reshuffle = seed, fraction, reshuffle
+        super().__init__(batch_size, rank, world_size)
+        self.rows, self.seed, self.fraction, self.reshuffle = rows, seed, fraction, reshuffle
         self.kept = max(1, round(fraction * rows)) if rows else 0
         if self.kept < self.global_batch_size:
-            raise InputError(
-                f"the corpus has {self.kept} usable rows, but one batch over all processes takes "
-                f"{self.global_batch_size}; lower the batch size or give more text"
-            )
-        self.epoch = 0
-        self.done = 0
-        """Batches of the epoch that have been delivered; iteration starts behind them."""
-        self.skipped = 0
-        """Epochs that were announced after a resume but had no batch, see `set_epoch`."""
-        self._announced: int | None = None
-        self._resumed = False
-
-    @property
-    def global_batch_size(self) -> int:
-        """W·n."""
-        return self.batch_size * self.world_size
+            raise self.too_few(self.kept)
+        self._distinct: DistinctBatches | None = None
+        if keys is not None:
+            self._distinct = DistinctBatches(keys[self._kept_rows()], self.global_batch_size, self._draws())
 
     @property
     def dropped(self) -> int:
-        """Rows left out of each epoch because they do not fill a global batch."""
-        return self.kept % self.global_batch_size
-
-    def set_epoch(self, epoch: int) -> None:
-        """Go to the start of an epoch; nothing changes if this is the epoch already. Lightning calls it every epoch."""
-        # Resuming from the end of an epoch in training by steps, Lightning counts one epoch without a single batch
-        if self._resumed and self._announced not in (None, epoch) and self.done == 0:
-            self.skipped += 1
-        self._announced = epoch
-        if self.epoch != epoch - self.skipped:
-            self.epoch, self.done = epoch - self.skipped, 0
-
-    def resume(self, epoch: int, done: int, skipped: int) -> None:
-        """Take up the position of another run."""
-        self.epoch, self.done, self.skipped = epoch, done, skipped
-        self._announced, self._resumed = None, True
+        """Rows left out of each epoch because they do not fill a global batch, or repeat a sentence of each."""
+        return self.kept - len(self) * self.global_batch_size
 
     def order(self) -> NDArray[np.uint32]:
-        """The kept rows in this epoch's order, (kept,)."""
+        """The rows in this epoch's order: all kept ones; without repeated sentences, those that are used."""
+        rows = self._kept_rows()
+        if self._distinct is not None:
+            return rows[self._distinct.order(self._draws())]
+        self._draws().shuffle(rows)
+        return rows
+
+    def settings(self) -> dict[str, int | float | str]:
+        """What the order depends on."""
+        return {
+            "rows": self.rows,
+            "global batch size": self.global_batch_size,
+            "seed": self.seed,
+            "fraction": self.fraction,
+            **({"no_duplicates": 1} if self._distinct else {}),
+        }
+
+    def place(self, done: int) -> dict[str, Any]:
+        """Nothing: every row can be reached at once."""
+        return {}
+
+    def _kept_rows(self) -> NDArray[np.uint32]:
         rows = np.arange(self.rows, dtype=np.uint32)
         if self.kept < self.rows:
             np.random.default_rng(np.random.SeedSequence(self.seed)).shuffle(rows)
-            rows = rows[: self.kept]
+        return rows[: self.kept]
+
+    def _draws(self) -> np.random.Generator:
         epoch = self.epoch if self.reshuffle else 0
-        np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(epoch,))).shuffle(rows)
-        return rows
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(epoch,)))
 
     def __len__(self) -> int:
-        return self.kept // self.global_batch_size
+        return self._distinct.batches if self._distinct else self.kept // self.global_batch_size
 
     def __iter__(self) -> Iterator[list[int]]:
         order = self.order()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,6 +96,19 @@ def load_sts(spec: str | PairsFile, folder: str | Path | None = None) -> ScoredP
     )
 
 
+def load_all_sts(specs: Sequence[str | PairsFile], folder: str | Path | None = None) -> list[ScoredPairs]:
+    """Several evaluation sets, see `load_sts`.
+
+    Raises:
+        InputError: two of them have one name.
+    """
+    sets = [load_sts(spec, folder) for spec in specs]
+    names = [pairs.name for pairs in sets]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise InputError(f"evaluation sets {', '.join(sorted(twice))} are listed twice; give each `name` once")
+    return sets
+
+
 def _scored_pairs(name: str, pairs: list[_Pair], protocol: str, expected: int, where: str) -> ScoredPairs:
     if len(pairs) != expected:
         raise InputError(f"{where}: {len(pairs)} scored pairs of {name} where {expected} are expected; is it complete?")
@@ -106,7 +119,7 @@ def _scored_pairs(name: str, pairs: list[_Pair], protocol: str, expected: int, w
 def _score(value: Any, where: str) -> float:
     try:
         score = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
         raise InputError(f"{where}: the score {value!r} is not a finite number")

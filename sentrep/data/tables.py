@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import lzma
@@ -19,12 +18,13 @@ import pyarrow.parquet as pq
 from fsspec.compression import compr
 from fsspec.utils import infer_compression
 
+from sentrep.data.fingerprints import hash_files
+from sentrep.data.locations import open_binary, size_of
 from sentrep.errors import InputError, NoColumnError, did_you_mean
 
 Columns = Sequence[str] | Sequence[int]
 """Names in the header, or positions from 0 in a csv or tsv file without a header."""
 
-_READ_CHUNK = 1 << 20
 _USUAL_COLUMNS = (("sent0", "sent1", "hard_neg"), ("sent0", "sent1"), ("text",), ("sentence",))
 
 
@@ -72,6 +72,10 @@ class TableFile:
         """Hash of the format and the content; the name and the dates do not enter."""
         return hash_files(f"{self.format} {self.compression}", [self.name])
 
+    def stamp(self) -> str:
+        """The name without its folder and the size, for text that is too large to hash."""
+        return f"{Path(self.name).name} {size_of(self.name)}"
+
     def rows(self, columns: Columns | None = None) -> Iterator[Row]:
         """The rows, a few at a time from the disk.
 
@@ -90,21 +94,11 @@ class TableFile:
             raise InputError(
                 f"{self.name}: no package here reads this compression; unpack the file or compress with gzip"
             )
-        with open(self.name, "rb") as self._raw:
-            self._size = max(1, Path(self.name).stat().st_size)
+        with open_binary(self.name) as self._raw:
+            self._size = max(1, size_of(self.name))
             if self.compression == "zip" and len(members := zipfile.ZipFile(self._raw).namelist()) != 1:
                 raise InputError(f"{self.name}: the archive holds {len(members)} files; expected exactly one")
             yield compr[self.compression](self._raw, mode="rb")
-
-
-def hash_files(label: str, paths: Sequence[str]) -> str:
-    """Hash of a label and of what the files contain, in bounded memory."""
-    digest = hashlib.blake2b(label.encode(), digest_size=16)
-    for path in paths:
-        with open(path, "rb") as file:
-            while chunk := file.read(_READ_CHUNK):
-                digest.update(chunk)
-    return digest.hexdigest()
 
 
 def text_cell(value: Any, where: str) -> str:
@@ -169,8 +163,8 @@ def _read_csv(stream: BinaryIO, name: str, columns: Columns | None) -> Iterator[
 
 
 def _read_tsv(stream: BinaryIO, name: str, columns: Columns | None) -> Iterator[Row]:
-    lines = _text(stream, newline="")
-    return _read_delimited(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), name, columns)
+    reader = csv.reader(_text(stream, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
+    return _read_delimited(reader, name, columns)
 
 
 def _read_delimited(reader: Any, name: str, columns: Columns | None) -> Iterator[Row]:

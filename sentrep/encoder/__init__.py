@@ -3,6 +3,7 @@
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.pooling import POOLINGS
+from sentrep.encoder.stored import StoredEmbeddings
 from sentrep.encoder.whitening import fit_whitening
 
-__all__ = ["POOLINGS", "ProjectionHead", "SentenceEncoder", "fit_whitening"]
+__all__ = ["POOLINGS", "ProjectionHead", "SentenceEncoder", "StoredEmbeddings", "fit_whitening"]

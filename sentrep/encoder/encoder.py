@@ -20,6 +20,7 @@ from sentrep.encoder.language_model_head import HeadOrigin
 from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, check_pooling
 from sentrep.encoder.specification import specification
 from sentrep.encoder.tokenization import TextTokenizer
+from sentrep.encoder.tokenizers import load_tokenizer
 from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.functional.similarity import unit
@@ -77,19 +78,15 @@ class SentenceEncoder(Configurable, nn.Module):
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
         if fast_dropout:
             use_fast_dropout(self.backbone)
-        words = sources.load_tokenizer(source, tokenizer)
+        words = load_tokenizer(source, tokenizer)
         self.tokenize = TextTokenizer(words, prompt, sources.position_limit(self.backbone))
         if self.tokenize.tokenizer.vocab_size > self.vocab_size:
             raise InputError(f"{source.name}: the tokenizer knows more tokens than the model; use the model's own")
-        self.pooling = pooling
-        self.prompt = prompt
-        self.subtract_template = subtract_template
-        self.max_length = max_length
-        self.max_seq_length = max_seq_length
+        self.pooling, self.prompt, self.subtract_template = pooling, prompt, subtract_template
+        self.max_length, self.max_seq_length = max_length, max_seq_length
         self.normalize = normalize
         self.chunks = chunks
-        self.grad_cache_chunk: int | None = None
-        self._keeps_tokens = True
+        self.cache_gradients(None)
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
@@ -199,21 +196,20 @@ class SentenceEncoder(Configurable, nn.Module):
             (n, D) float32; (D,) for a single sentence; a list of n tensors when neither conversion is wanted.
 
         Raises:
-            InputError: for anything in ``sentences`` that is not a string.
+            InputError: for anything in ``sentences`` that is not a string, or is no valid Unicode.
         """
         single = isinstance(sentences, str)
-        texts = [sentences] if isinstance(sentences, str) else list(sentences)
-        vectors = encoding.encode(self, texts, batch_size, show_progress_bar)
+        vectors = encoding.encode(self, encoding.as_list(sentences), batch_size, show_progress_bar)
         if truncate_dim is not None:
             vectors = vectors[:, :truncate_dim]
         if normalize_embeddings or self.normalize:
             vectors = unit(vectors)
+        found = vectors[0] if single else vectors
         if convert_to_tensor:
-            vectors = vectors.to(self.device)
-            return vectors[0] if single else vectors
+            return found.to(self.device)
         if convert_to_numpy:
-            return vectors[0].numpy() if single else vectors.numpy()
-        return vectors[0] if single else list(vectors)
+            return found.numpy()
+        return found if single else list(vectors)
 
     def pairwise_cosine(
         self, first: Sequence[str], second: Sequence[str], batch_size: int = 32, show_progress_bar: bool | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -24,6 +24,9 @@ logger = logging.getLogger("sentrep")
 AVERAGE_TOKENS = 32
 """A batch holds ``batch_size`` × this many tokens, padding included: the work of that many average sentences."""
 
+WINDOW = 1 << 17
+"""Sentences whose tokens are in memory at a time: beside the vectors themselves, memory does not grow with the text."""
+
 
 def encode(
     encoder: SentenceEncoder,
@@ -41,20 +44,36 @@ def encode(
     _check(sentences, batch_size)
     if show_progress_bar is None:
         show_progress_bar = logger.isEnabledFor(logging.INFO)
-    ids, _ = encoder.tokenize(sentences, encoder.max_seq_length)
-    out = torch.zeros(len(ids), encoder.embedding_dim)
+    out = torch.zeros(len(sentences), encoder.embedding_dim)
     was_training = encoder.training
     encoder.eval()
     try:
         with torch.inference_mode():
-            batches = list(length_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS))
-            mine = distributed.share(batches) if shared else batches
-            for rows in track(mine, "Encoding", disable=not show_progress_bar, console=Console(stderr=True)):
-                tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
-                out[rows] = embed(encoder, tokens).float().cpu()
+            for start in range(0, len(sentences), WINDOW):
+                ids, _ = encoder.tokenize(sentences[start : start + WINDOW], encoder.max_seq_length)
+                batches = list(length_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS))
+                mine = distributed.share(batches) if shared else batches
+                window = out[start : start + WINDOW]
+                title = f"Encoding {start + len(ids)} of {len(sentences)}" if len(sentences) > WINDOW else "Encoding"
+                for rows in track(mine, title, disable=not show_progress_bar, console=Console(stderr=True)):
+                    tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
+                    window[rows] = embed(encoder, tokens).float().cpu()
     finally:
         encoder.train(was_training)
     return distributed.total(out.to(encoder.device)).cpu() if shared else out
+
+
+def as_list(sentences: object) -> list[str]:
+    """The sentences as a list; a single one is a list of one.
+
+    Raises:
+        InputError: for what holds no sentences.
+    """
+    if isinstance(sentences, str):
+        return [sentences]
+    if isinstance(sentences, (bytes, Mapping)) or not isinstance(sentences, Iterable):
+        raise InputError(f"expected a sentence or a list of sentences, got {type(sentences).__name__}")
+    return list(sentences)
 
 
 def embed(encoder: SentenceEncoder, tokens: TokenBatch) -> Tensor:
@@ -103,3 +122,11 @@ def _check(sentences: Sequence[str], batch_size: int) -> None:
             raise InputError(
                 f"sentence {row} is {type(sentence).__name__}, not a string; replace or remove it before encoding"
             )
+        if not sentence.isascii():
+            try:
+                sentence.encode()
+            except UnicodeEncodeError as error:
+                raise InputError(
+                    f"sentence {row} has half a surrogate pair at character {error.start}, which is no text; "
+                    "read it again with the right encoding, or replace the character"
+                ) from None

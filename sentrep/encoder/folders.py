@@ -7,19 +7,19 @@ layout that all its versions load; they are left out when those modules cannot e
 
 from __future__ import annotations
 
-import json
+import os
 import tempfile
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from huggingface_hub import HfApi
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from safetensors.torch import save_file
 
-from sentrep.encoder import sources
+from sentrep.encoder import modules, sources
 from sentrep.encoder.heads import ProjectionHead
+from sentrep.encoder.model_files import first_line, not_found, read_json, write_json
+from sentrep.encoder.pooling import POOLINGS
 from sentrep.errors import InputError
 from sentrep.version import __version__
 
@@ -29,15 +29,16 @@ if TYPE_CHECKING:
 SETTINGS_FILE = "sentrep.json"
 HEAD_FILE = "sentrep_head.safetensors"
 
-# our name → key of sentence-transformers' Pooling
-_ST_POOLINGS = {
-    "cls": "pooling_mode_cls_token",
-    "mean": "pooling_mode_mean_tokens",
-    "max": "pooling_mode_max_tokens",
-    "last": "pooling_mode_lasttoken",
+_SETTINGS: dict[str, tuple[type, ...]] = {
+    "pooling": (str,),
+    "prompt": (str, type(None)),
+    "subtract_template": (bool,),
+    "max_length": (int,),
+    "max_seq_length": (int, type(None)),
+    "normalize": (bool,),
 }
-_ST_ACTIVATIONS = {"linear": "torch.nn.modules.linear.Identity", "mlp": "torch.nn.modules.activation.Tanh"}
-_ST_ORDER = ["Transformer", "Pooling", "Dense", "Normalize"]
+"""What travels with a model, apart from its head, and the types of the values."""
+
 _MODEL_CARD = """\
 ---
 library_name: sentence-transformers
@@ -68,6 +69,23 @@ def settings(encoder: SentenceEncoder) -> dict[str, Any]:
     }
 
 
+def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, Any]:
+    """Settings that came with a model, as constructor arguments. Nothing else may come with it: no permission to run
+    code, no other model or tokenizer.
+
+    Raises:
+        InputError: for another key, or a value of another type.
+    """
+    for key, value in stored.items():
+        if key not in _SETTINGS:
+            raise InputError(f"{source}: unknown setting {str(key)[:80]!r}; it is damaged or of a newer sentrep")
+        if type(value) not in _SETTINGS[key]:  # True is no number
+            raise InputError(f"{source}: setting {key} is {str(value)[:80]!r}; the model is damaged")
+    if stored.get("pooling", "cls") not in POOLINGS:
+        raise InputError(f"{source}: unknown pooling {stored['pooling']!r}; it is damaged or of a newer sentrep")
+    return stored
+
+
 def save(encoder: SentenceEncoder, folder: Path) -> None:
     """Write the folder. A head that is for training only stays behind."""
     if folder.exists() and not folder.is_dir():
@@ -80,9 +98,9 @@ def save(encoder: SentenceEncoder, folder: Path) -> None:
     stored = {**settings(encoder), "head": None if head is None else head.init_args}
     if head is not None:
         save_file({k: v.contiguous() for k, v in head.state_dict().items()}, folder / HEAD_FILE)
-    _write_json(folder / SETTINGS_FILE, {"version": __version__, **stored})
-    if encoder.pooling in _ST_POOLINGS and encoder.prompt is None:
-        _write_modules(encoder, head, folder)
+    write_json(folder / SETTINGS_FILE, {"version": __version__, **stored})
+    if encoder.pooling in modules.POOLINGS and encoder.prompt is None:
+        modules.write_modules(encoder, head, folder)
     else:
         what = f"pooling '{encoder.pooling}'" if encoder.prompt is None else "a prompt"
         warnings.warn(
@@ -94,55 +112,36 @@ def save(encoder: SentenceEncoder, folder: Path) -> None:
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 
-def _write_modules(encoder: SentenceEncoder, head: ProjectionHead | None, folder: Path) -> None:
-    """The same encoder in sentence-transformers' words."""
-    types = ["Transformer", "Pooling"] + ["Dense"] * (head is not None) + ["Normalize"] * encoder.normalize
-    modules = []
-    for number, kind in enumerate(types):
-        path = "" if kind == "Transformer" else f"{number}_{kind}"
-        modules.append(
-            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        )
-        if path:
-            (folder / path).mkdir(exist_ok=True)
-    _write_json(folder / "modules.json", modules)
-    limit = encoder.max_seq_length or encoder.tokenize.limit
-    _write_json(folder / "sentence_bert_config.json", {"max_seq_length": limit, "do_lower_case": False})
-    width = encoder.hidden_size
-    modes = {key: name == encoder.pooling for name, key in _ST_POOLINGS.items()}
-    _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **modes})
-    if head is not None:
-        dense = {"in_features": width, "out_features": head.dense.out_features, "bias": True}
-        _write_json(folder / "2_Dense" / "config.json", {**dense, "activation_function": _ST_ACTIVATIONS[head.kind]})
-        weights = {f"linear.{k}": v.contiguous() for k, v in head.dense.state_dict().items()}
-        save_file(weights, folder / "2_Dense" / "model.safetensors")
-
-
 def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> SentenceEncoder:
     """The encoder that a checkpoint, a folder or a hub id describes, with ``overrides`` on top."""
     folder = Path(name).expanduser()
-    if folder.is_file():
+    if os.path.isfile(folder):  # where Path.is_file fails for a name that is too long
         stored = sources.read_checkpoint(folder)[sources.PAYLOAD_KEY]["settings"]
-        stored.pop("head")  # the constructor reads a kept head from the checkpoint itself
-        return cls(name, **{**stored, **overrides})
-    if not folder.is_dir():
+        stored.pop("head", None)  # the constructor reads a kept head from the checkpoint itself
+        return cls(name, **{**checked_settings(stored, name), **overrides})
+    if not os.path.isdir(folder):
         folder = _download(name, overrides)
     if (folder / SETTINGS_FILE).is_file():
-        stored = _read_json(folder / SETTINGS_FILE)
+        stored = read_json(folder / SETTINGS_FILE)
         stored.pop("version", None)
-        head = stored.pop("head")
-        weights = {} if head is None else load_file(folder / HEAD_FILE)
+        head = stored.pop("head", None)
+        checked_settings(stored, folder / SETTINGS_FILE)
+        weights = {} if head is None else modules.tensors(folder / HEAD_FILE)
     elif (folder / "modules.json").is_file():
-        stored, head, weights = _read_modules(folder)
+        stored, head, weights = modules.read_modules(folder)
+        checked_settings(stored, folder)
     else:
         if "pooling" not in overrides:
             warnings.warn(f"{name}: a plain transformers model, which carries no pooling; taking 'cls'", stacklevel=3)
         stored, head, weights = {}, None, {}
     encoder = cls(str(folder), **{**stored, **overrides})
     if head is not None:
-        encoder.attach_head(ProjectionHead(**head))
+        _attach(encoder, head, name)
         assert encoder.head is not None
-        encoder.head.load_state_dict(weights)
+        try:
+            encoder.head.load_state_dict(weights)
+        except RuntimeError as error:
+            raise InputError(f"{name}: the head's weights do not fit: {first_line(error)}") from error
     return encoder
 
 
@@ -150,70 +149,24 @@ def restore(encoder: SentenceEncoder, source: sources.Source) -> None:
     """Put a checkpoint's weights into an encoder, with a head that is kept."""
     assert source.state is not None
     head = source.payload["settings"].get("head")
-    if head is not None and head["keep"]:
-        encoder.attach_head(ProjectionHead(**head))
+    if isinstance(head, dict) and head.get("keep"):
+        _attach(encoder, head, source.name)
     wanted = {k: v for k, v in source.state.items() if encoder.head is not None or not k.startswith("head.")}
-    missing, unexpected = encoder.load_state_dict(wanted, strict=False)
+    try:
+        missing, unexpected = encoder.load_state_dict(wanted, strict=False)
+    except (RuntimeError, AttributeError, TypeError) as error:  # another shape, or no tensor at all
+        reason = first_line(error)
+        raise InputError(f"{source.name}: the checkpoint's weights do not fit its architecture: {reason}") from error
     # a pooler may be in one of the two only: it belongs to the pooling, which the caller may choose anew
     if wrong := [key for key in (*missing, *unexpected) if not key.startswith("backbone.pooler.")]:
         raise InputError(f"{source.name}: the checkpoint's weights do not fit its architecture, e.g. {wrong[0]}")
 
 
-def _read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, Tensor]]:
-    """Settings, head and the head's weights out of a sentence-transformers folder, whichever layout it has."""
-    stored: dict[str, Any] = {}
-    head: dict[str, Any] | None = None
-    weights: dict[str, Tensor] = {}
-    modules = [(m["type"].rsplit(".", 1)[1], folder / m.get("path", "")) for m in _read_json(folder / "modules.json")]
-    for kind, path in modules:
-        if kind == "Transformer":
-            config = _read_json(path / "sentence_bert_config.json", missing={})
-            if config.get("do_lower_case"):
-                raise InputError(f"{folder}: it lower-cases text outside its tokenizer, which is not supported")
-            stored["max_seq_length"] = config.get("max_seq_length")
-        elif kind == "Pooling":
-            stored["pooling"] = _read_pooling(path / "config.json")
-        elif kind == "Dense":
-            head, weights = _read_dense(path)
-        elif kind == "Normalize":
-            stored["normalize"] = True
-        else:
-            raise InputError(f"{folder}: its module '{kind}' has no counterpart in sentrep; load it elsewhere")
-    kinds = [kind for kind, _ in modules]
-    if kinds != [kind for kind in _ST_ORDER if kind in kinds]:
-        raise InputError(f"{folder}: sentrep knows its modules, but only once each and in the order {_ST_ORDER}")
-    return stored, head, weights
-
-
-def _read_pooling(file: Path) -> str:
-    config = _read_json(file)
-    if "pooling_mode" in config:  # the newer layout names the mode, alone or in a list
-        modes = config["pooling_mode"]
-        modes = [modes] if isinstance(modes, str) else list(modes)
-        names = {"lasttoken": "last"}
-        chosen = [names.get(mode, mode) for mode in modes]
-    else:
-        chosen = [name for name, key in _ST_POOLINGS.items() if config.get(key)]
-        chosen += [key for key, on in config.items() if key.startswith("pooling_mode_") and on is True
-                   and key not in _ST_POOLINGS.values()]  # fmt: skip
-    if len(chosen) != 1 or chosen[0] not in _ST_POOLINGS:
-        raise InputError(f"{file}: pooling {' + '.join(map(str, chosen)) or 'none'} has no counterpart in sentrep")
-    return chosen[0]
-
-
-def _read_dense(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """A Dense layer as a head that is kept: its settings and weights."""
-    config = _read_json(path / "config.json")
-    kinds = {activation.rsplit(".", 1)[1]: kind for kind, activation in _ST_ACTIVATIONS.items()}
-    kind = kinds.get(str(config["activation_function"]).rsplit(".", 1)[1])
-    target = {config.get(key) for key in ("module_input_name", "module_output_name")}
-    if kind is None or config.get("use_residual") or not target <= {None, "sentence_embedding"}:
-        raise InputError(f"{path}: this Dense layer has no counterpart in sentrep (sentence vector, linear or tanh)")
-    file, older = path / "model.safetensors", path / "pytorch_model.bin"
-    stored = load_file(file) if file.is_file() else torch.load(older, map_location="cpu", weights_only=True)
-    bias = stored.get("linear.bias", torch.zeros(config["out_features"]))
-    head = {"kind": kind, "keep": True, "out_features": config["out_features"]}
-    return head, {"dense.weight": stored["linear.weight"], "dense.bias": bias}
+def _attach(encoder: SentenceEncoder, head: Any, source: str) -> None:
+    try:
+        encoder.attach_head(ProjectionHead(**head))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{source}: its projection head cannot be built: {first_line(error)}") from error
 
 
 def push(encoder: SentenceEncoder, repo_id: str, *, private: bool | None, token: str | None) -> str:
@@ -233,17 +186,4 @@ def _download(name: str, overrides: dict[str, Any]) -> Path:
     try:
         return Path(snapshot_download(name, revision=overrides.pop("revision", None)))
     except (OSError, ValueError) as error:
-        raise InputError(sources.not_found(name)) from error
-
-
-def _write_json(file: Path, content: Any) -> None:
-    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def _read_json(file: Path, missing: Any = None) -> Any:
-    if missing is not None and not file.is_file():
-        return missing
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file}: missing or not JSON; the model folder is incomplete") from error
+        raise InputError(not_found(name)) from error

@@ -14,7 +14,8 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from sentrep.distributed import own_draws
-from sentrep.encoder.sources import Source, first_line, quiet_transformers
+from sentrep.encoder.model_files import first_line
+from sentrep.encoder.sources import Source, quiet_transformers
 from sentrep.errors import InputError
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -21,17 +20,19 @@ from transformers import (
     MODEL_MAPPING,
     AutoConfig,
     AutoModel,
-    AutoTokenizer,
     PretrainedConfig,
     PreTrainedModel,
-    PreTrainedTokenizerBase,
 )
 from transformers.utils import logging as transformers_logging
 
+from sentrep.encoder.model_files import first_line, not_found
+from sentrep.encoder.modules import transformer_folder
 from sentrep.errors import InputError
 
 PAYLOAD_KEY = "sentrep"
 """Key of a checkpoint under which the encoder's architecture, tokenizer and settings lie."""
+
+_PAYLOAD = ("architecture", "tokenizer", "settings")
 
 _DROPOUT_NAMES = (
     "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout",
@@ -73,8 +74,14 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     except Exception as error:  # torch raises half a dozen types for damaged files
         kind = "is damaged or incomplete" if zipfile.is_zipfile(path) else "is not a checkpoint, or was cut off"
         raise InputError(f"{path}: {kind} ({type(error).__name__}); use another checkpoint") from error
-    if not isinstance(checkpoint, dict) or PAYLOAD_KEY not in checkpoint or "state_dict" not in checkpoint:
+    payload = checkpoint.get(PAYLOAD_KEY) if isinstance(checkpoint, dict) else None
+    if not isinstance(payload, dict) or not isinstance(checkpoint.get("state_dict"), dict):
         raise InputError(f"{path}: a checkpoint, but not one of sentrep; train one with `sentrep fit`")
+    weights = [value for name, value in checkpoint["state_dict"].items() if str(name).startswith("encoder.")]
+    if not weights or not all(isinstance(value, Tensor) for value in weights):
+        raise InputError(f"{path}: the checkpoint's weights are missing or damaged; use another checkpoint")
+    if wrong := [part for part in _PAYLOAD if not isinstance(payload.get(part), dict)]:
+        raise InputError(f"{path}: the checkpoint's {wrong[0]} is missing or damaged; use another checkpoint")
     return checkpoint
 
 
@@ -124,6 +131,7 @@ def load_backbone(source: Source, pretrained: bool, dropout: float | None, poole
     if model_class is not None and "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
         arguments["add_pooling_layer"] = pooler
     if not pretrained or source.path is None:
+        arguments["trust_remote_code"] = source.hub.get("trust_remote_code", False)
         model = AutoModel.from_config(config, dtype=torch.float32, **arguments)
         missing: set[str] = set()
     else:
@@ -162,34 +170,6 @@ def quiet_transformers() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def load_tokenizer(source: Source, tokenizer: str | None) -> PreTrainedTokenizerBase:
-    """The source's tokenizer, or the one that ``tokenizer`` names (a folder, a hub id, or ``toy``)."""
-    if tokenizer == "toy" and not Path(tokenizer).is_dir():
-        from sentrep.data import toy
-
-        return toy.tokenizer()
-    if tokenizer is None and source.payload:
-        with tempfile.TemporaryDirectory() as folder:
-            for name, text in source.payload["tokenizer"].items():
-                (Path(folder) / Path(name).name).write_text(text, encoding="utf-8")
-            return AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    name = tokenizer or source.path
-    if name is None:
-        raise InputError("a backbone given as a configuration has no tokenizer; name one with `tokenizer:`")
-    hub = {"local_files_only": True} if Path(name).is_dir() else source.hub
-    try:
-        return AutoTokenizer.from_pretrained(name, **hub)
-    except (OSError, ValueError) as error:
-        raise InputError(not_found(name, error if Path(name).is_dir() else None, "tokenizer")) from error
-
-
-def tokenizer_files(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
-    """The text files that a tokenizer saves, by name: enough to load it anywhere."""
-    with tempfile.TemporaryDirectory() as folder:
-        tokenizer.save_pretrained(folder)
-        return {path.name: path.read_text(encoding="utf-8") for path in sorted(Path(folder).iterdir())}
-
-
 def architecture(backbone: PreTrainedModel) -> dict[str, Any]:
     """The backbone's configuration as plain data, from which `open_source` builds it again."""
     return json.loads(backbone.config.to_json_string(use_diff=False))
@@ -201,14 +181,6 @@ def position_limit(backbone: PreTrainedModel) -> int | None:
     if positions is not None and backbone.config.model_type in _OFFSET_POSITIONS:
         positions -= 2
     return positions
-
-
-def transformer_folder(folder: Path) -> Path:
-    """Where in a sentence-transformers folder (of either layout) the transformer lies."""
-    modules = folder / "modules.json"
-    if modules.is_file():
-        return folder / json.loads(modules.read_text(encoding="utf-8"))[0].get("path", "")
-    return folder
 
 
 def _lm_head(state: dict[str, Tensor]) -> dict[str, Tensor] | None:
@@ -225,20 +197,5 @@ def _config_from(description: dict[str, Any]) -> PretrainedConfig:
         raise InputError("a backbone given as a configuration needs `model_type`, for example bert")
     try:
         return AutoConfig.for_model(**description)
-    except ValueError as error:
+    except Exception as error:  # transformers checks some values itself, and stumbles over others
         raise InputError(f"backbone configuration: {first_line(error)}") from error
-
-
-def not_found(name: str, folder_error: Exception | None = None, what: str = "model") -> str:
-    """The sentence for a name that led nowhere; ``folder_error`` is what an existing folder failed with."""
-    if folder_error is not None:
-        return f"{name}: this folder holds no {what} that transformers can load: {first_line(folder_error)}"
-    return (
-        f"{name}: no such folder or checkpoint, and the {what} hub did not answer or has no such {what}; "
-        "check the spelling, or give the path of a local folder"
-    )
-
-
-def first_line(error: Exception) -> str:
-    """What an exception says, in one line."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -11,9 +11,11 @@ import numpy as np
 from rich.console import Console
 
 from sentrep.evaluation.plots.comparison import plot_comparison
-from sentrep.evaluation.report import plain_table
+from sentrep.evaluation.report import plain_table, shown
+from sentrep.evaluation.report_files import markdown_table
 from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, spearman_rows
 from sentrep.evaluation.sts import display_name
+from sentrep.harmless import printable
 
 _NOTE = (
     "Spearman × 100 of the cosine, mean ± standard deviation over seeds. Difference: of the mean over the sets to the "
@@ -53,7 +55,7 @@ class Comparison:
             )
             column.min_width = None if text else max(len(cells[number]) for cells in (columns, *rows))
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(shown, row))
         console.print(table)
 
     def write(self, folder: Path) -> None:
@@ -62,10 +64,10 @@ class Comparison:
         plot_comparison(self.recipes, self.differences, folder / "report")
         columns, rows = self._table(sets=list(next(iter(self.recipes.values())).gold))
         lines = [columns, ["---", *["---:"] * (len(columns) - 2), "---"], *rows]
-        table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        table = "".join(f"{line}\n" for line in markdown_table(lines))
         (folder / "report.md").write_text(f"# Comparison\n\n{table}\n{_NOTE}\n\n![scores](report.png)\n", "utf-8")
         cells = "".join(
-            f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in line)}</tr>\n"
+            f"<tr>{''.join(f'<{tag}>{html.escape(printable(cell))}</{tag}>' for cell in line)}</tr>\n"
             for tag, line in (("th", columns), *(("td", row) for row in rows))
         )
         page = f"<!doctype html><meta charset='utf-8'><title>Comparison</title><style>{_STYLE}</style>\n"

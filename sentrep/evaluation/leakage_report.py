@@ -11,8 +11,9 @@ from pathlib import Path
 from rich.console import Console
 
 from sentrep.data.leakage import Leakage
-from sentrep.evaluation.report import plain_table, set_name
+from sentrep.evaluation.report import plain_table, set_name, shown
 from sentrep.evaluation.report_files import check_report_path, markdown_table, save_text
+from sentrep.harmless import csv_text, printable
 from sentrep.version import __version__
 
 _COLUMNS = ("set", "sentences", "exact", "near", "share")
@@ -28,10 +29,10 @@ def print_leakage(leakage: Leakage, console: Console | None = None) -> None:
     console = console or Console()
     table = plain_table(*_COLUMNS)
     for row in _rows(leakage):
-        table.add_row(*row)
+        table.add_row(*map(shown, row))
     console.print(table)
     for line in _notes(leakage):
-        console.print(line, soft_wrap=True, highlight=False)
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
 def write_leakage(leakage: Leakage, path: str | Path, seconds: float) -> None:
@@ -59,7 +60,7 @@ def _rows(leakage: Leakage) -> list[list[str]]:
 
 def _notes(leakage: Leakage) -> list[str]:
     return [
-        f"{leakage.train}: {leakage.sentences:,} sentences, of which {leakage.repeated:,} "
+        f"{printable(leakage.train)}: {leakage.sentences:,} sentences, of which {leakage.repeated:,} "
         f"({leakage.repeated / leakage.sentences:.2%}) repeat an earlier one.",
         "Distinct evaluation sentences. Exact: equal after Unicode NFKC, case folding and white-space collapse; near: "
         f"of the others, Jaccard similarity of the character trigrams at least {leakage.threshold:g}.",
@@ -75,7 +76,14 @@ def _json(leakage: Leakage, seconds: float) -> str:
 def _markdown(leakage: Leakage, seconds: float) -> str:
     table = markdown_table([_COLUMNS, ("---", "---:", "---:", "---:", "---:"), *_rows(leakage)])
     return (
-        "\n".join([*table, "", *(f"{note}\n" for note in _notes(leakage)), f"sentrep {__version__}, {seconds:.1f} s."])
+        "\n".join(
+            [
+                *table,
+                "",
+                *(f"{note}\n" for note in _notes(leakage)),
+                f"sentrep {__version__}, {seconds:.1f} s.",
+            ]
+        )
         + "\n"
     )
 
@@ -85,5 +93,5 @@ def _csv(leakage: Leakage, seconds: float) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for part in leakage.sets:
-        writer.writerow([part.name, part.sentences, part.exact, part.near, part.share])
+        writer.writerow([csv_text(part.name), part.sentences, part.exact, part.near, part.share])
     return out.getvalue()

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sentrep.data.transfer import TRANSFER_NAMES
@@ -15,6 +16,7 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.sts import PROTOCOLS, STSResult, display_name, senteval_average, side_by_side
+from sentrep.harmless import printable
 from sentrep.version import __version__
 
 _RECORDED = ("torch", "transformers", "tokenizers", "scipy", "scikit-learn")
@@ -142,6 +144,11 @@ def set_name(name: str) -> str:
     return _TASKS.get(name) or display_name(name)
 
 
+def shown(text: str) -> str:
+    """A name for a cell of a table on the screen: no control characters, and brackets are brackets, not colours."""
+    return escape(printable(text))
+
+
 def metric_name(metric: str) -> str:
     """A metric's name as papers print it."""
     return _METRICS.get(metric, metric)
@@ -177,10 +184,10 @@ def _table(tasks: Sequence[TaskResult], detail: bool) -> Table:
     table = plain_table("set", " / ".join(units) or "items", "protocol", *map(metric_name, metrics))
     for task in tasks:
         cells = [f"{task.scores[metric]:.2f}" if metric in task.scores else "" for metric in metrics]
-        table.add_row(set_name(task.name), str(list(task.counts.values())[-1]), task.protocol, *cells)
+        table.add_row(shown(set_name(task.name)), str(list(task.counts.values())[-1]), task.protocol, *cells)
         if detail:
             for name, (count, score) in task.per_subset.items():
-                table.add_row(f"  {name}", str(count), "sub-set", "—" if score is None else f"{score:.2f}")
+                table.add_row(f"  {shown(name)}", str(count), "sub-set", "—" if score is None else f"{score:.2f}")
     return table
 
 
@@ -192,7 +199,7 @@ def _protocols_table(tasks: Sequence[TaskResult], both: Mapping[str, Mapping[str
         row = "SICK-R" if task.name == "sickr-all" else set_name(task.name)
         pairs.setdefault(row, []).append(str(task.counts["pairs"]))
     for row, counts in pairs.items():
-        table.add_row(row, " / ".join(counts), *_cells(both.get(row, {})))
+        table.add_row(shown(row), " / ".join(counts), *_cells(both.get(row, {})))
     if "Avg." in both:
         table.add_section()
         table.add_row("Avg.", "", *_cells(both["Avg."]))

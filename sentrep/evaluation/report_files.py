@@ -14,6 +14,7 @@ from sentrep.errors import InputError
 from sentrep.evaluation.report import Evaluation, average, columns, main_scores, metric_name, set_name
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.sts import side_by_side
+from sentrep.harmless import csv_text, printable
 
 
 def check_report_path(path: str | Path) -> Path:
@@ -58,8 +59,12 @@ def save_text(path: Path, content: str) -> None:
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a Markdown table; the first two rows are its head and its rule."""
-    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    """The lines of a Markdown table; the first two rows are its head and its rule. No cell leaves its place."""
+    return ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in rows]
+
+
+def _markdown_cell(cell: str) -> str:
+    return printable(cell).replace("|", "\\|").replace("<", "&lt;")
 
 
 def _json(evaluation: Evaluation) -> str:
@@ -117,11 +122,11 @@ def _csv(evaluation: Evaluation) -> str:
     writer = csv.DictWriter(out, ["set", "subset", *counts, "protocol", *metrics], restval="", lineterminator="\n")
     writer.writeheader()
     for task in tasks:
-        writer.writerow({"set": task.name, **task.counts, "protocol": task.protocol, **task.scores})
+        writer.writerow({"set": csv_text(task.name), **task.counts, "protocol": task.protocol, **task.scores})
         main, unit = next(iter(task.scores)), list(task.counts)[-1]
         for name, (count, score) in task.per_subset.items():
             cells = {unit: count, "protocol": task.protocol, main: "" if score is None else score}
-            writer.writerow({"set": task.name, "subset": name, **cells})
+            writer.writerow({"set": csv_text(task.name), "subset": csv_text(name), **cells})
     return out.getvalue()
 
 

@@ -57,21 +57,25 @@ def test_last_goes_on_in_the_folder_of_the_run(end: int, workplace: Path, capsys
 def test_damaged_checkpoints(harm: Any, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fit() == 0
     (best,) = CHECKPOINTS.glob("step=*.ckpt")
-    harm(CHECKPOINTS / "last.ckpt")
+    last = CHECKPOINTS / "last.ckpt"
+    harm(last)
     (CHECKPOINTS / ".x.ckpt.tmp").write_bytes(b"left by a killed process")
     capsys.readouterr()
-    assert newest_intact(CHECKPOINTS, report=True) == best
-    (line,) = capsys.readouterr().err.splitlines()
-    assert f"{CHECKPOINTS / 'last.ckpt'}" in line
-    assert line.endswith("is passed over")
-    assert not (CHECKPOINTS / ".x.ckpt.tmp").exists()
-    assert fit("--ckpt_path", str(CHECKPOINTS / "last.ckpt")) == 2
+    assert fit("--ckpt_path", str(last)) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
     assert line.endswith(f"; use another checkpoint; the newest intact checkpoint there is {best}")
+    assert newest_intact(CHECKPOINTS, report=True) == best
+    assert capsys.readouterr().err == f"sentrep: {last} is damaged or incomplete, and is passed over\n"
+    assert last.exists()
+    assert (CHECKPOINTS / ".x.ckpt.tmp").exists()  # perhaps of a run that is not over
+    assert newest_intact(CHECKPOINTS, report=True, tidy=True) == best
+    assert "; it is now called last.ckpt.damaged" in capsys.readouterr().err
+    assert {path.name for path in CHECKPOINTS.iterdir()} == {best.name, "last.ckpt.damaged"}
     harm(best)
+    assert main(["test", "-c", "run.yaml", "--ckpt_path=last", "--data.test=[dev.csv]"]) == 2
+    assert best.exists()
     assert fit("--ckpt_path=last") == 2
     assert "no intact checkpoint in" in capsys.readouterr().err
-    assert main(["test", "-c", "run.yaml", "--ckpt_path=last", "--data.test=[dev.csv]"]) == 2
 
 
 def test_other_settings_are_listed_and_refused(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -296,3 +296,11 @@ def test_templates_of_all_lengths_contain_those_that_occur() -> None:
         assert torch.equal(whole[occurring], part)
     assert torch.equal(all_visible[occurring], visible)
     assert (visible.sum(1) == frame).all()
+
+
+@pytest.mark.parametrize("window", [5, 64])
+def test_windows_of_a_long_list_change_nothing(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, sentences = tiny_encoder(), toy_sentences(17)
+    whole = encoder.encode(sentences, batch_size=2, convert_to_tensor=True)
+    monkeypatch.setattr("sentrep.encoder.encoding.WINDOW", window)
+    torch.testing.assert_close(encoder.encode(sentences, batch_size=2, convert_to_tensor=True), whole)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from sentrep.data.augmentation.filters import BLANK, KEPT, PairFilter
 from sentrep.data.augmentation.parts import ROW, PartStore
 from sentrep.data.augmentation.translation import Translation
 from sentrep.data.corpus import CorpusRow
+from sentrep.data.shard import Shard
 from sentrep.errors import InputError
 
 PAIR_SCHEMA = pa.schema([("sent0", pa.string()), ("sent1", pa.string())])
@@ -26,34 +26,6 @@ _WINDOW = 16384
 
 Translate = Callable[[Sequence[str], tuple[int, ...]], list[Translation]]
 """A `Translator`: sentences and what to draw from, to translations."""
-
-
-@dataclass(frozen=True)
-class Shard:
-    """Which batches are this process's: number ``index``, ``index + count``, ... of them."""
-
-    index: int
-    count: int
-    origin: str
-    """Who said so."""
-
-    @staticmethod
-    def of(text: str | None) -> Shard:
-        """From ``"0/4"``, or else from torchrun's environment, or else everything.
-
-        Raises:
-            InputError: the text is not I/N with 0 ≤ I < N.
-        """
-        if text is None:
-            rank, world_size = os.environ.get("RANK", "0"), os.environ.get("WORLD_SIZE", "1")
-            return Shard(int(rank), int(world_size), "torchrun" if "RANK" in os.environ else "default")
-        index, _, count = text.partition("/")
-        if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
-            raise InputError(f"shard {text!r}: expected I/N, the shard's number from 0 and how many, for example 0/4")
-        return Shard(int(index), int(count), "--shard")
-
-    def __str__(self) -> str:
-        return f"shard {self.index} of {self.count}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,90 @@
+"""``sentrep doctor``: what the documentation promises of training, checked on this machine and configuration."""
+
+from __future__ import annotations
+
+import copy
+
+from rich.console import Console
+
+from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model
+from sentrep.cli.configuration import Tree, merge, parse_request
+from sentrep.cli.errors import UsageError
+from sentrep.cli.sections import build_tree, check_names
+from sentrep.cli.trainer import prepare_parsing
+from sentrep.doctor import Subject, diagnose, print_outcomes, write_outcomes
+from sentrep.doctor.report import check_output, failed
+
+HELP = """\
+usage: sentrep doctor [-c CONFIG] [any flag of sentrep fit] [--output REPORT.json|REPORT.md]
+
+Check on this machine that training does what it should with a configuration (default: a tiny model, the toy corpus):
+two processes equal one, GradCache and accumulated gradients equal the plain ones, noise is shared, a resumed run equals
+an uninterrupted one, bf16 is near fp32; and versions, devices, free disk, and whether a run could start offline.
+Exit status: 0 when all is well, 1 otherwise."""
+
+TINY: Tree = {
+    "model": {
+        "encoder": {
+            "backbone": {
+                "model_type": "bert",
+                "vocab_size": 2500,
+                "hidden_size": 32,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 2,
+                "intermediate_size": 64,
+                "max_position_embeddings": 64,
+            },
+            "tokenizer": "toy",
+            "pooling": "mean",
+        },
+        "objectives": {
+            "simcse": {
+                "class_path": "Contrastive",
+                "init_args": {"temperature": 0.1, "negatives": {"noise": {"class_path": "GaussianNegatives"}}},
+            }
+        },
+    },
+    "data": {"train": "toy"},
+}
+"""Where no configuration is given."""
+
+
+def run(command: str, words: list[str]) -> int:
+    """Run the command.
+
+    Raises:
+        UsageError: for a wrong flag, key or class.
+        InputError: for a report that cannot be written.
+    """
+    if "-h" in words or "--help" in words:
+        print(HELP)
+        return 0
+    prepare_parsing()
+    request = parse_request(words)
+    if request.rest:
+        raise UsageError(f"doctor: unexpected '{request.rest[0]}'; write flags as --key value")
+    output = request.flags.pop("output", None)
+    if output is not None:
+        check_output(output)
+    if not request.files:
+        request.tree = merge(copy.deepcopy(TINY), request.tree)
+    path = request.get("ckpt_path")
+    checkpoint = checkpoint_content(path)
+    tree = build_tree("fit", request, checkpoint and checkpoint_model(checkpoint, path))
+    check_names(tree, request)
+    outcomes = diagnose(_subject(tree), _note)
+    print_outcomes(outcomes)
+    if output is not None:
+        write_outcomes(outcomes, output)
+    return int(bool(failed(outcomes)))
+
+
+def _subject(tree: Tree) -> Subject:
+    seed = tree.get("seed_everything", 42)
+    return Subject(
+        tree["model"], tree.get("data") or {}, tree.get("trainer") or {}, seed if isinstance(seed, int) else 42
+    )
+
+
+def _note(name: str) -> None:
+    Console(stderr=True).print(f"checking {name} ...", style="dim")

@@ -1,0 +1,8 @@
+"""Does training do on this machine what the documentation says? One file for every check."""
+
+from sentrep.doctor.diagnosis import CHECKS, diagnose
+from sentrep.doctor.outcome import Outcome
+from sentrep.doctor.report import print_outcomes, write_outcomes
+from sentrep.doctor.subject import Subject
+
+__all__ = ["CHECKS", "Outcome", "Subject", "diagnose", "print_outcomes", "write_outcomes"]

@@ -1,0 +1,53 @@
+"""Several processes of one gloo group on this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+_PATIENCE = 300
+
+
+def run_processes(function: Callable[..., Any], world: int, *arguments: Any) -> list[Any]:
+    """What ``function(*arguments)`` returns on each of ``world`` processes of one gloo group, by rank.
+
+    Args:
+        function: of a module; it returns tensors and plain data.
+        world: number of processes.
+        arguments: what can be pickled.
+
+    Raises:
+        RuntimeError: when a process failed, or did not end.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        context = multiprocessing.get_context("spawn")
+        processes = [
+            context.Process(target=_in_group, args=(function, rank, world, folder, arguments)) for rank in range(world)
+        ]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join(timeout=_PATIENCE)
+        for process in processes:
+            if process.exitcode != 0:
+                process.kill()
+        for process in processes:
+            if process.exitcode != 0:
+                raise RuntimeError(f"a process ended with code {process.exitcode}")
+        return [torch.load(f"{folder}/result{rank}.pt", weights_only=True) for rank in range(world)]
+
+
+def _in_group(function: Callable[..., Any], rank: int, world: int, folder: str, arguments: tuple[Any, ...]) -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world)
+    try:
+        torch.save(function(*arguments), f"{folder}/result{rank}.pt")
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,211 @@
+"""`sentrep encode` into a folder: shards, restarts, number types, addresses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pytest
+
+from sentrep.cli import encode as encode_command
+from sentrep.cli import main
+from sentrep.cli.embedding_parts import quantize
+from sentrep.encoder import SentenceEncoder, StoredEmbeddings
+from sentrep.errors import InputError
+from support import tiny_encoder, toy_sentences
+
+LINES = [*toy_sentences(24), "", "the last one"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("model")
+    tiny_encoder(pooling="mean").save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(encode_command, "CHUNK", 3)
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    Path("lines.txt").write_text("\n".join(LINES) + "\n")
+
+
+def run(model: str, output: str = "out", *more: str) -> int:
+    words = ["--input", "lines.txt", "--rows_per_file", "7", "--device", "cpu", *more]
+    return main(["encode", model, "--output", output, *words])
+
+
+def whole(folder: str = "out") -> np.ndarray:
+    return np.concatenate(list(StoredEmbeddings(folder)))
+
+
+def expected(model: str) -> np.ndarray:
+    return SentenceEncoder.from_pretrained(model).encode(LINES)  # type: ignore[return-value]
+
+
+def content(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+def test_parts_hold_every_row_in_order(model: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(model, "new/out", "--file_format", kind) == 0
+    stored = StoredEmbeddings("new/out")
+    assert stored.shape == (26, 32)
+    assert len(stored) == 26
+    assert [(part["first_row"], part["rows"], part["blank"]) for part in stored.manifest["parts"]] == [
+        (0, 7, 0), (7, 7, 0), (14, 7, 0), (21, 5, 1),
+    ]  # fmt: skip
+    np.testing.assert_allclose(whole("new/out"), expected(model), atol=1e-6)
+    assert "26 sentences (1 of them blank) in 4 parts: new/out" in capsys.readouterr().err
+    names = {f"part-0000{part}.{ending}" for part in range(4) for ending in (kind, "json")}
+    assert set(content("new/out")) == names | {"manifest.json", "settings.json"}
+
+
+def test_shards_together_are_one_process(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(model, "one") == run(model, "two", "--shard", "1/2") == 0
+    assert "shard 1 of 2 is done; 14 of 26 sentences are left to the other shards" in capsys.readouterr().err
+    with pytest.raises(InputError, match=r"two: no manifest of embeddings .* is it finished"):
+        StoredEmbeddings("two")
+    assert run(model, "two", "--shard", "0/2") == 0
+    assert content("one") == content("two")
+
+
+def test_shards_of_torchrun(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        assert run(model) == 0
+    np.testing.assert_allclose(whole(), expected(model), atol=1e-6)
+
+
+def test_finished_parts_are_not_done_again(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(model, "one") == run(model) == 0
+    for name in ("manifest.json", "part-00002.json"):  # as a kill between the part and its record leaves it
+        Path("out", name).unlink()
+    Path("out/.part-00002.npy.123.tmp").write_bytes(b"left by a kill")
+    encoded: list[str] = []
+    encode = SentenceEncoder.encode
+
+    def counted(self: SentenceEncoder, sentences: list[str], *words: object, **more: object) -> object:
+        encoded.extend(sentences)
+        return encode(self, sentences, *words, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SentenceEncoder, "encode", counted)
+    assert run(model) == 0
+    assert encoded == LINES[14:21]
+    assert content("out") == content("one")
+
+
+def test_killed_and_started_again(model: str) -> None:
+    """kill -9 as soon as the first part is on record; finished parts stay, untouched, and the result is the same."""
+    Path("lines.txt").write_text("\n".join(LINES * 60) + "\n")
+    assert run(model, "one") == 0
+    program = "import sys\nfrom sentrep.cli import encode, main\nencode.CHUNK = 3\nsys.exit(main(sys.argv[1:]))"
+    words = ["encode", model, "--output", "out", "--input", "lines.txt", "--rows_per_file", "7", "--device", "cpu"]
+    process = subprocess.Popen([sys.executable, "-c", program, *words], stderr=subprocess.DEVNULL)
+    while not Path("out/part-00002.json").exists():
+        assert process.poll() is None, "ended before it could be killed"
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not Path("out/manifest.json").exists()
+    done = {path: path.stat().st_mtime_ns for path in Path("out").glob("part-*.json")}
+    assert len(done) >= 3
+    assert run(model) == 0
+    assert {path: path.stat().st_mtime_ns for path in done} == done
+    assert content("out") == content("one")
+
+
+def test_number_types_and_dimensions(model: str) -> None:
+    full = expected(model)[:, :5]
+    full = full / np.linalg.norm(full, axis=1, keepdims=True)
+    cut = ["--truncate_dim", "5", "--normalize", "true"]
+    assert run(model, "half", "--dtype", "float16", *cut) == run(model, "half.npy", "--dtype", "float16", *cut) == 0
+    assert np.load("half/part-00000.npy").dtype == np.load("half.npy").dtype == np.float16
+    for found in (whole("half"), np.load("half.npy")):
+        np.testing.assert_allclose(found, full, atol=1e-3)
+    assert run(model, "half.parquet", "--dtype", "float16", *cut) == 0
+
+
+def test_int8_error_is_at_most_half_a_step_and_so_is_its_cosine(model: str) -> None:
+    assert run(model, "out", "--dtype", "int8") == 0
+    parts, vectors = StoredEmbeddings("out").manifest["parts"], expected(model)
+    for part, found in zip(parts, StoredEmbeddings("out"), strict=True):
+        assert np.load(f"out/{part['file']}").dtype == np.int8
+        true, scale = vectors[part["first_row"] :][: part["rows"]], np.array(part["scale"])
+        np.testing.assert_allclose(scale, np.abs(true).max(0) / 127, rtol=1e-4)
+        assert np.all(np.abs(found - true) <= scale / 2 + 1e-5)
+        norms = np.linalg.norm(true, axis=1)
+        # a vector turns by at most asin(half a step / its length)
+        turn = np.arcsin(np.linalg.norm(scale) / 2 / norms)
+        exact = true @ true.T / norms[:, None] / norms
+        lengths = np.linalg.norm(found, axis=1)
+        cosine = found @ found.T / lengths[:, None] / lengths
+        assert np.all(
+            np.abs(np.arccos(cosine.clip(-1, 1)) - np.arccos(exact.clip(-1, 1))) <= turn[:, None] + turn + 1e-3
+        )
+        assert np.abs(cosine - exact).max() < 0.01
+
+
+def test_quantize_keeps_zeros_and_extremes(tmp_path: Path) -> None:
+    vectors = np.array([[0, -2, 1], [0, 1, 0.5], [0, 2, -0.25]], np.float32)
+    np.save("wide.npy", vectors)
+    scale = quantize("wide.npy", "narrow.npy", rows=2)
+    assert scale == pytest.approx([1, 2 / 127, 1 / 127])
+    assert np.load("narrow.npy").tolist() == [[0, -127, 127], [0, 64, 64], [0, 127, -32]]
+
+
+def test_addresses_of_input_and_output(model: str) -> None:
+    with fsspec.open("memory://in/lines.txt", "wt") as file:
+        file.write("\n".join(LINES) + "\n")
+    words = ["--input", "memory://in/lines.txt", "--rows_per_file", "7", "--device", "cpu"]
+    for kind in ("float32", "int8"):
+        assert main(["encode", model, "--output", f"memory://{kind}", "--dtype", kind, *words]) == 0
+        np.testing.assert_allclose(whole(f"memory://{kind}"), expected(model), atol=0.05 if kind == "int8" else 1e-6)
+    assert main(["encode", model, "--output", "memory://out/one.npy", *words]) == 0
+    with fsspec.open("memory://out/one.npy", "rb") as file:
+        np.testing.assert_allclose(np.load(file), expected(model), atol=1e-6)
+    assert main(["encode", model, "--output", "memory://float32", *words]) == 0  # finished: nothing to do
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--output x --input -", "a folder of parts needs an input that can be read again"),
+        ("--output x.npy --input lines.txt --shard 0/2", "2 processes (--shard) write a folder of parts"),
+        ("--output x.npy --input lines.txt --dtype int8", "dtype int8 needs a place for its scales"),
+        ("--output x --input lines.txt --dtype int8 --file_format parquet", "int8 is stored in npy files alone"),
+        ("--output x --input lines.txt --rows_per_file 0", "rows_per_file 0: expected at least 1"),
+        ("--output x --input lines.txt --truncate_dim 33", "truncate_dim 33: expected 1 to 32"),
+        ("--output x --input lines.txt --shard 2/2", "shard '2/2': expected I/N"),
+        ("--output x --input empty.txt", "empty.txt: no sentences in it"),
+        ("--output lines.txt/x --input lines.txt", "lines.txt/x: cannot be used for the parts"),
+    ],
+)
+def test_refusals(words: str, message: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("empty.txt").write_text("")
+    assert main(["encode", model, *words.split(), "--device", "cpu"]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_other_settings_or_another_format_are_not_mixed(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(model) == 0
+    before = content("out")
+    assert run(model, "out", "--dtype", "float16") == 1
+    assert "out holds parts with other settings (dtype was float32 and is float16)" in capsys.readouterr().err
+    assert content("out") == before
+    manifest = json.loads(Path("out/manifest.json").read_text())
+    Path("out/manifest.json").write_text(json.dumps({**manifest, "format": "another"}))
+    with pytest.raises(InputError, match="written by another version"):
+        StoredEmbeddings("out")

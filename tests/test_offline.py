@@ -1,0 +1,43 @@
+"""The wall around the tests stands: here, in processes that they start, and for everything but this machine."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+ELSEWHERE = ("192.0.2.1", 80)  # an address that belongs to nobody (RFC 5737)
+TRY = "import socket; s = socket.socket(); s.settimeout(1); s.connect(('192.0.2.1', 80))"
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+@pytest.mark.parametrize("method", ["connect", "connect_ex"])
+def test_no_connection_leaves_this_machine(family: socket.AddressFamily, method: str) -> None:
+    address = ELSEWHERE if family == socket.AF_INET else ("2001:db8::1", 80)
+    with socket.socket(family) as place, pytest.raises(OSError, match="the tests are offline"):
+        getattr(place, method)(address)
+
+
+def test_no_name_is_looked_up_and_no_packet_sent() -> None:
+    with pytest.raises(socket.gaierror, match="the tests are offline"):
+        socket.create_connection(("huggingface.co", 443), timeout=1)
+    with socket.socket(type=socket.SOCK_DGRAM) as place, pytest.raises(OSError, match="the tests are offline"):
+        place.sendto(b"x", ELSEWHERE)
+
+
+def test_nor_in_a_process_that_a_test_starts() -> None:
+    done = subprocess.run([sys.executable, "-c", TRY], capture_output=True, text=True, check=False)
+    assert "BlockedError: the tests are offline" in done.stderr
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_this_machine_is_reached(host: str) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection((host, server.getsockname()[1]), timeout=10) as there,
+        server.accept()[0] as here,
+    ):
+        there.sendall(b"x")
+        assert here.recv(1) == b"x"

@@ -1,0 +1,364 @@
+"""Checkpoints, folders and names from strangers: nothing of theirs runs, and nothing gets out of its place."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import json
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning
+import pytest
+import torch
+from rich.console import Console
+
+from sentrep import InputError, SentenceEncoder, SentRepDataModule, SentRepModule
+from sentrep.cli import main
+from sentrep.cli.configuration import parse_request
+from sentrep.cli.sections import build_tree
+from sentrep.data.leakage import Overlap, overlap_list
+from sentrep.evaluation import Evaluation, print_results, write_report
+from sentrep.evaluation.results import TaskResult
+from sentrep.negatives import GaussianNegatives
+from sentrep.objectives import Contrastive, Objective
+from sentrep.trust import recorded_arguments, refuse_foreign_classes
+from support import tiny_encoder, toy_sentences
+
+ROOT = Path(__file__).resolve().parents[1]
+OURS = {"class_path": "sentrep.objectives.Contrastive", "init_args": {}}
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A checkpoint of one step."""
+    folder = tmp_path_factory.mktemp("honest")
+    (folder / "corpus.txt").write_text("\n".join(toy_sentences(8)))
+    module = SentRepModule(tiny_encoder(), {"simcse": Contrastive(negatives={"noise": GaussianNegatives()})})
+    trainer = lightning.Trainer(
+        max_steps=1, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        enable_checkpointing=False, default_root_dir=folder,
+    )  # fmt: skip
+    data = SentRepDataModule(str(folder / "corpus.txt"), batch_size=4, cache_dir=str(folder))
+    trainer.fit(module, data)
+    trainer.save_checkpoint(folder / "honest.ckpt")
+    return torch.load(folder / "honest.ckpt", weights_only=True)
+
+
+@pytest.fixture
+def checkpoint(honest: dict[str, Any]) -> dict[str, Any]:
+    return copy.deepcopy(honest)
+
+
+def written(checkpoint: dict[str, Any], folder: Path) -> Path:
+    torch.save(checkpoint, folder / "stranger.ckpt")
+    return folder / "stranger.ckpt"
+
+
+class Spy(Objective):
+    """Stands for foreign code: tells when it is built."""
+
+    built = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        type(self).built += 1
+
+    def forward(self, views: Any, batch: Any) -> torch.Tensor:
+        return views.anchor.square().mean()
+
+
+SPY = f"{__name__}.Spy"
+
+
+def test_an_honest_checkpoint_loads(checkpoint: dict[str, Any], tmp_path: Path) -> None:
+    SentRepModule.load_from_checkpoint(written(checkpoint, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model.update(objectives={"x": {"class_path": SPY}}),
+        lambda model: model.update(objectives=[{"class_path": SPY}]),
+        lambda model: model.update(objectives={"x": SPY}),
+        lambda model: model.update(objectives=[SPY]),
+        lambda model: model.update(objectives={"x": {"class_path": "os.system", "init_args": {"command": "x"}}}),
+        lambda model: model.update(objectives={"x": {"class_path": "sentrep.module.os.system"}}),
+        lambda model: model.update(objectives={"x": {"class_path": "sentrep.module.Path"}}),
+        lambda model: model.update(objectives={"x": {"class_path": "sentrep.__main__.main"}}),
+        lambda model: model.update(objectives={"x": {"class_path": "sentrep.cli.main"}}),
+        lambda model: model.update(objectives={"x": {"class_path": ["sentrep.objectives.Contrastive"]}}),
+        lambda model: model.update(objectives={"x": {"class_path": "sentrepx.Contrastive"}}),
+        lambda model: model.update(objectives={"x": {**OURS, "init_args": {"negatives": {"n": {"class_path": SPY}}}}}),
+        lambda model: model.update(objectives={"x": {**OURS, "init_args": {"negatives": {"n": SPY}}}}),
+        lambda model: model.update(objectives={"x": {**OURS, "init_args": {"weighting": SPY}}}),
+        lambda model: model.update(objectives={"x": {**OURS, "dict_kwargs": {"y": [{"z": {"class_path": SPY}}]}}}),
+        lambda model: model.update(views={"class_path": "subprocess.Popen", "init_args": {"args": "x"}}),
+        lambda model: model.update(views="subprocess.Popen"),
+        lambda model: model.update(optimizer="os.system"),
+        lambda model: model.update(optimizer={"class_path": "torch.hub.load"}),
+        lambda model: model.update(optimizer={"class_path": "torch.optim.sgd.cast"}),
+        lambda model: model.update(head={"class_path": SPY}),
+        lambda model: model["encoder"].update(class_path=SPY),
+        lambda model: model.update(encoder={**model["encoder"], "init_args": {"revision": {"class_path": SPY}}}),
+    ],
+)
+def test_foreign_classes_are_refused(
+    change: Callable[[dict[str, Any]], Any], checkpoint: dict[str, Any], tmp_path: Path
+) -> None:
+    change(checkpoint["hyper_parameters"])
+    path = written(checkpoint, tmp_path)
+    Spy.built = 0
+    with pytest.raises(InputError, match=r"stranger\.ckpt: it asks for .*trust_plugins"):
+        SentRepModule.load_from_checkpoint(path)
+    with pytest.raises(InputError, match="trust_plugins"):
+        refuse_foreign_classes(SentRepModule, recorded_arguments(checkpoint, path), str(path))
+    assert Spy.built == 0
+
+
+def test_a_foreign_class_is_built_for_those_who_trust_the_file(checkpoint: dict[str, Any], tmp_path: Path) -> None:
+    checkpoint["hyper_parameters"]["objectives"] = {"x": {"class_path": SPY}}
+    path = written(checkpoint, tmp_path)
+    module = SentRepModule.load_from_checkpoint(path, strict=False, trust_plugins=True)
+    assert type(module.objectives.terms["x"]).__name__ == "Spy"
+    again = SentRepModule.load_from_checkpoint(path, strict=False, objectives={"mine": Contrastive()})
+    assert list(again.objectives.terms) == ["mine"]
+
+
+@pytest.mark.parametrize("trust", [[], ["--trust-plugins"], ["--trust_plugins"], ["--trust_plugins=true"]])
+def test_the_command_line_asks_for_trust(trust: list[str], checkpoint: dict[str, Any]) -> None:
+    checkpoint["hyper_parameters"]["objectives"] = {"x": {"class_path": SPY}}
+    saved = recorded_arguments(checkpoint, "x.ckpt")
+    request = parse_request(["--ckpt_path", "x.ckpt", *trust])
+    if trust:
+        assert build_tree("test", request, saved)["model"] == saved
+    else:
+        with pytest.raises(InputError, match="--trust_plugins"):
+            build_tree("test", request, saved)
+
+
+def test_a_class_that_the_user_names_himself_is_trusted(checkpoint: dict[str, Any], tmp_path: Path) -> None:
+    checkpoint["hyper_parameters"]["objectives"] = {"x": {"class_path": SPY}}
+    saved = recorded_arguments(checkpoint, "x.ckpt")
+    (tmp_path / "mine.yaml").write_text(json.dumps({"model": {"objectives": {"x": {"class_path": SPY}}}}))
+    request = parse_request(["-c", str(tmp_path / "mine.yaml"), "--ckpt_path", "x.ckpt"])
+    assert build_tree("test", request, saved)["model"] == saved
+    assert build_tree("test", parse_request(["--model.objectives.x", SPY]), saved)["model"]["objectives"]
+
+
+def test_the_command_line_refuses_a_checkpoint(
+    checkpoint: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint["hyper_parameters"]["optimizer"] = "os.system"
+    assert main(["test", "--ckpt_path", str(written(checkpoint, tmp_path))]) == 1
+    assert "it asks for 'os.system'" in capsys.readouterr().err
+
+
+def test_the_encoder_alone_builds_no_objective(checkpoint: dict[str, Any], tmp_path: Path) -> None:
+    checkpoint["hyper_parameters"]["objectives"] = {"x": {"class_path": SPY}}
+    path = written(checkpoint, tmp_path)
+    Spy.built = 0
+    SentenceEncoder.from_pretrained(path)
+    (tmp_path / "lines.txt").write_text("a dog\n")
+    assert main(["encode", str(path), "--input", str(tmp_path / "lines.txt"), "--output", str(tmp_path / "v.npy")]) == 0
+    assert main(["export", str(path), str(tmp_path / "model")]) == 0
+    assert Spy.built == 0
+
+
+class Bomb:
+    """Pickled code."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.target,))
+
+
+@pytest.mark.parametrize("form", ["torch", "pickle"])
+def test_pickled_code_does_not_run(form: str, checkpoint: dict[str, Any], tmp_path: Path) -> None:
+    path, target = tmp_path / "x.ckpt", tmp_path / "ran"
+    checkpoint["callbacks"] = Bomb(target)
+    if form == "torch":
+        torch.save(checkpoint, path)
+    else:
+        path.write_bytes(pickle.dumps(Bomb(target)))
+    for load in (SentRepModule.load_from_checkpoint, SentenceEncoder.from_pretrained):
+        with pytest.raises(InputError, match=r"x\.ckpt"):
+            load(path)
+    assert not target.exists()
+
+
+def test_pickled_code_in_a_dense_layer_does_not_run(tmp_path: Path) -> None:
+    folder = dense_folder(tmp_path)
+    (folder / "2_Dense" / "model.safetensors").unlink()
+    torch.save({"linear.weight": Bomb(tmp_path / "ran")}, folder / "2_Dense" / "pytorch_model.bin")
+    with pytest.raises(InputError, match="missing or damaged"):
+        SentenceEncoder.from_pretrained(folder)
+    assert not (tmp_path / "ran").exists()
+
+
+def dense_folder(tmp_path: Path) -> Path:
+    """A sentence-transformers folder with a dense layer."""
+    encoder = tiny_encoder(pooling="mean")
+    from sentrep import ProjectionHead
+
+    encoder.attach_head(ProjectionHead("mlp", keep=True))
+    encoder.save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "sentrep.json").unlink()
+    return tmp_path / "model"
+
+
+UNSAFE = r"torch\.load\(|pickle\.load|allow_pickle|yaml\.(unsafe_|full_)?load\(|\beval\(['\"]|\bexec\("
+
+
+def test_every_load_of_torch_runs_no_code() -> None:
+    loads = [
+        line
+        for path in (ROOT / "sentrep").rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(
+            r"torch\.load\(|pickle\.load|allow_pickle|yaml\.(unsafe_|full_)?load\(|\beval\(['\"]|\bexec\(", line
+        )
+    ]
+    assert len(loads) >= 3
+    assert all("weights_only=True" in line for line in loads), loads
+
+
+REMOTE = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model", "AutoTokenizer": ["evil.Tokenizer", None]}
+
+
+def evil_module(folder: Path) -> None:
+    """Code of the model's own, which leaves a trace when it is imported."""
+    (folder / "evil.py").write_text(
+        f"from pathlib import Path\nPath({str(folder / 'ran')!r}).touch()\n"
+        "from transformers import BertConfig as Config, BertModel as Model, BertTokenizer as Tokenizer\n"
+    )
+
+
+@pytest.mark.parametrize("model_type", ["bert", "evil"])
+def test_a_folders_own_code_does_not_run(model_type: str, tmp_path: Path) -> None:
+    tiny_encoder(pooling="mean").save_pretrained(tmp_path)
+    evil_module(tmp_path)
+    for name in ("config.json", "tokenizer_config.json"):
+        content = json.loads((tmp_path / name).read_text())
+        (tmp_path / name).write_text(json.dumps({**content, "model_type": model_type, "auto_map": REMOTE}))
+    if model_type == "evil":
+        with pytest.raises(InputError):
+            SentenceEncoder.from_pretrained(tmp_path)
+    else:
+        SentenceEncoder.from_pretrained(tmp_path)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_folder_cannot_give_itself_permission(tmp_path: Path) -> None:
+    tiny_encoder().save_pretrained(tmp_path)
+    stored = json.loads((tmp_path / "sentrep.json").read_text())
+    for key, value in {"trust_remote_code": True, "tokenizer": "/etc", "backbone": "/etc", "revision": "x"}.items():
+        (tmp_path / "sentrep.json").write_text(json.dumps({**stored, key: value}))
+        with pytest.raises(InputError, match=rf"sentrep\.json: unknown setting '{key}'"):
+            SentenceEncoder.from_pretrained(tmp_path)
+
+
+def test_a_checkpoint_cannot_give_itself_permission(checkpoint: dict[str, Any], tmp_path: Path) -> None:
+    settings = checkpoint["hyper_parameters"]["encoder"].setdefault("init_args", {})
+    settings["trust_remote_code"] = True
+    recorded = recorded_arguments(checkpoint, "x.ckpt")["encoder"]["init_args"]
+    assert recorded["trust_remote_code"] is False
+    checkpoint["sentrep"]["settings"]["trust_remote_code"] = True
+    with pytest.raises(InputError, match="unknown setting 'trust_remote_code'"):
+        SentenceEncoder.from_pretrained(written(checkpoint, tmp_path))
+
+
+@pytest.mark.parametrize("name", ["../outside.txt", "/outside.txt", "a/b.txt", "..", ".", "", "a\0b"])
+def test_a_checkpoints_tokenizer_stays_in_its_folder(name: str, checkpoint: dict[str, Any], tmp_path: Path) -> None:
+    checkpoint["sentrep"]["tokenizer"][name] = "x"
+    with pytest.raises(InputError, match=r"stranger\.ckpt: "):
+        SentenceEncoder.from_pretrained(written(checkpoint, tmp_path))
+
+
+@pytest.mark.parametrize("inner", ["../other", "/etc", "a/../../other", "1_Pooling/../.."])
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_modules_of_a_folder_stay_in_it(inner: str, place: int, tmp_path: Path) -> None:
+    tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "sentrep.json").unlink()
+    file = tmp_path / "model" / "modules.json"
+    modules = json.loads(file.read_text())
+    modules[place]["path"] = inner
+    file.write_text(json.dumps(modules))
+    for load in (SentenceEncoder.from_pretrained, lambda name: SentenceEncoder(str(name))):
+        with pytest.raises(InputError, match="leads out of the model folder"):
+            load(tmp_path / "model")
+
+
+NASTY = '=HYPERLINK("http://x")|<script>\x1b[2J\n[red]\u202e'
+
+
+def evaluation() -> Evaluation:
+    task = TaskResult(
+        NASTY, "pairs file", "all", {"pairs": 3}, {"spearman": 1.0}, "x", per_subset={"@SUM(1)": (3, 1.0)}
+    )
+    return Evaluation("m", "f", "cls", None, None, {}, 1.0, [task])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".md", ".json"])
+def test_names_are_harmless_in_reports(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"report{ending}"
+    write_report(evaluation(), path)
+    text = path.read_text(encoding="utf-8")
+    assert "\x1b" not in text
+    if ending == ".csv":
+        for row in csv.reader(text.splitlines()):
+            assert not any(cell.startswith(("=", "@", "+")) for cell in row)
+    if ending == ".md":
+        assert "<script>" not in text
+        assert "\u202e" not in text
+        assert [line.count("|") - line.count("\\|") for line in text.splitlines()[:3]] == [5] * 3
+
+
+def test_names_are_harmless_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    print_results(evaluation().results, detail=True, console=Console(width=200))
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "[red]" in out
+
+
+def test_the_list_of_overlaps_holds_no_formula(tmp_path: Path) -> None:
+    with overlap_list(tmp_path / "list.csv") as write:
+        write(Overlap(("=a",), "exact", 1.0, "=1+1", "\t=1+1", 1))
+    row = list(csv.reader((tmp_path / "list.csv").open()))[1]
+    assert [row[0], row[3]] == ["'=a", "'=1+1"]
+    assert not row[4].startswith(("\t", "="))
+
+
+def test_messages_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "no\x1b[2Jmodel", "--sets", "x\x07y.csv"]) == 1
+    assert not re.search("[\x07\x1b]", capsys.readouterr().err)
+
+
+def test_tokens_are_written_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    secrets = {
+        "HF_TOKEN": "hf_secretOfTheHub",
+        "HUGGING_FACE_HUB_TOKEN": "hf_secretOfOld",
+        "OPENAI_API_KEY": "sk-secret",
+    }
+    for name, secret in secrets.items():
+        monkeypatch.setenv(name, secret)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
+    from sentrep.cli.doctor import TINY
+
+    (tmp_path / "corpus.txt").write_text("\n".join(toy_sentences(16)))
+    content = {**TINY, "data": {"train": "corpus.txt", "batch_size": 4}, "trainer": {"max_steps": 1}}
+    (tmp_path / "run.yaml").write_text(json.dumps(content))
+    assert main(["fit", "-c", "run.yaml", "--trainer.accelerator", "cpu"]) == 0
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".ckpt" for path in files)
+    out, err = capfd.readouterr()
+    for text in (*(path.read_bytes() for path in files), out.encode(), err.encode()):
+        assert not any(secret.encode() in text for secret in secrets.values())
