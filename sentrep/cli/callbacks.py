@@ -7,8 +7,9 @@ from typing import Any
 
 import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 from lightning.pytorch.cli import SaveConfigCallback
+from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from sentrep.checkpointing import AtomicCheckpointIO
@@ -43,11 +44,12 @@ class SaveConfig(SaveConfigCallback):
         checkpoint[RECORD] = run_settings(config, trainer.world_size)
 
 
-class SaveEnd(Callback):
-    """Writes ``last.ckpt`` at the end of training, where the last one saved is not the last step's.
+class SaveLast(Checkpoint):
+    """Writes ``last.ckpt`` at every validation and at the end of training, where `ModelCheckpoint` did not.
 
-    `ModelCheckpoint` saves at validations; a run that ends between two of them, by ``max_steps`` or ``max_time``, would
-    leave an older state. A save that failed is tried again here.
+    Lightning's ``save_last`` saves only when a new best is saved, so an interrupted run would lose all steps since its
+    best one; and nothing between the last validation and the end. A save that failed is tried again at the end. As a
+    `Checkpoint` it runs behind `ModelCheckpoint`, whose memory of the best score is then up to date.
 
     Attributes:
         failure: why the end of the run is not on disk; None where it is.
@@ -61,18 +63,26 @@ class SaveEnd(Callback):
         """Note which step is saved."""
         self._saved = trainer.global_step
 
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Save, where nothing was saved at this step."""
+        if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking and self._saved != trainer.global_step:
+            self._save(trainer)
+
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save what is not saved."""
-        saver = trainer.checkpoint_callback
-        if not isinstance(saver, ModelCheckpoint) or not saver.save_last or trainer.fast_dev_run:  # type: ignore[attr-defined]
-            return
         io = trainer.strategy.checkpoint_io
         # only the process that writes knows of a failure, and all must take part in saving
         if trainer.strategy.broadcast(_failure(io) is not None or self._saved != trainer.global_step):
-            path = saver.last_model_path or str(Path(str(saver.dirpath)) / "last.ckpt")
-            saver.last_model_path = path
-            trainer.save_checkpoint(path, saver.save_weights_only)
+            self._save(trainer)
         self.failure = _failure(io)
+
+    @staticmethod
+    def _save(trainer: Trainer) -> None:
+        saver = trainer.checkpoint_callback
+        if not isinstance(saver, ModelCheckpoint) or not saver.save_last or trainer.fast_dev_run:  # type: ignore[attr-defined]
+            return
+        saver.last_model_path = saver.last_model_path or str(Path(str(saver.dirpath)) / "last.ckpt")
+        trainer.save_checkpoint(saver.last_model_path, saver.save_weights_only)
 
 
 def _failure(io: Any) -> str | None:

@@ -24,7 +24,7 @@ import sentrep.objectives
 import sentrep.views
 import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be found by their short names)
 from sentrep.checkpointing import AtomicCheckpointIO
-from sentrep.cli.callbacks import SaveConfig, SaveEnd, SavePredictions
+from sentrep.cli.callbacks import SaveConfig, SaveLast, SavePredictions
 from sentrep.cli.changes import (
     ConvertPosition,
     Differences,
@@ -76,7 +76,7 @@ class SentRepCLI(LightningCLI):
     ) -> None:
         self._checkpoint = checkpoint
         self._allow_changes = allow_changes
-        self._end = SaveEnd()
+        self._end = SaveLast()
         callbacks = [SavePredictions(), self._end, *([stop] if stop else [])]
         self._parsers: list[LightningArgumentParser] = []
         options = {"exit_on_error": False, "allow_abbrev": False}

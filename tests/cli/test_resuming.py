@@ -165,3 +165,24 @@ def test_signals(
     assert max(torch.load(path, weights_only=True)["global_step"] for path in CHECKPOINTS.glob("*.ckpt")) == step
     assert fit(*whole, "--ckpt_path=last") == 0
     assert same(weights(CHECKPOINTS / "last.ckpt"), weights(Path("whole/checkpoints/last.ckpt")))
+
+
+class LastSteps(Callback):
+    """Which step ``last.ckpt`` holds when the step after a validation begins."""
+
+    seen: ClassVar[dict[int, int]] = {}
+
+    def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
+        path = CHECKPOINTS / "last.ckpt"
+        if path.exists():
+            self.seen[trainer.global_step] = torch.load(path, weights_only=True)["global_step"]
+
+
+def test_last_holds_every_validation_and_not_only_the_best(workplace: Path) -> None:
+    LastSteps.seen.clear()
+    best_is_the_first = ["--checkpoint.monitor=step", "--checkpoint.mode=min"]
+    callback = f"--trainer.callbacks+={__name__}.LastSteps"
+    assert fit("--trainer.max_steps=4", "--trainer.val_check_interval=1", *best_is_the_first, callback) == 0
+    assert LastSteps.seen == {1: 1, 2: 2, 3: 3}
+    (best,) = CHECKPOINTS.glob("step=*.ckpt")
+    assert torch.load(best, weights_only=True)["global_step"] == 1
