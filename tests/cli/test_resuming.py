@@ -172,6 +172,9 @@ class LastSteps(Callback):
 
     seen: ClassVar[dict[int, int]] = {}
 
+    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        pl_module.log("val/steps", float(trainer.global_step))
+
     def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
         path = CHECKPOINTS / "last.ckpt"
         if path.exists():
@@ -180,9 +183,9 @@ class LastSteps(Callback):
 
 def test_last_holds_every_validation_and_not_only_the_best(workplace: Path) -> None:
     LastSteps.seen.clear()
-    best_is_the_first = ["--checkpoint.monitor=step", "--checkpoint.mode=min"]
+    best_is_the_first = ["--checkpoint.monitor=val/steps", "--checkpoint.mode=min"]
     callback = f"--trainer.callbacks+={__name__}.LastSteps"
-    assert fit("--trainer.max_steps=4", "--trainer.val_check_interval=1", *best_is_the_first, callback) == 0
-    assert LastSteps.seen == {1: 1, 2: 2, 3: 3}
+    assert fit("--trainer.max_steps=6", "--trainer.val_check_interval=2", *best_is_the_first, callback) == 0
+    assert LastSteps.seen == {2: 2, 3: 2, 4: 4, 5: 4}
     (best,) = CHECKPOINTS.glob("step=*.ckpt")
-    assert torch.load(best, weights_only=True)["global_step"] == 1
+    assert torch.load(best, weights_only=True)["global_step"] == 2
