@@ -77,7 +77,9 @@ class SentRepCLI(LightningCLI):
         self._checkpoint = checkpoint
         self._allow_changes = allow_changes
         self._end = SaveLast()
-        callbacks = [SavePredictions(), self._end, *([stop] if stop else [])]
+        saves = tree.get("checkpoint") is not None and tree["trainer"].get("enable_checkpointing") is not False
+        # Lightning refuses anything that saves where saving is switched off
+        callbacks = [SavePredictions(), *([self._end] if saves else []), *([stop] if stop else [])]
         self._parsers: list[LightningArgumentParser] = []
         options = {"exit_on_error": False, "allow_abbrev": False}
         super().__init__(
