@@ -51,6 +51,7 @@ from sentrep.cli.sections import (
 from sentrep.cli.signals import StopOnSignal
 from sentrep.config import Configurable
 from sentrep.data import SentRepDataModule
+from sentrep.distributed import leave_gloo_group
 from sentrep.errors import InputError
 from sentrep.module import SentRepModule
 
@@ -222,6 +223,8 @@ def run(command: str, words: list[str]) -> int:
         raise InputError(str(error)) from error
     except SIGTERMException:
         return stop.status
+    finally:
+        leave_gloo_group()
     return stop.status if cli.trainer.received_sigterm else 0
 
 
