@@ -27,6 +27,7 @@ from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.parameter_groups import parameter_groups
 from sentrep.resuming import align_position
+from sentrep.sharding import check_strategy, is_sharded, shard, whole_encoder
 from sentrep.stability import SkippedStep, StepReplay, refuse_gradient_scaler
 from sentrep.trust import recorded_arguments, refuse_foreign_classes
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
@@ -95,6 +96,13 @@ class SentRepModule(Configurable, LightningModule):
         self._scores: dict[str, float] = {}
         self._record()
 
+    def configure_model(self) -> None:
+        """Divide the module among the processes where the strategy is FSDP2; see `sentrep.sharding`."""
+        strategy = self.trainer.strategy
+        check_strategy(strategy, self.trainer.world_size)
+        if self.device_mesh is not None and not is_sharded(self):
+            shard(self, self.device_mesh["data_parallel"], strategy.root_device)
+
     def on_train_start(self) -> None:  # a module may be fitted twice
         self._checked_views = False
         self._replay = StepReplay()
@@ -162,7 +170,8 @@ class SentRepModule(Configurable, LightningModule):
         if isinstance(batch, ScoredPairs):
             self._score("val", batch)
         else:
-            for name, value in label_free_criteria(self.encoder, batch.ids, shared=True).items():
+            criteria = label_free_criteria(whole_encoder(self), batch.ids, shared=True)
+            for name, value in criteria.items():
                 self.log(f"val/{name}", value, add_dataloader_idx=False, batch_size=len(batch))
 
     def test_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
@@ -177,11 +186,12 @@ class SentRepModule(Configurable, LightningModule):
 
     def predict_step(self, sentences: list[str], batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """Vectors (n, D) of n sentences."""
-        return self.encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
+        encoder = whole_encoder(self)
+        return encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
 
     def _score(self, stage: str, pairs: ScoredPairs) -> None:
         encode_all = functools.partial(
-            encode, self.encoder, batch_size=_EVALUATION_BATCH, show_progress_bar=False, shared=True
+            encode, whole_encoder(self), batch_size=_EVALUATION_BATCH, show_progress_bar=False, shared=True
         )
         cosine = pairwise_cosine(encode_all, pairs.first, pairs.second)
         try:
