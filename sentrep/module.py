@@ -27,7 +27,7 @@ from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.parameter_groups import parameter_groups
 from sentrep.resuming import align_position
-from sentrep.sharding import check_strategy, is_sharded, shard, whole_encoder
+from sentrep.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
 from sentrep.stability import SkippedStep, StepReplay, refuse_gradient_scaler
 from sentrep.trust import recorded_arguments, refuse_foreign_classes
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
@@ -99,7 +99,7 @@ class SentRepModule(Configurable, LightningModule):
     def configure_model(self) -> None:
         """Divide the module among the processes where the strategy is FSDP2; see `sentrep.sharding`."""
         strategy = self.trainer.strategy
-        check_strategy(strategy, self.trainer.world_size)
+        check_strategy(self, strategy, self.trainer.world_size)
         if self.device_mesh is not None and not is_sharded(self):
             shard(self, self.device_mesh["data_parallel"], strategy.root_device)
 
@@ -225,6 +225,11 @@ class SentRepModule(Configurable, LightningModule):
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
         data = getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None)
         checkpoint[sources.PAYLOAD_KEY] = payload(self.encoder, self.seed, data)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Restore what FSDP2 leaves out."""
+        if is_sharded(self):
+            restore_extra_states(self, str(self.trainer.ckpt_path))
 
     @classmethod
     def load_from_checkpoint(  # type: ignore[override]

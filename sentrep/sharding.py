@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,9 +13,17 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
+from torch.nn.modules.module import _EXTRA_STATE_KEY_SUFFIX
 
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
+from sentrep.views import FGSM
+
+NOT_FSDP1 = (
+    "trainer.strategy fsdp is FSDP1, which flattens parameters, so that biases and norms could not be left out of weight "
+    "decay; use FSDP2: -c configs/overrides/fsdp2.yaml (lightning.pytorch.strategies.ModelParallelStrategy)"
+)
+
 
 def is_sharded(module: nn.Module) -> bool:
     """Whether `shard` has divided it."""
@@ -49,18 +58,14 @@ def _shared(encoder: SentenceEncoder) -> dict[int, Any]:
     return {id(encoder.tokenize): encoder.tokenize}
 
 
-def check_strategy(strategy: Strategy, world_size: int) -> None:
-    """Refuse what would train something else, or leave checkpoints that nothing here reads.
+def check_strategy(module: nn.Module, strategy: Strategy, world_size: int) -> None:
+    """Refuse what would train something else or not at all, or leave checkpoints that nothing here reads.
 
     Raises:
         InputError: names the setting.
     """
     if isinstance(strategy, FSDPStrategy):
-        raise InputError(
-            "trainer.strategy fsdp is FSDP1, which flattens the parameters so that weight decay cannot be left out for "
-            "biases and norms; use FSDP2: class lightning.pytorch.strategies.ModelParallelStrategy, as in "
-            "configs/overrides/fsdp2.yaml"
-        )
+        raise InputError(NOT_FSDP1)
     if not isinstance(strategy, ModelParallelStrategy):
         return
     if strategy._data_parallel_size != world_size or strategy._tensor_parallel_size != 1:
@@ -72,6 +77,10 @@ def check_strategy(strategy: Strategy, world_size: int) -> None:
         raise InputError(
             "trainer.strategy ModelParallelStrategy: a checkpoint has to be one file; set save_distributed_checkpoint "
             "to false"
+        )
+    if any(isinstance(part, FGSM) for part in module.modules()):
+        raise InputError(
+            "FGSM takes a gradient within the forward pass, which FSDP2 has no way for; use trainer.strategy ddp"
         )
 
 
@@ -103,6 +112,28 @@ def shard(module: nn.Module, mesh: DeviceMesh, device: Any) -> None:
         fully_shard(layer, **options)
     fully_shard(module, **options)
     register_fsdp_forward_method(module, "training_step")
+    for part in module.modules():
+        if _has_extra_state(part):
+            part.register_load_state_dict_pre_hook(_keep_extra_state)
+
+
+def restore_extra_states(module: nn.Module, checkpoint: str | Path) -> None:
+    """Give what samplers remember back to a divided module: Lightning restores parameters and buffers alone there."""
+    state = torch.load(checkpoint, map_location="cpu", mmap=True, weights_only=True)["state_dict"]
+    for name, part in module.named_modules():
+        if _has_extra_state(part):
+            part.set_extra_state(state[f"{name}.{_EXTRA_STATE_KEY_SUFFIX}"])
+
+
+def _has_extra_state(part: nn.Module) -> bool:
+    return type(part).get_extra_state is not nn.Module.get_extra_state
+
+
+def _keep_extra_state(part: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Where torch has put a placeholder, which nothing could be restored from."""
+    key = prefix + _EXTRA_STATE_KEY_SUFFIX
+    if key in state_dict and not isinstance(state_dict[key], (dict, Tensor)):
+        state_dict[key] = part.get_extra_state()
 
 
 def layers(backbone: nn.Module) -> nn.ModuleList:

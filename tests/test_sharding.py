@@ -11,17 +11,25 @@ import lightning
 import pytest
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.strategies import ModelParallelStrategy
+from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
 from torch import Tensor
 
-from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepDataModule, SentRepModule, distributed, negatives
+from sentrep import (
+    InputError,
+    ProjectionHead,
+    SentenceEncoder,
+    SentRepDataModule,
+    SentRepModule,
+    distributed,
+    negatives,
+)
 from sentrep.checkpointing import AtomicCheckpointIO
 from sentrep.data import PairsFile
 from sentrep.evaluation import TrainingReport
 from sentrep.objectives import Contrastive, Denoising, MaskedLanguageModeling
-from sentrep.sharding import is_sharded
+from sentrep.sharding import check_strategy, is_sharded
 from sentrep.stability import SAM, NonFiniteGuard
-from sentrep.views import FGSM, EncodedViews, GaussianNoise
+from sentrep.views import FGSM, EncodedViews
 from samplers import assert_same
 from support import run_processes, tiny_encoder, toy_sentences
 
@@ -42,18 +50,24 @@ CASES: dict[str, dict[str, Any]] = {
     "accumulated": {"objectives": lambda: [Contrastive()], "accumulate_grad_batches": 2, "gradient_clip_val": 0.1},
     "grad cache": {"objectives": lambda: [Contrastive()], "chunk": 3},
     "sam": {"objectives": lambda: [Contrastive()], "optimizer": lambda groups: SAM(groups, SGD)},
-    "tied head": {"objectives": lambda: [Contrastive(), MaskedLanguageModeling(rate=0.999)], "optimizer": ADAMW},
-    "input noise": {"objectives": lambda: [Contrastive()], "views": lambda: EncodedViews([GaussianNoise()])},
-    "fgsm": {"objectives": lambda: [Contrastive()], "views": lambda: EncodedViews([FGSM()])},
-    "distilbert": {"objectives": lambda: [Contrastive()], "family": "distilbert"},
+    "tied head": {
+        "objectives": lambda: [Contrastive(), MaskedLanguageModeling(0.9999999, mask=1, random=0)],
+        "optimizer": ADAMW,
+    },
+    "bf16": {"objectives": lambda: [Contrastive()], "precision": "bf16-mixed"},
     "albert": {"objectives": lambda: [Contrastive()], "family": "albert"},
     "modernbert": {"objectives": lambda: [Contrastive()], "family": "modernbert"},
 }
 
 
 def build(
-    objectives: Any, head: bool = False, chunk: int | None = None, family: str = "bert", optimizer: Any = SGD,
-    views: Any = None, **_: Any
+    objectives: Any,
+    head: bool = False,
+    chunk: int | None = None,
+    family: str = "bert",
+    optimizer: Any = SGD,
+    views: Any = None,
+    **_: Any,
 ) -> SentRepModule:
     encoder = tiny_encoder(family, pooling="mean", dropout=0.0)
     return SentRepModule(
@@ -86,7 +100,9 @@ def trained(folder: str, names: list[str]) -> dict[str, dict[str, Tensor]]:
     for name in names:
         case = CASES[name]
         module = build(**case)
-        options = {key: case[key] for key in ("accumulate_grad_batches", "gradient_clip_val") if key in case}
+        options = {
+            key: case[key] for key in ("accumulate_grad_batches", "gradient_clip_val", "precision") if key in case
+        }
         run = trainer(folder, 3, callbacks=[NonFiniteGuard()], **options)
         run.fit(module, data(folder))
         assert is_sharded(module) == (distributed.world_size() > 1)
@@ -105,21 +121,41 @@ def folder(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def assert_same_weights(found: dict[str, Tensor], expected: dict[str, Tensor], name: str) -> None:
-    """float32 adds up in another order on two processes: within 2e-5, where the steps move weights by 1e-3 and more."""
+def assert_same_weights(found: dict[str, Tensor], expected: dict[str, Tensor], name: str, atol: float = 2e-5) -> None:
+    """float32 adds up in another order on two processes; the steps move weights by 1e-3 and more."""
     assert found.keys() == expected.keys()
     for key, tensor in expected.items():
-        torch.testing.assert_close(found[key], tensor, rtol=0, atol=2e-5, msg=lambda text, key=key: f"{name} {key} {text}")
+        torch.testing.assert_close(
+            found[key], tensor, rtol=0, atol=atol, msg=lambda text, key=key: f"{name} {key} {text}"
+        )
 
 
+@pytest.mark.slow
 def test_divided_training_ends_at_the_weights_of_one_process(folder: str) -> None:
+    """With bf16 within 2⁻⁵ of the largest move of a weight: sums of 8 bits, of other groups of rows."""
     expected = trained(folder, list(CASES))
     found, other = run_processes(trained, 2, folder, list(CASES))
     assert not any(other.values())  # whole on the first process alone
     for name in CASES:
-        assert_same_weights(found[name], expected[name], name)
         start = build(**CASES[name]).state_dict()
-        assert max(float((expected[name][key] - start[key]).abs().max()) for key in expected[name]) > 1e-3, name
+        moved = max(float((expected[name][key] - start[key]).abs().max()) for key in expected[name])
+        assert moved > 1e-3, name
+        assert_same_weights(found[name], expected[name], name, 2**-5 * moved if name == "bf16" else 2e-5)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "views", "message"),
+    [
+        (lambda: ModelParallelStrategy(2, 1), None, "set save_distributed_checkpoint to false"),
+        (lambda: ModelParallelStrategy(save_distributed_checkpoint=False), None, "set data_parallel_size to 2"),
+        (lambda: ModelParallelStrategy(1, 2), None, "tensor_parallel_size to 1"),
+        (lambda: ModelParallelStrategy(2, 1, False), lambda: EncodedViews([FGSM()]), "FGSM takes a gradient within"),
+        (FSDPStrategy, None, "is FSDP1"),
+    ],
+)
+def test_what_cannot_work_is_refused(strategy: Any, views: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_strategy(build(lambda: [Contrastive()], views=views), strategy(), 2)
 
 
 def interrupted(folder: str) -> dict[str, Any]:
@@ -141,7 +177,7 @@ def interrupted(folder: str) -> dict[str, Any]:
         weights = dict(run.strategy.lightning_module_state_dict())
         return {**weights, "optimizer": run.strategy.optimizer_state(run.optimizers[0])}
 
-    sets = {"val": [f"{folder}/dev.csv"], "held_out": 8}
+    sets = {"val": [f"{folder}/dev.csv"]}
     whole = run(6)
     whole.fit(module(), data(folder, **sets))
     again = run(6)
@@ -149,6 +185,7 @@ def interrupted(folder: str) -> dict[str, Any]:
     return {"whole": state(whole), "resumed": state(again), "scores": dict(whole.callback_metrics)}
 
 
+@pytest.mark.slow
 def test_checkpoints_resume_exactly_and_load_without_processes(folder: str) -> None:
     expected = interrupted(folder)
     found, other = run_processes(interrupted, 2, folder)
@@ -157,7 +194,7 @@ def test_checkpoints_resume_exactly_and_load_without_processes(folder: str) -> N
     assert_same_weights({key: found["whole"][key] for key in weights}, weights, "whole")
     for name, score in expected["scores"].items():
         if name.startswith("val/"):
-            assert found["scores"][name] == other["scores"][name] == pytest.approx(score, abs=1e-2), name
+            assert found["scores"][name] == other["scores"][name] == pytest.approx(float(score), abs=1e-2), name
     for path in Path(folder, "2").glob("*.ckpt"):
         one = torch.load(path, weights_only=True)
         plain = torch.load(f"{folder}/1/{path.name}", weights_only=True)
