@@ -20,8 +20,8 @@ from sentrep.errors import InputError
 from sentrep.views import FGSM
 
 NOT_FSDP1 = (
-    "trainer.strategy fsdp is FSDP1, which flattens parameters, so that biases and norms could not be left out of weight "
-    "decay; use FSDP2: -c configs/overrides/fsdp2.yaml (lightning.pytorch.strategies.ModelParallelStrategy)"
+    "trainer.strategy fsdp is FSDP1, which flattens parameters, so that biases and norms could not be left out of "
+    "weight decay; use FSDP2: -c configs/overrides/fsdp2.yaml (lightning.pytorch.strategies.ModelParallelStrategy)"
 )
 
 

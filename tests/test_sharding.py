@@ -1,4 +1,4 @@
-"""FSDP2 on two gloo processes against one process without it: the same weights after some steps, whatever is trained."""
+"""FSDP2 on two gloo processes against one process without it: the same weights after some steps."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
+from samplers import assert_same
 from torch import Tensor
 
 from sentrep import (
@@ -24,13 +25,11 @@ from sentrep import (
     negatives,
 )
 from sentrep.checkpointing import AtomicCheckpointIO
-from sentrep.data import PairsFile
 from sentrep.evaluation import TrainingReport
 from sentrep.objectives import Contrastive, Denoising, MaskedLanguageModeling
 from sentrep.sharding import check_strategy, is_sharded
 from sentrep.stability import SAM, NonFiniteGuard
 from sentrep.views import FGSM, EncodedViews
-from samplers import assert_same
 from support import run_processes, tiny_encoder, toy_sentences
 
 SMALL: dict[str, Any] = {"layers": 1, "heads": 2, "feed_forward": 48, "dropout": 0.0, "noise": 0.0}
@@ -71,8 +70,8 @@ def build(
 ) -> SentRepModule:
     encoder = tiny_encoder(family, pooling="mean", dropout=0.0)
     return SentRepModule(
-        encoder, objectives(), head=ProjectionHead() if head else None, optimizer=optimizer, scheduler="constant", seed=1,
-        grad_cache_chunk=chunk, views=views and views(),
+        encoder, objectives(), head=ProjectionHead() if head else None, views=views and views(), optimizer=optimizer,
+        scheduler="constant", seed=1, grad_cache_chunk=chunk,
     )  # fmt: skip
 
 
@@ -83,8 +82,8 @@ def trainer(folder: str, steps: int, **options: Any) -> lightning.Trainer:
         os.environ["LOCAL_RANK"] = str(distributed.rank())
         options["strategy"] = ModelParallelStrategy(world, 1, save_distributed_checkpoint=False)
     return lightning.Trainer(
-        accelerator="cpu", devices=world, max_steps=steps, default_root_dir=folder, logger=False, use_distributed_sampler=False,
-        enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0,
+        accelerator="cpu", devices=world, max_steps=steps, default_root_dir=folder, logger=False,
+        use_distributed_sampler=False, enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0,
         **{"enable_checkpointing": False, **options},
     )  # fmt: skip
 

@@ -57,7 +57,8 @@ def backtranslate(
     """Translate every sentence of a file into another language and back; write the pairs that are fit to train on.
 
     The work may be ended at any moment, even by kill -9 or a full disk: the same command goes on behind the last
-    finished batch. Several processes share it by --shard, or under torchrun or srun; the last one to finish writes the output.
+    finished batch. Several processes share it by --shard, or under torchrun or srun; the last one to finish writes the
+    output.
 
     Args:
         input: .txt (a sentence a line), .csv, .tsv, .jsonl or .parquet, compressed or not; a hub data set.

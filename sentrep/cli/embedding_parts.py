@@ -75,8 +75,8 @@ class EmbeddingParts:
         """Whether a part is this process's to do: it is not done, and no other process is at it.
 
         The claim is a lock of the operating system (flock), so that it ends with the process, however that ends. It
-        holds on one machine, and between machines where the file system passes locks on (NFS, Lustre with ``flock``). An
-        address has no locks; there a part that is done twice is written twice, whole each time.
+        holds on one machine, and between machines where the file system passes locks on (NFS, Lustre with ``flock``).
+        An address has no locks; there a part that is done twice is written twice, whole each time.
 
         Raises:
             InputError: the folder's file system refuses locks.

@@ -69,7 +69,7 @@ def encode(
         batch_size: sentences of average length in one forward pass.
         normalize: scale every vector to length 1.
         pooling: replaces the model's own, for a plain transformers folder for example.
-        device: cpu, cuda, cuda:1, ...; by default a GPU where there is one, under torchrun or srun the one of the process.
+        device: cpu, cuda, cuda:1, ...; by default a GPU where there is one, under torchrun or srun the process's.
         precision: fp32, or bf16 to compute in bfloat16 where that is safe; faster where the machine has it.
         dtype: of the stored numbers: float32, float16, or int8 (npy parts only) with a scale for each dimension of a
             part in the manifest.

@@ -12,9 +12,9 @@ from torch.optim import Optimizer
 
 from sentrep import distributed
 from sentrep.errors import InputError
-from sentrep.sharding import is_sharded
 from sentrep.functional.similarity import at_least_float32
 from sentrep.module import SentRepModule
+from sentrep.sharding import is_sharded
 from sentrep.types import TextBatch
 
 
