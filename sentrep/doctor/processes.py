@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-_PATIENCE = 100
+_PATIENCE = 300
 
 
 def run_processes(function: Callable[..., Any], world: int, *arguments: Any) -> list[Any]:
