@@ -52,7 +52,8 @@ EVERY_VIEW: dict[str, Callable[[], ViewMaker]] = {
     **VIEWS,
     "extra inputs only": ExtraInputsOnly,
     "cutoffs": lambda: EncodedViews([TokenCutoff(), SpanCutoff()]),
-    "dropouts": lambda: EncodedViews([BernoulliDropout(), GaussianDropout(), FeatureMask()]),
+    "dropouts": lambda: EncodedViews([BernoulliDropout(), GaussianDropout()]),
+    "output mask": lambda: OutputPerturbedViews(FeatureMask("trivial")),
     "output batch noise": lambda: OutputPerturbedViews(BatchGaussianNoise()),
 }
 
@@ -110,6 +111,7 @@ def alone(teacher: str) -> dict[str, Result]:
     return results(teacher)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 4])
 def test_all_on_several_processes_equal_one(teacher: str, alone: dict[str, Result], world: int) -> None:
     shares = run_processes(results, world, teacher)
