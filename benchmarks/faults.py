@@ -122,6 +122,7 @@ def _run_all(root: Path, options: argparse.Namespace) -> list[Trial]:
         ("truncated checkpoint", lambda place: _damage(place, half, _cut)),
         ("bit-flipped checkpoint", lambda place: _damage(place, half, _flip)),
         ("cache folder deleted", lambda place: _damage(place, half, _delete_cache)),
+        ("cache folder gone in the run", lambda place: _unplug(place, half)),
         ("cache file cut", lambda place: _damage(place, half, _cut_cache)),
     ]
     if os.geteuid() == 0:
@@ -266,6 +267,18 @@ def _flip(folder: Path) -> str:
 def _delete_cache(folder: Path) -> str:
     shutil.rmtree(folder / "cache", ignore_errors=True)
     return "between two runs"
+
+
+def _unplug(folder: Path, moment: float) -> tuple[str, list[int]]:
+    """The cache disappears under the running process, which is killed somewhat later."""
+    process = _start(folder)
+    process.join(moment)
+    _delete_cache(folder)
+    process.join(moment / 4)
+    if process.is_alive():
+        os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    return f"after {moment:.1f} s", [process.exitcode]
 
 
 def _cut_cache(folder: Path) -> str:
