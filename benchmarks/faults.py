@@ -64,7 +64,7 @@ CONFIG: dict[str, Any] = {
     },
     "data": {"train": "corpus.txt", "val": ["toy-dev"], "batch_size": 8},
     "trainer": {
-        "max_steps": 120, "accumulate_grad_batches": 2, "val_check_interval": 24, "accelerator": "cpu",
+        "max_steps": 60, "accumulate_grad_batches": 2, "val_check_interval": 24, "accelerator": "cpu",
         "enable_model_summary": False, "enable_progress_bar": False,
     },
     "checkpoint": {"init_args": {"every_n_train_steps": 3, "monitor": None, "filename": "step={step}"}},
