@@ -86,8 +86,7 @@ class SentenceEncoder(Configurable, nn.Module):
             raise InputError(f"{source.name}: the tokenizer knows more tokens than the model; use the model's own")
         self.pooling, self.prompt, self.subtract_template = pooling, prompt, subtract_template
         self.max_length, self.max_seq_length = max_length, max_seq_length
-        self.normalize = normalize
-        self.chunks, self.pooled_token_only = chunks, pooled_token_only
+        self.normalize, self.chunks, self.pooled_token_only = normalize, chunks, pooled_token_only
         self.cache_gradients(None)
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
@@ -145,10 +144,12 @@ class SentenceEncoder(Configurable, nn.Module):
         chunks = self.chunks if self.chunks is not None else (4 if tokens.input_ids.device.type == "cpu" else 1)
         if chunks == 1 or len(tokens) < 2 * chunks:
             return self._forward_padded(tokens, word_embeddings)
+        if word_embeddings is None and torch.is_grad_enabled():
+            word_embeddings = self.look_up(tokens)  # once: every look-up has a gradient of the vocabulary's size
         return in_length_chunks(self._forward_padded, tokens, word_embeddings, chunks)
 
     def cache_gradients(self, chunk: int | None, keep_tokens: bool = True) -> None:
-        """From now on run with the activations of at most ``chunk`` rows at a time (`sentrep.encoder.chunks`).
+        """Run with the activations of at most ``chunk`` rows at a time (`sentrep.encoder.chunks`) from now on.
 
         Args:
             chunk: rows, all views of a sentence counted; None for the plain pass.
