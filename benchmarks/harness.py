@@ -82,7 +82,7 @@ def parser(description: str, batch_sizes: Sequence[int] = (64,), **defaults: int
     return found
 
 
-def parse(found: argparse.ArgumentParser) -> argparse.Namespace:
+def parse(found: argparse.ArgumentParser, corpus_needed: bool = True) -> argparse.Namespace:
     """The options of the command line, checked; ``settings`` holds the benchmark's own numbers."""
     options = found.parse_args()
     for path in (*options.model_folder, *filter(None, [options.corpus])):
@@ -90,7 +90,7 @@ def parse(found: argparse.ArgumentParser) -> argparse.Namespace:
             found.error(f"{path}: no such file or folder")
     if not options.model_folder and not options.shape:
         options.shape = ["bert-mini", "6x384"]
-    if options.corpus is None and options.model_folder:
+    if corpus_needed and options.corpus is None and options.model_folder:
         found.error("--model-folder needs --corpus: made-up sentences are words of the toy tokenizer")
     options.settings = {name: getattr(options, name) for name in options.numbers}
     return options
