@@ -9,7 +9,7 @@ them; a ratio is the median of the ratios within each repeat.
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import json
 import os
 import subprocess
@@ -82,9 +82,11 @@ def parser(description: str, batch_sizes: Sequence[int] = (64,), **defaults: int
     return found
 
 
-def parse(found: argparse.ArgumentParser, corpus_needed: bool = True) -> argparse.Namespace:
-    """The options of the command line, checked; ``settings`` holds the benchmark's own numbers."""
-    options = found.parse_args()
+def parse(
+    found: argparse.ArgumentParser, words: Sequence[str] | None = None, corpus_needed: bool = True
+) -> argparse.Namespace:
+    """The options of the command line, or of ``words``, checked; ``settings`` holds the benchmark's own numbers."""
+    options = found.parse_args(words)
     for path in (*options.model_folder, *filter(None, [options.corpus])):
         if not Path(path).exists():
             found.error(f"{path}: no such file or folder")
@@ -106,19 +108,20 @@ def present(variants: Iterable[str], needs: Mapping[str, Sequence[str]]) -> list
     """The variants whose modules (``needs``) are installed; says which are left out."""
     kept = []
     for variant in variants:
-        missing = [name for name in needs.get(variant, ()) if not _is_installed(name)]
+        missing = [name for name in needs.get(variant, ()) if not _imports(name)]
         if missing:
-            print(f"{variant} is left out: {', '.join(missing)} not installed", file=sys.stderr)
+            print(f"{variant} is left out: cannot import {', '.join(missing)}", file=sys.stderr)
         else:
             kept.append(variant)
     return kept
 
 
-def _is_installed(name: str) -> bool:
+def _imports(name: str) -> bool:
     try:
-        return importlib.util.find_spec(name) is not None
-    except ValueError:  # a module that is switched off has no specification
+        importlib.import_module(name)
+    except ImportError:  # of the module, or of one that it cannot do without
         return False
+    return True
 
 
 def run_jobs(

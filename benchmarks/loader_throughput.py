@@ -96,7 +96,7 @@ def report(found: dict[str, Any], training_rate: float | None) -> str:
 
 def fastest(training: dict[str, Any]) -> float:
     """The highest median rate in the results of train_throughput.py."""
-    return max(median(row["sentences_per_second"]) for row in training["rows"])
+    return max(median(row.sentences_per_second) for row in harness.rows_of(training["measurements"], []))
 
 
 def parser() -> argparse.ArgumentParser:

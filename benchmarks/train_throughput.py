@@ -126,14 +126,14 @@ def _with_utilisation(
     shape = flops.Shape.of(AutoConfig.from_pretrained(folder))
     per_sentence = flops.training(lengths, shape, row.setting["objective"]) / len(lengths)
     rate = median(row.sentences_per_second) * per_sentence
-    return replace(row, more={"model TFLOP/s": rate / 1e12, "MFU, %": 100 * rate / peaks[row.setting["precision"]]})
+    return replace(row, more={"model GFLOP/s": rate / 1e9, "MFU, %": 100 * rate / peaks[row.setting["precision"]]})
 
 
 def report(found: dict[str, Any]) -> str:
     """The results in Markdown."""
     text = tables.throughput_table(found["rows"])
     for precision, peak in found["peaks"].items():
-        text += f"\nMatrix product in {precision}, the 100 % of MFU: {peak / 1e12:,.3f} TFLOP/s.\n"
+        text += f"\nMatrix product in {precision}, the 100 % of MFU: {peak / 1e9:,.1f} GFLOP/s.\n"
     for title, operations in found["profiles"].items():
         lines = [[row["operation"][:80], f"{100 * row['share']:.1f}", str(row["calls"])] for row in operations]
         text += f"\nWhere the time goes: {title}\n\n" + tables.table(["operation", "% of time", "calls"], lines)
