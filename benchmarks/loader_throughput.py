@@ -89,8 +89,8 @@ def report(found: dict[str, Any], training_rate: float | None) -> str:
             row.more["× fastest training"] = median(row.sentences_per_second) / training_rate
     text = tables.throughput_table(found["rows"])
     return text + (
-        f"\nThe cache of {found['lines']:,} sentences was tokenised and opened in {found['building']:.1f} s, and opened "
-        f"again in {found['opening']:.2f} s.\n"
+        f"\nThe cache of {found['lines']:,} sentences was tokenised and opened in {found['building']:.1f} s, and "
+        f"opened again in {found['opening']:.2f} s.\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""How long `sentrep fit` takes to its first step on a cached corpus, part by part, and `sentrep encode` on ten sentences.
+"""How long `sentrep fit` takes to its first step on a cached corpus, part by part; `sentrep encode` on ten sentences.
 
     python benchmarks/startup.py [--lines 1000000] [--shape 6x384] [--repeats 3] [--json startup.json]
     python benchmarks/startup.py --corpus wiki1m.txt.xz --model-folder MINILM --lines 1000000

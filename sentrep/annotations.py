@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 
 OptimizerCallable = Callable[[Iterable], Optimizer]
 """Parameters, or groups of them, to an optimiser. Lightning has the same name in a module that needs jsonargparse, which
-a machine that only runs training code may not have."""
+a machine that only trains may not have."""
 
 
 def hints(target: Callable[..., Any]) -> dict[str, Any]:

@@ -121,8 +121,8 @@ def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | 
     mask = (torch.arange(width) < lengths[:, None]).long()
     if torch.device(device).type == "cuda":
         input_ids, mask = input_ids.pin_memory(), mask.pin_memory()
-    moved = (tensor.to(device, non_blocking=True) for tensor in (input_ids, mask))
-    return TokenBatch(*moved, sum(map(len, ids)))
+    input_ids, mask = input_ids.to(device, non_blocking=True), mask.to(device, non_blocking=True)
+    return TokenBatch(input_ids, mask, sum(map(len, ids)))
 
 
 def length_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
