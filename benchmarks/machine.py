@@ -8,7 +8,6 @@ import os
 import platform
 import time
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 _LIBRARIES = ("torch", "lightning", "transformers", "tokenizers", "sentence-transformers", "datasets")
@@ -67,7 +66,7 @@ def autocast(device: str, precision: str) -> Any:
 
 
 def matmul_peak(device: str, precision: str, size: int | None = None, repeats: int = 5) -> float:
-    """FLOP/s of a product of two square matrices: 2 n³ ÷ median seconds, after two products that are not counted.
+    """FLOP/s of a product of two square matrices: 2 n³ ÷ the least seconds, after two products that are not counted.
 
     float32 is what torch does by default, without TF32.
     """
@@ -81,7 +80,7 @@ def matmul_peak(device: str, precision: str, size: int | None = None, repeats: i
         start = now(device)
         a @ b
         seconds.append(now(device) - start)
-    return 2 * n**3 / median(seconds[2:])
+    return 2 * n**3 / min(seconds[2:])
 
 
 def environment(device: str, threads: int | None) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
                 job = replace(jobs[-1], settings={**jobs[-1].settings, "profile": 1})
                 profile = harness.run_jobs([job], measure_any, repeats=1, threads=threads)[0]["profile"]
                 found["profiles"][f"{job.variant}, {', '.join(map(str, setting.values()))}"] = profile
-        found["peaks"] = {precision: median(values) for precision, values in peaks.items()}
+        found["peaks"] = {precision: max(values) for precision, values in peaks.items()}
         rows = harness.rows_of(found["measurements"], [PEER, PEER_LOOP, PLAIN])
         corpora = {item["corpus"] for item in found["measurements"]}
         found["rows"] = [_with_utilisation(row, models, min(corpora), options, found["peaks"]) for row in rows]

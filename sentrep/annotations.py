@@ -9,8 +9,8 @@ from typing import Any
 from torch.optim import Optimizer
 
 OptimizerCallable = Callable[[Iterable], Optimizer]
-"""Parameters, or groups of them, to an optimiser. Lightning has the same name in a module that needs jsonargparse, which
-a machine that only trains may not have."""
+"""Parameters, or groups of them, to an optimiser. Lightning's own stands in a module that needs jsonargparse, which a
+machine that only trains may not have."""
 
 
 def hints(target: Callable[..., Any]) -> dict[str, Any]:
