@@ -7,7 +7,8 @@ sentence of n tokens, layers of width H and hidden layers of width F:
     training   = 3 · forward: the backward pass takes two products for each of the forward pass
 
 Padding, dropout, norms, softmax, embeddings, heads, the loss and the optimiser do not count, although they cost time:
-utilisation is what is left of the time for the products above.
+utilisation is what is left of the time for the products above. They count in full for every variant, also where one
+finds a way around some of them (sentrep's last layer may end for the pooled token alone).
 
     MFU = model FLOPs per second ÷ FLOP/s of a large matrix product in the same precision, measured in the same run
 
