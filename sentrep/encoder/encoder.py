@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from sentrep.config import Configurable
 from sentrep.encoder import encoding, folders, forward, sources
-from sentrep.encoder.chunks import in_length_chunks, recomputed
+from sentrep.encoder.chunks import in_length_chunks, recomputed, vectors_only
 from sentrep.encoder.dropout import use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.language_model_head import HeadOrigin
-from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, check_pooling
+from sentrep.encoder.pooling import check_pooling
 from sentrep.encoder.specification import specification
 from sentrep.encoder.tokenization import TextTokenizer
 from sentrep.encoder.tokenizers import load_tokenizer
@@ -46,6 +46,7 @@ class SentenceEncoder(Configurable, nn.Module):
         chunks: into how many groups of like length a batch is split for the forward pass, so that less padding is
             computed; the result is the same. None: 4 on a CPU, 1 elsewhere.
         fast_dropout: draw dropout's masks in a cheaper way on a CPU (`sentrep.encoder.dropout`).
+        pooled_token_only: where nothing reads the other tokens, end the last layer for the pooled token alone.
         revision: branch, tag or commit on the hub.
         trust_remote_code: let the hub's model run its own code.
 
@@ -66,6 +67,7 @@ class SentenceEncoder(Configurable, nn.Module):
         normalize: bool = False,
         chunks: int | None = None,
         fast_dropout: bool = False,
+        pooled_token_only: bool = True,
         revision: str | None = None,
         trust_remote_code: bool = False,
         subtract_template: bool = False,
@@ -84,8 +86,7 @@ class SentenceEncoder(Configurable, nn.Module):
             raise InputError(f"{source.name}: the tokenizer knows more tokens than the model; use the model's own")
         self.pooling, self.prompt, self.subtract_template = pooling, prompt, subtract_template
         self.max_length, self.max_seq_length = max_length, max_seq_length
-        self.normalize = normalize
-        self.chunks = chunks
+        self.normalize, self.chunks, self.pooled_token_only = normalize, chunks, pooled_token_only
         self.cache_gradients(None)
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
@@ -138,15 +139,17 @@ class SentenceEncoder(Configurable, nn.Module):
         ``word_embeddings`` (B, L, W), where given, take the place of looking the tokens up (`look_up`).
         """
         if self.grad_cache_chunk is not None and torch.is_grad_enabled():
-            run = recomputed(self._forward_padded, self._keeps_tokens)
+            run = recomputed(self._forward_padded)
             return in_length_chunks(run, tokens, word_embeddings, math.ceil(len(tokens) / self.grad_cache_chunk))
         chunks = self.chunks if self.chunks is not None else (4 if tokens.input_ids.device.type == "cpu" else 1)
         if chunks == 1 or len(tokens) < 2 * chunks:
             return self._forward_padded(tokens, word_embeddings)
+        if word_embeddings is None and torch.is_grad_enabled():
+            word_embeddings = self.look_up(tokens)  # once: every look-up has a gradient of the vocabulary's size
         return in_length_chunks(self._forward_padded, tokens, word_embeddings, chunks)
 
     def cache_gradients(self, chunk: int | None, keep_tokens: bool = True) -> None:
-        """From now on run with the activations of at most ``chunk`` rows at a time (`sentrep.encoder.chunks`).
+        """Run with the activations of at most ``chunk`` rows at a time (`sentrep.encoder.chunks`) from now on.
 
         Args:
             chunk: rows, all views of a sentence counted; None for the plain pass.
@@ -161,10 +164,12 @@ class SentenceEncoder(Configurable, nn.Module):
 
     def pool(self, tokens: TokenBatch) -> Tensor:
         """Pooled vectors (B, H) alone, without keeping the states of every layer."""
-        return forward.run(self, tokens, None, hidden_states=self.pooling in NEEDS_HIDDEN_STATES)[0]
+        return forward.pooled_alone(self, tokens)
 
     def _forward_padded(self, tokens: TokenBatch, word_embeddings: Tensor | None) -> EncoderOutput:
-        pooled, output = forward.run(self, tokens, word_embeddings, hidden_states=True)
+        if not self._keeps_tokens:
+            return vectors_only(forward.pooled_alone(self, tokens, word_embeddings))
+        pooled, output = forward.run(self, tokens, word_embeddings)
         return EncoderOutput(pooled, output.last_hidden_state, output.hidden_states[0])
 
     def project(self, embedding: Tensor) -> Tensor:
