@@ -17,7 +17,7 @@ from transformers import get_scheduler
 from sentrep import distributed
 from sentrep.annotations import OptimizerCallable
 from sentrep.checkpointing import payload
-from sentrep.config import Configurable, to_config
+from sentrep.config import Configurable
 from sentrep.encoder import ProjectionHead, SentenceEncoder, sources
 from sentrep.encoder.dropout_views import label_free_criteria
 from sentrep.encoder.encoding import encode, pairwise_cosine
@@ -27,14 +27,11 @@ from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.parameter_groups import parameter_groups
 from sentrep.resuming import align_position
-from sentrep.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
+from sentrep.sharding import restore_extra_states, shard_as_asked, whole_encoder
 from sentrep.stability import SkippedStep, StepReplay, refuse_gradient_scaler
-from sentrep.trust import recorded_arguments, refuse_foreign_classes
+from sentrep.trust import arguments_to_record, recorded_arguments, refuse_foreign_classes
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.views import EncodedViews, ViewMaker
-
-_INSTANTIATOR = "lightning.pytorch.cli.instantiate_module"
-_EVALUATION_BATCH = 32
 
 _IDENTICAL_VIEWS = (
     "Both views of a sentence are identical (no dropout, no given positives, no perturbation), so a contrastive loss "
@@ -98,10 +95,7 @@ class SentRepModule(Configurable, LightningModule):
 
     def configure_model(self) -> None:
         """Divide the module among the processes where the strategy is FSDP2; see `sentrep.sharding`."""
-        strategy = self.trainer.strategy
-        check_strategy(self, strategy, self.trainer.world_size)
-        if self.device_mesh is not None and not is_sharded(self):
-            shard(self, self.device_mesh["data_parallel"], strategy.root_device)
+        shard_as_asked(self)
 
     def on_train_start(self) -> None:  # a module may be fitted twice
         self._checked_views = False
@@ -170,8 +164,7 @@ class SentRepModule(Configurable, LightningModule):
         if isinstance(batch, ScoredPairs):
             self._score("val", batch)
         else:
-            criteria = label_free_criteria(whole_encoder(self), batch.ids, shared=True)
-            for name, value in criteria.items():
+            for name, value in label_free_criteria(whole_encoder(self), batch.ids, shared=True).items():
                 self.log(f"val/{name}", value, add_dataloader_idx=False, batch_size=len(batch))
 
     def test_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
@@ -190,9 +183,7 @@ class SentRepModule(Configurable, LightningModule):
         return encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
 
     def _score(self, stage: str, pairs: ScoredPairs) -> None:
-        encode_all = functools.partial(
-            encode, whole_encoder(self), batch_size=_EVALUATION_BATCH, show_progress_bar=False, shared=True
-        )
+        encode_all = functools.partial(encode, whole_encoder(self), batch_size=32, show_progress_bar=False, shared=True)
         cosine = pairwise_cosine(encode_all, pairs.first, pairs.second)
         try:
             score = spearman(cosine, pairs.scores)
@@ -212,13 +203,8 @@ class SentRepModule(Configurable, LightningModule):
         self.save_hyperparameters(ignore=list(self.init_args), logger=False)
         if "_instantiator" in self.hparams:  # built by the command line, whose config Lightning has at hand
             self.save_hyperparameters(logger=False)
-            return
-        recorded = dict(self.init_args)
-        try:
-            recorded["optimizer"] = to_config(recorded["optimizer"])
-        except TypeError:  # a lambda; a rebuilt module gets the default, a resumed one is given its own by the caller
-            recorded.pop("optimizer")
-        self.save_hyperparameters({**to_config(recorded), "_instantiator": _INSTANTIATOR}, logger=False)
+        else:
+            self.save_hyperparameters(arguments_to_record(self.init_args), logger=False)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Put inside what the checkpoint needs to be used alone: architecture, tokenizer, settings, provenance."""
@@ -228,8 +214,7 @@ class SentRepModule(Configurable, LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore what FSDP2 leaves out."""
-        if is_sharded(self):
-            restore_extra_states(self, str(self.trainer.ckpt_path))
+        restore_extra_states(self, self.trainer.ckpt_path)
 
     @classmethod
     def load_from_checkpoint(  # type: ignore[override]

@@ -24,7 +24,7 @@ MAX_LINES = 250
 
 IMPORT_ORDER = [
     "version", "errors", "harmless", "types", "annotations", "config", "trust", "distributed", "functional",
-    "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives", "stability",
+    "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives", "sharding", "stability",
     "checkpointing", "resuming", "parameter_groups", "module", "evaluation", "export", "doctor", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""

@@ -343,3 +343,19 @@ def test_signals_end_a_run_with_their_status_and_a_checkpoint(
         finally:
             process.kill()
     assert any(path.stat().st_mtime > sent for path in checkpoints.glob("*.ckpt"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--trainer.precision 16-mixed", "a CPU has no mixed precision in float16; use bf16-mixed"),
+        ("--trainer.strategy fsdp", "use FSDP2: -c configs/overrides/fsdp2.yaml"),
+        ("--trainer.num_nodes 0", "`num_nodes` must be a positive integer"),
+    ],
+)
+def test_devices_that_are_not_to_be_had(
+    workplace: Path, words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fit(*words.split()) == 1
+    assert message in error_of(capsys)
+    assert not (workplace / "runs").exists()
