@@ -35,7 +35,9 @@ def sum_in_chunks(
         >>> total.item(), count.item(), weight.grad.tolist()
         (15.0, 3.0, [6.0, 9.0])
     """
-    value, count = _SumInChunks.apply(function, chunk, torch.is_grad_enabled(), len(rows), *rows, *parameters)
+    tensors = [*rows, *parameters]
+    with_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    value, count = _SumInChunks.apply(function, chunk, with_gradient, len(rows), *tensors)
     return value, count
 
 

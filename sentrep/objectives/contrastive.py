@@ -32,6 +32,8 @@ class Contrastive(Objective):
         weighting: weights w of the pairs; None for all 1.
         label_smoothing: ε in [0, 1) of the cross-entropy.
         hard_negative_weight: bonus on the logit of a row's own hard negative (log space, 0 for none).
+        block: rows of the similarity matrix in memory at a time; 0 for all, None to decide by its size
+            (`sentrep.functional.info_nce`). Weights, where there are any, are a matrix of that size too.
 
     Raises:
         InputError: for values out of range, and for a batch of one sentence without extra negatives.
@@ -46,13 +48,17 @@ class Contrastive(Objective):
         weighting: PairWeighting | None = None,
         label_smoothing: float = 0.0,
         hard_negative_weight: float = 0.0,
+        block: int | None = None,
     ) -> None:
         super().__init__()
         if not temperature > 0:
             raise InputError(f"temperature must be positive, got {temperature}")
         if not 0 <= label_smoothing < 1:
             raise InputError(f"label_smoothing must lie in [0, 1), got {label_smoothing}")
+        if block is not None and block < 0:
+            raise InputError(f"block must be 0 or more rows, got {block}")
         self.temperature = temperature
+        self.block = block
         self.label_smoothing = label_smoothing
         self.hard_negative_weight = hard_negative_weight
         self.negatives = nn.ModuleDict(_present(negatives))
@@ -88,6 +94,7 @@ class Contrastive(Objective):
             negatives=drawn if len(drawn) else None,
             weights=weights,
             label_smoothing=self.label_smoothing,
+            block=self.block,
         )
 
     def after_step(self, views: Views) -> None:
@@ -119,11 +126,10 @@ class Contrastive(Objective):
         plain = all(sampler.weight == 1.0 for sampler in self._samplers())
         if self.weighting is None and plain:
             return None
-        if self.weighting is None:
-            weights = drawn.new_ones(len(views.anchor), len(keys) + len(drawn))
-        else:
-            weights = self.weighting(batch, views, drawn)
-            self.metrics = dict(self.weighting.metrics)
+        if self.weighting is None:  # one row for all
+            return torch.cat([drawn.new_ones(len(keys)), drawn_weights]).expand(len(views.anchor), -1)
+        weights = self.weighting(batch, views, drawn)
+        self.metrics = dict(self.weighting.metrics)
         return torch.cat([weights[:, : len(keys)], weights[:, len(keys) :] * drawn_weights], dim=1)
 
     def _insert_hard(
