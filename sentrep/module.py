@@ -58,6 +58,7 @@ class SentRepModule(Configurable, LightningModule):
         seed: of dropout and of every draw; None for the global seed (``seed_everything``), or 0.
         grad_cache_chunk: hold the activations of at most so many rows at a time (GradCache): the loss and gradient of
             the full batch in the memory of a small one, for a second forward pass. None: all rows at once.
+        compile: run encoder and objectives through `torch.compile` in training; ``reduce-overhead`` adds CUDA graphs.
 
     Attributes:
         terms: of the batch in hand, for a callback's ``on_before_backward``; None in SAM's and AWP's second pass.
@@ -75,6 +76,7 @@ class SentRepModule(Configurable, LightningModule):
         warmup_steps: float = 0,
         seed: int | None = None,
         grad_cache_chunk: int | None = None,
+        compile: bool | Literal["reduce-overhead"] = False,
     ) -> None:
         super().__init__()
         if warmup_steps < 0:
@@ -90,6 +92,10 @@ class SentRepModule(Configurable, LightningModule):
         self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
         self.objectives.build(encoder.spec(self.seed))
+        if compile:
+            mode: Literal["default", "reduce-overhead"] = "default" if compile is True else compile
+            encoder.compile_training(mode)
+            self.objectives.compile_terms(mode)
         self.terms: StepTerms | None = None
         self._last_views: Views | None = None
         self._scores: dict[str, float] = {}

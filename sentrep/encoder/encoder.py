@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from sentrep.config import Configurable
-from sentrep.encoder import encoding, folders, forward, sources
+from sentrep.encoder import compiled, encoding, folders, forward, sources
 from sentrep.encoder.chunks import in_length_chunks, recomputed
-from sentrep.encoder.dropout import use_fast_dropout
+from sentrep.encoder.dropout import FastDropout, use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.language_model_head import HeadOrigin
 from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, check_pooling
@@ -87,6 +87,7 @@ class SentenceEncoder(Configurable, nn.Module):
         self.normalize = normalize
         self.chunks = chunks
         self.cache_gradients(None)
+        self.compile_mode: compiled.Mode | None = None
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
@@ -155,6 +156,17 @@ class SentenceEncoder(Configurable, nn.Module):
         self.grad_cache_chunk = chunk
         self._keeps_tokens = keep_tokens
 
+    def compile_training(self, mode: compiled.Mode) -> None:
+        """From now on run `forward` through `torch.compile` (`sentrep.encoder.compiled`); `encode` stays as it is.
+
+        Raises:
+            InputError: with fast dropout, which torch cannot compile.
+        """
+        if any(isinstance(module, FastDropout) for module in self.modules()):
+            raise InputError("model.compile has fused dropout of its own: leave model.encoder.fast_dropout out")
+        compiled.prepare(self)
+        self.compile_mode = mode
+
     def look_up(self, tokens: TokenBatch) -> Tensor:
         """Word embeddings (B, L, W) of the tokens, before positions, normalisation and dropout."""
         return self.backbone.get_input_embeddings()(tokens.input_ids)
@@ -164,6 +176,8 @@ class SentenceEncoder(Configurable, nn.Module):
         return forward.run(self, tokens, None, hidden_states=self.pooling in NEEDS_HIDDEN_STATES)[0]
 
     def _forward_padded(self, tokens: TokenBatch, word_embeddings: Tensor | None) -> EncoderOutput:
+        if self.compile_mode is not None:
+            return compiled.run(self, tokens, word_embeddings, self.compile_mode)
         pooled, output = forward.run(self, tokens, word_embeddings, hidden_states=True)
         return EncoderOutput(pooled, output.last_hidden_state, output.hidden_states[0])
 

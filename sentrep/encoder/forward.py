@@ -47,13 +47,13 @@ def _template_vectors(encoder: SentenceEncoder, tokens: TokenBatch, hidden_state
 
     A text in the slot that no token can see leaves exactly that, whatever kind of positions the backbone has. Only the
     text's length matters, so each length is run once: those that occur or, in training on an accelerator, which would
-    have to wait for them to be read, all that the batch has room for.
+    have to wait for them to be read, and where shapes are compiled, all that the batch has room for.
     """
     before, after = len(encoder.tokenize.prefix), len(encoder.tokenize.suffix)
     lengths = tokens.attention_mask.sum(1) - before - after
     width = tokens.input_ids.shape[1] - before - after
-    waits = encoder.training and lengths.device.type != "cpu"
-    run_lengths = torch.arange(width + 1, device=lengths.device) if waits else lengths.unique()
+    all_lengths = encoder.training and (lengths.device.type != "cpu" or torch.compiler.is_compiling())
+    run_lengths = torch.arange(width + 1, device=lengths.device) if all_lengths else lengths.unique()
     templates, visible = _templates(encoder, run_lengths, tokens.input_ids.shape[1])
     vectors, _ = _run(encoder, templates, visible, None, hidden_states)
     return vectors[torch.searchsorted(run_lengths, lengths)]

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
+@torch.compiler.disable
 def sum_in_chunks(
     function: Callable[..., tuple[Tensor, Tensor]], rows: Sequence[Tensor], parameters: Sequence[Tensor], *, chunk: int
 ) -> tuple[Tensor, Tensor]:

@@ -21,9 +21,11 @@ class Objective(Configurable, nn.Module, ABC):
         metrics: detached scalars that the last `forward` wants logged, by name.
         reads_tokens: whether `forward` reads ``token_states`` or ``input_embeddings`` of the encoder's output. One that
             needs the vectors alone says False: with ``grad_cache_chunk`` that saves the memory of all tokens' states.
+        compiles: whether ``model.compile`` compiles `forward`. It should work on the same shapes in every step.
     """
 
     reads_tokens: ClassVar[bool] = True
+    compiles: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -40,6 +40,7 @@ class Contrastive(Objective):
     """
 
     reads_tokens = False
+    compiles = True
 
     def __init__(
         self,
@@ -107,6 +108,7 @@ class Contrastive(Objective):
     def _samplers(self) -> Iterable[NegativeSampler]:
         return self.negatives.values()  # type: ignore[return-value]
 
+    @torch.compiler.disable  # samplers count steps and seed generators on the host
     def _draw(self, views: Views) -> tuple[Tensor, Tensor]:
         """Drawn negatives (M, D) and their λ (M,)."""
         rows, weights = [at_least_float32(views.anchor.new_zeros(0, views.anchor.shape[1]))], []
