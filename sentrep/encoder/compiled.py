@@ -8,12 +8,14 @@ import math
 import os
 import shutil
 import sys
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from sentrep.encoder import forward
 from sentrep.errors import InputError
@@ -29,6 +31,8 @@ _BUCKETS = 4
 """Lengths that are compiled. torch gives a function up for eager after 8 shapes, and the length-sorted groups of a batch
 come in two sizes."""
 
+_HOOKED: weakref.WeakSet[PreTrainedModel] = weakref.WeakSet()
+
 
 def run(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | None, mode: Mode) -> EncoderOutput:
     """The padded pass over (B, L), compiled; columns that only fill the bucket are cut off again.
@@ -37,23 +41,13 @@ def run(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | 
         InputError: where torch finds no compiler.
     """
     check_compiler(tokens.input_ids.device.type)
+    _install_hooks(encoder.backbone, tokens.input_ids)
     width = tokens.input_ids.shape[1]
     more = _bucket(encoder, width) - width
     ids = F.pad(tokens.input_ids, (0, more), value=encoder.tokenize.pad_token_id)
     words = None if word_embeddings is None else F.pad(word_embeddings, (0, 0, 0, more))
     pooled, states, embedded = _compiled(mode)(encoder, ids, F.pad(tokens.attention_mask, (0, more)), words)
     return EncoderOutput(pooled, states[:, :width], embedded[:, :width])
-
-
-def prepare(encoder: SentenceEncoder) -> None:
-    """One eager pass over a single sentence, on which transformers installs its hooks; tracing them breaks the graph."""
-    ids, _ = encoder.tokenize(["a"], None)
-    tokens = TokenBatch(torch.tensor(ids, device=encoder.device), torch.ones(1, len(ids[0]), device=encoder.device))
-    was_training = encoder.training
-    encoder.eval()
-    with torch.no_grad():
-        forward.run(encoder, tokens, None, hidden_states=True)
-    encoder.train(was_training)
 
 
 @functools.cache
@@ -84,6 +78,17 @@ def _pass(
 ) -> tuple[Tensor, Tensor, Tensor]:
     pooled, output = forward.run(encoder, TokenBatch(ids, mask), word_embeddings, hidden_states=True)
     return pooled, output.last_hidden_state, output.hidden_states[0]
+
+
+def _install_hooks(backbone: PreTrainedModel, ids: Tensor) -> None:
+    """An eager pass over one token. In the first one transformers installs hooks, which would break the graph."""
+    if backbone not in _HOOKED:
+        was_training = backbone.training
+        backbone.eval()
+        with torch.no_grad():
+            backbone(input_ids=ids[:1, :1], output_hidden_states=True)
+        backbone.train(was_training)
+        _HOOKED.add(backbone)
 
 
 def _bucket(encoder: SentenceEncoder, width: int) -> int:

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
+
+from sentrep.encoder.attention import mask_without_waiting
 
 _ATTENTION = "sentrep_cpu"
 _LEVELS = 2**16
@@ -102,7 +103,7 @@ def _attention(
 
 
 AttentionInterface.register(_ATTENTION, _attention)
-AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
+AttentionMaskInterface.register(_ATTENTION, mask_without_waiting)
 
 
 def use_fast_dropout(backbone: PreTrainedModel) -> None:
@@ -111,5 +112,5 @@ def use_fast_dropout(backbone: PreTrainedModel) -> None:
         for name, child in module.named_children():
             if type(child) is nn.Dropout:
                 setattr(module, name, FastDropout(child.p))
-    if backbone.config._attn_implementation == "sdpa":
+    if backbone.get_correct_attn_implementation(None) == "sdpa":
         backbone.set_attn_implementation(_ATTENTION)

@@ -9,14 +9,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
 from sentrep.config import Configurable
 from sentrep.encoder import compiled, encoding, folders, forward, sources
+from sentrep.encoder.attention import use_own_attention
 from sentrep.encoder.chunks import in_length_chunks, recomputed
 from sentrep.encoder.dropout import FastDropout, use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.language_model_head import HeadOrigin
+from sentrep.encoder.packed import is_exact
 from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, check_pooling
 from sentrep.encoder.specification import specification
 from sentrep.encoder.tokenization import TextTokenizer
@@ -45,6 +48,8 @@ class SentenceEncoder(Configurable, nn.Module):
         normalize: scale vectors to length 1 in `encode`.
         chunks: into how many groups of like length a batch is split for the forward pass, so that less padding is
             computed; the result is the same. None: 4 on a CPU, 1 elsewhere.
+        packed: leave padding out of every layer (`sentrep.encoder.packed`), where the family allows it; the result is the
+            same. Then ``chunks`` is 1 unless given.
         fast_dropout: draw dropout's masks in a cheaper way on a CPU (`sentrep.encoder.dropout`).
         revision: branch, tag or commit on the hub.
         trust_remote_code: let the hub's model run its own code.
@@ -69,6 +74,7 @@ class SentenceEncoder(Configurable, nn.Module):
         revision: str | None = None,
         trust_remote_code: bool = False,
         subtract_template: bool = False,
+        packed: bool = False,
     ) -> None:
         super().__init__()
         check_pooling(pooling, prompt)
@@ -76,6 +82,7 @@ class SentenceEncoder(Configurable, nn.Module):
             raise InputError("subtract_template needs a prompt: without one there is no template")
         source = sources.open_source(backbone, revision, trust_remote_code)
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
+        own_attention = use_own_attention(self.backbone)
         if fast_dropout:
             use_fast_dropout(self.backbone)
         words = load_tokenizer(source, tokenizer)
@@ -88,6 +95,11 @@ class SentenceEncoder(Configurable, nn.Module):
         self.chunks = chunks
         self.cache_gradients(None)
         self.compile_mode: compiled.Mode | None = None
+        if packed and (fast_dropout or pooling == "pooler"):
+            raise InputError("packed goes neither with fast_dropout nor with pooling 'pooler'; leave one of them out")
+        self.packed = packed and own_attention and is_exact(self)
+        if packed and not self.packed:
+            rank_zero_warn(f"{self.backbone.config.model_type} cannot be packed: padding is computed, as without packed")
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
@@ -141,7 +153,8 @@ class SentenceEncoder(Configurable, nn.Module):
         if self.grad_cache_chunk is not None and torch.is_grad_enabled():
             run = recomputed(self._forward_padded, self._keeps_tokens)
             return in_length_chunks(run, tokens, word_embeddings, math.ceil(len(tokens) / self.grad_cache_chunk))
-        chunks = self.chunks if self.chunks is not None else (4 if tokens.input_ids.device.type == "cpu" else 1)
+        pays = tokens.input_ids.device.type == "cpu" and not self.packed
+        chunks = self.chunks if self.chunks is not None else (4 if pays else 1)
         if chunks == 1 or len(tokens) < 2 * chunks:
             return self._forward_padded(tokens, word_embeddings)
         return in_length_chunks(self._forward_padded, tokens, word_embeddings, chunks)
@@ -160,11 +173,10 @@ class SentenceEncoder(Configurable, nn.Module):
         """From now on run `forward` through `torch.compile` (`sentrep.encoder.compiled`); `encode` stays as it is.
 
         Raises:
-            InputError: with fast dropout, which torch cannot compile.
+            InputError: with fast dropout, which torch cannot compile, or packing, whose shapes always change.
         """
-        if any(isinstance(module, FastDropout) for module in self.modules()):
-            raise InputError("model.compile has fused dropout of its own: leave model.encoder.fast_dropout out")
-        compiled.prepare(self)
+        if self.packed or any(isinstance(module, FastDropout) for module in self.modules()):
+            raise InputError("model.compile goes neither with packed nor with fast_dropout of model.encoder")
         self.compile_mode = mode
 
     def look_up(self, tokens: TokenBatch) -> Tensor:

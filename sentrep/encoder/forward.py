@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from sentrep.encoder import packed
 from sentrep.encoder.pooling import POOLINGS, PoolingInput
 from sentrep.types import TokenBatch
 
@@ -28,8 +29,11 @@ def _run(
     encoder: SentenceEncoder, tokens: TokenBatch, visible: Tensor, word_embeddings: Tensor | None, hidden_states: bool
 ) -> tuple[Tensor, Any]:
     """A pass in which every token attends to the ``visible`` (B, L) ones only."""
-    source = {"input_ids": tokens.input_ids} if word_embeddings is None else {"inputs_embeds": word_embeddings}
-    output = encoder.backbone(**source, attention_mask=visible, output_hidden_states=hidden_states)
+    if encoder.packed and visible is tokens.attention_mask:
+        output = packed.run(encoder, tokens, word_embeddings, hidden_states)
+    else:
+        source = {"input_ids": tokens.input_ids} if word_embeddings is None else {"inputs_embeds": word_embeddings}
+        output = encoder.backbone(**source, attention_mask=visible, output_hidden_states=hidden_states)
     pooled = POOLINGS[encoder.pooling](
         PoolingInput(
             hidden_states=output.hidden_states or (),

@@ -108,18 +108,21 @@ class Contrastive(Objective):
     def _samplers(self) -> Iterable[NegativeSampler]:
         return self.negatives.values()  # type: ignore[return-value]
 
-    @torch.compiler.disable  # samplers count steps and seed generators on the host
     def _draw(self, views: Views) -> tuple[Tensor, Tensor]:
         """Drawn negatives (M, D) and their λ (M,)."""
-        rows, weights = [at_least_float32(views.anchor.new_zeros(0, views.anchor.shape[1]))], []
-        if self.negatives:
-            anchors = distributed.gather(views.anchor.detach())
-            keys = distributed.gather(views.positive.detach())
-            for sampler in self._samplers():
-                drawn = sampler.sample(at_least_float32(anchors), at_least_float32(keys))
-                rows.append(drawn)
-                weights.append(drawn.new_full((len(drawn),), sampler.weight))
-        return torch.cat(rows), torch.cat([rows[0].new_zeros(0), *weights])
+        none = at_least_float32(views.anchor.new_zeros(0, views.anchor.shape[1]))
+        return self._sample(views) if self.negatives else (none, none.new_zeros(0))
+
+    @torch.compiler.disable  # samplers count steps and seed generators, on the host
+    def _sample(self, views: Views) -> tuple[Tensor, Tensor]:
+        anchors = distributed.gather(views.anchor.detach())
+        keys = distributed.gather(views.positive.detach())
+        rows, weights = [], []
+        for sampler in self._samplers():
+            drawn = sampler.sample(at_least_float32(anchors), at_least_float32(keys))
+            rows.append(drawn)
+            weights.append(drawn.new_full((len(drawn),), sampler.weight))
+        return torch.cat(rows), torch.cat(weights)
 
     def _weights(
         self, views: Views, batch: TextBatch, keys: Tensor, drawn: Tensor, drawn_weights: Tensor
