@@ -40,7 +40,7 @@ _IDENTICAL_VIEWS = (
     "learns nothing from them: set model.encoder.dropout, say to 0.1."
 )
 
-AdamW = functools.partial(torch.optim.AdamW, lr=3e-5, weight_decay=0.0)
+AdamW = functools.partial(torch.optim.AdamW, lr=3e-5, weight_decay=0.0, fused=True)
 
 
 class SentRepModule(Configurable, LightningModule):
@@ -146,6 +146,11 @@ class SentRepModule(Configurable, LightningModule):
         """The optimiser over two groups (with and without decay), and the schedule by step."""
         optimizer = self.optimizer(parameter_groups(self))
         refuse_gradient_scaler(optimizer, self.trainer.scaler)
+        if self.trainer.scaler is not None and self.trainer.gradient_clip_val and optimizer.defaults.get("fused"):
+            raise InputError(
+                "precision 16-mixed clips no gradients of a fused optimiser: set model.optimizer.fused to false, or take "
+                "bf16-mixed"
+            )
         total = int(self.trainer.estimated_stepping_batches)
         warmup = int(self.warmup_steps if self.warmup_steps >= 1 else self.warmup_steps * total)
         name = "constant_with_warmup" if self.scheduler == "constant" else self.scheduler

@@ -235,9 +235,9 @@ def test_cuda_graphs_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [options["mode"] for options in asked] == ["reduce-overhead"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 def test_compiled_by_inductor_the_loss_and_gradient_are_equal_up_to_rounding() -> None:
-    """The bound that the documentation states, in float32."""
     torch.compiler.reset()
     results = []
     for compile in (False, True):
@@ -245,14 +245,6 @@ def test_compiled_by_inductor_the_loss_and_gradient_are_equal_up_to_rounding() -
         config = {**FAMILIES["bert"], "num_hidden_layers": 1}
         encoder = SentenceEncoder(config, tokenizer="toy", dropout=0.0, chunks=1)
         module = SentRepModule(encoder, [Contrastive()], compile=compile)
-        batch = text_batch(encoder, SENTENCES[:12], SENTENCES[12:24])
-        loss, _ = module.objectives(module.views(encoder, batch, {}), batch)
-        results.append((loss.detach(), torch.autograd.grad(loss, list(encoder.parameters()))))
-    (loss, gradients), (fast_loss, fast_gradients) = results
-    assert abs(fast_loss - loss) <= 1e-5 * abs(loss)
-    difference, size = (
-        torch.stack([x.norm() for x in rows]).norm()
-        for rows in ([a - b for a, b in zip(fast_gradients, gradients, strict=True)], gradients)
-    )
-    assert difference <= 1e-4 * size
+        results.append(loss_and_gradients(module, text_batch(encoder, SENTENCES[:12], SENTENCES[12:24])))
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-10)
     torch.compiler.reset()

@@ -69,10 +69,13 @@ def _templates(encoder: SentenceEncoder, lengths: Tensor, width: int) -> tuple[T
     position = torch.arange(width, device=lengths.device)
     start = len(ids.prefix)
     stop = start + lengths[:, None]
-    suffix = torch.tensor(ids.suffix, device=lengths.device)[(position - stop).clamp(0, len(ids.suffix) - 1)]
+    # not waiting for the copy, as torch.tensor(..., device=...) does
+    after = torch.tensor(ids.suffix).to(lengths.device, non_blocking=True)
+    suffix = after[(position - stop).clamp(0, len(ids.suffix) - 1)]
     # any token but padding, from which some backbones count their positions
     hidden = torch.full_like(suffix, ids.suffix[-1])
-    prefix = torch.tensor(ids.prefix + [0] * (width - start), device=lengths.device).expand_as(suffix)
+    before = torch.tensor(ids.prefix + [0] * (width - start)).to(lengths.device, non_blocking=True)
+    prefix = before.expand_as(suffix)
     end = stop + len(ids.suffix)
     rows = torch.where(position < start, prefix, torch.where(position < stop, hidden, suffix))
     rows = torch.where(position < end, rows, ids.pad_token_id)

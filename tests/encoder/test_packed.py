@@ -164,7 +164,7 @@ def test_what_does_not_go_together_is_refused() -> None:
 
 def test_the_mask_never_asks_a_device() -> None:
     """transformers' own asks whether there is any padding; a device without data cannot answer."""
-    sizes = {"batch_size": 4, "q_length": 7, "kv_length": 7, "allow_is_bidirectional_skip": True}
+    sizes = {"batch_size": 4, "q_length": 7, "kv_length": 7, "allow_is_bidirectional_skip": True, "allow_is_causal_skip": False}
     everyone = lambda *indices: indices[-1] >= 0  # noqa: E731
     mask = mask_without_waiting(
         **sizes, mask_function=everyone, attention_mask=MASK.bool().to("meta"), device=torch.device("meta")
