@@ -171,7 +171,9 @@ def test_it_leaves_no_trace_in_what_is_stored(graphs: list[fx.GraphModule], tmp_
 def fit(folder: Path, compile: bool, steps: int, resume: Path | None = None) -> Path:
     text, target = folder / "text.txt", folder / f"{steps}-{resume is not None}-{compile}.ckpt"
     text.write_text("\n".join(SENTENCES) + "\n")
-    module = SentRepModule(tiny_encoder(dropout=0.1, chunks=1), [Contrastive()], compile=compile, seed=3, scheduler="constant")
+    module = SentRepModule(
+        tiny_encoder(dropout=0.1, chunks=1), [Contrastive()], compile=compile, seed=3, scheduler="constant"
+    )
     trainer = lightning.Trainer(
         max_steps=steps, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
         enable_model_summary=False, use_distributed_sampler=False,

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import torch
+from samplers import KINDS
 from torch.overrides import TorchFunctionMode
 
-from samplers import KINDS
 from sentrep import Objective, SentRepModule, TextBatch, TokenBatch, negatives
 from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Alignment, Contrastive, Denoising, MaskedLanguageModeling, Uniformity

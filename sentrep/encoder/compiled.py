@@ -28,8 +28,7 @@ Mode = Literal["default", "reduce-overhead"]
 """Of `torch.compile`; ``reduce-overhead`` adds CUDA graphs."""
 
 _BUCKETS = 4
-"""Lengths that are compiled. torch gives a function up for eager after 8 shapes, and the length-sorted groups of a batch
-come in two sizes."""
+"""Lengths that are compiled: torch compiles a function for 8 shapes, and groups of a batch come in two sizes."""
 
 _HOOKED: weakref.WeakSet[PreTrainedModel] = weakref.WeakSet()
 

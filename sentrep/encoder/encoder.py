@@ -99,7 +99,9 @@ class SentenceEncoder(Configurable, nn.Module):
             raise InputError("packed goes neither with fast_dropout nor with pooling 'pooler'; leave one of them out")
         self.packed = packed and own_attention and is_exact(self)
         if packed and not self.packed:
-            rank_zero_warn(f"{self.backbone.config.model_type} cannot be packed: padding is computed, as without packed")
+            rank_zero_warn(
+                f"{self.backbone.config.model_type} cannot be packed: padding is computed, as without packed"
+            )
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:

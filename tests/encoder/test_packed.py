@@ -130,7 +130,9 @@ def test_no_layer_computes_padding() -> None:
 
 def test_encode() -> None:
     padded, packed = pair(pooling="mean")
-    torch.testing.assert_close(torch.tensor(packed.encode(toy_sentences(20))), torch.tensor(padded.encode(toy_sentences(20))))
+    torch.testing.assert_close(
+        torch.tensor(packed.encode(toy_sentences(20))), torch.tensor(padded.encode(toy_sentences(20)))
+    )
 
 
 def test_dropout_reaches_attention_and_layers() -> None:
@@ -164,7 +166,13 @@ def test_what_does_not_go_together_is_refused() -> None:
 
 def test_the_mask_never_asks_a_device() -> None:
     """transformers' own asks whether there is any padding; a device without data cannot answer."""
-    sizes = {"batch_size": 4, "q_length": 7, "kv_length": 7, "allow_is_bidirectional_skip": True, "allow_is_causal_skip": False}
+    sizes = {
+        "batch_size": 4,
+        "q_length": 7,
+        "kv_length": 7,
+        "allow_is_bidirectional_skip": True,
+        "allow_is_causal_skip": False,
+    }
     everyone = lambda *indices: indices[-1] >= 0  # noqa: E731
     mask = mask_without_waiting(
         **sizes, mask_function=everyone, attention_mask=MASK.bool().to("meta"), device=torch.device("meta")
