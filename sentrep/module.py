@@ -148,8 +148,8 @@ class SentRepModule(Configurable, LightningModule):
         refuse_gradient_scaler(optimizer, self.trainer.scaler)
         if self.trainer.scaler is not None and self.trainer.gradient_clip_val and optimizer.defaults.get("fused"):
             raise InputError(
-                "precision 16-mixed clips no gradients of a fused optimiser: set model.optimizer.fused to false, or take "
-                "bf16-mixed"
+                "precision 16-mixed cannot clip gradients of a fused optimiser: set model.optimizer.fused to false, or "
+                "take bf16-mixed"
             )
         total = int(self.trainer.estimated_stepping_batches)
         warmup = int(self.warmup_steps if self.warmup_steps >= 1 else self.warmup_steps * total)

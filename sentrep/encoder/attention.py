@@ -48,10 +48,10 @@ class Packing:
 
             ends = self.boundaries
             return varlen_attn(query, key, value, ends, ends, width, width, scale=scaling)  # type: ignore[return-value]
-        padded = [self.tokens.unpack(x).transpose(1, 2) for x in (query, key, value)]
+        q, k, v = (self.tokens.unpack(x).transpose(1, 2) for x in (query, key, value))
         # rows of padding attend to the real tokens of their sentence, as in a padded batch; nobody reads them
         mask = self.tokens.mask[:, None, None, :].expand(-1, 1, width, -1)
-        out = nn.functional.scaled_dot_product_attention(*padded, attn_mask=mask, dropout_p=dropout, scale=scaling)
+        out = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scaling)
         return self.tokens.pack(out.transpose(1, 2))
 
 
@@ -92,8 +92,8 @@ def _attention(
         )
     if any(arguments.get(name) is not None for name in ("sliding_window", "position_bias", "softcap")):
         raise NotImplementedError("this attention looks at more than a sentence's tokens")
-    rows = (x[0].transpose(0, 1).contiguous() for x in (query, key, value))
-    return packing.attend(*rows, dropout=dropout, scaling=scaling)[None], None
+    q, k, v = (x[0].transpose(0, 1).contiguous() for x in (query, key, value))
+    return packing.attend(q, k, v, dropout, scaling)[None], None
 
 
 def mask_without_waiting(*arguments: Any, **keywords: Any) -> Tensor | None:

@@ -18,6 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from sentrep.encoder import forward
+from sentrep.encoder.dropout import FastDropout
 from sentrep.errors import InputError
 from sentrep.types import EncoderOutput, TokenBatch
 
@@ -47,6 +48,16 @@ def run(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | 
     words = None if word_embeddings is None else F.pad(word_embeddings, (0, 0, 0, more))
     pooled, states, embedded = _compiled(mode)(encoder, ids, F.pad(tokens.attention_mask, (0, more)), words)
     return EncoderOutput(pooled, states[:, :width], embedded[:, :width])
+
+
+def check_encoder(encoder: SentenceEncoder) -> None:
+    """Refuse what cannot be compiled.
+
+    Raises:
+        InputError: for fast dropout, whose draws torch cannot trace, and for packing, whose shapes change always.
+    """
+    if encoder.packed or any(isinstance(module, FastDropout) for module in encoder.modules()):
+        raise InputError("model.compile goes neither with packed nor with fast_dropout of the encoder; leave them out")
 
 
 @functools.cache

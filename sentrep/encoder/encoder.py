@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
 from sentrep.config import Configurable
 from sentrep.encoder import compiled, encoding, folders, forward, sources
 from sentrep.encoder.attention import use_own_attention
 from sentrep.encoder.chunks import in_length_chunks, recomputed
-from sentrep.encoder.dropout import FastDropout, use_fast_dropout
+from sentrep.encoder.dropout import use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.language_model_head import HeadOrigin
-from sentrep.encoder.packed import is_exact
+from sentrep.encoder.packed import can_pack
 from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, check_pooling
 from sentrep.encoder.specification import specification
 from sentrep.encoder.tokenization import TextTokenizer
@@ -48,8 +47,8 @@ class SentenceEncoder(Configurable, nn.Module):
         normalize: scale vectors to length 1 in `encode`.
         chunks: into how many groups of like length a batch is split for the forward pass, so that less padding is
             computed; the result is the same. None: 4 on a CPU, 1 elsewhere.
-        packed: leave padding out of every layer (`sentrep.encoder.packed`), where the family allows it; the result is the
-            same. Then ``chunks`` is 1 unless given.
+        packed: leave padding out of every layer (`sentrep.encoder.packed`), where the family allows it, instead of
+            splitting into ``chunks``; the result is the same.
         fast_dropout: draw dropout's masks in a cheaper way on a CPU (`sentrep.encoder.dropout`).
         revision: branch, tag or commit on the hub.
         trust_remote_code: let the hub's model run its own code.
@@ -95,13 +94,7 @@ class SentenceEncoder(Configurable, nn.Module):
         self.chunks = chunks
         self.cache_gradients(None)
         self.compile_mode: compiled.Mode | None = None
-        if packed and (fast_dropout or pooling == "pooler"):
-            raise InputError("packed goes neither with fast_dropout nor with pooling 'pooler'; leave one of them out")
-        self.packed = packed and own_attention and is_exact(self)
-        if packed and not self.packed:
-            rank_zero_warn(
-                f"{self.backbone.config.model_type} cannot be packed: padding is computed, as without packed"
-            )
+        self.packed = packed and can_pack(self, own_attention)
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
@@ -172,13 +165,8 @@ class SentenceEncoder(Configurable, nn.Module):
         self._keeps_tokens = keep_tokens
 
     def compile_training(self, mode: compiled.Mode) -> None:
-        """From now on run `forward` through `torch.compile` (`sentrep.encoder.compiled`); `encode` stays as it is.
-
-        Raises:
-            InputError: with fast dropout, which torch cannot compile, or packing, whose shapes always change.
-        """
-        if self.packed or any(isinstance(module, FastDropout) for module in self.modules()):
-            raise InputError("model.compile goes neither with packed nor with fast_dropout of model.encoder")
+        """From now on run `forward` through `torch.compile` (`sentrep.encoder.compiled`); `encode` stays as it is."""
+        compiled.check_encoder(self)
         self.compile_mode = mode
 
     def look_up(self, tokens: TokenBatch) -> Tensor:

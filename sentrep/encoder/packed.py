@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
 from sentrep.encoder.attention import Packing
+from sentrep.encoder.dropout import FastDropout
 from sentrep.encoder.sources import first_position
+from sentrep.errors import InputError
 from sentrep.types import TokenBatch
 
 if TYPE_CHECKING:
@@ -32,9 +35,28 @@ def run(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | 
     return output
 
 
-def is_exact(encoder: SentenceEncoder) -> bool:
-    """Whether a packed pass gives the padded one's vectors: tried, as many families ignore what they do not know."""
-    ids = torch.full((3, 7), encoder.tokenize.prefix[0] if encoder.tokenize.prefix else 1)
+def can_pack(encoder: SentenceEncoder, own_attention: bool) -> bool:
+    """Whether `run` gives the padded pass's result; a warning where it does not, so that padding is computed.
+
+    Args:
+        encoder: ready to run.
+        own_attention: whether the backbone uses `sentrep.encoder.attention`.
+
+    Raises:
+        InputError: for what packing does not go with.
+    """
+    if encoder.pooling == "pooler" or any(isinstance(module, FastDropout) for module in encoder.modules()):
+        raise InputError("packed goes neither with fast_dropout nor with pooling 'pooler'; leave one of them out")
+    exact = own_attention and _is_exact(encoder)
+    if not exact:
+        rank_zero_warn(f"{encoder.backbone.config.model_type} cannot be packed: its padding is computed")
+    return exact
+
+
+def _is_exact(encoder: SentenceEncoder) -> bool:
+    """Tried on three sentences: many families ignore arguments that they do not know."""
+    ids = 1 + 37 * torch.arange(21).view(3, 7) % (encoder.vocab_size - 2)
+    ids = torch.where(ids == encoder.tokenize.pad_token_id, ids + 1, ids)  # from which some count positions
     lengths = torch.tensor([[4], [7], [5]])
     mask = (torch.arange(7) < lengths).long()
     was_training = encoder.backbone.training

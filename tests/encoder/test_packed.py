@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -29,9 +30,9 @@ def one_by_one(
     assert torch.equal(cu_seq_q, cu_seq_k)
     assert cu_seq_q.dtype == torch.int32
     ends = cu_seq_q.tolist()
-    assert max(b - a for a, b in zip(ends[:-1], ends[1:], strict=True)) <= min(max_q, max_k)
+    assert max(b - a for a, b in pairwise(ends)) <= min(max_q, max_k)
     out = []
-    for start, stop in zip(ends[:-1], ends[1:], strict=True):
+    for start, stop in pairwise(ends):
         q, k, v = (x[start:stop].transpose(0, 1) for x in (query, key, value))
         scores = q @ k.transpose(1, 2) * (q.shape[-1] ** -0.5 if scale is None else scale)
         out.append((scores.softmax(-1) @ v).transpose(0, 1))
