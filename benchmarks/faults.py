@@ -5,7 +5,8 @@
 Each trial starts a small ``sentrep fit`` in a folder of its own, does its harm, goes on with ``--ckpt_path last`` until
 the run has finished, and compares a hash of all final weights (encoder, samplers and their extra state, decoder) and of
 the optimiser's state with the uninterrupted run's. Memory bank, Gaussian mixture, refined noise and denoising are
-active. ``kill -9`` comes at moments spread at random over the wall time of the run, from its first line to its last.
+active. ``kill -9`` comes at moments spread at random over the wall time of the run, from its first line to its last;
+the other faults come when the run has written a few checkpoints.
 
 The processes are forked from one that has imported everything, so the time of a run is that of its own work. Linux or
 macOS; the full disk needs root (it mounts a small file system), and is left out otherwise.
@@ -63,7 +64,7 @@ CONFIG: dict[str, Any] = {
     },
     "data": {"train": "corpus.txt", "val": ["toy-dev"], "batch_size": 8},
     "trainer": {
-        "max_steps": 30, "accumulate_grad_batches": 2, "val_check_interval": 24, "accelerator": "cpu",
+        "max_steps": 60, "accumulate_grad_batches": 2, "val_check_interval": 24, "accelerator": "cpu",
         "enable_model_summary": False, "enable_progress_bar": False,
     },
     "checkpoint": {"init_args": {"every_n_train_steps": 3, "monitor": None, "filename": "step={step}"}},
@@ -115,14 +116,14 @@ def _run_all(root: Path, options: argparse.Namespace) -> list[Trial]:
     for _ in range(options.kills):
         moment = moments.uniform(0, seconds)
         faults.append(("kill -9", lambda place, moment=moment: _signal(place, signal.SIGKILL, moment)))
-    half = seconds / 2
     faults += [
-        ("SIGTERM", lambda place: _signal(place, signal.SIGTERM, half)),
-        ("SIGINT", lambda place: _signal(place, signal.SIGINT, half)),
-        ("truncated checkpoint", lambda place: _damage(place, half, _cut)),
-        ("bit-flipped checkpoint", lambda place: _damage(place, half, _flip)),
-        ("cache folder deleted", lambda place: _damage(place, half, _delete_cache)),
-        ("cache file cut", lambda place: _damage(place, half, _cut_cache)),
+        ("SIGTERM", lambda place: _signal(place, signal.SIGTERM)),
+        ("SIGINT", lambda place: _signal(place, signal.SIGINT)),
+        ("truncated checkpoint", lambda place: _damage(place, _cut)),
+        ("bit-flipped checkpoint", lambda place: _damage(place, _flip)),
+        ("cache folder deleted", lambda place: _damage(place, _delete_cache)),
+        ("cache file cut", lambda place: _damage(place, _cut_cache)),
+        ("cache folder gone in the run", _unplug),
     ]
     if os.geteuid() == 0:
         faults.append(("full disk", _full_disk))
@@ -219,20 +220,29 @@ def _feed(digest: Any, value: Any) -> None:
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 
-def _signal(folder: Path, number: int, moment: float) -> tuple[str, list[int]]:
-    """Send a signal; returns when, at which step, and the status."""
+def _signal(folder: Path, number: int, moment: float | None = None) -> tuple[str, list[int]]:
+    """Send a signal, after so many seconds or in the midst of training; returns when, at which step, and the status."""
     process = _start(folder)
-    process.join(moment)
+    if moment is None:
+        _wait_for_training(process, folder)
+    else:
+        process.join(moment)
     if process.is_alive():
         os.kill(process.pid, number)
     process.join()
     steps = [_step(path) for path in folder.rglob("*.ckpt")]
     saved = f"newest checkpoint: step {max(steps)}" if steps else "no checkpoint yet"
-    return f"after {moment:.1f} s, {saved}", [process.exitcode]
+    return saved if moment is None else f"after {moment:.1f} s, {saved}", [process.exitcode]
 
 
-def _damage(folder: Path, moment: float, harm: Callable[[Path], str]) -> tuple[str, list[int]]:
-    _, statuses = _signal(folder, signal.SIGKILL, moment)
+def _wait_for_training(process: Any, folder: Path) -> None:
+    """Until the run has written checkpoints of at least 12 steps."""
+    while process.is_alive() and not any(int(path.stem[5:]) >= 12 for path in folder.rglob("step=*.ckpt")):
+        time.sleep(0.02)
+
+
+def _damage(folder: Path, harm: Callable[[Path], str]) -> tuple[str, list[int]]:
+    _, statuses = _signal(folder, signal.SIGKILL)
     return harm(folder), statuses
 
 
@@ -266,6 +276,15 @@ def _flip(folder: Path) -> str:
 def _delete_cache(folder: Path) -> str:
     shutil.rmtree(folder / "cache", ignore_errors=True)
     return "between two runs"
+
+
+def _unplug(folder: Path) -> tuple[str, list[int]]:
+    """The cache disappears under a process that trains, and is still away when the process ends."""
+    process = _start(folder)
+    _wait_for_training(process, folder)
+    _delete_cache(folder)
+    process.join()
+    return "while it trains", [process.exitcode]
 
 
 def _cut_cache(folder: Path) -> str:

@@ -1,7 +1,7 @@
 """The suites of ``sentrep evaluate`` beside an independent computation of the same scores.
 
     python benchmarks/suites.py --model all-MiniLM-L6-v2 --senteval SentEval/data --transfer DATA \
-        --tasks cr trec mrpc banking77 scifact --cache vectors --json benchmarks/results/suites_minilm.json
+        --cache vectors --json benchmarks/results/suites_minilm.json
 
 The other side shares no code with sentrep: `SentenceTransformer.encode` in float32, files read by the standard library,
 scikit-learn's logistic regression (lbfgs, started anew for every fit) in plain loops; for retrieval mteb's own code.
@@ -26,6 +26,7 @@ from sklearn.model_selection import StratifiedKFold
 
 Encode = Callable[[str, Sequence[str]], np.ndarray]
 Scores = dict[str, float]
+Task = Callable[[Encode, argparse.Namespace], Scores]
 TOLERANCE = 0.1
 
 
@@ -88,19 +89,37 @@ def _encoder(model: str, cache: Path) -> Encode:
 # --- SentEval ---------------------------------------------------------------------------------------------------------
 
 
-def _cr(encode: Encode, arguments: argparse.Namespace) -> Scores:
-    texts, labels, parts = [], [], []
-    for side, label in (("pos", 1), ("neg", 0)):
-        lines = (arguments.senteval / "CR" / f"custrev.{side}").read_text(encoding="latin-1").split("\n")[:-1]
-        parts.append(encode(f"cr_{side}", [" ".join(line.split()) for line in lines]))
-        texts += lines
-        labels += [label] * len(lines)
-    x, y = _sorted(np.concatenate(parts), labels, [texts])
-    accuracies = []
-    for train, test in _folds().split(x, y):
-        strength = _choose(x[train], y[train], [2.0**power for power in range(-2, 4)])
-        accuracies.append(_fit(strength, x[train], y[train]).score(x[test], y[test]))
-    return {"accuracy": 100 * float(np.mean(accuracies))}
+def _nested(files: dict[str, int]) -> Task:
+    """SentEval's nested cross-validation over two files of one class each."""
+
+    def scores(encode: Encode, arguments: argparse.Namespace) -> Scores:
+        texts, labels, parts = [], [], []
+        for file, label in files.items():
+            raw = (arguments.senteval / file).read_text(encoding="latin-1").split("\n")[:-1]
+            lines = [" ".join(line.split()) for line in raw]
+            parts.append(encode(file.replace("/", "_"), lines))
+            texts += lines
+            labels += [label] * len(lines)
+        x, y = _sorted(np.concatenate(parts), labels, [texts])
+        accuracies = []
+        for train, test in _folds().split(x, y):
+            strength = _choose(x[train], y[train], [2.0**power for power in range(-2, 4)])
+            accuracies.append(_fit(strength, x[train], y[train]).score(x[test], y[test]))
+        return {"accuracy": 100 * float(np.mean(accuracies))}
+
+    return scores
+
+
+def _sst2(encode: Encode, arguments: argparse.Namespace) -> Scores:
+    data = {}
+    for split in ("train", "dev", "test"):
+        lines = (arguments.senteval / "SST" / "binary" / f"sentiment-{split}").read_text(encoding="utf-8").split("\n")
+        rows = [line.split("\t") for line in lines if line]
+        texts = [" ".join(row[0].split()) for row in rows]
+        data[split] = _sorted(encode(f"sst2_{split}", texts), [int(row[1]) for row in rows], [texts])
+    fitted = [_fit(2.0**power, *data["train"]) for power in range(-2, 4)]
+    best = int(np.argmax([one.score(*data["dev"]) for one in fitted]))
+    return {"accuracy": 100 * fitted[best].score(*data["test"])}
 
 
 def _trec(encode: Encode, arguments: argparse.Namespace) -> Scores:
@@ -229,7 +248,17 @@ def _scifact(encode: Encode, arguments: argparse.Namespace) -> Scores:
     return {ours: 100 * scores[theirs] for ours, theirs in names.items()}
 
 
-TASKS = {"cr": _cr, "trec": _trec, "mrpc": _mrpc, "banking77": _banking77, "scifact": _scifact}
+TASKS = {
+    "cr": _nested({"CR/custrev.pos": 1, "CR/custrev.neg": 0}),
+    "mr": _nested({"MR/rt-polarity.pos": 1, "MR/rt-polarity.neg": 0}),
+    "subj": _nested({"SUBJ/subj.objective": 1, "SUBJ/subj.subjective": 0}),
+    "mpqa": _nested({"MPQA/mpqa.pos": 1, "MPQA/mpqa.neg": 0}),
+    "sst2": _sst2,
+    "trec": _trec,
+    "mrpc": _mrpc,
+    "banking77": _banking77,
+    "scifact": _scifact,
+}
 
 if __name__ == "__main__":
     main()

@@ -138,15 +138,13 @@ class EncoderOutput:
 
 
 class DroppedStates:
-    """Stands for the tokens' states that gradient caching dropped; whoever reads them is told what to do."""
+    """Stands for tokens' states that were not made, as no objective reads them; who does is told what to do."""
 
     def __getitem__(self, rows: slice) -> DroppedStates:
         return self
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise InputError(
-            "grad_cache_chunk dropped the tokens' states: an objective that reads them must say reads_tokens = True"
-        )
+        raise InputError("the tokens' states were not made: an objective that reads them must say reads_tokens = True")
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> NoReturn:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import importlib.metadata
 import inspect
 import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -166,6 +168,24 @@ def test_constraints_pin_every_declared_dependency_without_local_builds() -> Non
     names = {normalised(name) for name in declared} - {"setuptools"}
     assert len(names) >= 15
     assert names <= pinned, f"not pinned: {', '.join(sorted(names - pinned))}"
+
+
+def test_every_imported_package_is_declared() -> None:
+    declared = re.findall(r'"([\w-]+)(?:\[\w+\])?>=[\d.]+"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    allowed = {normalised(name) for name in declared} | {"sentrep"}
+    distributions = importlib.metadata.packages_distributions()
+    for path in SOURCES:
+        for node in ast.walk(parsed(path)):
+            modules = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module]
+                if isinstance(node, ast.ImportFrom) and not node.level and node.module
+                else []
+            )
+            for package in {module.split(".")[0] for module in modules} - sys.stdlib_module_names:
+                owners = {normalised(owner) for owner in distributions.get(package, [package])}
+                assert owners & allowed, f"{name_of(path)} imports {package}, which pyproject.toml does not declare"
 
 
 def normalised(name: str) -> str:

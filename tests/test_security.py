@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -22,6 +23,7 @@ from sentrep.cli.configuration import parse_request
 from sentrep.cli.sections import build_tree
 from sentrep.data.leakage import Overlap, overlap_list
 from sentrep.evaluation import Evaluation, print_results, write_report
+from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.results import TaskResult
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive, Objective
@@ -165,6 +167,8 @@ def test_the_encoder_alone_builds_no_objective(checkpoint: dict[str, Any], tmp_p
     (tmp_path / "lines.txt").write_text("a dog\n")
     assert main(["encode", str(path), "--input", str(tmp_path / "lines.txt"), "--output", str(tmp_path / "v.npy")]) == 0
     assert main(["export", str(path), str(tmp_path / "model")]) == 0
+    (tmp_path / "pairs.csv").write_text("sentence1,sentence2,score\na dog,a cat,1\na dog,the hound,4\n")
+    assert main(["evaluate", str(path), "--sets", str(tmp_path / "pairs.csv")]) == 0
     assert Spy.built == 0
 
 
@@ -317,6 +321,17 @@ def test_names_are_harmless_in_reports(ending: str, tmp_path: Path) -> None:
         assert "<script>" not in text
         assert "\u202e" not in text
         assert [line.count("|") - line.count("\\|") for line in text.splitlines()[:3]] == [5] * 3
+
+
+def test_names_are_harmless_in_a_comparisons_report(tmp_path: Path) -> None:
+    name = NASTY.replace("/", "")  # a recipe's name is a file's
+    np.savez(tmp_path / "scores.npz", **{f"gold/{NASTY}": np.arange(5.0), f"cosine/{NASTY}": np.arange(5.0)})
+    Comparison.read({name: [tmp_path / "scores.npz"]}, resamples=2).write(tmp_path)
+    for report in ("report.html", "report.md"):
+        text = (tmp_path / report).read_text(encoding="utf-8")
+        assert "HYPERLINK" in text
+        assert "<script>" not in text
+        assert not re.search("[\x1b\u202e]", text)
 
 
 def test_names_are_harmless_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:

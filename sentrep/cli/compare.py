@@ -123,6 +123,8 @@ def sort_words(words: list[str]) -> Words:
     pairs = iter(range(len(words)))
     for position in pairs:
         word = words[position]
+        if not word.startswith("-"):
+            raise UsageError(f"compare: unexpected word '{word}'; a list is written as one word: --seeds '[1, 2, 3]'")
         key, equals, value = word.partition("=")
         name = key.lstrip("-")
         following = words[position + 1] if position + 1 < len(words) else None

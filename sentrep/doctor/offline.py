@@ -17,8 +17,9 @@ def check(subject: Subject) -> Outcome:
     encoder: dict[str, Any] = subject.model.get("encoder") or {}
     settings: dict[str, Any] = encoder.get("init_args", encoder)
     revision = settings.get("revision")
-    names = [("backbone", settings.get("backbone")), ("tokenizer", settings.get("tokenizer"))]
-    found = {what: _place(name, revision) for what, name in names if name is not None}
+    backbone = settings.get("backbone")
+    names = [("backbone", backbone), ("tokenizer", settings.get("tokenizer", backbone))]
+    found = {what: _place(what, name, revision) for what, name in names if name is not None}
     missing = [f"{what} {name}" for what, name in names if what in found and found[what] is None]
     mode = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "HF_HUB_OFFLINE is not set"
     places = [f"{what}: {place or 'not on this machine'}" for what, place in found.items()]
@@ -31,16 +32,28 @@ def check(subject: Subject) -> Outcome:
     )
 
 
-def _place(name: Any, revision: str | None) -> str | None:
+def _place(what: str, name: Any, revision: str | None) -> str | None:
     if isinstance(name, dict):
         return "random weights"
     if name == "toy":
         return "in the package"
     if Path(name).expanduser().exists():
         return "local"
+    needed = _BACKBONE if what == "backbone" else _TOKENIZER
     try:
-        known = try_to_load_from_cache(name, "config.json", revision=revision)
-        known = known or try_to_load_from_cache(name, "tokenizer_config.json", revision=revision)
+        complete = all(any(_cached(name, file, revision) for file in files) for files in needed)
     except HFValidationError:
         return None
-    return "in the cache" if isinstance(known, str) else None
+    return "in the cache" if complete else None
+
+
+def _cached(name: str, file: str, revision: str | None) -> bool:
+    return isinstance(try_to_load_from_cache(name, file, revision=revision), str)
+
+
+_BACKBONE = (
+    ("config.json",),
+    ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"),
+)
+_TOKENIZER = (("tokenizer.json", "tokenizer_config.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model"),)
+"""Files that must be there; of each row, one is enough."""

@@ -45,7 +45,7 @@ def in_length_chunks(run: Run, tokens: TokenBatch, word_embeddings: Tensor | Non
 
     embedding = torch.cat([output.embedding for output in outputs])[back]
     if isinstance(outputs[0].token_states, DroppedStates):
-        return _vectors_only(embedding)
+        return vectors_only(embedding)
 
     def padded(states: list[Tensor]) -> Tensor:
         return torch.cat([F.pad(s, (0, 0, 0, width - s.shape[1])) for s in states])[back]
@@ -57,7 +57,7 @@ def in_length_chunks(run: Run, tokens: TokenBatch, word_embeddings: Tensor | Non
     )
 
 
-def recomputed(run: Run, keep_tokens: bool) -> Run:
+def recomputed(run: Run) -> Run:
     """``run`` without its activations: the backward pass computes them again, with the same dropout masks.
 
     A batch that runs in groups of rows, each of them recomputed, needs the activations of one group at a time, while
@@ -68,13 +68,10 @@ def recomputed(run: Run, keep_tokens: bool) -> Run:
 
     Args:
         run: the pass, whose random draws are all torch's.
-        keep_tokens: keep token states and embedding-layer output (B, L, ...); else only the vectors are left.
     """
 
     def forward(input_ids: Tensor, attention_mask: Tensor, word_embeddings: Tensor | None) -> EncoderOutput:
-        output = run(TokenBatch(input_ids, attention_mask), word_embeddings)
-        # a copy: the vector of CLS is a view, which would hold the states of all tokens
-        return output if keep_tokens else _vectors_only(output.embedding.clone())
+        return run(TokenBatch(input_ids, attention_mask), word_embeddings)
 
     def run_recomputed(tokens: TokenBatch, word_embeddings: Tensor | None) -> EncoderOutput:
         # tensors as arguments of their own: from them checkpoint learns whose random state to keep
@@ -85,6 +82,8 @@ def recomputed(run: Run, keep_tokens: bool) -> Run:
     return run_recomputed
 
 
-def _vectors_only(embedding: Tensor) -> EncoderOutput:
+def vectors_only(embedding: Tensor) -> EncoderOutput:
+    """(B, H) vectors without their tokens' states."""
     dropped: Any = DroppedStates()
-    return EncoderOutput(embedding, token_states=dropped, input_embeddings=dropped)
+    # a copy: the vector of CLS is a view, which would hold the states of all tokens
+    return EncoderOutput(embedding.clone(), token_states=dropped, input_embeddings=dropped)

@@ -86,7 +86,7 @@ def _compiled(mode: Mode) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
 def _pass(
     encoder: SentenceEncoder, ids: Tensor, mask: Tensor, word_embeddings: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    pooled, output = forward.run(encoder, TokenBatch(ids, mask), word_embeddings, hidden_states=True)
+    pooled, output = forward.run(encoder, TokenBatch(ids, mask), word_embeddings)
     return pooled, output.last_hidden_state, output.hidden_states[0]
 
 

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from sentrep.config import Configurable
 from sentrep.encoder import compiled, encoding, folders, forward, sources
 from sentrep.encoder.attention import use_own_attention
-from sentrep.encoder.chunks import in_length_chunks, recomputed
+from sentrep.encoder.chunks import in_length_chunks, recomputed, vectors_only
 from sentrep.encoder.dropout import use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.language_model_head import HeadOrigin
 from sentrep.encoder.packed import can_pack
-from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, check_pooling
+from sentrep.encoder.pooling import check_pooling
 from sentrep.encoder.specification import specification
 from sentrep.encoder.tokenization import TextTokenizer
 from sentrep.encoder.tokenizers import load_tokenizer
@@ -50,6 +50,7 @@ class SentenceEncoder(Configurable, nn.Module):
         packed: leave padding out of every layer (`sentrep.encoder.packed`), where the family allows it, instead of
             splitting into ``chunks``; the result is the same.
         fast_dropout: draw dropout's masks in a cheaper way on a CPU (`sentrep.encoder.dropout`).
+        pooled_token_only: where nothing reads the other tokens, end the last layer for the pooled token alone.
         revision: branch, tag or commit on the hub.
         trust_remote_code: let the hub's model run its own code.
 
@@ -70,6 +71,7 @@ class SentenceEncoder(Configurable, nn.Module):
         normalize: bool = False,
         chunks: int | None = None,
         fast_dropout: bool = False,
+        pooled_token_only: bool = True,
         revision: str | None = None,
         trust_remote_code: bool = False,
         subtract_template: bool = False,
@@ -91,7 +93,7 @@ class SentenceEncoder(Configurable, nn.Module):
         self.pooling, self.prompt, self.subtract_template = pooling, prompt, subtract_template
         self.max_length, self.max_seq_length = max_length, max_seq_length
         self.normalize = normalize
-        self.chunks = chunks
+        self.chunks, self.pooled_token_only = chunks, pooled_token_only
         self.cache_gradients(None)
         self.compile_mode: compiled.Mode | None = None
         self.packed = packed and can_pack(self, own_attention)
@@ -146,7 +148,7 @@ class SentenceEncoder(Configurable, nn.Module):
         ``word_embeddings`` (B, L, W), where given, take the place of looking the tokens up (`look_up`).
         """
         if self.grad_cache_chunk is not None and torch.is_grad_enabled():
-            run = recomputed(self._forward_padded, self._keeps_tokens)
+            run = recomputed(self._forward_padded)
             return in_length_chunks(run, tokens, word_embeddings, math.ceil(len(tokens) / self.grad_cache_chunk))
         pays = tokens.input_ids.device.type == "cpu" and not self.packed
         chunks = self.chunks if self.chunks is not None else (4 if pays else 1)
@@ -175,12 +177,15 @@ class SentenceEncoder(Configurable, nn.Module):
 
     def pool(self, tokens: TokenBatch) -> Tensor:
         """Pooled vectors (B, H) alone, without keeping the states of every layer."""
-        return forward.run(self, tokens, None, hidden_states=self.pooling in NEEDS_HIDDEN_STATES)[0]
+        return forward.pooled_alone(self, tokens)
 
     def _forward_padded(self, tokens: TokenBatch, word_embeddings: Tensor | None) -> EncoderOutput:
         if self.compile_mode is not None:
-            return compiled.run(self, tokens, word_embeddings, self.compile_mode)
-        pooled, output = forward.run(self, tokens, word_embeddings, hidden_states=True)
+            output = compiled.run(self, tokens, word_embeddings, self.compile_mode)
+            return output if self._keeps_tokens else vectors_only(output.embedding)
+        if not self._keeps_tokens:
+            return vectors_only(forward.pooled_alone(self, tokens, word_embeddings))
+        pooled, output = forward.run(self, tokens, word_embeddings)
         return EncoderOutput(pooled, output.last_hidden_state, output.hidden_states[0])
 
     def project(self, embedding: Tensor) -> Tensor:

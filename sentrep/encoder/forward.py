@@ -7,32 +7,55 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sentrep.encoder import packed
-from sentrep.encoder.pooling import POOLINGS, PoolingInput
+from sentrep.encoder import last_layer, packed
+from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, POOLINGS, READS_ONE_TOKEN, PoolingInput
 from sentrep.types import TokenBatch
 
 if TYPE_CHECKING:
     from sentrep.encoder.encoder import SentenceEncoder
 
 
-def run(
-    encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | None, hidden_states: bool
-) -> tuple[Tensor, Any]:
+def run(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | None) -> tuple[Tensor, Any]:
     """Pooled vectors (B, H), less the template's where the encoder takes it off, and the backbone's output."""
-    pooled, output = _run(encoder, tokens, tokens.attention_mask, word_embeddings, hidden_states)
+    pooled, output = _pass(encoder, tokens, tokens.attention_mask, word_embeddings, hidden_states=True)
     if encoder.subtract_template:
-        pooled = pooled - _template_vectors(encoder, tokens, hidden_states)
+        pooled = pooled - _template_vectors(encoder, tokens)
     return pooled, output
 
 
-def _run(
+def pooled_alone(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | None = None) -> Tensor:
+    """The pooled vectors of `run`, (B, H), computing nothing that only other outputs need."""
+    pooled = _pooled(encoder, tokens, tokens.attention_mask, word_embeddings)
+    return pooled - _template_vectors(encoder, tokens) if encoder.subtract_template else pooled
+
+
+def _pooled(
+    encoder: SentenceEncoder, tokens: TokenBatch, visible: Tensor, word_embeddings: Tensor | None = None
+) -> Tensor:
+    position = READS_ONE_TOKEN.get(encoder.pooling)
+    shortens = encoder.pooled_token_only and last_layer.can_leave_out(encoder.backbone)
+    # a packed row has no first token of its own for each sentence; a hook in compiled code would break its graph
+    if position is None or not shortens or encoder.packed or torch.compiler.is_compiling():
+        every = encoder.pooling in NEEDS_HIDDEN_STATES
+        return _pass(encoder, tokens, visible, word_embeddings, hidden_states=every)[0]
+    with last_layer.only(encoder.backbone, position(tokens.attention_mask, encoder.tokenize.mask_index)):
+        output = encoder.backbone(**_source(tokens, word_embeddings), attention_mask=visible)
+    vectors: Tensor = output.last_hidden_state[:, 0]
+    return vectors
+
+
+def _source(tokens: TokenBatch, word_embeddings: Tensor | None) -> dict[str, Tensor]:
+    return {"input_ids": tokens.input_ids} if word_embeddings is None else {"inputs_embeds": word_embeddings}
+
+
+def _pass(
     encoder: SentenceEncoder, tokens: TokenBatch, visible: Tensor, word_embeddings: Tensor | None, hidden_states: bool
 ) -> tuple[Tensor, Any]:
     """A pass in which every token attends to the ``visible`` (B, L) ones only."""
     if encoder.packed and visible is tokens.attention_mask:
         output = packed.run(encoder, tokens, word_embeddings, hidden_states)
     else:
-        source = {"input_ids": tokens.input_ids} if word_embeddings is None else {"inputs_embeds": word_embeddings}
+        source = _source(tokens, word_embeddings)
         output = encoder.backbone(**source, attention_mask=visible, output_hidden_states=hidden_states)
     pooled = POOLINGS[encoder.pooling](
         PoolingInput(
@@ -46,7 +69,7 @@ def _run(
     return pooled, output
 
 
-def _template_vectors(encoder: SentenceEncoder, tokens: TokenBatch, hidden_states: bool) -> Tensor:
+def _template_vectors(encoder: SentenceEncoder, tokens: TokenBatch) -> Tensor:
     """(B, H): the prompt's vector with nothing in its slot, its words at the positions that each sentence gives them.
 
     A text in the slot that no token can see leaves exactly that, whatever kind of positions the backbone has. Only the
@@ -59,8 +82,7 @@ def _template_vectors(encoder: SentenceEncoder, tokens: TokenBatch, hidden_state
     all_lengths = encoder.training and (lengths.device.type != "cpu" or torch.compiler.is_compiling())
     run_lengths = torch.arange(width + 1, device=lengths.device) if all_lengths else lengths.unique()
     templates, visible = _templates(encoder, run_lengths, tokens.input_ids.shape[1])
-    vectors, _ = _run(encoder, templates, visible, None, hidden_states)
-    return vectors[torch.searchsorted(run_lengths, lengths)]
+    return _pooled(encoder, templates, visible)[torch.searchsorted(run_lengths, lengths)]
 
 
 def _templates(encoder: SentenceEncoder, lengths: Tensor, width: int) -> tuple[TokenBatch, Tensor]:

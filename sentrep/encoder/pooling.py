@@ -50,7 +50,15 @@ def _max(x: PoolingInput) -> Tensor:
 
 
 def _last_token(x: PoolingInput) -> Tensor:
-    return _token(x.last, x.attention_mask.sum(1) - 1)
+    return _token(x.last, _last_position(x.attention_mask))
+
+
+def _last_position(attention_mask: Tensor, mask_index: int | None = None) -> Tensor:
+    return attention_mask.sum(1) - 1
+
+
+def _first_position(attention_mask: Tensor, mask_index: int | None) -> None:
+    return None
 
 
 def _mean_first_last(x: PoolingInput) -> Tensor:
@@ -71,10 +79,13 @@ def _pooler(x: PoolingInput) -> Tensor:
 
 
 def _mask_token(x: PoolingInput) -> Tensor:
-    assert x.mask_index is not None  # the encoder refuses this pooling without a prompt
-    length = x.attention_mask.sum(1)
-    position = length + x.mask_index if x.mask_index < 0 else torch.full_like(length, x.mask_index)
-    return _token(x.last, position)
+    return _token(x.last, _mask_position(x.attention_mask, x.mask_index))
+
+
+def _mask_position(attention_mask: Tensor, mask_index: int | None) -> Tensor:
+    assert mask_index is not None  # the encoder refuses this pooling without a prompt
+    length = attention_mask.sum(1)
+    return length + mask_index if mask_index < 0 else torch.full_like(length, mask_index)
 
 
 POOLINGS: dict[str, Callable[[PoolingInput], Tensor]] = {
@@ -97,6 +108,14 @@ state of the prompt's mask token (PromptBERT, DenoSent).
 
 NEEDS_HIDDEN_STATES = frozenset({"mean_first_last", "mean_embedding_last", "mean_last_two"})
 """The poolings that look at more than the last layer."""
+
+READS_ONE_TOKEN: dict[str, Callable[[Tensor, int | None], Tensor | None]] = {
+    "cls": _first_position,
+    "last": _last_position,
+    "mask": _mask_position,
+}
+"""Poolings that read one token of the last layer: from attention mask (B, L) and the prompt's mask index (see
+`PoolingInput`) its position (B,); None is the first."""
 
 
 def check_pooling(pooling: str, prompt: str | None) -> None:

@@ -20,7 +20,8 @@ class Objective(Configurable, nn.Module, ABC):
     Attributes:
         metrics: detached scalars that the last `forward` wants logged, by name.
         reads_tokens: whether `forward` reads ``token_states`` or ``input_embeddings`` of the encoder's output. One that
-            needs the vectors alone says False: with ``grad_cache_chunk`` that saves the memory of all tokens' states.
+            needs the vectors alone says False: that saves a part of the last layer, and with ``grad_cache_chunk`` the
+            memory of all tokens' states.
         compiles: whether ``model.compile`` compiles `forward`. It should work on the same shapes in every step.
     """
 

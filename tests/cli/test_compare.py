@@ -20,6 +20,7 @@ from rich.console import Console
 
 from sentrep.cli import main, seeded_runs
 from sentrep.cli.compare import THESIS_SEEDS, Options, plan, seed_list, sort_words
+from sentrep.cli.errors import UsageError
 from sentrep.cli.seeded_runs import SCORES, Run
 from sentrep.evaluation.comparison import Comparison
 
@@ -51,6 +52,12 @@ def test_order_and_noise_have_seeds_of_their_own(vary: str, noise: int, order: i
     assert words.own == ["--seeds", "3"]
     assert all(run.words[2:4] == ["--model.optimizer.lr", "1e-4"] for run in runs)
     assert [len(set(column)) for column in zip(*map(seeds_of, runs), strict=True)] == [noise, order]
+
+
+@pytest.mark.parametrize("words", [["-c", "a.yaml", "b.yaml"], ["-c", "a.yaml", "--seeds", "1", "2"], ["a.yaml"]])
+def test_a_word_that_belongs_to_no_option_is_refused_before_any_run(words: list[str]) -> None:
+    with pytest.raises(UsageError, match=f"unexpected word '{words[-1]}'"):
+        sort_words(words)
 
 
 def fake_runs(monkeypatch: pytest.MonkeyPatch, quality: dict[str, float]) -> list[str]:

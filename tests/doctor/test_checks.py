@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import huggingface_hub
 import pytest
 import torch
 
@@ -183,6 +184,26 @@ def test_a_model_that_is_not_on_this_machine(subject: Subject, tmp_path: Path) -
     outcome = offline.check(subject)
     assert outcome.passed is False
     assert "backbone nobody/nothing-of-this-name" in outcome.remedy
+
+
+def test_a_model_without_its_weights_is_not_in_the_cache(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    files = tmp_path / "models--someone--model" / "snapshots" / "0123"
+    files.mkdir(parents=True)
+    (tmp_path / "models--someone--model" / "refs").mkdir()
+    (tmp_path / "models--someone--model" / "refs" / "main").write_text("0123")
+    subject.model["encoder"] = {"backbone": "someone/model"}
+    for name, missing in (
+        ("config.json", "backbone someone/model, tokenizer someone/model"),
+        ("tokenizer.json", "backbone someone/model"),
+        ("model.safetensors", ""),
+    ):
+        (files / name).write_text("{}")
+        outcome = offline.check(subject)
+        assert outcome.passed is not bool(missing)
+        assert outcome.remedy.endswith(f"folder: {missing}")
 
 
 def test_a_folder_that_cannot_be_written(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
