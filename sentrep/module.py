@@ -33,7 +33,7 @@ from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.views import EncodedViews, ViewMaker
 
 _INSTANTIATOR = "lightning.pytorch.cli.instantiate_module"
-_EVALUATION_BATCH = 32
+_BATCH = 32
 
 _IDENTICAL_VIEWS = (
     "Both views of a sentence are identical (no dropout, no given positives, no perturbation), so a contrastive loss "
@@ -93,9 +93,8 @@ class SentRepModule(Configurable, LightningModule):
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
         self.objectives.build(encoder.spec(self.seed))
         if compile:
-            mode: Literal["default", "reduce-overhead"] = "default" if compile is True else compile
-            encoder.compile_training(mode)
-            self.objectives.compile_terms(mode)
+            encoder.compile_training("default" if compile is True else compile)
+            self.objectives.compile_terms("default" if compile is True else compile)
         self.terms: StepTerms | None = None
         self._last_views: Views | None = None
         self._scores: dict[str, float] = {}
@@ -145,12 +144,7 @@ class SentRepModule(Configurable, LightningModule):
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The optimiser over two groups (with and without decay), and the schedule by step."""
         optimizer = self.optimizer(parameter_groups(self))
-        refuse_gradient_scaler(optimizer, self.trainer.scaler)
-        if self.trainer.scaler is not None and self.trainer.gradient_clip_val and optimizer.defaults.get("fused"):
-            raise InputError(
-                "precision 16-mixed cannot clip gradients of a fused optimiser: set model.optimizer.fused to false, or "
-                "take bf16-mixed"
-            )
+        refuse_gradient_scaler(optimizer, self.trainer.scaler, clips=bool(self.trainer.gradient_clip_val))
         total = int(self.trainer.estimated_stepping_batches)
         warmup = int(self.warmup_steps if self.warmup_steps >= 1 else self.warmup_steps * total)
         name = "constant_with_warmup" if self.scheduler == "constant" else self.scheduler
@@ -191,10 +185,8 @@ class SentRepModule(Configurable, LightningModule):
         return self.encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
 
     def _score(self, stage: str, pairs: ScoredPairs) -> None:
-        encode_all = functools.partial(
-            encode, self.encoder, batch_size=_EVALUATION_BATCH, show_progress_bar=False, shared=True
-        )
-        cosine = pairwise_cosine(encode_all, pairs.first, pairs.second)
+        run = functools.partial(encode, self.encoder, batch_size=_BATCH, show_progress_bar=False, shared=True)
+        cosine = pairwise_cosine(run, pairs.first, pairs.second)
         try:
             score = spearman(cosine, pairs.scores)
         except ValueError as error:

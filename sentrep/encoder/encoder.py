@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ from torch import Tensor, nn
 from sentrep.config import Configurable
 from sentrep.encoder import compiled, encoding, folders, forward, sources
 from sentrep.encoder.attention import use_own_attention
-from sentrep.encoder.chunks import in_length_chunks, recomputed, vectors_only
 from sentrep.encoder.dropout import use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.language_model_head import HeadOrigin
 from sentrep.encoder.packed import can_pack
+from sentrep.encoder.passes import training_pass
 from sentrep.encoder.pooling import check_pooling
 from sentrep.encoder.specification import specification
 from sentrep.encoder.tokenization import TextTokenizer
@@ -147,14 +146,7 @@ class SentenceEncoder(Configurable, nn.Module):
 
         ``word_embeddings`` (B, L, W), where given, take the place of looking the tokens up (`look_up`).
         """
-        if self.grad_cache_chunk is not None and torch.is_grad_enabled():
-            run = recomputed(self._forward_padded)
-            return in_length_chunks(run, tokens, word_embeddings, math.ceil(len(tokens) / self.grad_cache_chunk))
-        pays = tokens.input_ids.device.type == "cpu" and not self.packed
-        chunks = self.chunks if self.chunks is not None else (4 if pays else 1)
-        if chunks == 1 or len(tokens) < 2 * chunks:
-            return self._forward_padded(tokens, word_embeddings)
-        return in_length_chunks(self._forward_padded, tokens, word_embeddings, chunks)
+        return training_pass(self, tokens, word_embeddings)
 
     def cache_gradients(self, chunk: int | None, keep_tokens: bool = True) -> None:
         """From now on run with the activations of at most ``chunk`` rows at a time (`sentrep.encoder.chunks`).
@@ -164,7 +156,7 @@ class SentenceEncoder(Configurable, nn.Module):
             keep_tokens: whether token states and embedding-layer output are still wanted.
         """
         self.grad_cache_chunk = chunk
-        self._keeps_tokens = keep_tokens
+        self.keeps_tokens = keep_tokens
 
     def compile_training(self, mode: compiled.Mode) -> None:
         """From now on run `forward` through `torch.compile` (`sentrep.encoder.compiled`); `encode` stays as it is."""
@@ -178,15 +170,6 @@ class SentenceEncoder(Configurable, nn.Module):
     def pool(self, tokens: TokenBatch) -> Tensor:
         """Pooled vectors (B, H) alone, without keeping the states of every layer."""
         return forward.pooled_alone(self, tokens)
-
-    def _forward_padded(self, tokens: TokenBatch, word_embeddings: Tensor | None) -> EncoderOutput:
-        if self.compile_mode is not None:
-            output = compiled.run(self, tokens, word_embeddings, self.compile_mode)
-            return output if self._keeps_tokens else vectors_only(output.embedding)
-        if not self._keeps_tokens:
-            return vectors_only(forward.pooled_alone(self, tokens, word_embeddings))
-        pooled, output = forward.run(self, tokens, word_embeddings)
-        return EncoderOutput(pooled, output.last_hidden_state, output.hidden_states[0])
 
     def project(self, embedding: Tensor) -> Tensor:
         """The projection head on pooled vectors, (B, H) → (B, D); the vectors themselves where there is no head."""

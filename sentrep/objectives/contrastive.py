@@ -111,7 +111,10 @@ class Contrastive(Objective):
     def _draw(self, views: Views) -> tuple[Tensor, Tensor]:
         """Drawn negatives (M, D) and their λ (M,)."""
         none = at_least_float32(views.anchor.new_zeros(0, views.anchor.shape[1]))
-        return self._sample(views) if self.negatives else (none, none.new_zeros(0))
+        if not self.negatives:
+            return none, none.new_zeros(0)
+        drawn, weights = self._sample(views)
+        return drawn.to(none.dtype), weights.to(none.dtype)
 
     @torch.compiler.disable  # samplers count steps and seed generators, on the host
     def _sample(self, views: Views) -> tuple[Tensor, Tensor]:
