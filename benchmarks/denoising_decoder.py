@@ -25,7 +25,7 @@ from statistics import median
 
 import torch
 import torch.nn.functional as F
-from harness import memory_mib
+from machine import memory_mib
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForMaskedLM
 

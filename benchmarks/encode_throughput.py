@@ -1,80 +1,145 @@
-"""Encoding speed and memory of sentrep beside sentence-transformers.
+"""Encoding speed and memory of sentrep beside sentence-transformers and a plain loop.
 
+    python benchmarks/encode_throughput.py --shape bert-mini 6x384 [--device cuda]
     python benchmarks/encode_throughput.py --model-folder BERT_MINI MINILM --corpus wiki1m.txt.xz
 
-Both encode the same sentences, mean pooling, the model's own length limit, with ``encode(sentences, batch_size=...)``;
-both sort by length. bf16 is autocast around the call. Tokenising counts; a first call on two batches does not. The
-float32 embeddings of the two must agree to 1e-5, else the benchmark stops.
+All encode the same sentences, mean pooling, the model's own length limit. sentrep and sentence-transformers do it with
+``encode(sentences, batch_size=...)``; both sort by length. The plain loop tokenises everything, sorts by length, and
+takes batches of equal size. bf16 is autocast around the call. Tokenising counts; a first call on two batches does not.
+In float32 the unit vectors of any two must agree to 1e-6 in every coordinate, else the benchmark stops.
 """
 
 from __future__ import annotations
 
-import contextlib
+import argparse
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import harness
-from harness import PEER, Job
+import inputs
+import machine
+import tables
+from harness import OURS, PEER, PLAIN, Job
 
-OURS = "sentrep"
+NEEDS = {PEER: ("sentence_transformers",)}
+TOLERANCE = 1e-6
 
 
-def load(job: Job) -> Any:
-    """The variant's encoder, with `encode`."""
+def encoder(job: Job) -> Callable[[list[str]], Any]:
+    """A function from sentences to vectors (n, D)."""
+    size = job.setting["batch"]
+    if job.variant == PLAIN:
+        model, tokenizer = inputs.load_plain(job.folder, job.device)
+        return lambda sentences: _plain_encode(model.eval(), tokenizer, sentences, size)
     if job.variant == PEER:
-        return harness.load_peer(job.model_folder, "mean")
-    from sentrep import SentenceEncoder
+        model = inputs.load_peer(job.folder, "mean", device=job.device)
+    else:
+        from sentrep import SentenceEncoder
 
-    return SentenceEncoder(job.model_folder, pooling="mean").eval()
+        model = SentenceEncoder(job.folder, pooling="mean").eval().to(job.device)
+    inputs.check_weights(model)
+    return lambda sentences: model.encode(sentences, batch_size=size, show_progress_bar=False)
+
+
+def _plain_encode(model: Any, tokenizer: Any, sentences: list[str], size: int) -> Any:
+    import torch
+
+    ids = tokenizer(sentences, truncation=True, max_length=model.config.max_position_embeddings)["input_ids"]
+    order = sorted(range(len(ids)), key=lambda row: -len(ids[row]))
+    vectors = torch.empty(len(ids), model.config.hidden_size)
+    with torch.inference_mode():
+        for start in range(0, len(order), size):
+            rows = order[start : start + size]
+            batch = tokenizer.pad({"input_ids": [ids[row] for row in rows]}, return_tensors="pt").to(model.device)
+            states, mask = model(**batch).last_hidden_state, batch["attention_mask"][..., None]
+            vectors[rows] = ((states * mask).sum(1) / mask.sum(1)).float().cpu()
+    return vectors.numpy()
 
 
 def measure(job: Job) -> dict[str, Any]:
     """One variant: rate, memory, and where its embeddings lie."""
     import numpy as np
-    import torch
 
-    encoder = load(job)
-    dtype = harness.weights_dtype(encoder)
+    encode = encoder(job)
     sentences = Path(job.corpus).read_text(encoding="utf-8").splitlines()
-    autocast = torch.autocast("cpu", torch.bfloat16) if job.precision == "bf16" else contextlib.nullcontext()
-    with autocast:
-        encoder.encode(sentences[: 2 * job.batch_size], batch_size=job.batch_size, show_progress_bar=False)
-        before = harness.memory_mib()
-        start = time.perf_counter()
-        vectors = encoder.encode(sentences, batch_size=job.batch_size, show_progress_bar=False)
-        seconds = time.perf_counter() - start
-    file = f"{job.corpus}.{Path(job.model_folder).name}.{job.variant}.{job.precision}.npy"
+    with machine.autocast(job.device, job.setting["precision"]):
+        encode(sentences[: 2 * job.setting["batch"]])
+        before = machine.used_mib(job.device)
+        start = machine.now(job.device)
+        vectors = encode(sentences)
+        seconds = machine.now(job.device) - start
+    file = f"{job.corpus}.{abs(hash(tuple(job.setting.items())))}.{job.variant}.npy"
     np.save(file, np.asarray(vectors, dtype=np.float32))
-    rate = len(sentences) / seconds
-    return {"sentences_per_second": rate, "before_memory_mib": before, "weights": dtype, "vectors": file}
+    return {"sentences_per_second": len(sentences) / seconds, "before_memory_mib": before, "vectors": file}
 
 
-def largest_difference(measurements: list[dict[str, Any]]) -> dict[str, float]:
-    """By model and precision, the largest difference between any two variants' unit vectors, in any coordinate."""
+def largest_difference(measurements: list[dict[str, Any]]) -> float:
+    """Between any two variants' unit vectors of one setting, in any coordinate."""
     import numpy as np
 
-    differences: dict[str, float] = {}
-    for item in measurements:
-        key = f"{item['model']} {item['precision']}"
-        ours, peer = (np.load(file) for file in (item["vectors"], item["vectors"].replace(f".{OURS}.", f".{PEER}.")))
-        ours, peer = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (ours, peer))
-        differences[key] = max(differences.get(key, 0.0), float(np.abs(ours - peer).max()))
-    return differences
+    found = [np.load(file) for file in {item["vectors"] for item in measurements}]
+    units = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in found]
+    return max(float(np.abs(vectors - units[0]).max()) for vectors in units)
+
+
+def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, Any]:
+    """Measure what the options ask for; no setting begins behind ``until``.
+
+    Returns:
+        ``rows`` of the table, ``measurements``, ``largest_difference`` by setting, ``left_out`` settings.
+    """
+    threads = options.threads if options.device == "cpu" and not options.one_process else None
+    found: dict[str, Any] = {"rows": [], "measurements": [], "largest_difference": {}, "left_out": []}
+    variants = harness.present([PEER, PLAIN, OURS], NEEDS)
+    with tempfile.TemporaryDirectory() as temporary:
+        corpus = inputs.write_sentences(options.corpus, options.sentences, Path(temporary) / "sentences.txt")
+        for model, folder in harness.folders(options, Path(temporary)).items():
+            for precision in options.precision:
+                for batch in options.batch_size:
+                    setting = {"model": model, "precision": precision, "batch": batch}
+                    if time.monotonic() > until:
+                        found["left_out"].append(setting)
+                        continue
+                    jobs = [Job(name, setting, folder, corpus, options.device, 0, {}) for name in variants]
+                    measurements = harness.run_jobs(
+                        jobs, measure, repeats=options.repeats, threads=threads, until=until
+                    )
+                    apart = largest_difference(measurements)
+                    if precision == "fp32" and apart > TOLERANCE:
+                        raise SystemExit(f"{setting}: the variants' unit vectors differ by {apart:.1e}")
+                    found["largest_difference"][f"{model} {precision} {batch}"] = apart
+                    found["measurements"] += measurements
+    found["rows"] = harness.rows_of(found["measurements"], [PEER, PLAIN])
+    return found
+
+
+def report(found: dict[str, Any]) -> str:
+    """The results in Markdown."""
+    text = tables.throughput_table(found["rows"])
+    differences = ", ".join(f"{setting}: {apart:.1e}" for setting, apart in found["largest_difference"].items())
+    text += f"\nLargest difference between unit vectors, in any coordinate: {differences}.\n"
+    if found["left_out"]:
+        text += f"\nLeft out for time: {found['left_out']}\n"
+    return text
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    found = harness.parser("Encoding speed beside others.", batch_sizes=(32,), sentences=4000)
+    found.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
+    return found
 
 
 def main() -> None:
     """Measure and report."""
-    options = harness.arguments("Encoding speed beside sentence-transformers.", sentences=4000)
-    about = harness.environment(options)
-    with tempfile.TemporaryDirectory() as folder:
-        corpus = harness.write_sentences(options.corpus, options.sentences, Path(folder) / "sentences.txt")
-        rows, measurements = harness.run_jobs(options, corpus, [PEER, OURS])
-        differences = largest_difference(measurements)
-    if apart := {key: value for key, value in differences.items() if key.endswith("fp32") and value > 1e-5}:
-        raise SystemExit(f"the variants do not compute the same embeddings: {apart}")
-    harness.report(rows, about, options, largest_difference=differences, measurements=measurements)
+    options = harness.parse(parser())
+    about = machine.environment(options.device, options.threads)
+    found = run(options)
+    text = report(found) + "\n" + tables.in_words(about)
+    tables.write(text, {"environment": about, **found}, options.markdown, options.json)
 
 
 if __name__ == "__main__" and not harness.worker(measure):

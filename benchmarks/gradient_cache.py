@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from harness import memory_mib
+from machine import memory_mib
 
 from sentrep import SentenceEncoder, SentRepModule, TextBatch
 from sentrep.distributed import seed_step

@@ -1,43 +1,48 @@
-"""What the throughput benchmarks share: one process per measurement, interleaved repeats, medians, the report.
+"""What the throughput benchmarks share: interleaved repeats, medians, ratios, the report.
 
-A measurement runs in a process of its own, so that its peak memory is its own (``VmHWM`` of Linux) and no variant warms
-a cache for another. The variants of one setting take turns within each repeat, so that a slow minute of the machine
-hits all of them; their ratio is the median of the ratios within each repeat.
+On a CPU a measurement runs in a process of its own, so that its peak memory is its own (``VmHWM`` of Linux) and no
+variant warms a cache for another. On a GPU, whose allocator tells the peak, all run in one process, which saves the
+start-up. The variants of one setting take turns within each repeat, so that a slow minute of the machine hits all of
+them; a ratio is the median of the ratios within each repeat.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
+import importlib
 import json
-import lzma
 import os
-import platform
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-PEER = "sentence-transformers"
-_LIBRARIES = ("torch", "lightning", "transformers", "tokenizers", "sentence-transformers", "sentrep")
+import inputs
+import machine
+
+OURS, BEST = "sentrep", "sentrep, best"
+PEER, PLAIN = "sentence-transformers", "plain HF loop"
+PEER_LOOP = "sentence-transformers, without its trainer"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one process measures."""
+    """One measurement."""
 
     variant: str
-    model_folder: str
+    setting: dict[str, Any]
+    """What its variants share and what makes a section of the table: model, precision, batch, objective."""
+    folder: str
+    """Of the model, a transformers folder."""
     corpus: str
     """A text file, one sentence a line."""
-    precision: str
-    batch_size: int
-    max_length: int | None
+    device: str
     repeat: int
-    settings: dict[str, int]
+    settings: dict[str, Any]
     """The benchmark's own numbers, for example steps."""
 
 
@@ -45,194 +50,161 @@ class Job:
 class Row:
     """All repeats of one variant in one setting."""
 
-    model: str
-    precision: str
+    setting: dict[str, Any]
     variant: str
     sentences_per_second: list[float]
-    ratio_to_peer: float
-    """Median over the repeats of this variant's rate ÷ the peer's in the same repeat."""
+    ratios: dict[str, float]
+    """By other variant, the median over the repeats of this variant's rate ÷ the other's in the same repeat."""
     peak_memory_mib: float
-    """Median of the process's largest resident set, libraries included."""
+    """Median of the largest memory: tensors on a GPU, or the process with its libraries."""
     before_memory_mib: float
-    """Median of the resident set when the measured part began: libraries, model and data."""
+    """Median of the memory when the measured part began: libraries, model and data."""
+    more: dict[str, float] = field(default_factory=dict)
+    """Further columns."""
 
 
-def arguments(description: str, **defaults: int) -> argparse.Namespace:
-    """Parse the options that both benchmarks have, and an option per entry of ``defaults`` (the `Job.settings`)."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--model-folder", nargs="+", required=True, help="transformers folders, each a table section")
-    parser.add_argument("--corpus", required=True, help="sentences, one a line; .txt or .txt.xz")
-    parser.add_argument("--precision", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
-    parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of torch, in every variant")
-    parser.add_argument("--json", type=Path, help="write every number and the environment here")
-    parser.add_argument("--markdown", type=Path, help="write the table here")
+def parser(description: str, batch_sizes: Sequence[int] = (64,), **defaults: int) -> argparse.ArgumentParser:
+    """The options that the throughput benchmarks have, and an option per entry of ``defaults`` (`Job.settings`)."""
+    found = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    found.add_argument("--model-folder", nargs="+", default=[], help="transformers folders")
+    found.add_argument("--shape", nargs="+", default=[], choices=inputs.SHAPES, help="encoders with random weights")
+    found.add_argument("--corpus", help="sentences, one a line; .txt or .txt.xz; without it they are made up")
+    found.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    found.add_argument("--precision", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
+    found.add_argument("--batch-size", nargs="+", type=int, default=list(batch_sizes))
+    found.add_argument("--repeats", type=int, default=5)
+    found.add_argument("--threads", type=int, default=os.cpu_count(), help="of torch, in every variant")
+    found.add_argument("--json", type=Path, help="write every number and the environment here")
+    found.add_argument("--markdown", type=Path, help="write the table here")
     for name, default in defaults.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default)
-    options = parser.parse_args()
-    for path in (*options.model_folder, options.corpus):
+        found.add_argument(f"--{name.replace('_', '-')}", type=int, default=default)
+    found.set_defaults(numbers=list(defaults))
+    return found
+
+
+def parse(
+    found: argparse.ArgumentParser, words: Sequence[str] | None = None, corpus_needed: bool = True
+) -> argparse.Namespace:
+    """The options of the command line, or of ``words``, checked; ``settings`` holds the benchmark's own numbers."""
+    options = found.parse_args(words)
+    for path in (*options.model_folder, *filter(None, [options.corpus])):
         if not Path(path).exists():
-            parser.error(f"{path}: no such file or folder")
-    options.settings = {name: getattr(options, name) for name in defaults}
+            found.error(f"{path}: no such file or folder")
+    if not options.model_folder and not options.shape:
+        options.shape = ["bert-mini", "6x384"]
+    if corpus_needed and options.corpus is None and options.model_folder:
+        found.error("--model-folder needs --corpus: made-up sentences are words of the toy tokenizer")
+    options.settings = {name: getattr(options, name) for name in options.numbers}
     return options
 
 
-def write_sentences(corpus: str, count: int, target: Path) -> str:
-    """Copy the first ``count`` sentences of a corpus to a plain file; returns its path."""
-    opener = lzma.open if corpus.endswith(".xz") else open
-    with opener(corpus, "rt", encoding="utf-8") as lines:  # type: ignore[operator]
-        sentences = [line.strip() for _, line in zip(range(count), lines, strict=False)]
-    if len(sentences) < count:
-        sys.exit(f"{corpus}: {len(sentences)} sentences where {count} are needed; lower the sizes or give more text")
-    target.write_text("\n".join(sentences) + "\n", encoding="utf-8")
-    return str(target)
+def folders(options: argparse.Namespace, temporary: Path) -> dict[str, str]:
+    """By name, the folders of the models to measure; those with random weights are written."""
+    shapes = {shape: inputs.model_folder(shape, temporary) for shape in options.shape}
+    return {**{Path(folder).name: folder for folder in options.model_folder}, **shapes}
+
+
+def present(variants: Iterable[str], needs: Mapping[str, Sequence[str]]) -> list[str]:
+    """The variants whose modules (``needs``) are installed; says which are left out."""
+    kept = []
+    for variant in variants:
+        missing = [name for name in needs.get(variant, ()) if not _imports(name)]
+        if missing:
+            print(f"{variant} is left out: cannot import {', '.join(missing)}", file=sys.stderr)
+        else:
+            kept.append(variant)
+    return kept
+
+
+def _imports(name: str) -> bool:
+    try:
+        importlib.import_module(name)
+    except ImportError:  # of the module, or of one that it cannot do without
+        return False
+    return True
 
 
 def run_jobs(
-    options: argparse.Namespace, corpus: str, variants: list[str], max_length: int | None = None
-) -> tuple[list[Row], list[dict[str, Any]]]:
-    """Measure every variant in every setting, variants taking turns.
+    jobs: Sequence[Job],
+    measure: Callable[[Job], dict[str, Any]],
+    *,
+    repeats: int,
+    threads: int | None = None,
+    until: float = float("inf"),
+) -> list[dict[str, Any]]:
+    """Measure all variants of one setting, taking turns.
+
+    Args:
+        jobs: one for each variant, with ``repeat`` 0.
+        measure: what measures, in this process.
+        repeats: how many turns; the first variant of a turn is another one each time.
+        threads: run every measurement in a process of its own, with so many threads; None: here.
+        until: on `time.monotonic`; no turn begins behind it, except for the first.
 
     Returns:
-        The rows of the table, and every single measurement (the job's fields and what its process reported).
+        Every single measurement: the job's fields and what was measured.
     """
-    measurements = []
-    for folder in options.model_folder:
-        for precision in options.precision:
-            for repeat in range(options.repeats):
-                for variant in variants[repeat % len(variants) :] + variants[: repeat % len(variants)]:
-                    job = Job(
-                        variant, folder, corpus, precision, options.batch_size, max_length, repeat, options.settings
-                    )
-                    measurements.append(
-                        {**asdict(job), "model": Path(folder).name, **_in_process(job, options.threads)}
-                    )
-                    print(_progress(measurements[-1]), file=sys.stderr, flush=True)
-    return _rows(measurements, variants), measurements
+    measurements: list[dict[str, Any]] = []
+    for repeat in range(repeats):
+        if repeat and time.monotonic() > until:
+            break
+        turn = repeat % len(jobs)
+        for job in [*jobs[turn:], *jobs[:turn]]:
+            job = Job(**{**asdict(job), "repeat": repeat})
+            found = _here(job, measure) if threads is None else _in_process(job, threads)
+            measurements.append({**asdict(job), **found})
+            print(_progress(measurements[-1]), file=sys.stderr, flush=True)
+    return measurements
+
+
+def _here(job: Job, measure: Callable[[Job], dict[str, Any]]) -> dict[str, Any]:
+    machine.forget_peak(job.device)
+    with inputs.quiet():
+        found = measure(job)
+    return {**found, "peak_memory_mib": machine.peak_mib(job.device)}
 
 
 def worker(measure: Callable[[Job], dict[str, Any]]) -> bool:
     """In a process started by `run_jobs`: measure, report on standard output, return True. Elsewhere: return False."""
     if "--job" not in sys.argv:
         return False
-    job = Job(**json.loads(sys.argv[sys.argv.index("--job") + 1]))
-    report = {**measure(job), "peak_memory_mib": memory_mib("VmHWM")}
-    print(json.dumps(report))
+    print(json.dumps(_here(Job(**json.loads(sys.argv[sys.argv.index("--job") + 1])), measure)))
     return True
 
 
-def load_peer(folder: str, pooling: str, max_length: int | None = None) -> Any:
-    """A transformers folder as a model of sentence-transformers, in float32.
-
-    It would take the precision of the file otherwise: float16 for some folders, which a CPU computes ten times slower.
-    """
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    transformer = Transformer(folder, model_kwargs={"dtype": torch.float32}, max_seq_length=max_length)
-    return SentenceTransformer(
-        modules=[transformer, Pooling(transformer.get_embedding_dimension(), pooling)], device="cpu"
-    )
-
-
-def weights_dtype(model: Any) -> str:
-    """The one type of all weights.
-
-    Raises:
-        RuntimeError: when there are several, or another than float32: precisions would not be equal.
-    """
-    types = {str(weights.dtype) for weights in model.parameters()}
-    if types != {"torch.float32"}:
-        raise RuntimeError(f"weights are {sorted(types)}, not float32: the comparison would not be fair")
-    return types.pop()
-
-
-def memory_mib(field: str = "VmRSS") -> float:
-    """A memory field of this process from /proc (Linux): ``VmRSS`` now, ``VmHWM`` the largest so far, in MiB."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith(f"{field}:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError(f"/proc/self/status has no {field}; this benchmark needs Linux")
-
-
-def environment(options: argparse.Namespace) -> dict[str, Any]:
-    """The machine and the libraries, with the load at the start: above about 0.5 the numbers are not to be trusted."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
-    return {
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "threads": options.threads,
-        "load_at_start": round(os.getloadavg()[0], 2),
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in _LIBRARIES[:-1]},
-        "sentrep": _sentrep_version(),
-    }
-
-
-def report(rows: Sequence[Row], about: dict[str, Any], options: argparse.Namespace, **more: Any) -> None:
-    """Print the table; write it, and every number, where the options say."""
-    text = _table(rows) + "\n" + ", ".join(f"{name} {value}" for name, value in about.items()) + "\n"
-    print(text)
-    if options.markdown:
-        options.markdown.write_text(text, encoding="utf-8")
-    if options.json:
-        content = {"environment": about, "rows": [asdict(row) for row in rows], **more}
-        options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
 def _in_process(job: Job, threads: int) -> dict[str, Any]:
-    quiet = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
-    done = subprocess.run(
-        [sys.executable, sys.argv[0], "--job", json.dumps(asdict(job))],
-        env={**os.environ, **quiet, "OMP_NUM_THREADS": str(threads)},
-        capture_output=True,
-        text=True,
-    )
+    quiet = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": str(threads)}
+    command = [sys.executable, sys.argv[0], "--job", json.dumps(asdict(job))]
+    done = subprocess.run(command, env={**os.environ, **quiet}, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"{job.variant} on {job.model_folder} failed:\n{done.stderr[-3000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+        sys.exit(f"{job.variant} on {job.folder} failed:\n{done.stderr[-3000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
 
 
 def _progress(measured: dict[str, Any]) -> str:
-    rate = f"{measured['sentences_per_second']:8.1f} sentences/s"
-    return f"{measured['model']:20} {measured['precision']} repeat {measured['repeat']}: {rate}  {measured['variant']}"
+    rate = f"{measured['sentences_per_second']:10.1f} sentences/s"
+    return f"{_words(measured['setting'])} repeat {measured['repeat']}: {rate}  {measured['variant']}"
 
 
-def _rows(measurements: Sequence[dict[str, Any]], variants: Sequence[str]) -> list[Row]:
-    groups: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
-    for item in measurements:
-        group = groups.setdefault((item["model"], item["precision"]), {variant: [] for variant in variants})
-        group[item["variant"]].append(item)
+def _words(setting: dict[str, Any]) -> str:
+    return " ".join(str(value) for value in setting.values())
+
+
+def rows_of(measurements: Sequence[dict[str, Any]], references: Sequence[str]) -> list[Row]:
+    """A row for each setting and variant, in their order; ratios to those of ``references`` that were measured."""
+    groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for item in sorted(measurements, key=lambda item: item["repeat"]):
+        groups.setdefault(_words(item["setting"]), {}).setdefault(item["variant"], []).append(item)
     rows = []
-    for (model, precision), group in groups.items():
-        peer = [item["sentences_per_second"] for item in group[PEER]]
+    for group in groups.values():
+        rates = {variant: [item["sentences_per_second"] for item in items] for variant, items in group.items()}
         for variant, items in group.items():
-            rates = [item["sentences_per_second"] for item in items]
-            ratio = median(rate / other for rate, other in zip(rates, peer, strict=True))
+            ratios = {
+                other: median(rate / base for rate, base in zip(rates[variant], rates[other], strict=True))
+                for other in references
+                if other in rates
+            }
             peak, before = (median(item[f"{key}_memory_mib"] for item in items) for key in ("peak", "before"))
-            rows.append(Row(model, precision, variant, rates, ratio, peak, before))
+            rows.append(Row(items[0]["setting"], variant, rates[variant], ratios, peak, before))
     return rows
-
-
-def _table(rows: Sequence[Row]) -> str:
-    lines = [
-        f"| model | precision | variant | sentences/s, median (range) | × {PEER} | peak MiB | of it in the run |",
-        "| --- | --- | --- | ---: | ---: | ---: | ---: |",
-    ]
-    for row in rows:
-        rates = row.sentences_per_second
-        spread = f"{median(rates):.1f} ({min(rates):.1f}–{max(rates):.1f})"
-        memory = f"{row.peak_memory_mib:.0f} | {row.peak_memory_mib - row.before_memory_mib:.0f}"
-        lines.append(
-            f"| {row.model} | {row.precision} | {row.variant} | {spread} | {row.ratio_to_peer:.2f} | {memory} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def _sentrep_version() -> str:
-    from sentrep import __version__
-
-    return __version__

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-import harness
+import inputs
 import yaml
 from rich.console import Console
 from rich.progress import Progress
@@ -111,7 +111,7 @@ def _measure(recipe: str, seed: int, options: argparse.Namespace, environment: d
         if recipe in UNTRAINED:
             model, flags = options.backbone, ["--pooling", "cls"]
             if recipe == WHITENED:
-                sample = harness.write_sentences(options.train, WHITENING_SENTENCES, Path(folder, "sample.txt"))
+                sample = inputs.write_sentences(options.train, WHITENING_SENTENCES, Path(folder, "sample.txt"))
                 flags += ["--whiten", sample]
         else:
             _run(_fit(recipe, seed, options, folder), environment)

@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from harness import memory_mib
+from machine import memory_mib
 
 from sentrep.data import SentRepDataModule, StreamedBatches, open_corpus
 from sentrep.encoder import SentenceEncoder

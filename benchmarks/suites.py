@@ -6,7 +6,7 @@
 The other side shares no code with sentrep: `SentenceTransformer.encode` in float32, files read by the standard library,
 scikit-learn's logistic regression (lbfgs, started anew for every fit) in plain loops; for retrieval mteb's own code.
 ``DATA`` holds the folders ``banking77`` and ``scifact``. Vectors of the other side are kept in ``--cache``: an
-interrupted run goes on.
+interrupted run goes on, and tasks can be added to a ``--json`` that is there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    report = {}
+    report = json.loads(arguments.json.read_text()) if arguments.json and arguments.json.exists() else {}
     for task in arguments.tasks:
         start = time.perf_counter()
         ours = _sentrep(task, arguments)
@@ -231,7 +231,7 @@ def _scifact(encode: Encode, arguments: argparse.Namespace) -> Scores:
             name="LocalSciFact", type="Retrieval", main_score="ndcg_at_10", description="SciFact from local files",
             reference="https://github.com/allenai/scifact", dataset={"path": "local", "revision": "1"}, category="t2t",
             eval_splits=["test"], eval_langs=["eng-Latn"], date=("2020-01-01", "2020-12-31"), dialect=[], domains=[],
-            task_subtypes=[], license="cc-by-nc-2.0", annotations_creators="expert-annotated", modalities=["text"],
+            task_subtypes=[], license="not specified", annotations_creators="expert-annotated", modalities=["text"],
             sample_creation="found", bibtex_citation="",
         )  # fmt: skip
 

@@ -1,177 +1,166 @@
-"""Training speed and memory of sentrep beside sentence-transformers, on unsupervised SimCSE.
+"""Training speed, memory and FLOP utilisation of sentrep beside sentence-transformers and a plain loop.
 
+    python benchmarks/train_throughput.py --shape bert-mini 6x384 [--objective simcse gs dclr denosent] [--device cuda]
     python benchmarks/train_throughput.py --model-folder BERT_MINI MINILM --corpus wiki1m.txt.xz
 
-Both train the same weights (CLS pooling, no head, dropout as in the model) on the same batches in the same order, with
-the same loss (InfoNCE of cosine, τ = 0.05), AdamW at 3e-5 falling linearly, no clipping, through their own trainers:
-`SentRepModule` under Lightning's Trainer, and sentence-transformers' recipe for SimCSE, `MultipleNegativesRankingLoss`
-over two equal columns under `SentenceTransformerTrainer`. Before training, with dropout off, both compute the loss of
-the first batch, and the benchmark stops when the two differ. Loading and collating count, the first steps do not.
+On SimCSE all train the same weights (CLS pooling, no head, dropout as in the model) on the same batches in the same
+order, with the same loss (InfoNCE of cosine, τ = 0.05), AdamW at 3e-5 falling linearly, no clipping:
 
-"one padded pass" is sentrep without its length-sorted chunks (``encoder.chunks=1``), "fast dropout" is sentrep with
-``encoder.fast_dropout=True``.
+- "sentrep": `SentRepModule` under Lightning's Trainer, every option at its default.
+- "sentrep, best": with the options that make it faster at the same mathematics (`training_loops.ENCODER`).
+- "sentrep, one padded pass": without length-sorted chunks (asked for with ``--variants``).
+- "sentence-transformers": its own trainer and `MultipleNegativesRankingLoss` over two equal columns; where the
+  libraries that its trainer needs (datasets, accelerate) are missing, its model and loss in a plain loop stand in.
+- "plain HF loop": a page of PyTorch around the transformers model, as SimCSE's repository does it.
+
+Before training, with dropout off, all compute the loss of the first batch in float32, and the benchmark stops when two
+differ. Loading and collating count, the first steps do not. The other objectives are sentrep's alone. Utilisation is
+explained in flops.py.
 """
 
 from __future__ import annotations
 
-import functools
-import logging
+import argparse
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import flops
 import harness
-from harness import PEER, Job
+import inputs
+import machine
+import tables
+from harness import BEST, OURS, PEER, PEER_LOOP, PLAIN, Job, Row
+from training_loops import ENCODER, measure
 
-OURS, FAST, PLAIN = "sentrep", "sentrep, fast dropout", "sentrep, one padded pass"
-TEMPERATURE = 0.05
-LEARNING_RATE = 3e-5
-
-
-class Clock:
-    """Times optimiser steps behind the first ``warmup`` ones."""
-
-    def __init__(self, warmup: int) -> None:
-        self.warmup = warmup
-        self.step, self.start, self.end = 0, 0.0, 0.0
-
-    def tick(self) -> None:
-        """An optimiser step is done."""
-        self.step += 1
-        self.end = time.perf_counter()
-        if self.step == self.warmup:
-            self.start = self.end
-
-    def report(self, job: Job, first_loss: float, before: float) -> dict[str, Any]:
-        """What the process tells."""
-        rate = (self.step - self.warmup) * job.batch_size / (self.end - self.start)
-        return {"sentences_per_second": rate, "first_loss": first_loss, "before_memory_mib": before, "steps": self.step}
+OBJECTIVES = ("simcse", "gs", "dclr", "denosent")
+TOLERANCE = 1e-4
+NEEDS = {PEER: ("sentence_transformers", "datasets", "accelerate"), PEER_LOOP: ("sentence_transformers",)}
+PEAK = "matrix product"
 
 
-def measure_ours(job: Job) -> dict[str, Any]:
-    """sentrep."""
-    import torch
-    from lightning.pytorch import Callback, Trainer
+def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, Any]:
+    """Measure what the options ask for; no setting begins behind ``until``.
 
-    from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule
-    from sentrep.objectives import Contrastive
-
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    encoder = SentenceEncoder(
-        job.model_folder,
-        pooling="cls",
-        max_length=job.max_length or 32,
-        chunks=1 if job.variant == PLAIN else None,
-        fast_dropout=job.variant == FAST,
-    )
-    harness.weights_dtype(encoder)
-    adamw = functools.partial(torch.optim.AdamW, lr=LEARNING_RATE, weight_decay=0.0, fused=True)  # the peer's default
-    module = SentRepModule(encoder, {"simcse": Contrastive(TEMPERATURE)}, optimizer=adamw, seed=0)
-    data = SentRepDataModule(job.corpus, batch_size=job.batch_size, seed=0, cache_dir=f"{job.corpus}.cache")
-    data.connect(encoder.tokenize, encoder.max_length)
-    data.setup("fit")
-    batch = next(iter(data.train_dataloader()))
-    with torch.no_grad():
-        module.eval()
-        first_loss = module.objectives(module.views(encoder, batch, {}), batch)[0].item()
-        module.train()
-
-    clock = Clock(job.settings["warmup"])
-
-    class Ticking(Callback):
-        def on_train_batch_end(self, *_: Any) -> None:
-            clock.tick()
-
-    trainer = Trainer(
-        accelerator="cpu",
-        precision="bf16-mixed" if job.precision == "bf16" else "32-true",
-        max_steps=clock.warmup + job.settings["steps"],
-        callbacks=[Ticking()],
-        logger=False,
-        log_every_n_steps=10,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-    )
-    before = harness.memory_mib()
-    trainer.fit(module, data)
-    return clock.report(job, first_loss, before)
+    Returns:
+        ``rows`` of the table, ``measurements``, ``peaks`` in FLOP/s by precision, ``profiles``, ``left_out`` settings.
+    """
+    found: dict[str, Any] = {"rows": [], "measurements": [], "peaks": {}, "profiles": {}, "left_out": []}
+    threads = options.threads if options.device == "cpu" and not options.one_process else None
+    with tempfile.TemporaryDirectory() as temporary:
+        models = harness.folders(options, Path(temporary))
+        peaks: dict[str, list[float]] = {}
+        for setting in _settings(options, models):
+            if time.monotonic() > until:
+                found["left_out"].append(setting)
+                continue
+            jobs = _jobs(options, setting, models[setting["model"]], Path(temporary))
+            peak_job = replace(jobs[0], variant=PEAK, settings={**options.settings})
+            product = harness.run_jobs([peak_job], measure_any, repeats=1, threads=threads)[0]
+            peaks.setdefault(setting["precision"], []).append(product["flops_per_second"])
+            measurements = harness.run_jobs(jobs, measure_any, repeats=options.repeats, threads=threads, until=until)
+            check_losses(measurements)
+            found["measurements"] += measurements
+            if options.profile:
+                job = replace(jobs[-1], settings={**jobs[-1].settings, "profile": 1})
+                profile = harness.run_jobs([job], measure_any, repeats=1, threads=threads)[0]["profile"]
+                found["profiles"][f"{job.variant}, {', '.join(map(str, setting.values()))}"] = profile
+        found["peaks"] = {precision: max(values) for precision, values in peaks.items()}
+        rows = harness.rows_of(found["measurements"], [PEER, PEER_LOOP, PLAIN])
+        corpora = {item["corpus"] for item in found["measurements"]}
+        found["rows"] = [_with_utilisation(row, models, min(corpora), options, found["peaks"]) for row in rows]
+    return found
 
 
-def measure_peer(job: Job) -> dict[str, Any]:
-    """sentence-transformers."""
-    import torch
-    from datasets import Dataset
-    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-    from torch.utils.data import BatchSampler, SequentialSampler
-    from transformers import TrainerCallback
-
-    from sentrep.data import GlobalBatchSampler
-
-    model = harness.load_peer(job.model_folder, "cls", job.max_length)
-    harness.weights_dtype(model)
-    loss = MultipleNegativesRankingLoss(model, scale=1 / TEMPERATURE)
-    sentences = Path(job.corpus).read_text(encoding="utf-8").splitlines()
-    ours = GlobalBatchSampler(len(sentences), job.batch_size, seed=0)  # the order in which sentrep takes them
-    ordered = [sentences[row] for rows in ours for row in rows]
-    with torch.no_grad():
-        model.eval()
-        features = [model.preprocess(ordered[: job.batch_size]) for _ in range(2)]
-        first_loss = loss(features, None).item()
-        model.train()
-
-    clock = Clock(job.settings["warmup"])
-
-    class Ticking(TrainerCallback):
-        def on_step_end(self, *_: Any, **__: Any) -> None:
-            clock.tick()
-
-    with tempfile.TemporaryDirectory() as folder:
-        training = SentenceTransformerTrainingArguments(
-            output_dir=folder,
-            per_device_train_batch_size=job.batch_size,
-            max_steps=clock.warmup + job.settings["steps"],
-            learning_rate=LEARNING_RATE,
-            max_grad_norm=0.0,
-            bf16=job.precision == "bf16",
-            use_cpu=True,
-            batch_sampler=lambda data, batch_size, **_: BatchSampler(
-                SequentialSampler(data), batch_size, drop_last=True
-            ),
-            logging_steps=10,
-            report_to="none",
-            save_strategy="no",
-            disable_tqdm=True,
-        )
-        columns = Dataset.from_dict({"anchor": ordered, "positive": ordered})
-        trainer = SentenceTransformerTrainer(model, training, columns, loss=loss, callbacks=[Ticking()])
-        before = harness.memory_mib()
-        trainer.train()
-    return clock.report(job, first_loss, before)
+def _settings(options: argparse.Namespace, models: dict[str, str]) -> list[dict[str, Any]]:
+    return [
+        {"model": model, "objective": objective, "precision": precision, "batch": batch}
+        for objective in options.objective
+        for model in models
+        for precision in options.precision
+        for batch in options.batch_size
+    ]
 
 
-def measure(job: Job) -> dict[str, Any]:
-    """One variant."""
-    return measure_peer(job) if job.variant == PEER else measure_ours(job)
+def _jobs(options: argparse.Namespace, setting: dict[str, Any], folder: str, temporary: Path) -> list[Job]:
+    """A job for each variant; only sentrep's own where nobody else has the objective."""
+    count = (options.warmup + options.steps) * setting["batch"]
+    corpus = temporary / f"{count}.txt"
+    if not corpus.exists():
+        inputs.write_sentences(options.corpus, count, corpus)
+    own = [variant for variant in options.variants if variant in ENCODER]
+    variants = harness.present(options.variants, NEEDS) if setting["objective"] == "simcse" else own
+    if PEER in variants and PEER_LOOP in variants:
+        variants.remove(PEER_LOOP)
+    return [Job(variant, setting, folder, str(corpus), options.device, 0, options.settings) for variant in variants]
+
+
+def measure_any(job: Job) -> dict[str, Any]:
+    """One variant, or the matrix product that utilisation is measured by."""
+    if job.variant != PEAK:
+        return measure(job)
+    size = job.settings["matrix"] or None
+    return {
+        "flops_per_second": machine.matmul_peak(job.device, job.setting["precision"], size),
+        "sentences_per_second": 0.0,
+    }
+
+
+def check_losses(measurements: list[dict[str, Any]]) -> None:
+    """Stop where two variants of a setting do not compute the same loss on the first batch."""
+    losses = {item["variant"]: item["first_loss"] for item in measurements}
+    if max(losses.values()) - min(losses.values()) > TOLERANCE:
+        raise SystemExit(f"{measurements[0]['setting']}: the variants differ in the loss of the first batch: {losses}")
+
+
+def _with_utilisation(
+    row: Row, models: dict[str, str], corpus: str, options: argparse.Namespace, peaks: dict[str, float]
+) -> Row:
+    from transformers import AutoConfig
+
+    folder = models[row.setting["model"]]
+    lengths = inputs.token_lengths(folder, corpus, options.max_length)
+    shape = flops.Shape.of(AutoConfig.from_pretrained(folder))
+    per_sentence = flops.training(lengths, shape, row.setting["objective"]) / len(lengths)
+    rate = median(row.sentences_per_second) * per_sentence
+    return replace(row, more={"model GFLOP/s": rate / 1e9, "MFU, %": 100 * rate / peaks[row.setting["precision"]]})
+
+
+def report(found: dict[str, Any]) -> str:
+    """The results in Markdown."""
+    text = tables.throughput_table(found["rows"])
+    for precision, peak in found["peaks"].items():
+        text += f"\nMatrix product in {precision}, the 100 % of MFU: {peak / 1e9:,.1f} GFLOP/s.\n"
+    for title, operations in found["profiles"].items():
+        lines = [[row["operation"][:80], f"{100 * row['share']:.1f}", str(row["calls"])] for row in operations]
+        text += f"\nWhere the time goes: {title}\n\n" + tables.table(["operation", "% of time", "calls"], lines)
+    if found["left_out"]:
+        text += f"\nLeft out for time: {len(found['left_out'])} settings, {found['left_out']}\n"
+    return text
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    found = harness.parser("Training speed beside others.", steps=20, warmup=3, max_length=32, matrix=0)
+    found.add_argument("--objective", nargs="+", choices=OBJECTIVES, default=["simcse"])
+    variants = [PEER, PEER_LOOP, PLAIN, OURS, BEST]
+    found.add_argument("--variants", nargs="+", choices=[PEER, PEER_LOOP, PLAIN, *ENCODER], default=variants)
+    found.add_argument("--profile", action="store_true", help="also profile the last variant of every setting")
+    found.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
+    return found
 
 
 def main() -> None:
     """Measure and report."""
-    options = harness.arguments("Training speed beside sentence-transformers.", steps=20, warmup=3, max_length=32)
-    about = harness.environment(options)
-    count = (options.warmup + options.steps) * options.batch_size
-    with tempfile.TemporaryDirectory() as folder:
-        corpus = harness.write_sentences(options.corpus, count, Path(folder) / "sentences.txt")
-        rows, measurements = harness.run_jobs(options, corpus, [PEER, OURS, FAST, PLAIN], options.max_length)
-    for folder in {item["model_folder"] for item in measurements}:
-        losses = {item["variant"]: item["first_loss"] for item in measurements if item["model_folder"] == folder}
-        if max(losses.values()) - min(losses.values()) > 1e-4:
-            raise SystemExit(f"{folder}: the variants do not compute the same loss on the first batch: {losses}")
-    harness.report(rows, about, options, measurements=measurements)
+    options = harness.parse(parser())
+    about = machine.environment(options.device, options.threads)
+    found = run(options)
+    text = report(found) + "\n" + tables.in_words(about)
+    tables.write(text, {"environment": about, **found}, options.markdown, options.json)
 
 
-if __name__ == "__main__" and not harness.worker(measure):
+if __name__ == "__main__" and not harness.worker(measure_any):
     main()

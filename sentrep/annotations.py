@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from torch.optim import Optimizer
+
+OptimizerCallable = Callable[[Iterable], Optimizer]
+"""Parameters, or groups of them, to an optimiser. Lightning's own stands in a module that needs jsonargparse, which a
+machine that only trains may not have."""
 
 
 def hints(target: Callable[..., Any]) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import torch
 from lightning.pytorch import LightningModule
-from lightning.pytorch.cli import OptimizerCallable, instantiate_module
 from lightning.pytorch.utilities import rank_zero_warn
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from transformers import get_scheduler
 
 from sentrep import distributed
+from sentrep.annotations import OptimizerCallable
 from sentrep.checkpointing import payload
 from sentrep.config import Configurable, to_config
 from sentrep.encoder import ProjectionHead, SentenceEncoder, sources
@@ -240,6 +240,8 @@ class SentRepModule(Configurable, LightningModule):
         Raises:
             InputError: for a file that is no checkpoint of sentrep, or that names foreign classes.
         """
+        from lightning.pytorch.cli import instantiate_module  # needs jsonargparse, which training in Python does not
+
         checkpoint = sources.read_checkpoint(checkpoint_path)
         recorded = {k: v for k, v in recorded_arguments(checkpoint, checkpoint_path).items() if k not in overrides}
         if not trust_plugins:

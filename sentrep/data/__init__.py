@@ -1,10 +1,14 @@
-"""Training text, evaluation sets and batches."""
+"""Training text, evaluation sets and batches.
+
+`SentRepDataModule` is imported on first use: lightning, which only it needs, takes a second or two.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from sentrep.data.beir import RankingSet, load_reranking, load_retrieval
 from sentrep.data.cache import CorpusCounts, TokenizedCorpus, TokenRow, tokenize_corpus
 from sentrep.data.collate import Collate
 from sentrep.data.corpus import Corpus, open_corpus
-from sentrep.data.datamodule import SentRepDataModule
 from sentrep.data.distinct_batches import DistinctBatches
 from sentrep.data.labelled import LabelledSet, LabelledTexts, load_labelled_file, load_labelled_folder
 from sentrep.data.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
@@ -14,6 +18,9 @@ from sentrep.data.streaming import StreamedBatches, TokenizedRows
 from sentrep.data.sts import SET_NAMES, PairsFile, load_sts
 from sentrep.data.tables import TableFile
 from sentrep.data.transfer import TRANSFER_NAMES, load_transfer
+
+if TYPE_CHECKING:
+    from sentrep.data.datamodule import SentRepDataModule
 
 __all__ = [
     "SET_NAMES",
@@ -46,3 +53,11 @@ __all__ = [
     "open_corpus",
     "tokenize_corpus",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SentRepDataModule":
+        from sentrep.data.datamodule import SentRepDataModule
+
+        return SentRepDataModule
+    raise AttributeError(f"module 'sentrep.data' has no attribute {name!r}")

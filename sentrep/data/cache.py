@@ -7,6 +7,7 @@ import logging
 import os
 import tempfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -74,17 +75,15 @@ class TokenizedCorpus:
         if (reader.schema.metadata or {}).get(b"format") != _FORMAT.encode():
             raise pa.ArrowInvalid(f"{path} is not a token cache of this version")
         self._chunks: list[_Chunk] = []
-        starts = [0]
         for index in range(reader.num_record_batches):
             batch, metadata = reader.get_batch_with_custom_metadata(index)
             chunk = _Chunk(batch)
             if chunk.checksum() != metadata[b"checksum"].decode():
                 raise pa.ArrowInvalid(f"{path} is damaged")
             self._chunks.append(chunk)
-            starts.append(starts[-1] + len(chunk.rows))
         if not self._chunks:
             raise pa.ArrowInvalid(f"{path} is empty")
-        self._starts = np.array(starts)
+        self._starts = np.cumsum([0, *(len(chunk.rows) for chunk in self._chunks)])
         self.counts = CorpusCounts(**{name: int(metadata[name.encode()]) for name in asdict(CorpusCounts())})
 
     def __len__(self) -> int:
@@ -92,10 +91,16 @@ class TokenizedCorpus:
 
     def __getitem__(self, index: int) -> TokenRow:
         """Row ``index`` of the kept rows, in corpus order."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"row {index} of a corpus of {len(self)}")
-        number = int(np.searchsorted(self._starts, index, side="right")) - 1
-        return self._chunks[number][index - int(self._starts[number])]
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[TokenRow]:
+        """Several of them: a DataLoader asks for a batch at a time, which is twice as fast as row by row."""
+        rows = np.asarray(indices)
+        if len(rows) and not (rows.min() >= 0 and rows.max() < len(self)):
+            raise IndexError(f"rows {rows.min()} to {rows.max()} of a corpus of {len(self)}")
+        numbers = np.searchsorted(self._starts, rows, side="right") - 1
+        places = (rows - self._starts[numbers]).tolist()
+        return [self._chunks[number][place] for number, place in zip(numbers.tolist(), places, strict=True)]
 
     def sentence_keys(self) -> NDArray[np.uint64]:
         """A 64-bit key of every sentence, (rows, columns): equal ids have equal keys, others practically never."""
@@ -115,8 +120,8 @@ class _Chunk:
         self._columns = [(column.offsets.to_numpy(), column.values.to_numpy()) for column in lists]
 
     def __getitem__(self, index: int) -> TokenRow:
-        ids = tuple(values[offsets[index] : offsets[index + 1]] for offsets, values in self._columns)
-        return TokenRow(int(self.rows[index]), ids)
+        ids = [values[offsets[index] : offsets[index + 1]] for offsets, values in self._columns]
+        return TokenRow(int(self.rows[index]), tuple(ids))
 
     def keys(self) -> NDArray[np.uint64]:
         columns = []
@@ -232,17 +237,10 @@ def _tokenize_chunk(
         np.cumsum([len(sentence) for sentence in ids], out=offsets[1:])
         values = np.fromiter(chain.from_iterable(ids), np.int32, count=int(offsets[-1]))
         columns[name] = pa.ListArray.from_arrays(offsets, values)
-    batch = pa.RecordBatch.from_pydict(columns)
-    return batch.replace_schema_metadata({"format": _FORMAT}), cut
+    return pa.RecordBatch.from_pydict(columns, metadata={"format": _FORMAT}), cut
 
 
 def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rows]} rows"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    texts = TextColumn("{task.description}"), TextColumn("{task.fields[rows]} rows")
+    columns = texts[0], BarColumn(), TaskProgressColumn(), texts[1], TimeRemainingColumn()
+    return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -91,8 +91,7 @@ class SentenceEncoder(Configurable, nn.Module):
             raise InputError(f"{source.name}: the tokenizer knows more tokens than the model; use the model's own")
         self.pooling, self.prompt, self.subtract_template = pooling, prompt, subtract_template
         self.max_length, self.max_seq_length = max_length, max_seq_length
-        self.normalize = normalize
-        self.chunks, self.pooled_token_only = chunks, pooled_token_only
+        self.normalize, self.chunks, self.pooled_token_only = normalize, chunks, pooled_token_only
         self.cache_gradients(None)
         self.compile_mode: compiled.Mode | None = None
         self.packed = packed and can_pack(self, own_attention)
@@ -149,7 +148,7 @@ class SentenceEncoder(Configurable, nn.Module):
         return training_pass(self, tokens, word_embeddings)
 
     def cache_gradients(self, chunk: int | None, keep_tokens: bool = True) -> None:
-        """From now on run with the activations of at most ``chunk`` rows at a time (`sentrep.encoder.chunks`).
+        """Run with the activations of at most ``chunk`` rows at a time (`sentrep.encoder.chunks`) from now on.
 
         Args:
             chunk: rows, all views of a sentence counted; None for the plain pass.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import torch
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress
 from torch import Tensor
 
 from sentrep import distributed
@@ -24,8 +25,9 @@ logger = logging.getLogger("sentrep")
 AVERAGE_TOKENS = 32
 """A batch holds ``batch_size`` × this many tokens, padding included: the work of that many average sentences."""
 
-WINDOW = 1 << 17
-"""Sentences whose tokens are in memory at a time: beside the vectors themselves, memory does not grow with the text."""
+WINDOW = 1 << 14
+"""Sentences that are sorted by length together; while one window is encoded, the next one is tokenised. Beside the
+vectors themselves, memory does not grow with the text."""
 
 
 def encode(
@@ -47,20 +49,39 @@ def encode(
     out = torch.zeros(len(sentences), encoder.embedding_dim)
     was_training = encoder.training
     encoder.eval()
+    progress = Progress(console=Console(stderr=True), disable=not show_progress_bar)
     try:
-        with torch.inference_mode():
-            for start in range(0, len(sentences), WINDOW):
-                ids, _ = encoder.tokenize(sentences[start : start + WINDOW], encoder.max_seq_length)
+        with torch.inference_mode(), progress:
+            task = progress.add_task("Encoding", total=len(sentences))
+            for start, ids in _tokenized(encoder, sentences):
                 batches = list(length_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS))
                 mine = distributed.share(batches) if shared else batches
-                window = out[start : start + WINDOW]
-                title = f"Encoding {start + len(ids)} of {len(sentences)}" if len(sentences) > WINDOW else "Encoding"
-                for rows in track(mine, title, disable=not show_progress_bar, console=Console(stderr=True)):
+                vectors = []
+                for rows in mine:
                     tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
-                    window[rows] = embed(encoder, tokens).float().cpu()
+                    vectors.append(embed(encoder, tokens).float())
+                    progress.advance(task, len(rows))
+                if vectors:  # read once a window: reading makes an accelerator wait
+                    out[start : start + WINDOW][[row for rows in mine for row in rows]] = torch.cat(vectors).cpu()
+                progress.update(task, completed=start + len(ids))
     finally:
         encoder.train(was_training)
     return distributed.total(out.to(encoder.device)).cpu() if shared else out
+
+
+def _tokenized(encoder: SentenceEncoder, sentences: Sequence[str]) -> Iterator[tuple[int, list[list[int]]]]:
+    """Where each window starts, and its token ids; the next window is tokenised while the caller works on this one."""
+
+    def ids_from(start: int) -> list[list[int]]:
+        return encoder.tokenize(sentences[start : start + WINDOW], encoder.max_seq_length)[0]
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        coming = thread.submit(ids_from, 0)
+        for start in range(0, len(sentences), WINDOW):
+            ids = coming.result()
+            if start + WINDOW < len(sentences):
+                coming = thread.submit(ids_from, start + WINDOW)
+            yield start, ids
 
 
 def as_list(sentences: object) -> list[str]:
@@ -93,12 +114,15 @@ def pairwise_cosine(
 
 
 def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | str = "cpu") -> TokenBatch:
-    """Right-pad lists of ids to the longest of them: (n, L)."""
+    """Right-pad lists of ids to the longest of them: (n, L). The copy to a GPU does not wait for the work before it."""
     width = max(map(len, ids))
     input_ids = torch.tensor([[*row, *[pad_token_id] * (width - len(row))] for row in ids])
     lengths = torch.tensor([len(row) for row in ids])
     mask = (torch.arange(width) < lengths[:, None]).long()
-    return TokenBatch(input_ids.to(device), mask.to(device), sum(map(len, ids)))
+    if torch.device(device).type == "cuda":
+        input_ids, mask = input_ids.pin_memory(), mask.pin_memory()
+    input_ids, mask = input_ids.to(device, non_blocking=True), mask.to(device, non_blocking=True)
+    return TokenBatch(input_ids, mask, sum(map(len, ids)))
 
 
 def length_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:

@@ -28,6 +28,8 @@ def training_pass(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings:
         chunks = 4 if tokens.input_ids.device.type == "cpu" and not encoder.packed else 1
     if chunks == 1 or len(tokens) < 2 * chunks:
         return run(tokens, word_embeddings)
+    if word_embeddings is None and torch.is_grad_enabled():
+        word_embeddings = encoder.look_up(tokens)  # once: every look-up has a gradient of the vocabulary's size
     return in_length_chunks(run, tokens, word_embeddings, chunks)
 
 

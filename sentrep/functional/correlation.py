@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.stats
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -26,6 +25,8 @@ def spearman(predicted: Tensor | ArrayLike, gold: Tensor | ArrayLike) -> float:
         >>> spearman([0.1, 0.4, 0.3], [1, 3, 2])
         100.0
     """
+    import scipy.stats  # half a second of import time that only its users should pay
+
     x, y = (np.asarray(values, dtype=np.float64).ravel() for values in (predicted, gold))
     if len(x) != len(y) or len(x) < 2:
         raise ValueError(f"Spearman needs two lists of one length, at least 2; got {len(x)} and {len(y)} scores")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
+from sentrep.annotations import OptimizerCallable
 from sentrep.errors import InputError
 from sentrep.stability.base import PerturbedWeights
 

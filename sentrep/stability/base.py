@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import ParamsT
 
+from sentrep.annotations import OptimizerCallable
 from sentrep.errors import InputError
 
 

@@ -38,8 +38,13 @@ def test_rows_are_the_tokenised_sentences(pairs: Path, monkeypatch: pytest.Monke
         expected, _ = tokenize([f"anchor {kept[index]}", f"positive number {kept[index]}"], 8)
         assert row.row == kept[index]
         assert [ids.tolist() for ids in row.ids] == expected
-    with pytest.raises(IndexError):
-        tokens[80]
+    together = tokens.__getitems__([79, 0, 6])
+    assert [(row.row, [ids.tolist() for ids in row.ids]) for row in together] == [
+        (tokens[index].row, [ids.tolist() for ids in tokens[index].ids]) for index in (79, 0, 6)
+    ]
+    for outside in (80, -1):
+        with pytest.raises(IndexError, match="of a corpus of 80"):
+            tokens.__getitems__([0, outside])
 
 
 def test_counts_are_logged_at_the_first_build_and_on_reuse(pairs: Path, caplog: pytest.LogCaptureFixture) -> None:

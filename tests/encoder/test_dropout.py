@@ -52,6 +52,32 @@ def test_attention_equals_torch_for_a_given_mask(monkeypatch: pytest.MonkeyPatch
     torch.testing.assert_close(out, expected)
 
 
+@pytest.mark.parametrize("length", [7, dropout._SHORT + 1])
+def test_attention_in_bfloat16_is_as_exact_as_torchs(length: int) -> None:
+    torch.manual_seed(0)
+    padding = torch.ones(2, 1, length, length, dtype=torch.bool)
+    padding[1, :, :, 3:] = False
+    exact = [torch.randn(2, 3, length, 8, requires_grad=True) for _ in range(3)]
+    weight = torch.randn(2, length, 3, 8)
+    errors = []
+    for attention in (
+        lambda q, k, v: dropout._attention(torch.nn.Module(), q, k, v, padding, dropout=0.0)[0],
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=padding).transpose(1, 2),
+    ):
+        rounded = [x.detach().bfloat16().requires_grad_() for x in exact]
+        wanted = F.scaled_dot_product_attention(*(x.float() for x in rounded), attn_mask=padding).transpose(1, 2)
+        found = attention(*rounded)
+        assert found.dtype == torch.bfloat16
+        gradients = zip(
+            torch.autograd.grad((found.float() * weight).sum(), rounded),
+            torch.autograd.grad((wanted * weight).sum(), rounded),
+            strict=True,
+        )
+        differences = [found.float() - wanted, *(one.float() - two.float() for one, two in gradients)]
+        errors.append(max(difference.abs().max().item() for difference in differences))
+    assert errors[0] <= max(1.5 * errors[1], 0.02)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_takes_it(family: str) -> None:
     plain, fast = tiny_encoder(family, dropout=0.1), tiny_encoder(family, dropout=0.1, fast_dropout=True)

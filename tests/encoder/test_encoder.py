@@ -304,3 +304,14 @@ def test_windows_of_a_long_list_change_nothing(window: int, monkeypatch: pytest.
     whole = encoder.encode(sentences, batch_size=2, convert_to_tensor=True)
     monkeypatch.setattr("sentrep.encoder.encoding.WINDOW", window)
     torch.testing.assert_close(encoder.encode(sentences, batch_size=2, convert_to_tensor=True), whole)
+
+
+@pytest.mark.parametrize("split_special_tokens", [False, True])
+def test_ids_are_those_of_the_tokenizer_itself(split_special_tokens: bool) -> None:
+    tokenize = tiny_encoder().tokenize
+    tokenize.tokenizer.split_special_tokens = split_special_tokens
+    sentences = [*toy_sentences(5), "the [MASK] café, twice: [MASK]", ""]
+    wanted = tokenize.tokenizer(sentences, verbose=False)["input_ids"]
+    assert (tokenize.tokenizer.mask_token_id in wanted[5]) is not split_special_tokens
+    tokenize.tokenizer("another caller leaves its settings", truncation=True, max_length=4, padding="max_length")
+    assert tokenize(sentences, None) == (wanted, 0)

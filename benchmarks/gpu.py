@@ -1,0 +1,112 @@
+"""All that is measured on a GPU, by one command in at most eight minutes: training, encoding, loader, memory, profile.
+
+    python benchmarks/gpu.py [--json gpu.json] [--markdown gpu.md] [--minutes 8]
+    python benchmarks/gpu.py --device cpu --quick       # to try the script out: tiny shapes, about a minute
+
+It needs torch, lightning, transformers, torchmetrics and what they bring; sentence-transformers takes part where it is
+installed. Everything runs in this process, so the kernels of one measurement are warm in the next, for all variants
+alike. What would go beyond the time is left out and named in the report, the most important comes first. What each
+part does: train_throughput.py, encode_throughput.py, loader_throughput.py, flops.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import encode_throughput
+import harness
+import loader_throughput
+import machine
+import tables
+import train_throughput
+
+NO_GPU = "No CUDA device on this machine: nothing was measured."
+_OTHERS = "--objective gs dclr denosent"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One table of the report."""
+
+    title: str
+    until: float
+    """The share of the time after which no further setting begins."""
+    script: ModuleType
+    words: str
+    """Its command line."""
+    variants: list[str] = field(default_factory=list)
+    """Which ones; none means all."""
+
+    def run(self, device: str, until: float) -> dict[str, Any]:
+        """Measure, see ``run`` of the script."""
+        variants = ["--variants", *self.variants] if self.variants else []
+        words = [*self.words.split(), *variants, "--one-process", "--device", device]
+        found: dict[str, Any] = self.script.run(harness.parse(self.script.parser(), words), until)
+        return found
+
+
+def plan(quick: bool) -> list[Part]:
+    """What is measured, the most important first; ``quick`` has a bit of everything."""
+    if quick:
+        tiny = "--shape tiny --batch-size 4 --repeats 1"
+        steps = f"{tiny} --steps 2 --warmup 1 --matrix 128 --precision"
+        return [
+            Part("Training, SimCSE", 1.0, train_throughput, f"{steps} fp32 bf16 --profile"),
+            Part("Training, other objectives", 1.0, train_throughput, f"{steps} fp32 {_OTHERS}"),
+            Part("Encoding", 1.0, encode_throughput, f"{tiny} --sentences 40"),
+            Part("Loader", 1.0, loader_throughput, f"{tiny} --lines 200 --batches 5 --warmup 1 --workers 0"),
+        ]
+    shapes = "--shape bert-base 6x384 bert-mini"
+    steps = f"{shapes} --steps 20 --warmup 5 --precision"
+    bf16 = f"{steps} bf16 --batch-size 512 256 64 --repeats 3"
+    encoding = f"{shapes} --sentences 20000 --batch-size 256 --precision bf16 fp32 --repeats 3"
+    loading = "--shape bert-base --lines 200000 --batch-size 64 512 --workers 0 4 --repeats 3"
+    profiling = f"{steps} bf16 --batch-size 512 64 --repeats 1 --profile"
+    return [
+        Part("Training, SimCSE, bf16", 0.45, train_throughput, bf16),
+        Part("Training, SimCSE, fp32 (no TF32)", 0.55, train_throughput, f"{steps} fp32 --batch-size 64 --repeats 3"),
+        Part("Where the time goes", 0.6, train_throughput, profiling, [harness.BEST]),
+        Part("Encoding", 0.75, encode_throughput, encoding),
+        Part("Loader", 0.8, loader_throughput, loading),
+        Part("Training, other objectives, bf16", 0.97, train_throughput, f"{bf16} {_OTHERS}"),
+    ]
+
+
+def main() -> None:
+    """Measure and report."""
+    options = _options()
+    import torch
+
+    if options.device == "cuda" and not torch.cuda.is_available():
+        tables.write(NO_GPU + "\n", {"environment": machine.environment("cpu", None)}, options.markdown, options.json)
+        return
+    about = machine.environment(options.device, torch.get_num_threads())
+    text, results = "", {}
+    start = time.monotonic()
+    for part in plan(options.quick):
+        found = part.run(options.device, start + part.until * options.minutes * 60)
+        results[part.title] = found
+        rates = [loader_throughput.fastest(each) for each in results.values() if "peaks" in each]
+        more = [max(rates)] if part.script is loader_throughput else []
+        text += f"## {part.title}\n\n{part.script.report(found, *more)}\n"
+    text += f"{(time.monotonic() - start) / 60:.1f} minutes. " + tables.in_words(about)
+    tables.write(text, {"environment": about, "parts": results}, options.markdown, options.json)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
+    parser.add_argument("--minutes", type=float, default=8.0, help="no measurement of a new setting begins later")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to try the script out")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--markdown", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

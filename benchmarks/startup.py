@@ -1,0 +1,149 @@
+"""How long `sentrep fit` takes to its first step on a cached corpus, part by part; `sentrep encode` on ten sentences.
+
+    python benchmarks/startup.py [--lines 1000000] [--shape 6x384] [--repeats 3] [--json startup.json]
+    python benchmarks/startup.py --corpus wiki1m.txt.xz --model-folder MINILM --lines 1000000
+
+The corpus is tokenised once before anything is measured. Every run is a process of its own, from its start; times are
+medians. The parts of ``fit``:
+
+- import: starting Python and importing what the command needs
+- configuration: merging and checking, up to the building of objects
+- building: module, data module and Trainer from the configuration; the encoder's weights and tokenizer are read here
+- data: finding the cache (the corpus is hashed), opening and checking it
+- first step: from the first batch to the end of its optimiser step
+- rest: all else up to there, the Trainer's own set-up for the most part
+
+With ``--parts`` it is the process that is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import harness
+import inputs
+import machine
+import tables
+
+PARTS = ("import", "configuration", "building", "data", "first step", "rest")
+SENTENCES = 10
+
+
+class Stopwatch:
+    """Adds up the seconds that methods take, from the outside."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.starts: dict[str, float] = {}
+        self.ends: dict[str, float] = {}
+        self._running: list[str] = []
+
+    def watch(self, owner: Any, name: str, part: str) -> None:
+        """Time every call of ``owner.name`` as part of ``part``, unless it is inside another watched call."""
+        inner: Callable[..., Any] = getattr(owner, name)
+
+        @functools.wraps(inner)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if self._running:
+                return inner(*args, **kwargs)
+            self._running.append(part)
+            start = time.time()
+            self.starts.setdefault(part, start)
+            try:
+                return inner(*args, **kwargs)
+            finally:
+                self._running.pop()
+                self.ends.setdefault(part, time.time())
+                self.seconds[part] = self.seconds.get(part, 0.0) + time.time() - start
+
+        setattr(owner, name, timed)
+
+
+def parts(started: float, file: str, words: list[str]) -> None:
+    """Run ``sentrep fit`` in this process and write the seconds of every part to a file."""
+    from sentrep.cli import main, trainer
+    from sentrep.data import SentRepDataModule
+    from sentrep.module import SentRepModule
+
+    imported = time.time()
+    clock = Stopwatch()
+    clock.watch(SentRepDataModule, "prepare_data", "data")
+    clock.watch(SentRepDataModule, "setup", "data")
+    clock.watch(SentRepDataModule, "train_dataloader", "data")
+    clock.watch(SentRepModule, "optimizer_step", "first step")
+    clock.watch(trainer.SentRepCLI, "instantiate_classes", "building")
+    status = main(["fit", *words])
+    if status:
+        sys.exit(status)
+    total = clock.ends["first step"] - started
+    found = {"import": imported - started, "configuration": clock.starts["building"] - imported, **clock.seconds}
+    found["rest"] = total - sum(found.values())
+    Path(file).write_text(json.dumps({**found, "total": total}), encoding="utf-8")
+
+
+def measure(options: argparse.Namespace, folder: str, temporary: Path) -> dict[str, Any]:
+    """Seconds of the parts of ``fit``, and of ``encode``: medians."""
+    corpus = inputs.write_sentences(options.corpus, options.lines, temporary / "sentences.txt")
+    ten = temporary / "ten.txt"
+    ten.write_text("\n".join(Path(corpus).read_text(encoding="utf-8").splitlines()[:SENTENCES]) + "\n")
+    fit = [
+        f"--model.encoder.backbone={folder}", "--model.objectives.simcse=Contrastive", f"--data.train={corpus}",
+        f"--data.cache_dir={temporary / 'cache'}", "--data.batch_size=8", "--trainer.max_steps=1",
+        f"--trainer.accelerator={options.device}",
+    ]  # fmt: skip
+    times = temporary / "parts.json"
+    fits, encodes = [], []
+    for turn in range(options.repeats + 1):
+        _run([__file__, "--parts", str(time.time()), str(times), *fit], temporary)
+        start = time.time()
+        words = ["encode", folder, "--input", str(ten), "--output", str(temporary / "ten.npy")]
+        _run(["-m", "sentrep", *words, "--device", options.device], temporary)
+        if turn:  # the first one tokenises the corpus and warms the disk's cache
+            encodes.append(time.time() - start)
+            fits.append(json.loads(times.read_text(encoding="utf-8")))
+            print(f"fit {fits[-1]['total']:.2f} s, encode {encodes[-1]:.2f} s", file=sys.stderr, flush=True)
+    medians = {part: median(run[part] for run in fits) for part in (*PARTS, "total")}
+    return {"fit": medians, "encode": median(encodes), "runs": {"fit": fits, "encode": encodes}}
+
+
+def _run(words: list[str], folder: Path) -> None:
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(words)} failed:\n{done.stderr[-3000:]}")
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = harness.parser("Time to the first step and to the first vectors.", lines=1_000_000)
+    parser.set_defaults(repeats=3)
+    options = harness.parse(parser)
+    about = machine.environment(options.device, options.threads)
+    with tempfile.TemporaryDirectory() as temporary:
+        models = harness.folders(options, Path(temporary))
+        found = {model: measure(options, folder, Path(temporary)) for model, folder in models.items()}
+    lines = [
+        [model, *(f"{times['fit'][part]:.2f}" for part in (*PARTS, "total")), f"{times['encode']:.2f}"]
+        for model, times in found.items()
+    ]
+    columns = [*PARTS, "fit to its first step, s", f"encode of {SENTENCES} sentences, s"]
+    text = tables.table(["model", *columns], lines) + f"\n{options.lines:,} sentences.\n\n" + tables.in_words(about)
+    tables.write(text, {"environment": about, "models": found}, options.markdown, options.json)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--parts"]:
+        parts(float(sys.argv[2]), sys.argv[3], sys.argv[4:])
+    else:
+        main()

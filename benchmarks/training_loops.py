@@ -1,0 +1,225 @@
+"""The training loops that are compared: sentrep's, sentence-transformers' and a plain one. See train_throughput.py."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import inputs
+import machine
+from clock import Clock
+from harness import BEST, OURS, PEER, PEER_LOOP, PLAIN, Job
+
+UNCHUNKED = "sentrep, one padded pass"
+ENCODER: dict[str, dict[str, Any]] = {OURS: {}, BEST: {"fast_dropout": True}, UNCHUNKED: {"chunks": 1}}
+"""What `SentenceEncoder` is told in each variant of sentrep."""
+TEMPERATURE = 0.05
+LEARNING_RATE = 3e-5
+
+
+def objectives(name: str, folder: str) -> dict[str, Any]:
+    """sentrep's objectives as the recipes have them; DCLR's complementary model is the model itself."""
+    from sentrep.negatives import GaussianNegatives, RefinedNoiseNegatives
+    from sentrep.objectives import Contrastive, Denoising
+    from sentrep.weighting import ComplementaryWeighting
+
+    if name == "gs":
+        return {"gs": Contrastive(TEMPERATURE, negatives={"gaussian": GaussianNegatives(ratio=3.0)})}
+    if name == "dclr":
+        noise = RefinedNoiseNegatives(ratio=1.0, steps=4)
+        weighting = ComplementaryWeighting(folder, threshold=0.9)
+        return {"dclr": Contrastive(TEMPERATURE, negatives={"noise": noise}, weighting=weighting)}
+    if name == "denosent":
+        return {"contrastive": Contrastive(0.03), "denoising": Denoising()}
+    return {"simcse": Contrastive(TEMPERATURE)}
+
+
+def measure_ours(job: Job) -> dict[str, Any]:
+    """sentrep: `SentRepModule` under Lightning's Trainer."""
+    import torch
+    from lightning.pytorch import Callback, Trainer
+
+    from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule
+
+    limit = job.settings["max_length"]
+    encoder = SentenceEncoder(job.folder, pooling="cls", max_length=limit, **ENCODER[job.variant])
+    inputs.check_weights(encoder)
+    adamw = functools.partial(torch.optim.AdamW, lr=LEARNING_RATE, weight_decay=0.0, fused=True)  # the peer's default
+    module = SentRepModule(encoder, objectives(job.setting["objective"], job.folder), optimizer=adamw, seed=0)
+    data = SentRepDataModule(job.corpus, batch_size=job.setting["batch"], seed=0, cache_dir=f"{job.corpus}.cache")
+    data.connect(encoder.tokenize, encoder.max_length)
+    data.setup("fit")
+    module.to(job.device)
+    batch = module.transfer_batch_to_device(next(iter(data.train_dataloader())), torch.device(job.device), 0)
+    with torch.no_grad():
+        module.eval()
+        torch.manual_seed(0)  # DenoSent's noise is drawn here too
+        first_loss = module.objectives(module.views(encoder, batch, module.objectives.extra_inputs(batch)), batch)[0]
+        module.train()
+
+    clock = Clock(job)
+
+    class Ticking(Callback):
+        def on_train_batch_end(self, *_: Any) -> None:
+            clock.tick()
+
+    trainer = Trainer(
+        accelerator=job.device,
+        devices=1,
+        precision="bf16-mixed" if job.setting["precision"] == "bf16" else "32-true",
+        max_steps=clock.last,
+        callbacks=[Ticking()],
+        logger=False,
+        log_every_n_steps=10,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+    )
+    before = machine.used_mib(job.device)
+    trainer.fit(module, data)
+    return clock.report(first_loss.item(), before)
+
+
+def in_order(job: Job) -> list[str]:
+    """The sentences of a corpus in the order in which sentrep takes them."""
+    from sentrep.data import GlobalBatchSampler
+
+    sentences = Path(job.corpus).read_text(encoding="utf-8").splitlines()
+    return [sentences[row] for rows in GlobalBatchSampler(len(sentences), job.setting["batch"], seed=0) for row in rows]
+
+
+def measure_peer(job: Job) -> dict[str, Any]:
+    """sentence-transformers: `MultipleNegativesRankingLoss` over two equal columns, its recipe for SimCSE."""
+    import torch
+    from datasets import Dataset
+    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.util import batch_to_device
+    from torch.utils.data import BatchSampler, SequentialSampler
+    from transformers import TrainerCallback
+
+    model = inputs.load_peer(job.folder, "cls", job.settings["max_length"], job.device)
+    inputs.check_weights(model)
+    loss = MultipleNegativesRankingLoss(model, scale=1 / TEMPERATURE)
+    ordered, size = in_order(job), job.setting["batch"]
+    with torch.no_grad():
+        model.eval()
+        features = [batch_to_device(model.preprocess(ordered[:size]), job.device) for _ in range(2)]
+        first_loss = loss(features, None).item()
+        model.train()
+
+    clock = Clock(job)
+
+    class Ticking(TrainerCallback):
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            clock.tick()
+
+    with tempfile.TemporaryDirectory() as folder:
+        training = SentenceTransformerTrainingArguments(
+            output_dir=folder,
+            per_device_train_batch_size=size,
+            max_steps=clock.last,
+            learning_rate=LEARNING_RATE,
+            max_grad_norm=0.0,
+            bf16=job.setting["precision"] == "bf16",
+            use_cpu=job.device == "cpu",
+            batch_sampler=lambda data, batch_size, **_: BatchSampler(
+                SequentialSampler(data), batch_size, drop_last=True
+            ),
+            logging_steps=10,
+            report_to="none",
+            save_strategy="no",
+            disable_tqdm=True,
+        )
+        columns = Dataset.from_dict({"anchor": ordered, "positive": ordered})
+        trainer = SentenceTransformerTrainer(model, training, columns, loss=loss, callbacks=[Ticking()])
+        before = machine.used_mib(job.device)
+        trainer.train()
+    return clock.report(first_loss, before)
+
+
+def measure_peer_loop(job: Job) -> dict[str, Any]:
+    """sentence-transformers' model and loss, where its trainer lacks a library: no trainer costs less than any."""
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.util import batch_to_device
+    from torch.utils.data import DataLoader
+
+    model = inputs.load_peer(job.folder, "cls", job.settings["max_length"], job.device)
+    loader = DataLoader(
+        in_order(job), batch_size=job.setting["batch"], drop_last=True,  # type: ignore[arg-type]
+        collate_fn=lambda rows: [model.preprocess(rows) for _ in range(2)],
+    )  # fmt: skip
+    batches = ([batch_to_device(tokens, job.device) for tokens in batch] for batch in loader)
+    loss = MultipleNegativesRankingLoss(model, scale=1 / TEMPERATURE)
+    return _loop(job, model, batches, lambda batch: loss(batch, None))
+
+
+def measure_plain(job: Job) -> dict[str, Any]:
+    """A loop of a page, as SimCSE's repository does it: tokenised before, both views in one padded pass."""
+    model, tokenizer = inputs.load_plain(job.folder, job.device)
+    return _loop(job, model, doubled_batches(job, tokenizer), lambda batch: simcse_loss(model, batch))
+
+
+def _loop(job: Job, model: Any, batches: Iterator[Any], loss_of: Callable[[Any], Any]) -> dict[str, Any]:
+    """Train in the plainest way."""
+    import torch
+    from transformers import get_scheduler
+
+    inputs.check_weights(model)
+    first = next(batches)
+    with torch.no_grad():
+        model.eval()
+        first_loss = loss_of(first).item()
+        model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=0.0, fused=True)
+    clock = Clock(job)
+    schedule = get_scheduler("linear", optimizer, num_warmup_steps=0, num_training_steps=clock.last)
+    before = machine.used_mib(job.device)
+    for batch in itertools.islice(itertools.chain([first], batches), clock.last):
+        with machine.autocast(job.device, job.setting["precision"]):
+            loss = loss_of(batch)
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        clock.tick()
+    return clock.report(first_loss, before)
+
+
+def doubled_batches(job: Job, tokenizer: Any) -> Iterator[dict[str, Any]]:
+    """Batches of token ids and mask, every sentence twice in a row, padded to the longest of the batch."""
+    from torch.utils.data import DataLoader
+
+    ids = tokenizer(in_order(job), truncation=True, max_length=job.settings["max_length"])["input_ids"]
+    loader: Any = DataLoader(
+        ids,
+        batch_size=job.setting["batch"],
+        collate_fn=lambda rows: dict(
+            tokenizer.pad({"input_ids": [row for row in rows for _ in range(2)]}, return_tensors="pt")
+        ),
+        pin_memory=job.device == "cuda",
+        drop_last=True,
+    )
+    for batch in loader:
+        yield {key: value.to(job.device, non_blocking=True) for key, value in batch.items()}
+
+
+def simcse_loss(model: Any, batch: dict[str, Any]) -> Any:
+    """InfoNCE of the CLS vectors of both passes (Gao et al. 2021, eq. 4)."""
+    import torch
+    import torch.nn.functional as F
+
+    vectors = model(**batch).last_hidden_state[:, 0]
+    first, second = F.normalize(vectors.view(-1, 2, vectors.shape[-1]).float(), dim=-1).unbind(1)
+    return F.cross_entropy(first @ second.T / TEMPERATURE, torch.arange(len(first), device=first.device))
+
+
+def measure(job: Job) -> dict[str, Any]:
+    """One variant."""
+    others = {PEER: measure_peer, PEER_LOOP: measure_peer_loop, PLAIN: measure_plain}
+    return others.get(job.variant, measure_ours)(job)

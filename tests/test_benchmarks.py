@@ -1,0 +1,161 @@
+"""The speed benchmarks: their arithmetic, and that every script runs. Nothing here looks at how long anything takes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoConfig, AutoModel
+
+from support import shared_path
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+TINY = ["--shape", "tiny", "--repeats", "1", "--precision", "fp32", "--batch-size", "4"]
+
+# runs a script in a Python that lacks the modules named in front of it
+WITHOUT = """
+import runpy, sys
+missing, sys.argv = sys.argv[1].split(","), sys.argv[2:]
+sys.modules.update(dict.fromkeys(missing))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def run(script: str, *words: str, missing: str = "") -> str:
+    command = ["-c", WITHOUT, missing] if missing else []
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *command, str(BENCHMARKS / script), *words],
+        env={**environment, "PYTHONPATH": os.pathsep.join([*sys.path, str(BENCHMARKS)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def module(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module(name)
+
+
+def test_everything_for_a_gpu_runs_where_datasets_and_jsonargparse_are_missing(tmp_path: Path) -> None:
+    words = ("--device", "cpu", "--quick", "--json", str(tmp_path / "gpu.json"))
+    text = run("gpu.py", *words, missing="datasets,jsonargparse")
+    parts = json.loads((tmp_path / "gpu.json").read_text())["parts"]
+    assert list(parts) == ["Training, SimCSE", "Training, other objectives", "Encoding", "Loader"]
+    simcse = parts["Training, SimCSE"]
+    assert [row["variant"] for row in simcse["rows"]] == ["plain HF loop", "sentrep", "sentrep, best"] * 2
+    assert all(row["more"]["MFU, %"] > 0 for row in simcse["rows"])
+    assert list(simcse["peaks"]) == ["fp32", "bf16"]
+    assert all(len(operations) == 15 for operations in simcse["profiles"].values())
+    others = parts["Training, other objectives"]["measurements"]
+    assert [item["setting"]["objective"] for item in others] == [n for n in ("gs", "dclr", "denosent") for _ in "ab"]
+    assert parts["Encoding"]["largest_difference"]["tiny fp32 4"] < 1e-6
+    assert "| tiny | simcse | bf16 | 4 | sentrep, best |" in text
+    assert "× fastest training" in text
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_machine_without_a_gpu_is_told_so(tmp_path: Path) -> None:
+    assert "No CUDA device" in run("gpu.py", "--markdown", str(tmp_path / "gpu.md"))
+    assert "nothing was measured" in (tmp_path / "gpu.md").read_text()
+
+
+def test_sentence_transformers_has_the_same_batches_and_loss(tmp_path: Path) -> None:
+    words = [*TINY, "--steps", "2", "--warmup", "1", "--matrix", "64", "--one-process", "--json", str(tmp_path / "x")]
+    peers = ["sentence-transformers, without its trainer", "sentrep, one padded pass"]
+    run("train_throughput.py", *words, "--variants", *peers)
+    rows, measurements = (json.loads((tmp_path / "x").read_text())[key] for key in ("rows", "measurements"))
+    first, second = (item["first_loss"] for item in measurements)
+    assert abs(first - second) < 1e-5
+    rates = [row["sentences_per_second"][0] for row in rows]
+    assert rows[1]["ratios"] == {peers[0]: pytest.approx(rates[1] / rates[0])}
+
+
+def test_a_process_for_each_measurement(tmp_path: Path) -> None:
+    words = ["--lines", "60", "--batches", "3", "--workers", "0", "--threads", "1", "--json", str(tmp_path / "x")]
+    assert "60 sentences was tokenised" in run("loader_throughput.py", *TINY, *words, "--warmup", "1")
+    (row,) = json.loads((tmp_path / "x").read_text())["rows"]
+    assert row["sentences_per_second"][0] > 0
+    assert row["peak_memory_mib"] >= row["before_memory_mib"] > 100  # of a process with torch in it
+
+
+def test_the_sts_suite_has_equal_scores_on_both_sides(tmp_path: Path) -> None:
+    senteval = str(shared_path("data/senteval"))
+    words = ["--senteval", senteval, "--pairs", "10", "--one-process", "--json", str(tmp_path / "sts.json")]
+    run("sts_throughput.py", *TINY, *words)
+    found = json.loads((tmp_path / "sts.json").read_text())
+    assert [len(item["scores"]) for item in found["measurements"]] == [7, 7]
+    assert found["gaps"]["tiny fp32 4"] < 0.01
+
+
+@pytest.mark.slow
+def test_the_parts_of_a_start_add_up(tmp_path: Path) -> None:
+    run("startup.py", "--shape", "tiny", "--lines", "50", "--repeats", "1", "--json", str(tmp_path / "start.json"))
+    times = json.loads((tmp_path / "start.json").read_text())["models"]["tiny"]
+    parts = [seconds for part, seconds in times["fit"].items() if part != "total"]
+    assert len(parts) == 6
+    assert min(parts) > 0
+    assert sum(parts) == pytest.approx(times["fit"]["total"])
+    assert times["encode"] > 0
+
+
+def test_flops_are_those_that_torch_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    flops, inputs = (module(name, monkeypatch) for name in ("flops", "inputs"))
+    config = AutoConfig.for_model(**inputs.SHAPES["tiny"], attn_implementation="eager")
+    model = AutoModel.from_config(config, attn_implementation="eager", add_pooling_layer=False)
+    shape = flops.Shape.of(config)
+    lengths = [3, 7]
+    with FlopCounterMode(display=False) as counter:
+        for length in lengths:
+            model(torch.ones(1, length, dtype=torch.long))
+    one_pass = flops.forward(lengths, shape.layers, shape.hidden, shape.intermediate)
+    assert one_pass == counter.get_total_flops()
+    assert flops.training(lengths, shape, "simcse") == 6 * one_pass
+    assert flops.training(lengths, shape, "dclr") == 7 * one_pass
+    assert flops.training(lengths, shape, "denosent") > 7 * one_pass
+
+
+def test_rows_are_medians_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = module("harness", monkeypatch)
+    rates = {"ours": [3.0, 8.0, 5.0], "theirs": [1.0, 2.0, 5.0]}
+    measurements = [
+        {"setting": {"batch": 1}, "variant": variant, "repeat": repeat, "sentences_per_second": rate,
+         "peak_memory_mib": 10.0 * repeat, "before_memory_mib": 4.0}
+        for variant, turns in rates.items()
+        for repeat, rate in reversed(list(enumerate(turns)))
+    ]  # fmt: skip
+    ours, theirs = harness.rows_of(measurements, ["theirs", "absent"])
+    assert ours.sentences_per_second == rates["ours"]
+    assert ours.ratios == {"theirs": 3.0}  # of 3, 4 and 1
+    assert (ours.peak_memory_mib, ours.before_memory_mib) == (10.0, 4.0)
+    assert theirs.ratios == {"theirs": 1.0}
+
+
+def test_variants_that_differ_in_the_first_loss_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    train = module("train_throughput", monkeypatch)
+    losses = [{"setting": {}, "variant": name, "first_loss": loss} for name, loss in (("a", 2.0), ("b", 2.001))]
+    with pytest.raises(SystemExit, match="differ in the loss"):
+        train.check_losses(losses)
+    train.check_losses(losses[:1])
+
+
+def test_made_up_sentences_are_as_long_as_real_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sentrep.data import toy
+
+    sentences = module("inputs", monkeypatch).made_up_sentences(2000)
+    lengths = [len(ids) for ids in toy.tokenizer()(sentences, verbose=False)["input_ids"]]
+    assert [length - 2 for length in lengths] == [len(sentence.split()) for sentence in sentences]
+    assert 27 < sum(lengths) / len(lengths) < 31
+    padding = 1 - sum(min(length, 32) for length in lengths) / (32 * len(lengths))
+    assert 0.15 < padding < 0.25
