@@ -25,6 +25,16 @@ def rank() -> int:
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
+def leave_gloo_group() -> None:
+    """Leave the process group, where its back end is gloo.
+
+    Gloo's threads abort a process that ends (status 134) while they run, now and then. Lightning leaves groups of nccl
+    alone.
+    """
+    if dist.is_available() and dist.is_initialized() and dist.get_backend() == "gloo":
+        dist.destroy_process_group()
+
+
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

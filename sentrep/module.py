@@ -27,6 +27,7 @@ from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.parameter_groups import parameter_groups
 from sentrep.resuming import align_position
+from sentrep.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
 from sentrep.stability import SkippedStep, StepReplay, refuse_gradient_scaler
 from sentrep.trust import recorded_arguments, refuse_foreign_classes
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
@@ -100,6 +101,13 @@ class SentRepModule(Configurable, LightningModule):
         self._scores: dict[str, float] = {}
         self._record()
 
+    def configure_model(self) -> None:
+        """Divide the module among the processes where the strategy is FSDP2; see `sentrep.sharding`."""
+        strategy = self.trainer.strategy
+        check_strategy(self, strategy, self.trainer.world_size)
+        if self.device_mesh is not None and not is_sharded(self):
+            shard(self, self.device_mesh["data_parallel"], strategy.root_device)
+
     def on_train_start(self) -> None:  # a module may be fitted twice
         self._checked_views = False
         self._replay = StepReplay()
@@ -167,7 +175,8 @@ class SentRepModule(Configurable, LightningModule):
         if isinstance(batch, ScoredPairs):
             self._score("val", batch)
         else:
-            for name, value in label_free_criteria(self.encoder, batch.ids, shared=True).items():
+            criteria = label_free_criteria(whole_encoder(self), batch.ids, shared=True)
+            for name, value in criteria.items():
                 self.log(f"val/{name}", value, add_dataloader_idx=False, batch_size=len(batch))
 
     def test_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
@@ -182,10 +191,12 @@ class SentRepModule(Configurable, LightningModule):
 
     def predict_step(self, sentences: list[str], batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """Vectors (n, D) of n sentences."""
-        return self.encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
+        encoder = whole_encoder(self)
+        return encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
 
     def _score(self, stage: str, pairs: ScoredPairs) -> None:
-        run = functools.partial(encode, self.encoder, batch_size=_BATCH, show_progress_bar=False, shared=True)
+        encoder = whole_encoder(self)
+        run = functools.partial(encode, encoder, batch_size=_BATCH, show_progress_bar=False, shared=True)
         cosine = pairwise_cosine(run, pairs.first, pairs.second)
         try:
             score = spearman(cosine, pairs.scores)
@@ -218,6 +229,11 @@ class SentRepModule(Configurable, LightningModule):
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
         data = getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None)
         checkpoint[sources.PAYLOAD_KEY] = payload(self.encoder, self.seed, data)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Restore what FSDP2 leaves out."""
+        if is_sharded(self):
+            restore_extra_states(self, str(self.trainer.ckpt_path))
 
     @classmethod
     def load_from_checkpoint(  # type: ignore[override]

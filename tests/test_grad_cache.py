@@ -9,7 +9,7 @@ from typing import Any
 import lightning
 import pytest
 import torch
-from samplers import KINDS
+from samplers import DRAWN, KINDS
 from torch import Tensor, nn
 
 from sentrep import (
@@ -211,10 +211,12 @@ def test_bf16_stays_within_its_rounding(teacher: str, monkeypatch: pytest.Monkey
 
 
 def on_each_process(teacher: str, chunk: int | None) -> Result:
+    """With every sampler that draws from the first step on."""
     encoder = tiny_encoder(dropout=0.0, pooling="mean")
     made: dict[str, Objective] = {
         "contrastive": Contrastive(
-            negatives={"noise": negatives.RefinedNoiseNegatives()}, weighting=ComplementaryWeighting(teacher, 0.5)
+            negatives={kind: getattr(negatives, KINDS[kind][0])(**KINDS[kind][1]) for kind in DRAWN},
+            weighting=ComplementaryWeighting(teacher, 0.5),
         ),
         "denoising": Denoising(**SMALL, dropout=0.0, noise=0.0),
         "uniformity": Uniformity(),

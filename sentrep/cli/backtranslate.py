@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import torch
@@ -11,7 +10,6 @@ from sentrep.cli.augmentation import open_sentences, print_verdicts, progress_ba
 from sentrep.cli.functions import run_function
 from sentrep.data.augmentation.backtranslation import (
     BackTranslation,
-    Shard,
     publish_pairs,
     rows_of,
     translate_corpus,
@@ -20,6 +18,7 @@ from sentrep.data.augmentation.filters import PairFilter
 from sentrep.data.augmentation.parts import PartStore
 from sentrep.data.augmentation.translation import Decoding, Translator
 from sentrep.data.corpus import Corpus
+from sentrep.data.shard import Shard, local_rank
 from sentrep.errors import InputError, did_you_mean
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -58,7 +57,8 @@ def backtranslate(
     """Translate every sentence of a file into another language and back; write the pairs that are fit to train on.
 
     The work may be ended at any moment, even by kill -9 or a full disk: the same command goes on behind the last
-    finished batch. Several processes share it by --shard, or under torchrun; the last one to finish writes the output.
+    finished batch. Several processes share it by --shard, or under torchrun or srun; the last one to finish writes the
+    output.
 
     Args:
         input: .txt (a sentence a line), .csv, .tsv, .jsonl or .parquet, compressed or not; a hub data set.
@@ -81,7 +81,7 @@ def backtranslate(
         backward_prefix: the same for the model back.
         device: cpu, cuda, cuda:1, ...; by default a GPU where there is one, under torchrun the one of the process.
         dtype: float32, bfloat16, float16, or auto: bfloat16 on a GPU that has it, float32 elsewhere.
-        shard: I/N, this process's share of N, I from 0; by default torchrun's RANK/WORLD_SIZE, or everything.
+        shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.
 
     Raises:
         InputError: for anything wrong with the files, the models, the settings or the device.
@@ -124,7 +124,7 @@ def choose_device(device: str | None, dtype: str) -> tuple[str, torch.dtype]:
         InputError: for an unknown type of numbers.
     """
     if device is None:
-        device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
+        device = f"cuda:{local_rank()}" if torch.cuda.is_available() else "cpu"
     if dtype == "auto":
         return device, torch.bfloat16 if device.startswith("cuda") and torch.cuda.is_bf16_supported() else torch.float32
     if dtype not in DTYPES:
@@ -138,7 +138,7 @@ def _work(
     rows = rows_of(part, total, batch_size)
     share = f"{part} (by {part.origin}), " if part.count > 1 else ""
     print(f"{share}{rows} of {total} rows; {len(store)} of all rows were done before", file=sys.stderr)
-    with store.claim(str(part)), progress_bar(os.environ.get("LOCAL_RANK", "0") == "0") as progress:
+    with store.claim(str(part)), progress_bar(local_rank() == 0) as progress:
         task = progress.add_task("Translating", total=rows, note="")
         translate_corpus(
             corpus.rows(), store, back_translate, batch_size, part, lambda count: progress.advance(task, count)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 from fsspec.implementations.local import LocalFileSystem
 
 from sentrep.cli.writers import NpyWriter, open_writer
@@ -28,7 +31,8 @@ class EmbeddingParts:
     """The part files of a folder.
 
     ``part-00007.npy`` appears under its name when it is complete, and after it ``part-00007.json``, its record (rows,
-    scales). What has a record is done. When all parts have one, ``manifest.json`` puts the records together.
+    scales). What has a record is done. When all parts have one, ``manifest.json`` puts the records together. While a
+    process works on a part it holds ``part-00007.lock`` (`claim`).
 
     Args:
         folder: a path or an address that fsspec writes to.
@@ -64,13 +68,43 @@ class EmbeddingParts:
             )
 
     def __contains__(self, part: int) -> bool:
-        return f"part-{part:05d}.json" in self._records
+        return _record(part) in self._records
+
+    @contextmanager
+    def claim(self, part: int) -> Iterator[bool]:
+        """Whether a part is this process's to do: it is not done, and no other process is at it.
+
+        The claim is a lock of the operating system (flock), so that it ends with the process, however that ends. It
+        holds on one machine, and between machines where the file system passes locks on (NFS, Lustre with ``flock``).
+        An address has no locks; there a part that is done twice is written twice, whole each time.
+
+        Raises:
+            InputError: the folder's file system refuses locks.
+        """
+        if part in self or not self._is_local:
+            yield part not in self
+            return
+        lock = FileLock(Path(self._root) / f"part-{part:05d}.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            yield False
+            return
+        except (OSError, NotImplementedError) as error:
+            raise InputError(f"{lock.lock_file}: cannot be locked ({error}); name another output folder") from error
+        try:
+            self._records |= {name: self._read_json(name) for name in self._names() if name == _record(part)}
+            yield part not in self
+        finally:
+            if part in self:
+                Path(lock.lock_file).unlink(missing_ok=True)  # whoever has it open finds the part done
+            lock.release()
 
     def add(self, part: int, chunks: Iterator[tuple[list[str], np.ndarray]]) -> int:
         """Write one part and its record; returns its rows, of which there must be some."""
         dtype, name = self.settings["dtype"], f"part-{part:05d}.{self.settings['file_format']}"
         for left in Path(self._root).glob(f".{name}.*.tmp") if self._is_local else ():
-            left.unlink()  # of a process that was killed: nobody else writes this part
+            left.unlink()  # of a process that was killed: this one has the claim
         record: dict[str, Any] = {"file": name, "first_row": part * self.rows_per_file, "blank": 0}
         with tempfile.TemporaryDirectory(prefix="sentrep-") as folder:
             wide = f"{folder}/float32.npy"
@@ -83,7 +117,8 @@ class EmbeddingParts:
                     record["dimension"] = vectors.shape[1]
             if dtype == "int8":
                 record["scale"] = quantize(wide, f"{self.folder}/{name}")
-        self._write_json(f"part-{part:05d}.json", {**record, "rows": out.rows})
+        self._write_json(_record(part), {**record, "rows": out.rows})
+        self._records[_record(part)] = {**record, "rows": out.rows}
         return out.rows
 
     def finish(self, total: int) -> None:
@@ -111,7 +146,7 @@ class EmbeddingParts:
         note = f" ({blank} of them blank)" if blank else ""
         if self.complete:
             return f"{self.rows} sentences{note} in {len(self._records)} parts: {self.folder}"
-        return f"{shard} is done; {self.total - self.rows} of {self.total} sentences are left to the other shards"
+        return f"{shard} is done; {self.total - self.rows} of {self.total} sentences are left to other processes"
 
     @property
     def _is_local(self) -> bool:
@@ -131,15 +166,19 @@ class EmbeddingParts:
         if not self._is_local:  # an object appears whole or not at all
             self._system.pipe_file(f"{self._root}/{name}", text)
             return
-        temporary = Path(self._root) / f".{name}.{os.getpid()}.tmp"
+        temporary = Path(self._root) / f".{name}.{secrets.token_hex(8)}.tmp"
         temporary.write_bytes(text)
         os.replace(temporary, Path(self._root) / name)
+
+
+def _record(part: int) -> str:
+    return f"part-{part:05d}.json"
 
 
 def encode_parts(
     parts: EmbeddingParts, sentences: Iterable[str], embed: Callable[[list[str]], Any], shard: Shard, chunk: int
 ) -> Iterator[int]:
-    """Encode the parts of a shard that are not done; a part depends on its own sentences alone.
+    """Encode the parts of a shard that nobody has done or is at; a part depends on its own sentences alone.
 
     Args:
         parts: where they go.
@@ -154,10 +193,11 @@ def encode_parts(
     rows, part, total = iter(sentences), 0, 0
     while (first := next(rows, None)) is not None:
         texts = chain([first], islice(rows, parts.rows_per_file - 1))
-        if part % shard.count == shard.index and part not in parts:
-            total += parts.add(part, ((lines, embed(lines)) for lines in chunks_of(texts, chunk)))
-        else:
-            total += sum(1 for _ in texts)
+        if part % shard.count == shard.index:
+            with parts.claim(part) as mine:
+                if mine:
+                    total += parts.add(part, ((lines, embed(lines)) for lines in chunks_of(texts, chunk)))
+        total += sum(1 for _ in texts)  # of a part that another process does
         part += 1
         yield total
     parts.finish(total)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,7 +17,7 @@ from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
 from sentrep.cli.writers import EmbeddingWriter, open_writer
 from sentrep.data.corpus import open_corpus
-from sentrep.data.shard import Shard
+from sentrep.data.shard import Shard, local_rank
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
@@ -58,7 +57,7 @@ def encode(
 
     A blank line is a row as well (the vector of an empty sentence), so that line k of the input is row k of the output.
     An output without an ending is a folder of part files, for work that takes hours: several processes share it by
-    --shard or under torchrun, and the same command goes on behind the finished parts after any interruption.
+    --shard or under torchrun or srun, and the same command goes on behind the finished parts after any interruption.
 
     Args:
         model: a checkpoint, a model folder or a hub id.
@@ -70,14 +69,14 @@ def encode(
         batch_size: sentences of average length in one forward pass.
         normalize: scale every vector to length 1.
         pooling: replaces the model's own, for a plain transformers folder for example.
-        device: cpu, cuda, cuda:1, ...; by default a GPU where there is one, under torchrun the one of the process.
+        device: cpu, cuda, cuda:1, ...; by default a GPU where there is one, under torchrun or srun the process's.
         precision: fp32, or bf16 to compute in bfloat16 where that is safe; faster where the machine has it.
         dtype: of the stored numbers: float32, float16, or int8 (npy parts only) with a scale for each dimension of a
             part in the manifest.
         truncate_dim: keep the first so many dimensions, before scaling.
         file_format: of the parts in a folder: npy or parquet.
         rows_per_file: of the parts in a folder.
-        shard: I/N, this process's share of N, I from 0; by default torchrun's RANK/WORLD_SIZE, or everything.
+        shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.
 
     Raises:
         InputError: for anything wrong with the files, the model or the device.
@@ -160,7 +159,7 @@ def load_encoder(model: str, pooling: str | None, device: str | None) -> Sentenc
     """
     encoder = SentenceEncoder.from_pretrained(model, **({} if pooling is None else {"pooling": pooling}))
     try:
-        own = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
+        own = f"cuda:{local_rank()}" if torch.cuda.is_available() else "cpu"
         return encoder.to(device or own)
     except (RuntimeError, AssertionError) as error:  # torch's own message goes on over pages
         raise InputError(f"device {device} cannot be used here: {str(error).splitlines()[0]}") from None

@@ -51,8 +51,10 @@ from sentrep.cli.sections import (
 from sentrep.cli.signals import StopOnSignal
 from sentrep.config import Configurable
 from sentrep.data import SentRepDataModule
+from sentrep.distributed import leave_gloo_group
 from sentrep.errors import InputError
 from sentrep.module import SentRepModule
+from sentrep.sharding import NOT_FSDP1
 
 COMMANDS = ("fit", "validate", "test", "predict")
 _ALLOW = ("--allow-changes", "--allow_changes")
@@ -151,8 +153,20 @@ class SentRepCLI(LightningCLI):
         return differences(config["model"], checkpoint_model(self._checkpoint, ""))
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        """The trainer, with checkpoints written atomically where no other plug-in was asked for."""
-        trainer = super().instantiate_trainer(**kwargs)
+        """The trainer, with checkpoints written atomically where no other plug-in was asked for.
+
+        Raises:
+            InputError: for a strategy, or a precision, that is not to be had.
+        """
+        asked = self.config[self.subcommand].trainer
+        if str(asked.strategy).startswith("fsdp"):
+            raise InputError(NOT_FSDP1)
+        try:
+            trainer = super().instantiate_trainer(**kwargs)
+        except ValueError as error:  # of strategies and precisions that do not fit together
+            raise InputError(str(error)) from error
+        if asked.precision == "16-mixed" and trainer.precision != "16-mixed":  # Lightning takes another and warns
+            raise InputError("trainer.precision 16-mixed: a CPU has no mixed precision in float16; use bf16-mixed")
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = AtomicCheckpointIO()
         return trainer
@@ -222,6 +236,8 @@ def run(command: str, words: list[str]) -> int:
         raise InputError(str(error)) from error
     except SIGTERMException:
         return stop.status
+    finally:
+        leave_gloo_group()
     return stop.status if cli.trainer.received_sigterm else 0
 
 

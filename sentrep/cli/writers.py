@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -128,7 +129,7 @@ def _temporary_beside(path: str | Path) -> Path:
         os.close(handle)
         return Path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
 
 
 def open_writer(path: str | Path, dtype: str = "float32") -> EmbeddingWriter:

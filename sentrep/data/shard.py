@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from lightning.fabric.plugins.environments import SLURMEnvironment
+
 from sentrep.errors import InputError
 
 
@@ -19,14 +21,13 @@ class Shard:
 
     @staticmethod
     def of(text: str | None) -> Shard:
-        """From ``"0/4"``, or else from torchrun's environment, or else everything.
+        """From ``"0/4"``, or else from torchrun's environment, or srun's, or else everything.
 
         Raises:
             InputError: the text is not I/N with 0 ≤ I < N.
         """
         if text is None:
-            rank, world_size = os.environ.get("RANK", "0"), os.environ.get("WORLD_SIZE", "1")
-            return Shard(int(rank), int(world_size), "torchrun" if "RANK" in os.environ else "default")
+            return _of_launcher()
         index, _, count = text.partition("/")
         if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
             raise InputError(f"shard {text!r}: expected I/N, the shard's number from 0 and how many, for example 0/4")
@@ -34,3 +35,23 @@ class Shard:
 
     def __str__(self) -> str:
         return f"shard {self.index} of {self.count}"
+
+
+def local_rank() -> int:
+    """This process's number among those of its launcher on this machine, which is that of its GPU; 0 without one."""
+    if "LOCAL_RANK" not in os.environ and _is_started_by_srun():
+        return SLURMEnvironment().local_rank()
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def _of_launcher() -> Shard:
+    if "RANK" in os.environ:  # torchrun goes first, as in Lightning: it can be used inside of SLURM
+        return Shard(int(os.environ["RANK"]), int(os.environ.get("WORLD_SIZE", "1")), "torchrun")
+    if _is_started_by_srun():
+        slurm = SLURMEnvironment()
+        return Shard(slurm.global_rank(), slurm.world_size(), "srun")
+    return Shard(0, 1, "default")
+
+
+def _is_started_by_srun() -> bool:
+    return "SLURM_NTASKS" in os.environ and SLURMEnvironment.detect()  # which would warn where there is no job

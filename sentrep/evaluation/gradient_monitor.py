@@ -14,6 +14,7 @@ from sentrep import distributed
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32
 from sentrep.module import SentRepModule
+from sentrep.sharding import is_sharded
 from sentrep.types import TextBatch
 
 
@@ -49,6 +50,10 @@ class GradientMonitor(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Refuse an interval at which nothing would be logged."""
         check_interval(self, trainer)
+        if is_sharded(pl_module):
+            raise InputError(
+                "GradientMonitor needs each weight in one piece; leave it out, or use trainer.strategy ddp"
+            )
         self._sums = {}
 
     def on_train_batch_start(

@@ -15,6 +15,7 @@ from sentrep.errors import InputError
 from sentrep.evaluation.suites import Request, evaluate_suite, load_suite
 from sentrep.functional.similarity import unit
 from sentrep.module import SentRepModule
+from sentrep.sharding import whole_encoder
 
 STAGES = {"val": ("fit", "validate"), "test": ("test",)}
 
@@ -80,7 +81,7 @@ class SuiteEvaluation(Callback):
     def _score(self, pl_module: LightningModule) -> None:
         assert isinstance(pl_module, SentRepModule)
         assert self._sets is not None
-        shared: Any = _SharedEncoder(pl_module.encoder)
+        shared: Any = _SharedEncoder(whole_encoder(pl_module))
         results = evaluate_suite(self.suite, shared, self._sets, batch_size=self.batch_size, show_progress_bar=False)
         prefix = f"{self.stage}/{self.suite}"
         for result in results:

@@ -23,6 +23,7 @@ from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.report import add_mean, plain_table
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.sts import display_name, evaluate_sts
+from sentrep.sharding import whole_encoder
 from sentrep.types import HeldOut, ScoredPairs, TextBatch
 
 _TOY = "toy-"
@@ -62,9 +63,12 @@ class TrainingReport(Callback):
         if trainer.ckpt_path is not None or trainer.global_step > 0:
             return
         self._history = MetricHistory()
+        if trainer.fast_dev_run:  # type: ignore[attr-defined]
+            return
+        encoder = whole_encoder(pl_module)
         # On one process alone, which no other waits for before the first gradient: nothing in here may communicate.
-        if trainer.is_global_zero and not trainer.fast_dev_run:  # type: ignore[attr-defined]
-            scores = _scores_before(pl_module.encoder, _sets(trainer, "val"), _held_out(trainer))  # type: ignore[arg-type]
+        if trainer.is_global_zero:
+            scores = _scores_before(encoder, _sets(trainer, "val"), _held_out(trainer))
             self._history.add(0, {name: torch.tensor(score) for name, score in scores.items()})
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -111,13 +115,18 @@ class TrainingReport(Callback):
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Write the model folder and the curves, print the report."""
         folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
-        if not trainer.is_global_zero or trainer.fast_dev_run:  # type: ignore[attr-defined]
+        if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
+        encoder = whole_encoder(pl_module)
+        if trainer.is_global_zero:
+            self._report(trainer, encoder, folder)
+
+    def _report(self, trainer: Trainer, encoder: SentenceEncoder, folder: Path) -> None:
         self._write_metrics()
         sets = _sets(trainer, "val")
         chosen = Selection.of(trainer, sets)
-        encoder = pl_module.encoder if chosen.checkpoint is None else SentenceEncoder.from_pretrained(chosen.checkpoint)
-        assert isinstance(encoder, SentenceEncoder)
+        if chosen.checkpoint is not None:
+            encoder = SentenceEncoder.from_pretrained(chosen.checkpoint)
         encoder.save_pretrained(folder / "model")
         chosen.write(folder)
         places = {"checkpoint": chosen.checkpoint, "model": folder / "model"}

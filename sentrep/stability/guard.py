@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 
 from sentrep import distributed
 from sentrep.errors import InputError
+from sentrep.sharding import whole
 from sentrep.types import TextBatch
 
 
@@ -148,7 +149,7 @@ class NonFiniteGuard(Callback):
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         norm = torch.zeros_like(loss)
         if trainer.scaler is None and gradients:
-            norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)).float())
+            norm = whole(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)).float()))
         found = torch.stack([loss, norm])
         return torch.cat([found, distributed.total((~found.isfinite()).any().float().reshape(1))])
 

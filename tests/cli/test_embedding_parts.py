@@ -4,23 +4,37 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import fsspec
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from sentrep.cli import encode as encode_command
 from sentrep.cli import main
-from sentrep.cli.embedding_parts import quantize
+from sentrep.cli.embedding_parts import EmbeddingParts, quantize
 from sentrep.encoder import SentenceEncoder, StoredEmbeddings
 from sentrep.errors import InputError
 from support import tiny_encoder, toy_sentences
 
+TELLING = """
+import sys
+from sentrep import SentenceEncoder
+from sentrep.cli import encode, main
+
+encode.CHUNK = 3
+encode = SentenceEncoder.encode
+SentenceEncoder.encode = lambda self, texts, *a, **k: print(*texts, sep="\\n") or encode(self, texts, *a, **k)
+sys.exit(main(sys.argv[1:]))
+"""
+"""`sentrep` that prints what it encodes."""
 LINES = [*toy_sentences(24), "", "the last one"]
 
 
@@ -74,7 +88,7 @@ def test_parts_hold_every_row_in_order(model: str, kind: str, capsys: pytest.Cap
 
 def test_shards_together_are_one_process(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(model, "one") == run(model, "two", "--shard", "1/2") == 0
-    assert "shard 1 of 2 is done; 14 of 26 sentences are left to the other shards" in capsys.readouterr().err
+    assert "shard 1 of 2 is done; 14 of 26 sentences are left to other processes" in capsys.readouterr().err
     with pytest.raises(InputError, match=r"two: no manifest of embeddings .* is it finished"):
         StoredEmbeddings("two")
     assert run(model, "two", "--shard", "0/2") == 0
@@ -86,6 +100,18 @@ def test_shards_of_torchrun(model: str, monkeypatch: pytest.MonkeyPatch) -> None
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
         assert run(model) == 0
+    np.testing.assert_allclose(whole(), expected(model), atol=1e-6)
+
+
+def test_shards_of_srun(model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two nodes of one task each: as Lightning reads SLURM's environment."""
+    settings = {"SLURM_JOB_NAME": "encode", "SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "1", "SLURM_LOCALID": "0"}
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    for rank in ("0", "1"):
+        monkeypatch.setenv("SLURM_PROCID", rank)
+        assert run(model) == 0
+    assert "shard 0 of 2 is done; 12 of 26 sentences are left" in capsys.readouterr().err
     np.testing.assert_allclose(whole(), expected(model), atol=1e-6)
 
 
@@ -124,6 +150,55 @@ def test_killed_and_started_again(model: str) -> None:
     assert len(done) >= 3
     assert run(model) == 0
     assert {path: path.stat().st_mtime_ns for path in done} == done
+    assert content("out") == content("one")
+
+
+def test_a_part_that_another_process_is_at_is_left_to_it(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(model, "one") == 0
+    Path("out").mkdir()
+    with FileLock("out/part-00001.lock"):
+        assert run(model) == 0
+        assert "shard 0 of 1 is done; 7 of 26 sentences are left to other processes" in capsys.readouterr().err
+        assert {path.name for path in Path("out").glob("part-*.json")} == {
+            "part-00000.json", "part-00002.json", "part-00003.json",
+        }  # fmt: skip
+    assert run(model) == 0
+    assert content("out") == content("one")
+
+
+def test_a_part_that_was_finished_meanwhile_is_not_done_again(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at the folder and the claim of the part, another process does it."""
+    assert run(model, "one") == 0
+    claim = EmbeddingParts.claim
+
+    def late(self: EmbeddingParts, part: int) -> AbstractContextManager[bool]:
+        for name in ("part-00001.npy", "part-00001.json"):
+            shutil.copy(f"one/{name}", f"out/{name}")
+        return claim(self, part)
+
+    monkeypatch.setattr(EmbeddingParts, "claim", late)
+    encoded: list[str] = []
+    encode = SentenceEncoder.encode
+    monkeypatch.setattr(
+        SentenceEncoder, "encode", lambda self, texts, *a, **k: encoded.extend(texts) or encode(self, texts, *a, **k)
+    )
+    assert run(model) == 0
+    assert encoded == [*LINES[:7], *LINES[14:]]
+    assert content("out") == content("one")
+
+
+def test_the_same_shard_twice_at_the_same_time(model: str) -> None:
+    """Every sentence is encoded once, by one or the other."""
+    Path("lines.txt").write_text("\n".join(f"{line} {i}" for i in range(20) for line in LINES) + "\n")
+    assert run(model, "one") == 0
+    words = ["encode", model, "--output", "out", "--input", "lines.txt", "--rows_per_file", "7", "--device", "cpu"]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", TELLING, *words], stderr=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    encoded = [line for process in processes for line in process.communicate()[0].decode().splitlines()]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert sorted(encoded) == sorted(Path("lines.txt").read_text().splitlines())
     assert content("out") == content("one")
 
 

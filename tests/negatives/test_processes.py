@@ -1,4 +1,4 @@
-"""Two processes against one, with every sampler under a `Contrastive`, over several optimiser steps."""
+"""Two and four processes against one, with every sampler under a `Contrastive`, over several optimiser steps."""
 
 from __future__ import annotations
 
@@ -51,16 +51,17 @@ def train(kinds: list[str]) -> tuple[list[float], Tensor, dict[str, Tensor]]:
     return losses, matrix.detach(), draws
 
 
-def test_every_sampler_at_once_equals_one_process() -> None:
+@pytest.mark.parametrize("world", [2, 4])
+def test_every_sampler_at_once_equals_one_process(world: int) -> None:
     losses, matrix, draws = train(list(KINDS))
-    results = run_processes(train, 2, list(KINDS))
+    results = run_processes(train, world, list(KINDS))
     for other_losses, other_matrix, other_draws in results:
         assert other_losses == pytest.approx(losses, abs=1e-5)
         torch.testing.assert_close(other_matrix, matrix, rtol=0, atol=1e-5)
         for kind, drawn in draws.items():
             torch.testing.assert_close(other_draws[kind], drawn, rtol=1e-4, atol=1e-4, msg=kind)
     for kind in KINDS:  # and the processes agree bit for bit
-        assert torch.equal(results[0][2][kind], results[1][2][kind]), kind
+        assert all(torch.equal(results[0][2][kind], other[2][kind]) for other in results[1:]), kind
     assert not torch.allclose(matrix, torch.eye(WIDTH), atol=1e-2)
 
 

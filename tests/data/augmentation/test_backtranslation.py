@@ -13,7 +13,6 @@ import pytest
 from sentrep.data.augmentation import backtranslation, filters
 from sentrep.data.augmentation.backtranslation import (
     BackTranslation,
-    Shard,
     length_sorted_batches,
     publish_pairs,
     rows_of,
@@ -23,6 +22,7 @@ from sentrep.data.augmentation.filters import PairFilter
 from sentrep.data.augmentation.parts import PartStore
 from sentrep.data.augmentation.translation import Translation
 from sentrep.data.corpus import CorpusRow
+from sentrep.data.shard import Shard, local_rank
 from sentrep.errors import InputError
 
 Draw = tuple[int, ...]
@@ -149,13 +149,17 @@ def test_every_verdict_is_counted(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out.parquet").to_pylist() == [{"sent0": "kept", "sent1": "this was kept"}]
 
 
-def test_shard_from_text_and_from_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANK", "WORLD_SIZE"):
+def test_shard_from_text_and_from_launchers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_NTASKS"):
         monkeypatch.delenv(name, raising=False)
-    assert Shard.of(None) == Shard(0, 1, "default")
+    assert (Shard.of(None), local_rank()) == (Shard(0, 1, "default"), 0)
+    for name, value in {"NTASKS": "8", "NTASKS_PER_NODE": "4", "PROCID": "5", "LOCALID": "1"}.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    assert (Shard.of(None), local_rank()) == (Shard(5, 8, "srun"), 1)
     monkeypatch.setenv("RANK", "2")
     monkeypatch.setenv("WORLD_SIZE", "3")
-    assert Shard.of(None) == Shard(2, 3, "torchrun")
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    assert (Shard.of(None), local_rank()) == (Shard(2, 3, "torchrun"), 2)
     assert Shard.of("0/4") == Shard(0, 4, "--shard")
     for wrong in ("4/4", "1", "a/b", "-1/2", "1/", "", "1/2/3"):
         with pytest.raises(InputError, match="expected I/N"):

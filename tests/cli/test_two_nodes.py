@@ -1,0 +1,110 @@
+"""Two nodes on this machine: torchrun's agents with node ranks of their own, joined over loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from sentrep.cli import main
+from sentrep.encoder import StoredEmbeddings
+from support import tiny_encoder, toy_sentences
+
+pytestmark = pytest.mark.slow
+PATIENCE = 240
+STEPS = 4
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def on_two_nodes(*words: str) -> None:
+    """`sentrep` on two nodes of one process each; both must end with status 0."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1"]
+    launch += ["--master_addr", "127.0.0.1", "--master_port", str(free_port())]
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else dict(os.environ)
+    nodes = [
+        subprocess.Popen(
+            [*launch, "--node_rank", str(node), "-m", "sentrep", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+        )
+        for node in range(2)
+    ]
+    try:
+        outputs = [node.communicate(timeout=PATIENCE)[0].decode() for node in nodes]
+    finally:
+        for node in nodes:
+            node.kill()
+    for node, output in zip(nodes, outputs, strict=True):
+        assert node.returncode == 0, output
+
+
+def fit_words(name: str, batch_size: int, *more: str) -> list[str]:
+    return ["fit", "-c", "run.yaml", "--data.batch_size", str(batch_size), "--trainer.logger.name", name, *more]
+
+
+def weights(name: str) -> dict[str, Tensor]:
+    checkpoint = torch.load(f"runs/{name}/version_0/checkpoints/last.ckpt", weights_only=True)
+    assert checkpoint["global_step"] == STEPS
+    return {key: value for key, value in checkpoint["state_dict"].items() if isinstance(value, Tensor)}
+
+
+def test_fit_on_two_nodes_gives_the_weights_of_one_process(workplace: Path) -> None:
+    """The same global batch of 4: on two nodes, on one node with two processes, and in one process.
+
+    float32 adds up in another order: within 1e-5, where the steps move weights by 1e-2 and more. Without dropout, and
+    with given positives, so that the two views of a sentence differ.
+    """
+    configuration = json.loads(Path("run.yaml").read_text())
+    configuration["model"]["encoder"]["dropout"] = 0.0
+    configuration["model"]["optimizer"] = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1}}
+    configuration["data"]["train"] = "pairs.csv"
+    configuration["trainer"]["max_steps"] = STEPS
+    Path("run.yaml").write_text(json.dumps(configuration))
+    sentences = [line for line in toy_sentences(80) if "," not in line]
+    rows = [f"{first},{second}\n" for first, second in zip(sentences[:16], sentences[16:32], strict=True)]
+    Path("pairs.csv").write_text("".join(["sent0,sent1\n", *rows]))
+
+    assert main(fit_words("one", 4)) == 0
+    ddp = ["--trainer.strategy", "ddp", "--trainer.devices"]
+    program = [sys.executable, "-m", "sentrep", *fit_words("processes", 2, *ddp, "2")]
+    assert subprocess.run(program, timeout=PATIENCE, capture_output=True, check=False).returncode == 0
+    on_two_nodes(*fit_words("nodes", 2, *ddp, "1", "--trainer.num_nodes", "2"))
+
+    one = weights("one")
+    for name in ("processes", "nodes"):
+        for key, tensor in weights(name).items():
+            torch.testing.assert_close(tensor, one[key], rtol=0, atol=1e-5, msg=f"{name}: {key}")
+    assert main(fit_words("start", 4, "--trainer.max_steps", "1", "--model.optimizer.lr", "0")) == 0
+    start = torch.load("runs/start/version_0/checkpoints/last.ckpt", weights_only=True)["state_dict"]
+    assert max(float((one[key] - start[key]).abs().max()) for key in one) > 1e-2
+
+
+def test_encode_on_two_nodes_gives_the_vectors_of_one_process(workplace: Path) -> None:
+    tiny_encoder(pooling="mean").save_pretrained("model")
+    lines = [*toy_sentences(50), "", "the last one"]
+    Path("lines.txt").write_text("".join(f"{line}\n" for line in lines))
+    words = ["encode", "model", "--input", "lines.txt", "--rows_per_file", "7", "--device", "cpu", "--output"]
+    assert main([*words, "one"]) == 0
+    on_two_nodes(*words, "two")
+    one, two = StoredEmbeddings("one"), StoredEmbeddings("two")
+    assert two.manifest == one.manifest
+    assert [(part["first_row"], part["rows"]) for part in two.manifest["parts"]] == [
+        *((start, 7) for start in range(0, 49, 7)), (49, 3),
+    ]  # fmt: skip
+    for first, second in zip(one, two, strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert {path.name for path in Path("two").iterdir()} == {path.name for path in Path("one").iterdir()}

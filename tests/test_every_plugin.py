@@ -1,0 +1,134 @@
+"""Every objective, sampler, weighting and view on two and four processes against one: the same loss and gradients."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+import torch.nn.functional as F
+from test_grad_cache import ANCHORS, NEGATIVES, POSITIVES, SMALL, VIEWS, Result, objectives
+from torch import Tensor
+
+import sentrep.negatives
+import sentrep.objectives
+import sentrep.views
+import sentrep.weighting
+from sentrep import Objective, SentRepModule
+from sentrep.objectives import Alignment, Contrastive, Denoising, MaskedLanguageModeling
+from sentrep.views import (
+    BatchGaussianNoise,
+    BernoulliDropout,
+    EncodedViews,
+    ExtraInputsOnly,
+    FeatureMask,
+    GaussianDropout,
+    OutputPerturbedViews,
+    SpanCutoff,
+    TokenCutoff,
+    ViewMaker,
+)
+from support import assert_equal_to_one_process, loss_and_gradients, run_processes, text_batch, tiny_encoder
+
+PLUGINS: list[ModuleType] = [sentrep.objectives, sentrep.negatives, sentrep.weighting, sentrep.views]
+
+
+def every_objective(teacher: str) -> dict[str, Callable[[], Objective]]:
+    """Those of the GradCache tests, without draws that depend on how many rows a process has."""
+    return {
+        **objectives(teacher),
+        "denoising": lambda: Denoising(**SMALL, dropout=0.0, noise=0.0),
+        "tsdae": lambda: Denoising(**SMALL, dropout=0.0, noise=0.0, target="anchor", causal=True),
+        "mlm": lambda: MaskedLanguageModeling(0.9999999, mask=1, random=0),  # all words
+    }
+
+
+EVERY_VIEW: dict[str, Callable[[], ViewMaker]] = {
+    **VIEWS,
+    "extra inputs only": ExtraInputsOnly,
+    "cutoffs": lambda: EncodedViews([TokenCutoff(), SpanCutoff()]),
+    "dropouts": lambda: EncodedViews([BernoulliDropout(), GaussianDropout()]),
+    "output mask": lambda: OutputPerturbedViews(FeatureMask("trivial")),
+    "output batch noise": lambda: OutputPerturbedViews(BatchGaussianNoise()),
+}
+
+
+def modules(teacher: str) -> Iterator[tuple[str, SentRepModule, bool]]:
+    """Name, module, and whether positives and hard negatives are given."""
+    for name, make in every_objective(teacher).items():
+        yield name, SentRepModule(tiny_encoder(dropout=0.0, pooling="mean"), {"term": make()}), True
+    for name, view in EVERY_VIEW.items():
+        made: dict[str, Objective | None] = {"contrastive": Contrastive(), "alignment": Alignment()}
+        if name == "extra inputs only":
+            made = {"mlm": every_objective(teacher)["mlm"]()}
+        encoder = tiny_encoder(dropout=0.0, pooling="mean")
+        yield f"view: {name}", SentRepModule(encoder, made, views=view()), "output" not in name
+
+
+@contextmanager
+def same_draws_for_every_row() -> Iterator[None]:
+    """Random numbers that depend neither on the row nor on the number of rows; a sampler's own generator is let be."""
+    rand, randn = torch.rand, torch.randn
+
+    def row(draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def drawn(*shape: Any, **options: Any) -> Tensor:
+            if options.get("generator") is not None:
+                return draw(*shape, **options)
+            sizes = tuple(shape[0]) if isinstance(shape[0], (tuple, list)) else shape
+            return draw(1, *sizes[1:], **options).expand(sizes).clone()
+
+        return drawn
+
+    def dropped(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        return x * (rand(1, *x.shape[1:]) >= p) / (1 - p) if training and p else x
+
+    replaced = {"rand": row(rand), "randn": row(randn), "randn_like": lambda x: row(randn)(x.shape, dtype=x.dtype)}
+    with ExitStack() as stack:
+        for name, draw in replaced.items():
+            stack.enter_context(patch.object(torch, name, draw))
+        stack.enter_context(patch.object(F, "dropout", dropped))
+        yield
+
+
+def results(teacher: str) -> dict[str, Result]:
+    """Of one step of each module; each process holds its share of 12 rows."""
+    found = {}
+    for name, module, given in modules(teacher):
+        batch = text_batch(module.encoder, ANCHORS, *([POSITIVES, NEGATIVES] if given else []))
+        torch.manual_seed(5)
+        with same_draws_for_every_row():
+            found[name] = loss_and_gradients(module, batch)
+    return found
+
+
+@pytest.fixture(scope="module")
+def alone(teacher: str) -> dict[str, Result]:
+    return results(teacher)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [2, 4])
+def test_all_on_several_processes_equal_one(teacher: str, alone: dict[str, Result], world: int) -> None:
+    shares = run_processes(results, world, teacher)
+    for name, (loss, gradients) in alone.items():
+        assert gradients, name
+        # a teacher computes in float32, whose rounding depends on how many rows come together
+        atol = 1e-6 if name == "distillation" else 1e-10
+        try:
+            assert_equal_to_one_process([share[name] for share in shares], loss, gradients, atol)
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from None
+
+
+def test_no_plugin_is_left_out(teacher: str) -> None:
+    """A new class that the package exports has to be added above."""
+    exported = {getattr(package, name) for package in PLUGINS for name in package.__all__}
+    plugins = {kind for kind in exported if inspect.isclass(kind) and not inspect.isabstract(kind)}
+    assert len(plugins) > 20
+    used = {type(part) for _, module, _ in modules(teacher) for part in module.modules()}
+    assert plugins <= used, {kind.__name__ for kind in plugins - used}
