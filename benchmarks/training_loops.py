@@ -12,10 +12,13 @@ from typing import Any
 import inputs
 import machine
 from clock import Clock
-from harness import BEST, OURS, PEER, PEER_LOOP, PLAIN, Job
+from harness import OURS, PEER, PEER_LOOP, PLAIN, Job
 
-UNCHUNKED = "sentrep, one padded pass"
-ENCODER: dict[str, dict[str, Any]] = {OURS: {}, BEST: {"fast_dropout": True}, UNCHUNKED: {"chunks": 1}}
+SLOW = "sentrep, fast paths off"
+ENCODER: dict[str, dict[str, Any]] = {
+    OURS: {},
+    SLOW: {"chunks": 1, "fast_dropout": False, "pooled_token_only": False},
+}
 """What `SentenceEncoder` is told in each variant of sentrep."""
 TEMPERATURE = 0.05
 LEARNING_RATE = 3e-5

@@ -17,7 +17,7 @@ from transformers import get_scheduler
 from sentrep import distributed
 from sentrep.annotations import OptimizerCallable
 from sentrep.checkpointing import payload
-from sentrep.config import Configurable, to_config
+from sentrep.config import Configurable
 from sentrep.encoder import ProjectionHead, SentenceEncoder, sources
 from sentrep.encoder.dropout_views import label_free_criteria
 from sentrep.encoder.encoding import encode, pairwise_cosine
@@ -26,14 +26,13 @@ from sentrep.functional import spearman
 from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.parameter_groups import parameter_groups
+from sentrep.rebuilding import rebuild, record
 from sentrep.resuming import align_position
 from sentrep.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
 from sentrep.stability import SkippedStep, StepReplay, refuse_gradient_scaler
-from sentrep.trust import recorded_arguments, refuse_foreign_classes
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.views import EncodedViews, ViewMaker
 
-_INSTANTIATOR = "lightning.pytorch.cli.instantiate_module"
 _BATCH = 32
 
 _IDENTICAL_VIEWS = (
@@ -99,7 +98,7 @@ class SentRepModule(Configurable, LightningModule):
         self.terms: StepTerms | None = None
         self._last_views: Views | None = None
         self._scores: dict[str, float] = {}
-        self._record()
+        record(self)
 
     def configure_model(self) -> None:
         """Divide the module among the processes where the strategy is FSDP2; see `sentrep.sharding`."""
@@ -211,19 +210,6 @@ class SentRepModule(Configurable, LightningModule):
             self.log(f"{stage}/sts", sum(self._scores.values()) / len(self._scores), prog_bar=True)
         self._scores = {}
 
-    def _record(self) -> None:
-        """Remember how to build this module again, as plain data: the command line's config, or our own record."""
-        self.save_hyperparameters(ignore=list(self.init_args), logger=False)
-        if "_instantiator" in self.hparams:  # built by the command line, whose config Lightning has at hand
-            self.save_hyperparameters(logger=False)
-            return
-        recorded = dict(self.init_args)
-        try:
-            recorded["optimizer"] = to_config(recorded["optimizer"])
-        except TypeError:  # a lambda; a rebuilt module gets the default, a resumed one is given its own by the caller
-            recorded.pop("optimizer")
-        self.save_hyperparameters({**to_config(recorded), "_instantiator": _INSTANTIATOR}, logger=False)
-
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Put inside what the checkpoint needs to be used alone: architecture, tokenizer, settings, provenance."""
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
@@ -256,12 +242,4 @@ class SentRepModule(Configurable, LightningModule):
         Raises:
             InputError: for a file that is no checkpoint of sentrep, or that names foreign classes.
         """
-        from lightning.pytorch.cli import instantiate_module  # needs jsonargparse, which training in Python does not
-
-        checkpoint = sources.read_checkpoint(checkpoint_path)
-        recorded = {k: v for k, v in recorded_arguments(checkpoint, checkpoint_path).items() if k not in overrides}
-        if not trust_plugins:
-            refuse_foreign_classes(cls, recorded, str(checkpoint_path))
-        module: SentRepModule = instantiate_module(cls, {**recorded, **overrides})
-        module.load_state_dict(checkpoint["state_dict"], strict=strict)
-        return module.to(map_location or "cpu")
+        return rebuild(cls, checkpoint_path, map_location, strict, trust_plugins, overrides)

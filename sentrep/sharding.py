@@ -45,7 +45,8 @@ def whole_encoder(module: nn.Module) -> SentenceEncoder:
     if not is_sharded(module):
         return encoder
     # through the layers themselves, FSDP2 would have all processes do the same passes
-    copy = deepcopy(module.undivided, _shared(encoder)).to_empty(device=encoder.device)  # type: ignore[operator]
+    undivided: Any = module.undivided
+    copy: SentenceEncoder = deepcopy(undivided, _shared(encoder)).to_empty(device=encoder.device)
     with torch.no_grad():
         for parts, target in ((encoder.parameters(), copy.parameters()), (encoder.buffers(), copy.buffers())):
             for part, tensor in zip(parts, target, strict=True):

@@ -48,7 +48,7 @@ class SentenceEncoder(Configurable, nn.Module):
             computed; the result is the same. None: 4 on a CPU, 1 elsewhere.
         packed: leave padding out of every layer (`sentrep.encoder.packed`), where the family allows it, instead of
             splitting into ``chunks``; the result is the same.
-        fast_dropout: draw dropout's masks in a cheaper way on a CPU (`sentrep.encoder.dropout`).
+        fast_dropout: on a CPU, cheaper dropout masks and attention (`sentrep.encoder.dropout`); elsewhere torch's.
         pooled_token_only: where nothing reads the other tokens, end the last layer for the pooled token alone.
         revision: branch, tag or commit on the hub.
         trust_remote_code: let the hub's model run its own code.
@@ -69,7 +69,7 @@ class SentenceEncoder(Configurable, nn.Module):
         dropout: float | None = None,
         normalize: bool = False,
         chunks: int | None = None,
-        fast_dropout: bool = False,
+        fast_dropout: bool = True,
         pooled_token_only: bool = True,
         revision: str | None = None,
         trust_remote_code: bool = False,
