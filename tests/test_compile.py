@@ -204,9 +204,9 @@ def test_a_checkpoint_goes_on_without_compiling_and_the_other_way_round(
         assert weights(fit(tmp_path, not first, 4, resume=half)).keys() == weights(half).keys()
 
 
-def test_fast_dropout_is_refused() -> None:
-    with pytest.raises(InputError, match="fast_dropout"):
-        SentRepModule(tiny_encoder(dropout=0.1, fast_dropout=True), [Contrastive()], compile=True)
+def test_packing_is_refused() -> None:
+    with pytest.raises(InputError, match="packed"):
+        SentRepModule(tiny_encoder(dropout=0.1, packed=True), [Contrastive()], compile=True)
 
 
 def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

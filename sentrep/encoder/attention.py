@@ -74,7 +74,7 @@ def use_own_attention(backbone: PreTrainedModel) -> bool:
     return True
 
 
-def _attention(
+def attention(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -104,5 +104,5 @@ def mask_without_waiting(*arguments: Any, **keywords: Any) -> Tensor | None:
     return sdpa_mask(*arguments, **keywords)
 
 
-AttentionInterface.register(_ATTENTION, _attention)
+AttentionInterface.register(_ATTENTION, attention)
 AttentionMaskInterface.register(_ATTENTION, mask_without_waiting)

@@ -161,8 +161,8 @@ def test_local_attention_keeps_padding() -> None:
 
 
 def test_what_does_not_go_together_is_refused() -> None:
-    with pytest.raises(InputError, match="fast_dropout"):
-        tiny_encoder(packed=True, fast_dropout=True)
+    with pytest.raises(InputError, match="pooler"):
+        tiny_encoder(packed=True, pooling="pooler")
 
 
 def test_the_mask_never_asks_a_device() -> None:
