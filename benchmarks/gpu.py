@@ -70,7 +70,7 @@ def plan(quick: bool) -> list[Part]:
     return [
         Part("Training, SimCSE, bf16", 0.45, train_throughput, bf16),
         Part("Training, SimCSE, fp32 (no TF32)", 0.55, train_throughput, f"{steps} fp32 --batch-size 64 --repeats 3"),
-        Part("Where the time goes", 0.6, train_throughput, profiling, [harness.BEST]),
+        Part("Where the time goes", 0.6, train_throughput, profiling, [harness.OURS]),
         Part("Encoding", 0.75, encode_throughput, encoding),
         Part("Loader", 0.8, loader_throughput, loading),
         Part("Training, other objectives, bf16", 0.97, train_throughput, f"{bf16} {_OTHERS}"),

@@ -24,7 +24,7 @@ from typing import Any
 import inputs
 import machine
 
-OURS, BEST = "sentrep", "sentrep, best"
+OURS, PACKED, COMPILED, SLOW = "sentrep", "sentrep, packed", "sentrep, compiled", "sentrep, fast paths off"
 PEER, PLAIN = "sentence-transformers", "plain HF loop"
 PEER_LOOP = "sentence-transformers, without its trainer"
 

@@ -7,8 +7,9 @@ On SimCSE all train the same weights (CLS pooling, no head, dropout as in the mo
 order, with the same loss (InfoNCE of cosine, τ = 0.05), AdamW at 3e-5 falling linearly, no clipping:
 
 - "sentrep": `SentRepModule` under Lightning's Trainer, every option at its default.
-- "sentrep, best": with the options that make it faster at the same mathematics (`training_loops.ENCODER`).
-- "sentrep, one padded pass": without length-sorted chunks (asked for with ``--variants``).
+- "sentrep, packed", "sentrep, compiled": with ``packed`` and ``compile``, which are off by default; on a GPU, and where
+  ``--variants`` asks for them.
+- "sentrep, fast paths off": one padded pass with torch's own dropout, and the whole last layer.
 - "sentence-transformers": its own trainer and `MultipleNegativesRankingLoss` over two equal columns; where the
   libraries that its trainer needs (datasets, accelerate) are missing, its model and loss in a plain loop stand in.
 - "plain HF loop": a page of PyTorch around the transformers model, as SimCSE's repository does it.
@@ -33,7 +34,7 @@ import harness
 import inputs
 import machine
 import tables
-from harness import BEST, OURS, PEER, PEER_LOOP, PLAIN, Job, Row
+from harness import COMPILED, OURS, PACKED, PEER, PEER_LOOP, PLAIN, SLOW, Job, Row
 from training_loops import ENCODER, measure
 
 OBJECTIVES = ("simcse", "gs", "dclr", "denosent")
@@ -91,8 +92,10 @@ def _jobs(options: argparse.Namespace, setting: dict[str, Any], folder: str, tem
     corpus = temporary / f"{count}.txt"
     if not corpus.exists():
         inputs.write_sentences(options.corpus, count, corpus)
-    own = [variant for variant in options.variants if variant in ENCODER]
-    variants = harness.present(options.variants, NEEDS) if setting["objective"] == "simcse" else own
+    gpu_only = [PACKED, COMPILED] if options.device == "cuda" else []
+    wanted = options.variants or [PEER, PEER_LOOP, PLAIN, SLOW, OURS, *gpu_only]
+    own = [variant for variant in wanted if variant in ENCODER]
+    variants = harness.present(wanted, NEEDS) if setting["objective"] == "simcse" else own
     if PEER in variants and PEER_LOOP in variants:
         variants.remove(PEER_LOOP)
     return [Job(variant, setting, folder, str(corpus), options.device, 0, options.settings) for variant in variants]
@@ -146,8 +149,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     found = harness.parser("Training speed beside others.", steps=20, warmup=3, max_length=32, matrix=0)
     found.add_argument("--objective", nargs="+", choices=OBJECTIVES, default=["simcse"])
-    variants = [PEER, PEER_LOOP, PLAIN, OURS, BEST]
-    found.add_argument("--variants", nargs="+", choices=[PEER, PEER_LOOP, PLAIN, *ENCODER], default=variants)
+    found.add_argument("--variants", nargs="+", choices=[PEER, PEER_LOOP, PLAIN, *ENCODER])
     found.add_argument("--profile", action="store_true", help="also profile the last variant of every setting")
     found.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
     return found

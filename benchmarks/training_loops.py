@@ -12,10 +12,14 @@ from typing import Any
 import inputs
 import machine
 from clock import Clock
-from harness import BEST, OURS, PEER, PEER_LOOP, PLAIN, Job
+from harness import COMPILED, OURS, PACKED, PEER, PEER_LOOP, PLAIN, SLOW, Job
 
-UNCHUNKED = "sentrep, one padded pass"
-ENCODER: dict[str, dict[str, Any]] = {OURS: {}, BEST: {"fast_dropout": True}, UNCHUNKED: {"chunks": 1}}
+ENCODER: dict[str, dict[str, Any]] = {
+    OURS: {},
+    PACKED: {"packed": True},
+    COMPILED: {"chunks": 1},
+    SLOW: {"chunks": 1, "fast_dropout": False, "pooled_token_only": False},
+}
 """What `SentenceEncoder` is told in each variant of sentrep."""
 TEMPERATURE = 0.05
 LEARNING_RATE = 3e-5
@@ -49,7 +53,8 @@ def measure_ours(job: Job) -> dict[str, Any]:
     encoder = SentenceEncoder(job.folder, pooling="cls", max_length=limit, **ENCODER[job.variant])
     inputs.check_weights(encoder)
     adamw = functools.partial(torch.optim.AdamW, lr=LEARNING_RATE, weight_decay=0.0, fused=True)  # the peer's default
-    module = SentRepModule(encoder, objectives(job.setting["objective"], job.folder), optimizer=adamw, seed=0)
+    terms = objectives(job.setting["objective"], job.folder)
+    module = SentRepModule(encoder, terms, optimizer=adamw, seed=0, compile=job.variant == COMPILED)
     data = SentRepDataModule(job.corpus, batch_size=job.setting["batch"], seed=0, cache_dir=f"{job.corpus}.cache")
     data.connect(encoder.tokenize, encoder.max_length)
     data.setup("fit")

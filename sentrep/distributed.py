@@ -65,7 +65,12 @@ def gather(x: Tensor) -> Tensor:
     Returns:
         (W·B, ...); ``x`` itself when there is one process.
     """
-    return _Gather.apply(x) if world_size() > 1 else x
+    return _gather_all(x) if world_size() > 1 else x
+
+
+@torch.compiler.disable
+def _gather_all(x: Tensor) -> Tensor:
+    return _Gather.apply(x)
 
 
 def share(items: Sequence[T]) -> Sequence[T]:

@@ -26,19 +26,21 @@ from sentrep.functional import spearman
 from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.parameter_groups import parameter_groups
+from sentrep.rebuilding import rebuild, record
 from sentrep.resuming import align_position
-from sentrep.sharding import restore_extra_states, shard_as_asked, whole_encoder
+from sentrep.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
 from sentrep.stability import SkippedStep, StepReplay, refuse_gradient_scaler
-from sentrep.trust import arguments_to_record, recorded_arguments, refuse_foreign_classes
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.views import EncodedViews, ViewMaker
+
+_BATCH = 32
 
 _IDENTICAL_VIEWS = (
     "Both views of a sentence are identical (no dropout, no given positives, no perturbation), so a contrastive loss "
     "learns nothing from them: set model.encoder.dropout, say to 0.1."
 )
 
-AdamW = functools.partial(torch.optim.AdamW, lr=3e-5, weight_decay=0.0)
+AdamW = functools.partial(torch.optim.AdamW, lr=3e-5, weight_decay=0.0, fused=True)
 
 
 class SentRepModule(Configurable, LightningModule):
@@ -56,6 +58,7 @@ class SentRepModule(Configurable, LightningModule):
         seed: of dropout and of every draw; None for the global seed (``seed_everything``), or 0.
         grad_cache_chunk: hold the activations of at most so many rows at a time (GradCache): the loss and gradient of
             the full batch in the memory of a small one, for a second forward pass. None: all rows at once.
+        compile: run encoder and objectives through `torch.compile` in training; ``reduce-overhead`` adds CUDA graphs.
 
     Attributes:
         terms: of the batch in hand, for a callback's ``on_before_backward``; None in SAM's and AWP's second pass.
@@ -73,6 +76,7 @@ class SentRepModule(Configurable, LightningModule):
         warmup_steps: float = 0,
         seed: int | None = None,
         grad_cache_chunk: int | None = None,
+        compile: bool | Literal["reduce-overhead"] = False,
     ) -> None:
         super().__init__()
         if warmup_steps < 0:
@@ -88,14 +92,20 @@ class SentRepModule(Configurable, LightningModule):
         self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
         self.objectives.build(encoder.spec(self.seed))
+        if compile:
+            encoder.compile_training("default" if compile is True else compile)
+            self.objectives.compile_terms("default" if compile is True else compile)
         self.terms: StepTerms | None = None
         self._last_views: Views | None = None
         self._scores: dict[str, float] = {}
-        self._record()
+        record(self)
 
     def configure_model(self) -> None:
         """Divide the module among the processes where the strategy is FSDP2; see `sentrep.sharding`."""
-        shard_as_asked(self)
+        strategy = self.trainer.strategy
+        check_strategy(self, strategy, self.trainer.world_size)
+        if self.device_mesh is not None and not is_sharded(self):
+            shard(self, self.device_mesh["data_parallel"], strategy.root_device)
 
     def on_train_start(self) -> None:  # a module may be fitted twice
         self._checked_views = False
@@ -141,7 +151,7 @@ class SentRepModule(Configurable, LightningModule):
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The optimiser over two groups (with and without decay), and the schedule by step."""
         optimizer = self.optimizer(parameter_groups(self))
-        refuse_gradient_scaler(optimizer, self.trainer.scaler)
+        refuse_gradient_scaler(optimizer, self.trainer.scaler, clips=bool(self.trainer.gradient_clip_val))
         total = int(self.trainer.estimated_stepping_batches)
         warmup = int(self.warmup_steps if self.warmup_steps >= 1 else self.warmup_steps * total)
         name = "constant_with_warmup" if self.scheduler == "constant" else self.scheduler
@@ -164,7 +174,8 @@ class SentRepModule(Configurable, LightningModule):
         if isinstance(batch, ScoredPairs):
             self._score("val", batch)
         else:
-            for name, value in label_free_criteria(whole_encoder(self), batch.ids, shared=True).items():
+            criteria = label_free_criteria(whole_encoder(self), batch.ids, shared=True)
+            for name, value in criteria.items():
                 self.log(f"val/{name}", value, add_dataloader_idx=False, batch_size=len(batch))
 
     def test_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
@@ -183,8 +194,9 @@ class SentRepModule(Configurable, LightningModule):
         return encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
 
     def _score(self, stage: str, pairs: ScoredPairs) -> None:
-        encode_all = functools.partial(encode, whole_encoder(self), batch_size=32, show_progress_bar=False, shared=True)
-        cosine = pairwise_cosine(encode_all, pairs.first, pairs.second)
+        encoder = whole_encoder(self)
+        run = functools.partial(encode, encoder, batch_size=_BATCH, show_progress_bar=False, shared=True)
+        cosine = pairwise_cosine(run, pairs.first, pairs.second)
         try:
             score = spearman(cosine, pairs.scores)
         except ValueError as error:
@@ -198,14 +210,6 @@ class SentRepModule(Configurable, LightningModule):
             self.log(f"{stage}/sts", sum(self._scores.values()) / len(self._scores), prog_bar=True)
         self._scores = {}
 
-    def _record(self) -> None:
-        """Remember how to build this module again, as plain data: the command line's config, or our own record."""
-        self.save_hyperparameters(ignore=list(self.init_args), logger=False)
-        if "_instantiator" in self.hparams:  # built by the command line, whose config Lightning has at hand
-            self.save_hyperparameters(logger=False)
-        else:
-            self.save_hyperparameters(arguments_to_record(self.init_args), logger=False)
-
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Put inside what the checkpoint needs to be used alone: architecture, tokenizer, settings, provenance."""
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
@@ -214,7 +218,8 @@ class SentRepModule(Configurable, LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore what FSDP2 leaves out."""
-        restore_extra_states(self, self.trainer.ckpt_path)
+        if is_sharded(self):
+            restore_extra_states(self, str(self.trainer.ckpt_path))
 
     @classmethod
     def load_from_checkpoint(  # type: ignore[override]
@@ -237,12 +242,4 @@ class SentRepModule(Configurable, LightningModule):
         Raises:
             InputError: for a file that is no checkpoint of sentrep, or that names foreign classes.
         """
-        from lightning.pytorch.cli import instantiate_module  # needs jsonargparse, which training in Python does not
-
-        checkpoint = sources.read_checkpoint(checkpoint_path)
-        recorded = {k: v for k, v in recorded_arguments(checkpoint, checkpoint_path).items() if k not in overrides}
-        if not trust_plugins:
-            refuse_foreign_classes(cls, recorded, str(checkpoint_path))
-        module: SentRepModule = instantiate_module(cls, {**recorded, **overrides})
-        module.load_state_dict(checkpoint["state_dict"], strict=strict)
-        return module.to(map_location or "cpu")
+        return rebuild(cls, checkpoint_path, map_location, strict, trust_plugins, overrides)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from lightning.pytorch import LightningModule
 from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy, Strategy
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
@@ -85,14 +85,6 @@ def check_strategy(module: nn.Module, strategy: Strategy, world_size: int) -> No
         )
 
 
-def shard_as_asked(module: LightningModule) -> None:
-    """`shard` the module of a trainer, where its strategy is FSDP2, after `check_strategy`."""
-    strategy: Any = module.trainer.strategy
-    check_strategy(module, strategy, module.trainer.world_size)
-    if module.device_mesh is not None and not is_sharded(module):
-        shard(module, module.device_mesh["data_parallel"], strategy.root_device)
-
-
 def shard(module: nn.Module, mesh: DeviceMesh, device: Any) -> None:
     """Divide a module among all processes by FSDP2 (``torch.distributed.fsdp.fully_shard``).
 
@@ -126,15 +118,8 @@ def shard(module: nn.Module, mesh: DeviceMesh, device: Any) -> None:
             part.register_load_state_dict_pre_hook(_keep_extra_state)
 
 
-def restore_extra_states(module: nn.Module, checkpoint: Any) -> None:
-    """Give what samplers remember back to a divided module: Lightning restores parameters and buffers alone there.
-
-    Args:
-        module: nothing happens where it is not divided.
-        checkpoint: path of the file.
-    """
-    if not is_sharded(module):
-        return
+def restore_extra_states(module: nn.Module, checkpoint: str | Path) -> None:
+    """Give what samplers remember back to a divided module: Lightning restores parameters and buffers alone there."""
     state = torch.load(checkpoint, map_location="cpu", mmap=True, weights_only=True)["state_dict"]
     for name, part in module.named_modules():
         if _has_extra_state(part):

@@ -10,21 +10,11 @@ from typing import Any
 from torch.optim import Optimizer
 
 from sentrep.annotations import alternatives, hints, item, plugins
-from sentrep.config import Configurable, to_config
+from sentrep.config import Configurable
 from sentrep.errors import InputError
 
 _HOMES = ("sentrep.", "torch.optim.")
 _BASES = (Configurable, Optimizer)
-
-
-def arguments_to_record(arguments: dict[str, Any]) -> dict[str, Any]:
-    """A module's constructor arguments as plain data, for its checkpoints."""
-    recorded = dict(arguments)
-    try:
-        recorded["optimizer"] = to_config(recorded["optimizer"])
-    except TypeError:  # a lambda; a rebuilt module gets the default, a resumed one is given its own by the caller
-        recorded.pop("optimizer")
-    return {**to_config(recorded), "_instantiator": "lightning.pytorch.cli.instantiate_module"}
 
 
 def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str, Any]:

@@ -54,14 +54,14 @@ def test_everything_for_a_gpu_runs_where_datasets_and_jsonargparse_are_missing(t
     parts = json.loads((tmp_path / "gpu.json").read_text())["parts"]
     assert list(parts) == ["Training, SimCSE", "Training, other objectives", "Encoding", "Loader"]
     simcse = parts["Training, SimCSE"]
-    assert [row["variant"] for row in simcse["rows"]] == ["plain HF loop", "sentrep", "sentrep, best"] * 2
+    assert [row["variant"] for row in simcse["rows"]] == ["plain HF loop", "sentrep, fast paths off", "sentrep"] * 2
     assert all(row["more"]["MFU, %"] > 0 for row in simcse["rows"])
     assert list(simcse["peaks"]) == ["fp32", "bf16"]
     assert all(len(operations) == 15 for operations in simcse["profiles"].values())
     others = parts["Training, other objectives"]["measurements"]
     assert [item["setting"]["objective"] for item in others] == [n for n in ("gs", "dclr", "denosent") for _ in "ab"]
     assert parts["Encoding"]["largest_difference"]["tiny fp32 4"] < 1e-6
-    assert "| tiny | simcse | bf16 | 4 | sentrep, best |" in text
+    assert "| tiny | simcse | bf16 | 4 | sentrep |" in text
     assert "× fastest training" in text
 
 

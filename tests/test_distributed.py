@@ -23,7 +23,7 @@ from support import (
 WORLD = 2
 
 
-def contrastive(kind: str) -> tuple[Tensor, dict[str, Tensor]]:
+def contrastive(kind: str, compile: bool = False) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss and gradients on one global batch of 8."""
     encoder = tiny_encoder(dropout=0.0)
     sentences = toy_sentences(24)
@@ -32,13 +32,23 @@ def contrastive(kind: str) -> tuple[Tensor, dict[str, Tensor]]:
         label_smoothing=0.1 if kind == "smoothing" else 0.0,
         hard_negative_weight=0.7 if kind == "hard negatives" else 0.0,
     )
-    module = SentRepModule(encoder, {"simcse": objective}, head=ProjectionHead("mlp"), seed=1)
+    module = SentRepModule(encoder, {"simcse": objective}, head=ProjectionHead("mlp"), seed=1, compile=compile)
     return loss_and_gradients(module, text_batch(encoder, sentences[:8], sentences[8:16], hard))
 
 
 @pytest.mark.parametrize("kind", ["plain", "smoothing", "hard negatives"])
 def test_contrastive_loss_and_gradients_equal_one_process(kind: str) -> None:
     assert_equal_to_one_process(run_processes(contrastive, WORLD, kind), *contrastive(kind))
+
+
+def compiled() -> tuple[Tensor, dict[str, Tensor]]:
+    """The traced graphs run as they are: no minutes of C++."""
+    with torch.compiler.set_stance("default", force_backend="eager"):
+        return contrastive("hard negatives", compile=True)
+
+
+def test_compiled_on_two_processes_it_equals_eager_on_one() -> None:
+    assert_equal_to_one_process(run_processes(compiled, WORLD), *contrastive("hard negatives"))
 
 
 def _shares(count: int) -> tuple[list[int], Tensor]:

@@ -24,8 +24,9 @@ MAX_LINES = 250
 
 IMPORT_ORDER = [
     "version", "errors", "harmless", "types", "annotations", "config", "trust", "distributed", "functional",
-    "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives", "sharding", "stability",
-    "checkpointing", "resuming", "parameter_groups", "module", "evaluation", "export", "doctor", "cli",
+    "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives",
+    "sharding", "stability", "checkpointing", "resuming", "parameter_groups", "rebuilding", "module",
+    "evaluation", "export", "doctor", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""
 

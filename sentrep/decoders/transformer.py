@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from sentrep.decoders.packing import RealTokens
 from sentrep.encoder.dropout import dropout as drop
 from sentrep.encoder.dropout import keep, keep_mask
+from sentrep.functional.packing import RealTokens
 
 Activation = Literal["relu", "gelu"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from sentrep.config import Configurable
-from sentrep.encoder import encoding, folders, forward, sources
-from sentrep.encoder.chunks import in_length_chunks, recomputed, vectors_only
+from sentrep.encoder import compiled, encoding, folders, forward, sources
+from sentrep.encoder.attention import use_own_attention
 from sentrep.encoder.dropout import use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.language_model_head import HeadOrigin
+from sentrep.encoder.packed import can_pack
+from sentrep.encoder.passes import training_pass
 from sentrep.encoder.pooling import check_pooling
 from sentrep.encoder.specification import specification
 from sentrep.encoder.tokenization import TextTokenizer
@@ -45,7 +46,9 @@ class SentenceEncoder(Configurable, nn.Module):
         normalize: scale vectors to length 1 in `encode`.
         chunks: into how many groups of like length a batch is split for the forward pass, so that less padding is
             computed; the result is the same. None: 4 on a CPU, 1 elsewhere.
-        fast_dropout: draw dropout's masks in a cheaper way on a CPU (`sentrep.encoder.dropout`).
+        packed: leave padding out of every layer (`sentrep.encoder.packed`), where the family allows it, instead of
+            splitting into ``chunks``; the result is the same.
+        fast_dropout: on a CPU, cheaper dropout masks and attention (`sentrep.encoder.dropout`); elsewhere torch's.
         pooled_token_only: where nothing reads the other tokens, end the last layer for the pooled token alone.
         revision: branch, tag or commit on the hub.
         trust_remote_code: let the hub's model run its own code.
@@ -66,11 +69,12 @@ class SentenceEncoder(Configurable, nn.Module):
         dropout: float | None = None,
         normalize: bool = False,
         chunks: int | None = None,
-        fast_dropout: bool = False,
+        fast_dropout: bool = True,
         pooled_token_only: bool = True,
         revision: str | None = None,
         trust_remote_code: bool = False,
         subtract_template: bool = False,
+        packed: bool = False,
     ) -> None:
         super().__init__()
         check_pooling(pooling, prompt)
@@ -78,6 +82,7 @@ class SentenceEncoder(Configurable, nn.Module):
             raise InputError("subtract_template needs a prompt: without one there is no template")
         source = sources.open_source(backbone, revision, trust_remote_code)
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
+        own_attention = use_own_attention(self.backbone)
         if fast_dropout:
             use_fast_dropout(self.backbone)
         words = load_tokenizer(source, tokenizer)
@@ -88,6 +93,8 @@ class SentenceEncoder(Configurable, nn.Module):
         self.max_length, self.max_seq_length = max_length, max_seq_length
         self.normalize, self.chunks, self.pooled_token_only = normalize, chunks, pooled_token_only
         self.cache_gradients(None)
+        self.compile_mode: compiled.Mode | None = None
+        self.packed = packed and can_pack(self, own_attention)
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
@@ -138,15 +145,7 @@ class SentenceEncoder(Configurable, nn.Module):
 
         ``word_embeddings`` (B, L, W), where given, take the place of looking the tokens up (`look_up`).
         """
-        if self.grad_cache_chunk is not None and torch.is_grad_enabled():
-            run = recomputed(self._forward_padded)
-            return in_length_chunks(run, tokens, word_embeddings, math.ceil(len(tokens) / self.grad_cache_chunk))
-        chunks = self.chunks if self.chunks is not None else (4 if tokens.input_ids.device.type == "cpu" else 1)
-        if chunks == 1 or len(tokens) < 2 * chunks:
-            return self._forward_padded(tokens, word_embeddings)
-        if word_embeddings is None and torch.is_grad_enabled():
-            word_embeddings = self.look_up(tokens)  # once: every look-up has a gradient of the vocabulary's size
-        return in_length_chunks(self._forward_padded, tokens, word_embeddings, chunks)
+        return training_pass(self, tokens, word_embeddings)
 
     def cache_gradients(self, chunk: int | None, keep_tokens: bool = True) -> None:
         """Run with the activations of at most ``chunk`` rows at a time (`sentrep.encoder.chunks`) from now on.
@@ -156,7 +155,12 @@ class SentenceEncoder(Configurable, nn.Module):
             keep_tokens: whether token states and embedding-layer output are still wanted.
         """
         self.grad_cache_chunk = chunk
-        self._keeps_tokens = keep_tokens
+        self.keeps_tokens = keep_tokens
+
+    def compile_training(self, mode: compiled.Mode) -> None:
+        """From now on run `forward` through `torch.compile` (`sentrep.encoder.compiled`); `encode` stays as it is."""
+        compiled.check_encoder(self)
+        self.compile_mode = mode
 
     def look_up(self, tokens: TokenBatch) -> Tensor:
         """Word embeddings (B, L, W) of the tokens, before positions, normalisation and dropout."""
@@ -165,12 +169,6 @@ class SentenceEncoder(Configurable, nn.Module):
     def pool(self, tokens: TokenBatch) -> Tensor:
         """Pooled vectors (B, H) alone, without keeping the states of every layer."""
         return forward.pooled_alone(self, tokens)
-
-    def _forward_padded(self, tokens: TokenBatch, word_embeddings: Tensor | None) -> EncoderOutput:
-        if not self._keeps_tokens:
-            return vectors_only(forward.pooled_alone(self, tokens, word_embeddings))
-        pooled, output = forward.run(self, tokens, word_embeddings)
-        return EncoderOutput(pooled, output.last_hidden_state, output.hidden_states[0])
 
     def project(self, embedding: Tensor) -> Tensor:
         """The projection head on pooled vectors, (B, H) → (B, D); the vectors themselves where there is no head."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sentrep.encoder import last_layer
+from sentrep.encoder import last_layer, packed
 from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, POOLINGS, READS_ONE_TOKEN, PoolingInput
 from sentrep.types import TokenBatch
 
@@ -33,7 +33,9 @@ def _pooled(
     encoder: SentenceEncoder, tokens: TokenBatch, visible: Tensor, word_embeddings: Tensor | None = None
 ) -> Tensor:
     position = READS_ONE_TOKEN.get(encoder.pooling)
-    if position is None or not encoder.pooled_token_only or not last_layer.can_leave_out(encoder.backbone):
+    shortens = encoder.pooled_token_only and last_layer.can_leave_out(encoder.backbone)
+    # a packed row has no first token of its own for each sentence; a hook in compiled code would break its graph
+    if position is None or not shortens or encoder.packed or torch.compiler.is_compiling():
         every = encoder.pooling in NEEDS_HIDDEN_STATES
         return _pass(encoder, tokens, visible, word_embeddings, hidden_states=every)[0]
     with last_layer.only(encoder.backbone, position(tokens.attention_mask, encoder.tokenize.mask_index)):
@@ -50,8 +52,11 @@ def _pass(
     encoder: SentenceEncoder, tokens: TokenBatch, visible: Tensor, word_embeddings: Tensor | None, hidden_states: bool
 ) -> tuple[Tensor, Any]:
     """A pass in which every token attends to the ``visible`` (B, L) ones only."""
-    source = _source(tokens, word_embeddings)
-    output = encoder.backbone(**source, attention_mask=visible, output_hidden_states=hidden_states)
+    if encoder.packed and visible is tokens.attention_mask:
+        output = packed.run(encoder, tokens, word_embeddings, hidden_states)
+    else:
+        source = _source(tokens, word_embeddings)
+        output = encoder.backbone(**source, attention_mask=visible, output_hidden_states=hidden_states)
     pooled = POOLINGS[encoder.pooling](
         PoolingInput(
             hidden_states=output.hidden_states or (),
@@ -69,13 +74,13 @@ def _template_vectors(encoder: SentenceEncoder, tokens: TokenBatch) -> Tensor:
 
     A text in the slot that no token can see leaves exactly that, whatever kind of positions the backbone has. Only the
     text's length matters, so each length is run once: those that occur or, in training on an accelerator, which would
-    have to wait for them to be read, all that the batch has room for.
+    have to wait for them to be read, and where shapes are compiled, all that the batch has room for.
     """
     before, after = len(encoder.tokenize.prefix), len(encoder.tokenize.suffix)
     lengths = tokens.attention_mask.sum(1) - before - after
     width = tokens.input_ids.shape[1] - before - after
-    waits = encoder.training and lengths.device.type != "cpu"
-    run_lengths = torch.arange(width + 1, device=lengths.device) if waits else lengths.unique()
+    all_lengths = encoder.training and (lengths.device.type != "cpu" or torch.compiler.is_compiling())
+    run_lengths = torch.arange(width + 1, device=lengths.device) if all_lengths else lengths.unique()
     templates, visible = _templates(encoder, run_lengths, tokens.input_ids.shape[1])
     return _pooled(encoder, templates, visible)[torch.searchsorted(run_lengths, lengths)]
 
@@ -86,10 +91,13 @@ def _templates(encoder: SentenceEncoder, lengths: Tensor, width: int) -> tuple[T
     position = torch.arange(width, device=lengths.device)
     start = len(ids.prefix)
     stop = start + lengths[:, None]
-    suffix = torch.tensor(ids.suffix, device=lengths.device)[(position - stop).clamp(0, len(ids.suffix) - 1)]
+    # not waiting for the copy, as torch.tensor(..., device=...) does
+    after = torch.tensor(ids.suffix).to(lengths.device, non_blocking=True)
+    suffix = after[(position - stop).clamp(0, len(ids.suffix) - 1)]
     # any token but padding, from which some backbones count their positions
     hidden = torch.full_like(suffix, ids.suffix[-1])
-    prefix = torch.tensor(ids.prefix + [0] * (width - start), device=lengths.device).expand_as(suffix)
+    before = torch.tensor(ids.prefix + [0] * (width - start)).to(lengths.device, non_blocking=True)
+    prefix = before.expand_as(suffix)
     end = stop + len(ids.suffix)
     rows = torch.where(position < start, prefix, torch.where(position < stop, hidden, suffix))
     rows = torch.where(position < end, rows, ids.pad_token_id)

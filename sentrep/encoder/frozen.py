@@ -38,6 +38,7 @@ class FrozenEncoder:
         self._vocabulary = spec.vocabulary
         self._chunk = spec.grad_cache_chunk
 
+    @torch.compiler.disable
     @torch.no_grad()
     def embed(self, tokens: TokenBatch) -> Tensor:
         """(B, D') float32, as `SentenceEncoder.encode` gives them, for any mixture of sentences.

@@ -183,6 +183,11 @@ def position_limit(backbone: PreTrainedModel) -> int | None:
     return positions
 
 
+def first_position(backbone: PreTrainedModel) -> int:
+    """Number of a sentence's first position: RoBERTa and its kin count from behind that of padding."""
+    return backbone.config.pad_token_id + 1 if backbone.config.model_type in _OFFSET_POSITIONS else 0
+
+
 def _lm_head(state: dict[str, Tensor]) -> dict[str, Tensor] | None:
     """The masked-LM head of the first objective that has one, without the word embeddings that it shares."""
     keys = [match for key in state if (match := re.fullmatch(r"objectives\.terms\.([^.]+)\.lm_head\.(.+)", key))]

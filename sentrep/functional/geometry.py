@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-from sentrep.functional.similarity import cosine_similarity_matrix, unit
+from sentrep.functional.chunked_cross_entropy import rows_at_once
+from sentrep.functional.similarity import LARGEST_MATRIX, cosine_similarity_matrix, unit
+from sentrep.functional.sum_in_chunks import sum_in_chunks
 
 _QUERIES = 1024
 """Rows compared at a time by `retrieval_accuracy`: bounds the similarity matrix."""
@@ -32,7 +36,7 @@ def uniformity(x: Tensor) -> Tensor:
     """How evenly embeddings cover the unit sphere (Wang & Isola 2020, t = 2): log mean_{i<j} exp(−2 ‖x_i − x_j‖²).
 
     Args:
-        x: (N, D) with N ≥ 2.
+        x: (N, D) with N ≥ 2. More than 4,096 rows are compared in blocks, whose gradient can be taken once.
 
     Returns:
         Scalar float32 in [−8, 0]; lower is more uniform, 0 means that all rows coincide.
@@ -47,12 +51,27 @@ def uniformity(x: Tensor) -> Tensor:
     count = len(x)
     if count < 2:
         raise ValueError("uniformity needs at least two embeddings")
+    if count * count > LARGEST_MATRIX:
+        return _uniformity_in_blocks(x)
     cosine = cosine_similarity_matrix(x, x)
     pair = torch.triu_indices(count, count, offset=1, device=x.device)
     # ‖a − b‖² = 2 − 2 cos on the sphere: one matrix product instead of N²·D differences
-    return torch.logsumexp(4 * cosine[pair[0], pair[1]] - 4, 0) - torch.log(
-        torch.tensor(float(pair.shape[1]), device=x.device)
-    )
+    return torch.logsumexp(4 * cosine[pair[0], pair[1]] - 4, 0) - math.log(pair.shape[1])
+
+
+def _uniformity_in_blocks(x: Tensor) -> Tensor:
+    """`uniformity` as the sum over all ordered pairs, so many rows at a time that no N×N matrix is needed."""
+    count = len(x)
+    with torch.autocast(x.device.type, enabled=False):
+        columns = unit(x)
+
+        def total(rows: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+            kernel = (4 * (rows @ columns.T) - 4).exp()
+            return kernel.scatter(1, own[:, None], 0.0).sum(), kernel.new_full((), len(rows) * (count - 1))
+
+        own = torch.arange(count, device=x.device)
+        value, pairs = sum_in_chunks(total, [columns, own], [columns], chunk=rows_at_once(count))
+        return (value / pairs).log()
 
 
 def effective_rank(x: Tensor) -> Tensor:
@@ -122,14 +141,16 @@ def view_statistics(anchor: Tensor, positive: Tensor) -> dict[str, Tensor]:
         Scalars: ``alignment``, ``positive_cosine`` (mean), ``effective_rank`` of the anchors and, for two rows or more,
         ``uniformity`` of the anchors and ``negative_cosine``, the mean over all pairs of different rows.
     """
-    cosine = cosine_similarity_matrix(anchor, positive)
-    size = len(cosine)
+    size = len(anchor)
+    first, second = unit(anchor), unit(positive)
+    own = (first * second).sum(-1)
     statistics = {
         "alignment": alignment(anchor, positive),
-        "positive_cosine": cosine.diagonal().mean(),
+        "positive_cosine": own.mean(),
         "effective_rank": effective_rank(anchor),
     }
     if size > 1:
         statistics["uniformity"] = uniformity(anchor)
-        statistics["negative_cosine"] = (cosine.sum() - cosine.diagonal().sum()) / (size * (size - 1))
+        # the sum over all pairs is the product of the sums
+        statistics["negative_cosine"] = (first.sum(0) @ second.sum(0) - own.sum()) / (size * (size - 1))
     return statistics

@@ -6,7 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sentrep.functional.similarity import cosine_similarity_matrix
+from sentrep.functional.chunked_cross_entropy import rows_at_once
+from sentrep.functional.similarity import LARGEST_MATRIX, unit
+from sentrep.functional.sum_in_chunks import sum_in_chunks
 
 
 def info_nce(
@@ -19,6 +21,7 @@ def info_nce(
     weights: Tensor | None = None,
     negative_weight: float = 1.0,
     label_smoothing: float = 0.0,
+    block: int | None = None,
 ) -> Tensor:
     r"""InfoNCE over in-batch keys and extra negatives, with weighted pairs.
 
@@ -39,12 +42,15 @@ def info_nce(
         negative_weight: λ ≥ 0, on top of ``weights``, for the M extra negatives.
         label_smoothing: ε in [0, 1): the target gives 1 − ε to the positive and spreads ε evenly over all pairs that
             are left in the softmax (weight above 0), the positive included.
+        block: queries whose logits, block × (K+M), are in memory at a time; their gradient is computed along with the
+            value, and can be taken once. 0: all queries, however many. None: all where that is up to 2²⁴ logits, else
+            blocks of 2²³. Only rounding differs.
 
     Returns:
         Scalar float32 (float64 for float64 input): the mean of ℓ_i over the queries.
 
     Raises:
-        ValueError: for a temperature that is not positive.
+        ValueError: for a temperature that is not positive, or a negative ``block``.
 
     Example:
         >>> x = torch.eye(3)
@@ -53,27 +59,40 @@ def info_nce(
     """
     if not temperature > 0:
         raise ValueError(f"temperature must be positive, got {temperature}")
+    if block is not None and block < 0:
+        raise ValueError(f"block must be 0 or more queries, got {block}")
+    if positives is None:
+        positives = torch.arange(len(queries), device=queries.device)
     with torch.autocast(queries.device.type, enabled=False):
-        logits = cosine_similarity_matrix(queries, keys) / temperature
+        scaled, columns, bias = unit(queries) / temperature, unit(keys), None
         if negatives is not None:
-            extra = cosine_similarity_matrix(queries, negatives) / temperature
+            columns = torch.cat([columns, unit(negatives)])
             if negative_weight != 1.0:
-                extra = extra + torch.log(torch.as_tensor(negative_weight, device=extra.device, dtype=extra.dtype))
-            logits = torch.cat([logits, extra], dim=1)
-        if positives is None:
-            positives = torch.arange(len(queries), device=queries.device)
-        if weights is not None:
-            log_weights = weights.detach().to(logits.dtype).log()
-            logits = logits + log_weights.scatter(1, positives[:, None], 0.0)
-        if label_smoothing == 0.0:
-            return F.cross_entropy(logits, positives)
-        return _smoothed_cross_entropy(logits, positives, label_smoothing)
+                bias = scaled.new_ones(len(columns))
+                bias[len(keys) :] = negative_weight
+                bias = bias.log()
+
+        def total(scaled: Tensor, positives: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
+            logits = scaled @ columns.T
+            if bias is not None:
+                logits = logits + bias
+            if weights is not None:
+                logits = logits + weights.to(logits.dtype).log().scatter(1, positives[:, None], 0.0)
+            return _cross_entropy(logits, positives, label_smoothing), logits.new_full((), len(logits))
+
+        rows = [scaled, positives] if weights is None else [scaled, positives, weights.detach()]
+        if block is None:
+            block = 0 if len(scaled) * len(columns) <= LARGEST_MATRIX else rows_at_once(len(columns))
+        loss, count = total(*rows) if block == 0 else sum_in_chunks(total, rows, [columns], chunk=block)
+        return loss / count
 
 
-def _smoothed_cross_entropy(logits: Tensor, positives: Tensor, smoothing: float) -> Tensor:
-    """Cross-entropy with smoothing over the finite logits only: a removed pair (−∞) takes no share of ε."""
+def _cross_entropy(logits: Tensor, positives: Tensor, smoothing: float) -> Tensor:
+    """Sum over the rows; smoothing is over the finite logits only: a removed pair (−∞) takes no share of ε."""
+    if smoothing == 0.0:
+        return F.cross_entropy(logits, positives, reduction="sum")
     log_p = F.log_softmax(logits, dim=1)
     kept = torch.isfinite(logits)
     spread = log_p.masked_fill(~kept, 0.0).sum(1) / kept.sum(1)
     hit = log_p.gather(1, positives[:, None]).squeeze(1)
-    return -((1 - smoothing) * hit + smoothing * spread).mean()
+    return -((1 - smoothing) * hit + smoothing * spread).sum()

@@ -6,6 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+LARGEST_MATRIX = 2**24
+"""Similarities that a loss holds at once unless it is told otherwise (4,096 × 4,096, 64 MiB); above it, in blocks."""
+
 
 def at_least_float32(x: Tensor) -> Tensor:
     """``x`` itself in float32 or float64, half precisions in float32."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
+@torch.compiler.disable
 def sum_in_chunks(
     function: Callable[..., tuple[Tensor, Tensor]], rows: Sequence[Tensor], parameters: Sequence[Tensor], *, chunk: int
 ) -> tuple[Tensor, Tensor]:
@@ -35,7 +36,9 @@ def sum_in_chunks(
         >>> total.item(), count.item(), weight.grad.tolist()
         (15.0, 3.0, [6.0, 9.0])
     """
-    value, count = _SumInChunks.apply(function, chunk, torch.is_grad_enabled(), len(rows), *rows, *parameters)
+    tensors = [*rows, *parameters]
+    with_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    value, count = _SumInChunks.apply(function, chunk, with_gradient, len(rows), *tensors)
     return value, count
 
 

@@ -18,6 +18,7 @@ class Alignment(Objective):
     """
 
     reads_tokens = False
+    compiles = True
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """In [0, 4]; the mean over this process's rows."""

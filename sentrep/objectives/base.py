@@ -22,9 +22,11 @@ class Objective(Configurable, nn.Module, ABC):
         reads_tokens: whether `forward` reads ``token_states`` or ``input_embeddings`` of the encoder's output. One that
             needs the vectors alone says False: that saves a part of the last layer, and with ``grad_cache_chunk`` the
             memory of all tokens' states.
+        compiles: whether ``model.compile`` compiles `forward`. It should work on the same shapes in every step.
     """
 
     reads_tokens: ClassVar[bool] = True
+    compiles: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()

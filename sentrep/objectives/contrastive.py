@@ -32,12 +32,15 @@ class Contrastive(Objective):
         weighting: weights w of the pairs; None for all 1.
         label_smoothing: ε in [0, 1) of the cross-entropy.
         hard_negative_weight: bonus on the logit of a row's own hard negative (log space, 0 for none).
+        block: rows of the similarity matrix in memory at a time; 0 for all, None to decide by its size
+            (`sentrep.functional.info_nce`). Weights, where there are any, are a matrix of that size too.
 
     Raises:
         InputError: for values out of range, and for a batch of one sentence without extra negatives.
     """
 
     reads_tokens = False
+    compiles = True
 
     def __init__(
         self,
@@ -46,13 +49,17 @@ class Contrastive(Objective):
         weighting: PairWeighting | None = None,
         label_smoothing: float = 0.0,
         hard_negative_weight: float = 0.0,
+        block: int | None = None,
     ) -> None:
         super().__init__()
         if not temperature > 0:
             raise InputError(f"temperature must be positive, got {temperature}")
         if not 0 <= label_smoothing < 1:
             raise InputError(f"label_smoothing must lie in [0, 1), got {label_smoothing}")
+        if block is not None and block < 0:
+            raise InputError(f"block must be 0 or more rows, got {block}")
         self.temperature = temperature
+        self.block = block
         self.label_smoothing = label_smoothing
         self.hard_negative_weight = hard_negative_weight
         self.negatives = nn.ModuleDict(_present(negatives))
@@ -88,6 +95,7 @@ class Contrastive(Objective):
             negatives=drawn if len(drawn) else None,
             weights=weights,
             label_smoothing=self.label_smoothing,
+            block=self.block,
         )
 
     def after_step(self, views: Views) -> None:
@@ -102,15 +110,22 @@ class Contrastive(Objective):
 
     def _draw(self, views: Views) -> tuple[Tensor, Tensor]:
         """Drawn negatives (M, D) and their λ (M,)."""
-        rows, weights = [at_least_float32(views.anchor.new_zeros(0, views.anchor.shape[1]))], []
-        if self.negatives:
-            anchors = distributed.gather(views.anchor.detach())
-            keys = distributed.gather(views.positive.detach())
-            for sampler in self._samplers():
-                drawn = sampler.sample(at_least_float32(anchors), at_least_float32(keys))
-                rows.append(drawn)
-                weights.append(drawn.new_full((len(drawn),), sampler.weight))
-        return torch.cat(rows), torch.cat([rows[0].new_zeros(0), *weights])
+        none = at_least_float32(views.anchor.new_zeros(0, views.anchor.shape[1]))
+        if not self.negatives:
+            return none, none.new_zeros(0)
+        drawn, weights = self._sample(views)
+        return drawn.to(none.dtype), weights.to(none.dtype)
+
+    @torch.compiler.disable  # samplers count steps and seed generators, on the host
+    def _sample(self, views: Views) -> tuple[Tensor, Tensor]:
+        anchors = distributed.gather(views.anchor.detach())
+        keys = distributed.gather(views.positive.detach())
+        rows, weights = [], []
+        for sampler in self._samplers():
+            drawn = sampler.sample(at_least_float32(anchors), at_least_float32(keys))
+            rows.append(drawn)
+            weights.append(drawn.new_full((len(drawn),), sampler.weight))
+        return torch.cat(rows), torch.cat(weights)
 
     def _weights(
         self, views: Views, batch: TextBatch, keys: Tensor, drawn: Tensor, drawn_weights: Tensor
@@ -119,11 +134,10 @@ class Contrastive(Objective):
         plain = all(sampler.weight == 1.0 for sampler in self._samplers())
         if self.weighting is None and plain:
             return None
-        if self.weighting is None:
-            weights = drawn.new_ones(len(views.anchor), len(keys) + len(drawn))
-        else:
-            weights = self.weighting(batch, views, drawn)
-            self.metrics = dict(self.weighting.metrics)
+        if self.weighting is None:  # one row for all
+            return torch.cat([drawn.new_ones(len(keys)), drawn_weights]).expand(len(views.anchor), -1)
+        weights = self.weighting(batch, views, drawn)
+        self.metrics = dict(self.weighting.metrics)
         return torch.cat([weights[:, : len(keys)], weights[:, len(keys) :] * drawn_weights], dim=1)
 
     def _insert_hard(

@@ -36,6 +36,7 @@ class Distillation(Objective):
     """
 
     reads_tokens = False
+    compiles = True
 
     def __init__(self, model: str, temperature: float = 0.05, teacher_temperature: float | None = None) -> None:
         super().__init__()

@@ -22,6 +22,7 @@ class Uniformity(Objective):
     """
 
     reads_tokens = False
+    compiles = True
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """In [−8, 0]; the global batch's value on every process."""

@@ -50,6 +50,12 @@ class WeightedSum(nn.Module):
         for _, objective in self._objectives():
             objective.build(spec)
 
+    def compile_terms(self, mode: str) -> None:
+        """Run the objectives that say that they can (`Objective.compiles`) through `torch.compile`."""
+        for _, objective in self._objectives():
+            if objective.compiles:
+                objective.compile(mode=mode)
+
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
         """What all objectives add to the shared pass.
 

@@ -94,16 +94,25 @@ class PerturbedWeights(Optimizer, ABC):
         return [p for group in self.param_groups for p in group["params"] if p.grad is not None]
 
 
-def refuse_gradient_scaler(optimizer: Optimizer, scaler: object | None) -> None:
-    """Refuse half precision with a scaler: it runs the closure itself, once, before it calls the optimiser.
+def refuse_gradient_scaler(optimizer: Optimizer, scaler: object | None, clips: bool = False) -> None:
+    """Refuse half precision with a scaler where it cannot do what is wanted.
+
+    It runs the closure itself, once, before it calls the optimiser. A fused optimiser takes the scale off in its step,
+    too late for clipping.
 
     Args:
         optimizer: any.
         scaler: of the Trainer (``trainer.scaler``), or None.
+        clips: whether gradients are clipped.
 
     Raises:
-        InputError: for a `PerturbedWeights` with a scaler.
+        InputError: for a `PerturbedWeights` with a scaler, or a fused optimiser with a scaler and clipping.
     """
+    if scaler is not None and clips and optimizer.defaults.get("fused"):
+        raise InputError(
+            "precision 16-mixed cannot clip the gradients of a fused optimiser: set model.optimizer.fused to false, or "
+            "use bf16-mixed"
+        )
     if scaler is not None and isinstance(optimizer, PerturbedWeights):
         raise InputError(
             f"{type(optimizer).__name__} needs two gradients per step, which the gradient scaler of precision 16-mixed "

@@ -43,8 +43,9 @@ def fitted(folder: str, resumed: bool) -> tuple[list[list[int]], dict[str, Tenso
     )
     saver = ModelCheckpoint(f"{folder}/{world}-{resumed}", "{step}", save_top_k=-1, every_n_train_steps=4)
     trainer = lightning.Trainer(
-        accelerator="cpu", devices=world, strategy="ddp" if world > 1 else "auto", max_steps=STEPS, logger=False,
-        callbacks=[rows, saver], use_distributed_sampler=False, enable_progress_bar=False, enable_model_summary=False,
+        accelerator="cpu", devices=world, strategy="ddp" if world > 1 else "auto", max_steps=STEPS,
+        callbacks=[rows, saver], logger=False, use_distributed_sampler=False, enable_progress_bar=False,
+        enable_model_summary=False,
     )  # fmt: skip
     trainer.fit(module, data, ckpt_path=f"{folder}/{world}-False/step=4.ckpt" if resumed else None)
     return rows.seen, dict(module.state_dict())

@@ -198,3 +198,11 @@ def test_a_gradient_scaler_is_refused() -> None:
         refuse_gradient_scaler(SAM(network().parameters(), BASES["sgd"]), scaler)
     refuse_gradient_scaler(SAM(network().parameters(), BASES["sgd"]), None)
     refuse_gradient_scaler(SGD(network().parameters()), scaler)
+
+
+def test_a_fused_optimiser_under_a_scaler_cannot_clip() -> None:
+    fused = torch.optim.AdamW(network().parameters(), fused=True)
+    with pytest.raises(InputError, match="fused"):
+        refuse_gradient_scaler(fused, object(), clips=True)
+    refuse_gradient_scaler(fused, object(), clips=False)
+    refuse_gradient_scaler(fused, None, clips=True)

@@ -1,0 +1,186 @@
+"""Packing: what the padded batch gives, in value and gradient, without computing padding."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention import varlen
+
+from sentrep import InputError, SentenceEncoder
+from sentrep.encoder import attention
+from sentrep.encoder.attention import Packing, mask_without_waiting
+from sentrep.types import TokenBatch
+from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
+
+PACKABLE = [family for family in FAMILIES if family != "mpnet"]
+LENGTHS = torch.tensor([3, 7, 1, 5])
+MASK = (torch.arange(7) < LENGTHS[:, None]).long()
+
+
+def one_by_one(
+    query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: int, max_k: int,
+    *, scale: float | None = None,
+) -> Tensor:  # fmt: skip
+    """`torch.nn.attention.varlen.varlen_attn` as a loop over the sentences."""
+    assert torch.equal(cu_seq_q, cu_seq_k)
+    assert cu_seq_q.dtype == torch.int32
+    ends = cu_seq_q.tolist()
+    assert max(b - a for a, b in pairwise(ends)) <= min(max_q, max_k)
+    out = []
+    for start, stop in pairwise(ends):
+        q, k, v = (x[start:stop].transpose(0, 1) for x in (query, key, value))
+        scores = q @ k.transpose(1, 2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+        out.append((scores.softmax(-1) @ v).transpose(0, 1))
+    return torch.cat(out)
+
+
+def heads(dtype: torch.dtype = torch.float64, device: str = "cpu") -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    made = [torch.randn(int(LENGTHS.sum()), 2, 16, generator=generator) for _ in range(3)]
+    return [x.to(device, dtype).requires_grad_() for x in made]
+
+
+@pytest.mark.parametrize("scaling", [None, 0.3])
+def test_attention_is_that_of_each_sentence_alone(scaling: float | None) -> None:
+    tensors, packing = heads(), Packing.of(MASK, None)
+    expected = one_by_one(*tensors, packing.boundaries, packing.boundaries, 7, 7, scale=scaling)
+    found = packing.attend(*tensors, dropout=0.0, scaling=scaling)
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn_like(expected)
+    for one, other in zip(*(torch.autograd.grad((x * weights).sum(), tensors) for x in (found, expected)), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_the_kernel_is_called_as_torch_documents_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop in its place, with its signature, as there is no such kernel for a CPU."""
+    tensors, packing = heads(), Packing.of(MASK, None)
+    expected = packing.attend(*tensors, dropout=0.0, scaling=0.3)
+    monkeypatch.setattr(varlen, "varlen_attn", one_by_one)
+    monkeypatch.setattr(attention, "has_kernel", lambda query, dropout: True)
+    torch.testing.assert_close(packing.attend(*tensors, dropout=0.0, scaling=0.3), expected)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_kernel_is_attention_in_value_and_gradient() -> None:
+    tensors = heads(torch.bfloat16, "cuda")
+    packing = Packing.of(MASK.cuda(), int(LENGTHS.sum()))
+    assert attention.has_kernel(tensors[0], 0.0)
+    found = packing.attend(*tensors, dropout=0.0, scaling=None)
+    expected = one_by_one(*tensors, packing.boundaries, packing.boundaries, 7, 7)
+    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+    for one, other in zip(*(torch.autograd.grad(x.sum(), tensors) for x in (found, expected)), strict=True):
+        torch.testing.assert_close(one, other, rtol=2e-2, atol=2e-2)
+
+
+def pair(family: str = "bert", **arguments: Any) -> tuple[SentenceEncoder, SentenceEncoder]:
+    arguments.setdefault("dropout", 0.0)
+    padded, packed = (tiny_encoder(family, packed=packed, **arguments).double() for packed in (False, True))
+    packed.load_state_dict(padded.state_dict())  # trying it out draws nothing, but not every family is built alike
+    return padded, packed
+
+
+def assert_same_pass(padded: SentenceEncoder, packed: SentenceEncoder, words: bool = False) -> None:
+    tokens = text_batch(padded, toy_sentences(9)).anchor
+    real = tokens.attention_mask.bool()
+    results = []
+    for encoder in (padded, packed):
+        embedded = encoder.look_up(tokens) if words else None
+        output = encoder(tokens, embedded)
+        states, inputs = output.token_states[real], output.input_embeddings[real]
+        loss = output.embedding.square().sum() + states.sin().sum() + inputs.cos().sum()
+        gradients = torch.autograd.grad(loss, list(encoder.parameters()), allow_unused=True)
+        results.append([output.embedding, states, inputs, *(g for g in gradients if g is not None)])
+    assert len(results[0]) > 10
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("family", PACKABLE)
+@pytest.mark.parametrize("words", [False, True])
+def test_every_family_in_value_and_gradient(family: str, words: bool) -> None:
+    padded, packed = pair(family, pooling="mean")
+    assert packed.packed
+    assert_same_pass(padded, packed, words)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "max", "last", "mean_first_last", "mean_last_two"])
+def test_poolings(pooling: str) -> None:
+    assert_same_pass(*pair(pooling=pooling))
+
+
+@pytest.mark.parametrize("subtract", [False, True])
+def test_prompts(subtract: bool) -> None:
+    assert_same_pass(*pair(prompt='"[X]" means [MASK].', pooling="mask", subtract_template=subtract))
+
+
+def test_no_layer_computes_padding() -> None:
+    _, packed = pair()
+    tokens = text_batch(packed, toy_sentences(9)).anchor
+    seen: list[torch.Size] = []
+    for module in packed.backbone.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].shape[:-1]))
+    packed(tokens)
+    assert {size.numel() for size in seen} == {tokens.count()}
+
+
+def test_encode() -> None:
+    padded, packed = pair(pooling="mean")
+    torch.testing.assert_close(
+        torch.tensor(packed.encode(toy_sentences(20))), torch.tensor(padded.encode(toy_sentences(20)))
+    )
+
+
+def test_dropout_reaches_attention_and_layers() -> None:
+    encoder = tiny_encoder(dropout=0.3, packed=True)
+    tokens = text_batch(encoder, toy_sentences(9)).anchor
+    assert not torch.equal(encoder(tokens).embedding, encoder(tokens).embedding)
+    tensors, packing = heads(), Packing.of(MASK, None)
+    plain, dropped = (packing.attend(*tensors, dropout=p, scaling=None) for p in (0.0, 0.5))
+    assert not torch.allclose(plain, dropped)
+    mean = torch.stack([packing.attend(*tensors, dropout=0.5, scaling=None) for _ in range(3000)]).mean(0)
+    torch.testing.assert_close(mean, plain, rtol=0, atol=0.2)
+
+
+def test_a_family_with_its_own_attention_keeps_padding() -> None:
+    with pytest.warns(UserWarning, match="mpnet cannot be packed"):
+        padded, packed = pair("mpnet")
+    assert not packed.packed
+    assert_same_pass(padded, packed)
+
+
+def test_local_attention_keeps_padding() -> None:
+    config = {**FAMILIES["modernbert"], "global_attn_every_n_layers": 2}
+    with pytest.warns(UserWarning, match="modernbert cannot be packed"):
+        assert not SentenceEncoder(config, tokenizer="toy", packed=True).packed
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    with pytest.raises(InputError, match="pooler"):
+        tiny_encoder(packed=True, pooling="pooler")
+
+
+def test_the_mask_never_asks_a_device() -> None:
+    """transformers' own asks whether there is any padding; a device without data cannot answer."""
+    sizes = {
+        "batch_size": 4,
+        "q_length": 7,
+        "kv_length": 7,
+        "allow_is_bidirectional_skip": True,
+        "allow_is_causal_skip": False,
+    }
+    everyone = lambda *indices: indices[-1] >= 0  # noqa: E731
+    mask = mask_without_waiting(
+        **sizes, mask_function=everyone, attention_mask=MASK.bool().to("meta"), device=torch.device("meta")
+    )
+    assert mask is not None
+    assert mask.is_meta
+    assert mask_without_waiting(**sizes, mask_function=everyone, attention_mask=torch.ones(4, 7).bool()) is None
+    tokens = TokenBatch(torch.zeros(4, 7, dtype=torch.long, device="meta"), MASK.to("meta"), int(LENGTHS.sum()))
+    assert Packing.of(tokens.attention_mask, tokens.real_tokens).tokens.index.shape == (16,)
+    assert F.pad(LENGTHS.cumsum(0), (1, 0)).tolist() == Packing.of(MASK, None).boundaries.tolist()

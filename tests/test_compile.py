@@ -1,0 +1,252 @@
+"""`model.compile`: the eager loss and gradient, from graphs that are made once.
+
+All but one of these tests give torch a compiler that runs the traced graphs as they are: what is traced, when, and what
+goes in and out is then torch's own, without minutes of C++.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lightning
+import pytest
+import torch
+from torch import Tensor, fx
+
+from sentrep import InputError, Objective, SentenceEncoder, SentRepDataModule, SentRepModule, negatives
+from sentrep.encoder import chunks, compiled
+from sentrep.encoder.encoding import pad
+from sentrep.objectives import Alignment, Contrastive, Denoising, Distillation, MaskedLanguageModeling, Uniformity
+from sentrep.types import TextBatch
+from sentrep.views import FGSM, EncodedViews, GaussianNoise
+from sentrep.weighting import ComplementaryWeighting, SelfWeighting
+from support import FAMILIES, loss_and_gradients, text_batch, tiny_encoder, toy_sentences
+
+SENTENCES = toy_sentences(36)
+Result = tuple[Tensor, dict[str, Tensor]]
+
+
+@pytest.fixture
+def graphs() -> Iterator[list[fx.GraphModule]]:
+    """Every graph that was traced."""
+    traced: list[fx.GraphModule] = []
+
+    def keep(graph: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+        traced.append(graph)
+        return graph.forward
+
+    torch.compiler.reset()
+    with torch.compiler.set_stance("default", force_backend=keep):
+        yield traced
+    torch.compiler.reset()
+
+
+def result(made: list[Objective], compile: bool, family: str = "bert", **arguments: Any) -> Result:
+    """Loss and gradients, in float64."""
+    views = arguments.pop("views", None)
+    chunk = arguments.pop("grad_cache_chunk", None)
+    encoder = tiny_encoder(family, **{"dropout": 0.0, "pooling": "mean", **arguments})
+    module = SentRepModule(encoder, made, views=views, grad_cache_chunk=chunk, compile=compile)
+    batch = text_batch(encoder, SENTENCES[:12], SENTENCES[12:24], SENTENCES[24:])
+    torch.manual_seed(5)
+    return loss_and_gradients(module, batch)
+
+
+@pytest.mark.parametrize("family", ["bert", "mpnet", "modernbert"])
+def test_encoder_and_objective_are_a_graph_each_with_the_eager_loss_and_gradient(
+    family: str, graphs: list[fx.GraphModule]
+) -> None:
+    eager, fast = (result([Contrastive()], compile, family=family, chunks=1) for compile in (False, True))
+    torch.testing.assert_close(fast, eager, rtol=0, atol=1e-10)
+    assert len(graphs) == 2
+
+
+OBJECTIVES: dict[str, Callable[[str], Objective]] = {
+    "hard negatives": lambda teacher: Contrastive(hard_negative_weight=0.5, label_smoothing=0.1),
+    "sampler": lambda teacher: Contrastive(negatives={"noise": negatives.RefinedNoiseNegatives()}),
+    "complementary": lambda teacher: Contrastive(weighting=ComplementaryWeighting(teacher, 0.5)),
+    "self": lambda teacher: Contrastive(weighting=SelfWeighting(0.5)),
+    "blocks": lambda teacher: Contrastive(block=5),
+    "distillation": Distillation,
+    "alignment": lambda teacher: Alignment(),
+    "uniformity": lambda teacher: Uniformity(),
+    "denoising": lambda teacher: Denoising(layers=1, heads=2, feed_forward=48, dropout=0.0),
+    "mlm": lambda teacher: MaskedLanguageModeling(),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective(name: str, teacher: str, graphs: list[fx.GraphModule]) -> None:
+    results = []
+    for compile in (False, True):
+        encoder = tiny_encoder(dropout=0.0, pooling="mean")
+        module = SentRepModule(encoder, [OBJECTIVES[name](teacher)])
+        if compile:
+            module.objectives.compile_terms("default")
+        batch = text_batch(encoder, SENTENCES[:12], SENTENCES[12:24], SENTENCES[24:])
+        torch.manual_seed(5)
+        results.append(loss_and_gradients(module, batch))
+    # a teacher computes in float32
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-6 if name == "distillation" else 1e-10)
+    assert bool(graphs) == (name not in ("denoising", "mlm"))  # the number of their tokens changes with the batch
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"views": EncodedViews([GaussianNoise(), FGSM()])},
+        {"chunks": 4},
+        {"grad_cache_chunk": 7},
+        {"prompt": '"[X]" means [MASK].', "pooling": "mask", "subtract_template": True, "chunks": 1},
+    ],
+    ids=lambda arguments: next(iter(arguments)),
+)
+def test_ways_to_run_the_encoder(arguments: dict[str, Any], graphs: list[fx.GraphModule]) -> None:
+    eager, fast = (result([Contrastive()], compile, **arguments, max_length=12) for compile in (False, True))
+    torch.testing.assert_close(fast, eager, rtol=0, atol=1e-10)
+    assert graphs
+
+
+def test_dropout_is_replayed_exactly_under_gradient_caching(
+    graphs: list[fx.GraphModule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached = result([Contrastive()], True, dropout=0.3, grad_cache_chunk=12)
+    monkeypatch.setattr(chunks, "checkpoint", lambda run, *arguments, use_reentrant: run(*arguments))
+    kept = result([Contrastive()], True, dropout=0.3, grad_cache_chunk=12)
+    torch.testing.assert_close(cached, kept, rtol=0, atol=1e-10)
+    assert graphs
+
+
+def batches(encoder: SentenceEncoder, widths: range) -> Iterator[TextBatch]:
+    """One batch whose longest sentence has so many tokens, for each width."""
+    for width in widths:
+        ids = [[7] * max(3, width - row) for row in range(8)]
+        yield TextBatch(pad(ids, encoder.tokenize.pad_token_id), None, None, torch.arange(8))
+
+
+def test_nothing_is_compiled_after_warm_up(graphs: list[fx.GraphModule]) -> None:
+    encoder = tiny_encoder(dropout=0.1, max_length=32, chunks=1)
+    bank = negatives.MemoryBank(size=64)
+    module = SentRepModule(encoder, [Contrastive(negatives={"bank": bank})], compile=True)
+
+    def steps(widths: range) -> None:
+        for batch in batches(encoder, widths):
+            views = module.views(encoder, batch, {})
+            module.objectives(views, batch)[0].backward()
+            with torch.no_grad():
+                module.objectives.after_step(views)
+
+    steps(range(8, 33, 8))
+    warm = len(graphs)
+    assert warm == 4 + 6  # four lengths; the objective without, with a first and with any number of remembered rows
+    steps(range(3, 33))
+    assert len(graphs) == warm
+
+
+def test_evaluation_stays_eager(graphs: list[fx.GraphModule]) -> None:
+    encoder = tiny_encoder(dropout=0.1)
+    plain = encoder.encode(SENTENCES)
+    module = SentRepModule(encoder, [Contrastive()], compile=True)
+    assert (module.encoder.encode(SENTENCES) == plain).all()
+    assert not graphs
+
+
+def test_it_leaves_no_trace_in_what_is_stored(graphs: list[fx.GraphModule], tmp_path: Path) -> None:
+    modules = [SentRepModule(tiny_encoder(), [Contrastive()], compile=compile) for compile in (False, True)]
+    pickled = pickle.loads(pickle.dumps(modules[1]))  # before the first step, as a spawned process gets it
+    loss_and_gradients(modules[1], text_batch(modules[1].encoder, SENTENCES[:8]))
+    assert list(modules[0].state_dict()) == list(modules[1].state_dict())
+    for copied in (copy.deepcopy(modules[1]), pickled):
+        assert list(copied.state_dict()) == list(modules[0].state_dict())
+        assert loss_and_gradients(copied, text_batch(copied.encoder, SENTENCES[:8]))[1]
+    modules[1].float().encoder.save_pretrained(tmp_path)
+    assert (SentenceEncoder.from_pretrained(tmp_path).encode(SENTENCES) == modules[1].encoder.encode(SENTENCES)).all()
+
+
+def fit(folder: Path, compile: bool, steps: int, resume: Path | None = None) -> Path:
+    text, target = folder / "text.txt", folder / f"{steps}-{resume is not None}-{compile}.ckpt"
+    text.write_text("\n".join(SENTENCES) + "\n")
+    module = SentRepModule(
+        tiny_encoder(dropout=0.1, chunks=1), [Contrastive()], compile=compile, seed=3, scheduler="constant"
+    )
+    trainer = lightning.Trainer(
+        max_steps=steps, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, use_distributed_sampler=False,
+    )  # fmt: skip
+    trainer.fit(module, datamodule=SentRepDataModule(train=str(text), batch_size=8), ckpt_path=resume)
+    trainer.save_checkpoint(target)
+    return target
+
+
+def weights(checkpoint: Path) -> dict[str, Tensor]:
+    state: dict[str, Tensor] = torch.load(checkpoint, weights_only=True)["state_dict"]
+    return state
+
+
+def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, graphs: list[fx.GraphModule]) -> None:
+    whole = fit(tmp_path, True, 4)
+    resumed = fit(tmp_path, True, 4, resume=fit(tmp_path, True, 2))
+    torch.testing.assert_close(weights(resumed), weights(whole), rtol=0, atol=0)
+    assert graphs
+
+
+def test_a_checkpoint_goes_on_without_compiling_and_the_other_way_round(
+    tmp_path: Path, graphs: list[fx.GraphModule]
+) -> None:
+    for first in (False, True):
+        half = fit(tmp_path, first, 2)
+        assert SentRepModule.load_from_checkpoint(half).init_args["compile"] is first
+        assert weights(fit(tmp_path, not first, 4, resume=half)).keys() == weights(half).keys()
+
+
+def test_packing_is_refused() -> None:
+    with pytest.raises(InputError, match="packed"):
+        SentRepModule(tiny_encoder(dropout=0.1, packed=True), [Contrastive()], compile=True)
+
+
+def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    compiled.check_compiler.cache_clear()
+    with pytest.raises(InputError, match=r"needs a C\+\+ compiler.*no-such-compiler"):
+        result([Contrastive()], True)
+    monkeypatch.setattr(compiled.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="triton"):
+        compiled.check_compiler("cuda")
+
+
+def test_cuda_graphs_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU the mode changes nothing; what is checked is that torch is told."""
+    asked: list[dict[str, Any]] = []
+    compile = torch.compile
+
+    def noted(function: Any, **options: Any) -> Any:
+        asked.append(options)
+        return compile(function, **{**options, "backend": "eager", "mode": None})
+
+    monkeypatch.setattr(torch, "compile", noted)
+    compiled._compiled.cache_clear()
+    module = SentRepModule(tiny_encoder(), [Contrastive()], compile="reduce-overhead")
+    loss_and_gradients(module, text_batch(module.encoder, SENTENCES[:8]))
+    compiled._compiled.cache_clear()
+    torch.compiler.reset()
+    assert [options["mode"] for options in asked] == ["reduce-overhead"] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+def test_compiled_by_inductor_the_loss_and_gradient_are_equal_up_to_rounding() -> None:
+    torch.compiler.reset()
+    results = []
+    for compile in (False, True):
+        torch.manual_seed(0)
+        config = {**FAMILIES["bert"], "num_hidden_layers": 1}
+        encoder = SentenceEncoder(config, tokenizer="toy", dropout=0.0, chunks=1)
+        module = SentRepModule(encoder, [Contrastive()], compile=compile)
+        results.append(loss_and_gradients(module, text_batch(encoder, SENTENCES[:12], SENTENCES[12:24])))
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-10)
+    torch.compiler.reset()
