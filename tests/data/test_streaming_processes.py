@@ -70,7 +70,7 @@ def test_two_processes_share_a_stream(tmp_path: Path) -> None:
     assert len(rows0) == len(rows1) == STEPS
     epoch = [row for batch in [*rows0[:7], *rows1[:7]] for row in batch]
     assert len(set(epoch)) == len(epoch) == sum(SIZES)  # disjoint, and all there is
-    alone, _ = fitted(str(tmp_path), False)
+    ((alone, _),) = run_processes(fitted, 1, str(tmp_path), False)
     assert [[*mine, *theirs] for mine, theirs in zip(rows0, rows1, strict=True)] == alone
     assert (later0, later1) == (rows0[4:], rows1[4:])
     floats = [name for name, tensor in weights.items() if isinstance(tensor, Tensor)]
