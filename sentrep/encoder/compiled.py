@@ -18,7 +18,6 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from sentrep.encoder import forward
-from sentrep.encoder.dropout import FastDropout
 from sentrep.errors import InputError
 from sentrep.types import EncoderOutput, TokenBatch
 
@@ -54,10 +53,10 @@ def check_encoder(encoder: SentenceEncoder) -> None:
     """Refuse what cannot be compiled.
 
     Raises:
-        InputError: for fast dropout, whose draws torch cannot trace, and for packing, whose shapes change always.
+        InputError: for packing, whose shapes change with every batch.
     """
-    if encoder.packed or any(isinstance(module, FastDropout) for module in encoder.modules()):
-        raise InputError("model.compile goes neither with packed nor with fast_dropout of the encoder; leave them out")
+    if encoder.packed:
+        raise InputError("model.compile does not go with model.encoder.packed, whose shapes always change; choose one")
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from sentrep.encoder.attention import mask_without_waiting
+from sentrep.encoder.attention import Packing, mask_without_waiting, packed_attention
 
 _ATTENTION = "sentrep_cpu"
 _LEVELS = 2**16
@@ -75,8 +75,8 @@ class FastDropout(nn.Dropout):
 
 def dropout(x: Tensor, p: float) -> Tensor:
     """Dropout in training mode."""
-    if x.device.type != "cpu" or not 0 < p < 1:
-        return F.dropout(x, p)
+    if x.device.type != "cpu" or not 0 < p < 1 or torch.compiler.is_compiling():
+        return F.dropout(x, p)  # compiled code fuses it
     return _Dropout.apply(x, p)
 
 
@@ -88,6 +88,7 @@ def _attention(
     attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
+    packing: Packing | None = None,
     **arguments: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """transformers' attention function: sdpa, but on a CPU softmax(QKᵀ·s + mask), dropout, V where that is faster.
@@ -95,9 +96,11 @@ def _attention(
     That is with dropout, and in bfloat16 up to `_SHORT` tokens, where torch's fused backward pass takes 4 to 8 times as
     long as plain products.
     """
+    if packing is not None:
+        return packed_attention(query, key, value, dropout, scaling, packing, arguments), None
     products = dropout > 0 or (query.dtype == torch.bfloat16 and query.shape[2] <= _SHORT)
     plain = query.device.type != "cpu" or not products or arguments.get("position_bias") is not None
-    if plain or arguments.get("is_causal") or key.shape[1] != query.shape[1]:
+    if plain or torch.compiler.is_compiling() or arguments.get("is_causal") or key.shape[1] != query.shape[1]:
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **arguments
         )

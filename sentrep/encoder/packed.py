@@ -9,7 +9,6 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
 from sentrep.encoder.attention import Packing
-from sentrep.encoder.dropout import FastDropout
 from sentrep.encoder.sources import first_position
 from sentrep.errors import InputError
 from sentrep.types import TokenBatch
@@ -43,10 +42,12 @@ def can_pack(encoder: SentenceEncoder, own_attention: bool) -> bool:
         own_attention: whether the backbone uses `sentrep.encoder.attention`.
 
     Raises:
-        InputError: for what packing does not go with.
+        InputError: for pooling ``pooler``.
     """
-    if encoder.pooling == "pooler" or any(isinstance(module, FastDropout) for module in encoder.modules()):
-        raise InputError("packed goes neither with fast_dropout nor with pooling 'pooler'; leave one of them out")
+    if encoder.pooling == "pooler":
+        raise InputError(
+            "packed does not go with pooling 'pooler', which reads the first token of a row; choose another"
+        )
     exact = own_attention and _is_exact(encoder)
     if not exact:
         rank_zero_warn(f"{encoder.backbone.config.model_type} cannot be packed: its padding is computed")
