@@ -5,7 +5,6 @@ Both are registered through transformers' public interface; families that do not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +74,7 @@ def use_own_attention(backbone: PreTrainedModel) -> bool:
     return True
 
 
-def _attention(
+def attention(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -91,27 +90,10 @@ def _attention(
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **arguments
         )
-    return packed_attention(query, key, value, dropout, scaling, packing, arguments), None
-
-
-def packed_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    dropout: float,
-    scaling: float | None,
-    packing: Packing,
-    arguments: Mapping[str, Any],
-) -> Tensor:
-    """Attention within the sentences of a packed row: (1, heads, T, d) → (1, T, heads, d).
-
-    Raises:
-        NotImplementedError: for ``arguments`` of transformers that ask for more than attention to a sentence's tokens.
-    """
     if any(arguments.get(name) is not None for name in ("sliding_window", "position_bias", "softcap")):
         raise NotImplementedError("this attention looks at more than a sentence's tokens")
     q, k, v = (x[0].transpose(0, 1).contiguous() for x in (query, key, value))
-    return packing.attend(q, k, v, dropout, scaling)[None]
+    return packing.attend(q, k, v, dropout, scaling)[None], None
 
 
 def mask_without_waiting(*arguments: Any, **keywords: Any) -> Tensor | None:
@@ -122,5 +104,5 @@ def mask_without_waiting(*arguments: Any, **keywords: Any) -> Tensor | None:
     return sdpa_mask(*arguments, **keywords)
 
 
-AttentionInterface.register(_ATTENTION, _attention)
+AttentionInterface.register(_ATTENTION, attention)
 AttentionMaskInterface.register(_ATTENTION, mask_without_waiting)

@@ -53,10 +53,10 @@ def check_encoder(encoder: SentenceEncoder) -> None:
     """Refuse what cannot be compiled.
 
     Raises:
-        InputError: for packing, whose shapes change with every batch.
+        InputError: for packing, whose shapes change always.
     """
     if encoder.packed:
-        raise InputError("model.compile does not go with model.encoder.packed, whose shapes always change; choose one")
+        raise InputError("model.compile does not go with packed of the encoder; leave one of them out")
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """Dropout that is cheap on a CPU: four decisions from every random number, and attention that keeps to matrix products.
 
 torch draws one number per element there, on one thread, and its attention leaves the fused kernel; together they cost a
-quarter of a training step. On other devices everything here falls back to torch's own.
+quarter of a training step. On other devices, and in compiled code, everything here is torch's own.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from sentrep.encoder.attention import Packing, mask_without_waiting, packed_attention
+from sentrep.encoder.attention import attention, mask_without_waiting
 
 _ATTENTION = "sentrep_cpu"
 _LEVELS = 2**16
@@ -76,7 +75,7 @@ class FastDropout(nn.Dropout):
 def dropout(x: Tensor, p: float) -> Tensor:
     """Dropout in training mode."""
     if x.device.type != "cpu" or not 0 < p < 1 or torch.compiler.is_compiling():
-        return F.dropout(x, p)  # compiled code fuses it
+        return F.dropout(x, p)
     return _Dropout.apply(x, p)
 
 
@@ -88,22 +87,18 @@ def _attention(
     attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
-    packing: Packing | None = None,
     **arguments: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """transformers' attention function: sdpa, but on a CPU softmax(QKᵀ·s + mask), dropout, V where that is faster.
+    """`sentrep.encoder.attention`, but on a CPU softmax(QKᵀ·s + mask), dropout, V where that is faster.
 
     That is with dropout, and in bfloat16 up to `_SHORT` tokens, where torch's fused backward pass takes 4 to 8 times as
     long as plain products.
     """
-    if packing is not None:
-        return packed_attention(query, key, value, dropout, scaling, packing, arguments), None
     products = dropout > 0 or (query.dtype == torch.bfloat16 and query.shape[2] <= _SHORT)
-    plain = query.device.type != "cpu" or not products or arguments.get("position_bias") is not None
-    if plain or torch.compiler.is_compiling() or arguments.get("is_causal") or key.shape[1] != query.shape[1]:
-        return sdpa_attention_forward(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **arguments
-        )
+    special = any(arguments.get(name) is not None for name in ("position_bias", "packing"))
+    special = special or bool(arguments.get("is_causal")) or key.shape[1] != query.shape[1]
+    if query.device.type != "cpu" or not products or special or torch.compiler.is_compiling():
+        return attention(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **arguments)
     scores = query * (query.shape[-1] ** -0.5 if scaling is None else scaling) @ key.transpose(-1, -2)
     if attention_mask is not None:
         scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)

@@ -42,12 +42,10 @@ def can_pack(encoder: SentenceEncoder, own_attention: bool) -> bool:
         own_attention: whether the backbone uses `sentrep.encoder.attention`.
 
     Raises:
-        InputError: for pooling ``pooler``.
+        InputError: for what packing does not go with.
     """
     if encoder.pooling == "pooler":
-        raise InputError(
-            "packed does not go with pooling 'pooler', which reads the first token of a row; choose another"
-        )
+        raise InputError("packed does not go with pooling 'pooler'; leave one of them out")
     exact = own_attention and _is_exact(encoder)
     if not exact:
         rank_zero_warn(f"{encoder.backbone.config.model_type} cannot be packed: its padding is computed")
