@@ -152,7 +152,8 @@ def run_jobs(
         for job in [*jobs[turn:], *jobs[:turn]]:
             job = Job(**{**asdict(job), "repeat": repeat})
             found = _here(job, measure) if threads is None else _in_process(job, threads)
-            measurements.append({**asdict(job), **found})
+            without_paths = {name: value for name, value in asdict(job).items() if name not in ("folder", "corpus")}
+            measurements.append({**without_paths, **found})
             print(_progress(measurements[-1]), file=sys.stderr, flush=True)
     return measurements
 

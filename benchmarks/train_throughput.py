@@ -54,11 +54,13 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
     with tempfile.TemporaryDirectory() as temporary:
         models = harness.folders(options, Path(temporary))
         peaks: dict[str, list[float]] = {}
+        corpora: set[str] = set()
         for setting in _settings(options, models):
             if time.monotonic() > until:
                 found["left_out"].append(setting)
                 continue
             jobs = _jobs(options, setting, models[setting["model"]], Path(temporary))
+            corpora.update(job.corpus for job in jobs)
             peak_job = replace(jobs[0], variant=PEAK, settings={**options.settings})
             product = harness.run_jobs([peak_job], measure_any, repeats=1, threads=threads)[0]
             peaks.setdefault(setting["precision"], []).append(product["flops_per_second"])
@@ -71,7 +73,6 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
                 found["profiles"][f"{job.variant}, {', '.join(map(str, setting.values()))}"] = profile
         found["peaks"] = {precision: max(values) for precision, values in peaks.items()}
         rows = harness.rows_of(found["measurements"], [PEER, PEER_LOOP, PLAIN])
-        corpora = {item["corpus"] for item in found["measurements"]}
         found["rows"] = [_with_utilisation(row, models, min(corpora), options, found["peaks"]) for row in rows]
     return found
 

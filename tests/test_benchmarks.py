@@ -73,7 +73,7 @@ def test_a_machine_without_a_gpu_is_told_so(tmp_path: Path) -> None:
 
 def test_sentence_transformers_has_the_same_batches_and_loss(tmp_path: Path) -> None:
     words = [*TINY, "--steps", "2", "--warmup", "1", "--matrix", "64", "--one-process", "--json", str(tmp_path / "x")]
-    peers = ["sentence-transformers, without its trainer", "sentrep, one padded pass"]
+    peers = ["sentence-transformers, without its trainer", "sentrep, packed"]
     run("train_throughput.py", *words, "--variants", *peers)
     rows, measurements = (json.loads((tmp_path / "x").read_text())[key] for key in ("rows", "measurements"))
     first, second = (item["first_loss"] for item in measurements)

@@ -206,7 +206,17 @@ def test_a_checkpoint_goes_on_without_compiling_and_the_other_way_round(
 
 def test_packing_is_refused() -> None:
     with pytest.raises(InputError, match="packed"):
-        SentRepModule(tiny_encoder(dropout=0.1, packed=True), [Contrastive()], compile=True)
+        SentRepModule(tiny_encoder(packed=True), [Contrastive()], compile=True)
+
+
+def test_fast_dropout_steps_aside(graphs: list[fx.GraphModule]) -> None:
+    """Its draws cannot be traced, and compiled code fuses dropout anyway: the graph is whole, and it drops."""
+    encoder = tiny_encoder(dropout=0.3, fast_dropout=True, chunks=1)
+    module = SentRepModule(encoder, [Contrastive()], compile=True)
+    tokens = text_batch(encoder, SENTENCES[:8]).anchor
+    first, second = (module.encoder(tokens).embedding for _ in range(2))
+    assert len(graphs) == 1
+    assert not torch.equal(first, second)
 
 
 def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,9 +101,9 @@ def assert_same_pass(padded: SentenceEncoder, packed: SentenceEncoder, words: bo
 
 
 @pytest.mark.parametrize("family", PACKABLE)
-@pytest.mark.parametrize("words", [False, True])
-def test_every_family_in_value_and_gradient(family: str, words: bool) -> None:
-    padded, packed = pair(family, pooling="mean")
+@pytest.mark.parametrize(("words", "fast_dropout"), [(False, False), (False, True), (True, True)])
+def test_every_family_in_value_and_gradient(family: str, words: bool, fast_dropout: bool) -> None:
+    padded, packed = pair(family, pooling="mean", fast_dropout=fast_dropout)
     assert packed.packed
     assert_same_pass(padded, packed, words)
 
