@@ -111,6 +111,8 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
                     if precision == "fp32" and apart > TOLERANCE:
                         raise SystemExit(f"{setting}: the variants' unit vectors differ by {apart:.1e}")
                     found["largest_difference"][f"{model} {precision} {batch}"] = apart
+                    for item in measurements:
+                        del item["vectors"]  # a temporary file's name
                     found["measurements"] += measurements
     found["rows"] = harness.rows_of(found["measurements"], [PEER, PLAIN])
     return found

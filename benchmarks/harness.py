@@ -152,10 +152,18 @@ def run_jobs(
         for job in [*jobs[turn:], *jobs[:turn]]:
             job = Job(**{**asdict(job), "repeat": repeat})
             found = _here(job, measure) if threads is None else _in_process(job, threads)
-            without_paths = {name: value for name, value in asdict(job).items() if name not in ("folder", "corpus")}
-            measurements.append({**without_paths, **found})
+            measurements.append({**_without_paths(asdict(job)), **found})
             print(_progress(measurements[-1]), file=sys.stderr, flush=True)
     return measurements
+
+
+def _without_paths(job: dict[str, Any]) -> dict[str, Any]:
+    """Of a machine, which nobody else has."""
+    return {
+        name: _without_paths(value) if isinstance(value, dict) else value
+        for name, value in job.items()
+        if name not in ("folder", "corpus", "senteval")
+    }
 
 
 def _here(job: Job, measure: Callable[[Job], dict[str, Any]]) -> dict[str, Any]:
