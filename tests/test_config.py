@@ -19,6 +19,7 @@ def test_arguments_are_remembered_with_defaults() -> None:
         "weighting": None,
         "label_smoothing": 0.2,
         "hard_negative_weight": 0.0,
+        "block": None,
     }
 
 
