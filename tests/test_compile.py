@@ -66,6 +66,16 @@ def test_encoder_and_objective_are_a_graph_each_with_the_eager_loss_and_gradient
     assert len(graphs) == 2
 
 
+@pytest.mark.parametrize(("pooling", "chunks"), [("cls", 1), ("last", 1), ("cls", 4), ("mean", 1)])
+def test_the_last_layer_ends_for_the_pooled_token(pooling: str, chunks: int, graphs: list[fx.GraphModule]) -> None:
+    eager = result([Contrastive()], False, pooling=pooling, chunks=chunks, pooled_token_only=False)
+    fast = result([Contrastive()], True, pooling=pooling, chunks=chunks)
+    torch.testing.assert_close(fast, eager, rtol=0, atol=1e-10)
+    states = [node.meta["example_value"].shape for node in graphs[0].graph.nodes if "example_value" in node.meta]
+    layers = [shape for shape in states if len(shape) == 3 and shape[-1] == 48]  # within the feed-forward block
+    assert (layers[0][1] > 1, layers[-1][1] == 1) == (True, pooling != "mean")
+
+
 OBJECTIVES: dict[str, Callable[[str], Objective]] = {
     "hard negatives": lambda teacher: Contrastive(hard_negative_weight=0.5, label_smoothing=0.1),
     "sampler": lambda teacher: Contrastive(negatives={"noise": negatives.RefinedNoiseNegatives()}),

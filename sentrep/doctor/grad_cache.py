@@ -36,7 +36,7 @@ def _encoder(subject: Subject, cached: bool) -> dict[str, Tensor]:
     """Gradients of the encoder in training, in the same groups of rows, their activations recomputed or kept."""
     module = subject.module(grad_cache_chunk=_CHUNK if cached else None).double().to(subject.device)
     encoder = module.encoder
-    encoder.chunks = math.ceil(BATCH / _CHUNK)
+    encoder.chunks, encoder.joins_groups = math.ceil(BATCH / _CHUNK), False  # the same draws: group by group
     torch.manual_seed(subject.seed)
     vectors = encoder(subject.batch(module).anchor).embedding
     directions = torch.linspace(-1, 1, vectors.numel(), dtype=vectors.dtype, device=vectors.device)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from sentrep.encoder.layouts import by_length
 from sentrep.types import DroppedStates, EncoderOutput, TokenBatch
 
 Run = Callable[[TokenBatch, Tensor | None], EncoderOutput]
@@ -31,17 +32,12 @@ def in_length_chunks(run: Run, tokens: TokenBatch, word_embeddings: Tensor | Non
     Returns:
         Output in the order of ``tokens``, padded to L; see `EncoderOutput`.
     """
-    lengths = tokens.attention_mask.sum(1)
-    order = lengths.argsort(stable=True, descending=True)  # the longest first: their memory fits all others
-    longest = lengths[order].tolist()
+    groups = by_length(tokens.attention_mask, chunks)  # the longest first: their memory fits all others
     outputs = []
-    done = 0
-    for rows in order.tensor_split(chunks):
-        width = longest[done]
-        done += len(rows)
+    for rows, width, _ in groups:
         part = TokenBatch(tokens.input_ids[rows, :width], tokens.attention_mask[rows, :width])
         outputs.append(run(part, None if word_embeddings is None else word_embeddings[rows, :width]))
-    back, width = order.argsort(), tokens.input_ids.shape[1]
+    back, width = torch.cat([rows for rows, *_ in groups]).argsort(), tokens.input_ids.shape[1]
 
     embedding = torch.cat([output.embedding for output in outputs])[back]
     if isinstance(outputs[0].token_states, DroppedStates):

@@ -10,7 +10,7 @@ import shutil
 import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from sentrep.encoder import forward
+from sentrep.encoder.chunks import vectors_only
 from sentrep.errors import InputError
 from sentrep.types import EncoderOutput, TokenBatch
 
@@ -45,7 +46,10 @@ def run(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | 
     more = _bucket(encoder, width) - width
     ids = F.pad(tokens.input_ids, (0, more), value=encoder.tokenize.pad_token_id)
     words = None if word_embeddings is None else F.pad(word_embeddings, (0, 0, 0, more))
-    pooled, states, embedded = _compiled(mode)(encoder, ids, F.pad(tokens.attention_mask, (0, more)), words)
+    mask = F.pad(tokens.attention_mask, (0, more))
+    if not encoder.keeps_tokens:
+        return vectors_only(_compiled(_pooled, mode)(encoder, ids, mask, words))
+    pooled, states, embedded = _compiled(_pass, mode)(encoder, ids, mask, words)
     return EncoderOutput(pooled, states[:, :width], embedded[:, :width])
 
 
@@ -78,8 +82,12 @@ def check_compiler(device: str) -> None:
 
 
 @functools.cache
-def _compiled(mode: Mode) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
-    return torch.compile(_pass, dynamic=False, mode=mode)
+def _compiled(function: Callable[..., Any], mode: Mode) -> Callable[..., Any]:
+    return torch.compile(function, dynamic=False, mode=mode)
+
+
+def _pooled(encoder: SentenceEncoder, ids: Tensor, mask: Tensor, word_embeddings: Tensor | None) -> Tensor:
+    return forward.pooled_alone(encoder, TokenBatch(ids, mask), word_embeddings)
 
 
 def _pass(

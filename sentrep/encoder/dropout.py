@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
-from sentrep.encoder.attention import attention, mask_without_waiting
+from sentrep.encoder.attention import attention, mask_without_waiting, within_sentences
+from sentrep.encoder.layouts import Layout
 
 _ATTENTION = "sentrep_cpu"
 _LEVELS = 2**16
@@ -87,6 +88,7 @@ def _attention(
     attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
+    packing: Layout | None = None,
     **arguments: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """`sentrep.encoder.attention`, but on a CPU softmax(QKᵀ·s + mask), dropout, V where that is faster.
@@ -94,9 +96,11 @@ def _attention(
     That is with dropout, and in bfloat16 up to `_SHORT` tokens, where torch's fused backward pass takes 4 to 8 times as
     long as plain products.
     """
+    if packing is not None:
+        return within_sentences(_attention, module, query, key, value, packing, dropout, scaling, **arguments)
     products = dropout > 0 or (query.dtype == torch.bfloat16 and query.shape[2] <= _SHORT)
-    special = any(arguments.get(name) is not None for name in ("position_bias", "packing"))
-    special = special or bool(arguments.get("is_causal")) or key.shape[1] != query.shape[1]
+    special = arguments.get("position_bias") is not None or bool(arguments.get("is_causal"))
+    special = special or key.shape[1] != query.shape[1]
     if query.device.type != "cpu" or not products or special or torch.compiler.is_compiling():
         return attention(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **arguments)
     scores = query * (query.shape[-1] ** -0.5 if scaling is None else scaling) @ key.transpose(-1, -2)

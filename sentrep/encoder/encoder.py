@@ -16,7 +16,8 @@ from sentrep.encoder.attention import use_own_attention
 from sentrep.encoder.dropout import use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.language_model_head import HeadOrigin
-from sentrep.encoder.packed import can_pack
+from sentrep.encoder.last_layer import LastLayer, can_leave_out
+from sentrep.encoder.packed import can_pack, check_packed
 from sentrep.encoder.passes import training_pass
 from sentrep.encoder.pooling import check_pooling
 from sentrep.encoder.specification import specification
@@ -45,7 +46,8 @@ class SentenceEncoder(Configurable, nn.Module):
         dropout: replaces every dropout rate of the backbone; None keeps its own.
         normalize: scale vectors to length 1 in `encode`.
         chunks: into how many groups of like length a batch is split for the forward pass, so that less padding is
-            computed; the result is the same. None: 4 on a CPU, 1 elsewhere.
+            computed; the result is the same. Where the family allows it, only attention runs group by group
+            (`sentrep.encoder.layouts`). None: 8 on a CPU, or 4 if every layer must; 1 elsewhere.
         packed: leave padding out of every layer (`sentrep.encoder.packed`), where the family allows it, instead of
             splitting into ``chunks``; the result is the same.
         fast_dropout: on a CPU, cheaper dropout masks and attention (`sentrep.encoder.dropout`); elsewhere torch's.
@@ -82,6 +84,7 @@ class SentenceEncoder(Configurable, nn.Module):
             raise InputError("subtract_template needs a prompt: without one there is no template")
         source = sources.open_source(backbone, revision, trust_remote_code)
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
+        self.last_layer = LastLayer(self.backbone) if can_leave_out(self.backbone) else None
         own_attention = use_own_attention(self.backbone)
         if fast_dropout:
             use_fast_dropout(self.backbone)
@@ -94,7 +97,9 @@ class SentenceEncoder(Configurable, nn.Module):
         self.normalize, self.chunks, self.pooled_token_only = normalize, chunks, pooled_token_only
         self.cache_gradients(None)
         self.compile_mode: compiled.Mode | None = None
-        self.packed = packed and can_pack(self, own_attention)
+        one_row = can_pack(self, own_attention)
+        self.packed = packed and check_packed(self, one_row)
+        self.joins_groups = one_row and not self.packed
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:

@@ -7,56 +7,92 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sentrep.encoder import last_layer, packed
-from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, POOLINGS, READS_ONE_TOKEN, PoolingInput
+from sentrep.encoder import packed
+from sentrep.encoder.layouts import Layout, LengthGroups, Packing
+from sentrep.encoder.pooling import NEEDS_HIDDEN_STATES, POOLINGS, READS_ONE_TOKEN, PoolingInput, token_states
 from sentrep.types import TokenBatch
 
 if TYPE_CHECKING:
     from sentrep.encoder.encoder import SentenceEncoder
 
 
-def run(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | None) -> tuple[Tensor, Any]:
-    """Pooled vectors (B, H), less the template's where the encoder takes it off, and the backbone's output."""
-    pooled, output = _pass(encoder, tokens, tokens.attention_mask, word_embeddings, hidden_states=True)
+def run(
+    encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | None, groups: int = 1
+) -> tuple[Tensor, Any]:
+    """Pooled vectors (B, H), less the template's where the encoder takes it off, and the backbone's output.
+
+    With ``groups`` above 1 in `LengthGroups`, which the encoder must be able to (`SentenceEncoder.joins_groups`).
+    """
+    layout = _layout(encoder, tokens, groups)
+    pooled, output = _pass(encoder, tokens, tokens.attention_mask, word_embeddings, layout, hidden_states=True)
     if encoder.subtract_template:
         pooled = pooled - _template_vectors(encoder, tokens)
     return pooled, output
 
 
-def pooled_alone(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | None = None) -> Tensor:
+def pooled_alone(
+    encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | None = None, groups: int = 1
+) -> Tensor:
     """The pooled vectors of `run`, (B, H), computing nothing that only other outputs need."""
-    pooled = _pooled(encoder, tokens, tokens.attention_mask, word_embeddings)
+    pooled = _pooled(encoder, tokens, tokens.attention_mask, word_embeddings, _layout(encoder, tokens, groups))
     return pooled - _template_vectors(encoder, tokens) if encoder.subtract_template else pooled
 
 
+def _layout(encoder: SentenceEncoder, tokens: TokenBatch, groups: int) -> Layout | None:
+    """None for the padded batch."""
+    if encoder.packed:
+        return Packing.of(tokens.attention_mask, tokens.real_tokens)
+    return LengthGroups.of(tokens.attention_mask, groups) if groups > 1 else None
+
+
 def _pooled(
-    encoder: SentenceEncoder, tokens: TokenBatch, visible: Tensor, word_embeddings: Tensor | None = None
+    encoder: SentenceEncoder,
+    tokens: TokenBatch,
+    visible: Tensor,
+    word_embeddings: Tensor | None = None,
+    layout: Layout | None = None,
 ) -> Tensor:
-    position = READS_ONE_TOKEN.get(encoder.pooling)
-    shortens = encoder.pooled_token_only and last_layer.can_leave_out(encoder.backbone)
-    # a packed row has no first token of its own for each sentence; a hook in compiled code would break its graph
-    if position is None or not shortens or encoder.packed or torch.compiler.is_compiling():
+    position_of = READS_ONE_TOKEN.get(encoder.pooling)
+    last = encoder.last_layer if encoder.pooled_token_only else None
+    if position_of is None or last is None or last.is_recomputed:
         every = encoder.pooling in NEEDS_HIDDEN_STATES
-        return _pass(encoder, tokens, visible, word_embeddings, hidden_states=every)[0]
-    with last_layer.only(encoder.backbone, position(tokens.attention_mask, encoder.tokenize.mask_index)):
-        output = encoder.backbone(**_source(tokens, word_embeddings), attention_mask=visible)
-    vectors: Tensor = output.last_hidden_state[:, 0]
-    return vectors
+        return _pass(encoder, tokens, visible, word_embeddings, layout, hidden_states=every)[0]
+    position = position_of(tokens.attention_mask, encoder.tokenize.mask_index)
+    arguments = _arguments(encoder, tokens, visible, word_embeddings, layout)
+
+    def read(states: Tensor) -> Tensor:
+        if layout is None:
+            return token_states(states, position).unsqueeze(1)
+        return states[:, layout.starts if position is None else layout.starts + position]
+
+    with last.only(read):
+        vectors: Tensor = encoder.backbone(**arguments).last_hidden_state
+    return vectors.flatten(0, 1)
 
 
-def _source(tokens: TokenBatch, word_embeddings: Tensor | None) -> dict[str, Tensor]:
-    return {"input_ids": tokens.input_ids} if word_embeddings is None else {"inputs_embeds": word_embeddings}
+def _arguments(
+    encoder: SentenceEncoder, tokens: TokenBatch, visible: Tensor, word_embeddings: Tensor | None, layout: Layout | None
+) -> dict[str, Any]:
+    """What the backbone is called with."""
+    if layout is not None:
+        return packed.inputs(encoder, tokens, word_embeddings, layout)
+    source = {"input_ids": tokens.input_ids} if word_embeddings is None else {"inputs_embeds": word_embeddings}
+    return {**source, "attention_mask": visible}
 
 
 def _pass(
-    encoder: SentenceEncoder, tokens: TokenBatch, visible: Tensor, word_embeddings: Tensor | None, hidden_states: bool
+    encoder: SentenceEncoder,
+    tokens: TokenBatch,
+    visible: Tensor,
+    word_embeddings: Tensor | None,
+    layout: Layout | None,
+    hidden_states: bool,
 ) -> tuple[Tensor, Any]:
-    """A pass in which every token attends to the ``visible`` (B, L) ones only."""
-    if encoder.packed and visible is tokens.attention_mask:
-        output = packed.run(encoder, tokens, word_embeddings, hidden_states)
-    else:
-        source = _source(tokens, word_embeddings)
-        output = encoder.backbone(**source, attention_mask=visible, output_hidden_states=hidden_states)
+    """A pass in which every token attends to the ``visible`` (B, L) ones only; a layout sees all real ones."""
+    arguments = _arguments(encoder, tokens, visible, word_embeddings, layout)
+    output = encoder.backbone(**arguments, output_hidden_states=hidden_states)
+    if layout is not None:
+        output = packed.unpack(output, layout)
     pooled = POOLINGS[encoder.pooling](
         PoolingInput(
             hidden_states=output.hidden_states or (),

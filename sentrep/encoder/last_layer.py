@@ -6,11 +6,10 @@ other tokens change nothing in a pooled vector of one token. Leaving them out sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -19,32 +18,37 @@ _FAMILIES = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"}
 
 
 def can_leave_out(backbone: PreTrainedModel) -> bool:
-    """Whether `only` works for the backbone."""
+    """Whether `LastLayer` works for the backbone."""
     return backbone.config.model_type in _FAMILIES
 
 
-@contextmanager
-def only(backbone: PreTrainedModel, position: Tensor | None) -> Iterator[None]:
-    """Within the context the backbone's last hidden state has the shape (B, 1, H).
+class LastLayer:
+    """Lets a backbone that `can_leave_out` says yes to finish for some of its tokens alone."""
 
-    Args:
-        backbone: one that `can_leave_out` says yes to.
-        position: (B,) index of the wanted token in each row; None for the first.
-    """
+    def __init__(self, backbone: PreTrainedModel) -> None:
+        self._wanted: Callable[[Tensor], Tensor] | None = None
+        encoder: Any = backbone.encoder
+        self._layer = encoder.layer[-1]
+        # once and for all: a hook that comes and goes would break the graph of compiled code
+        self._layer.attention.output.register_forward_pre_hook(self._keep)
 
-    def keep(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(_at(argument, position) for argument in arguments)
+    @property
+    def is_recomputed(self) -> bool:
+        """Whether the backward pass computes the layer again (``gradient_checkpointing_enable``), all of it then."""
+        return getattr(self._layer, "gradient_checkpointing", False)
 
-    encoder: Any = backbone.encoder
-    hook = encoder.layer[-1].attention.output.register_forward_pre_hook(keep)
-    try:
-        yield
-    finally:
-        hook.remove()
+    @contextmanager
+    def only(self, wanted: Callable[[Tensor], Tensor]) -> Iterator[None]:
+        """Within the context the last layer goes on behind its attention with what ``wanted`` takes of the states.
 
+        Args:
+            wanted: from the states of all tokens, as the backbone has them, those that are read.
+        """
+        self._wanted = wanted
+        try:
+            yield
+        finally:
+            self._wanted = None
 
-def _at(states: Tensor, position: Tensor | None) -> Tensor:
-    """(B, L, H) to (B, 1, H)."""
-    if position is None:
-        return states[:, :1]
-    return states[torch.arange(len(states), device=states.device), position].unsqueeze(1)
+    def _keep(self, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        return arguments if self._wanted is None else tuple(self._wanted(argument) for argument in arguments)

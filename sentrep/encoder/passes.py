@@ -19,25 +19,29 @@ if TYPE_CHECKING:
 
 def training_pass(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | None) -> EncoderOutput:
     """See `SentenceEncoder.forward`."""
-    run = functools.partial(_padded, encoder)
+    run = functools.partial(_pass, encoder)
     if encoder.grad_cache_chunk is not None and torch.is_grad_enabled():
         groups = math.ceil(len(tokens) / encoder.grad_cache_chunk)
         return in_length_chunks(recomputed(run), tokens, word_embeddings, groups)
     chunks = encoder.chunks
+    joined = encoder.joins_groups and encoder.compile_mode is None
     if chunks is None:
-        chunks = 4 if tokens.input_ids.device.type == "cpu" and not encoder.packed else 1
+        chunks = 1 if tokens.input_ids.device.type != "cpu" or encoder.packed else 8 if joined else 4
     if chunks == 1 or len(tokens) < 2 * chunks:
         return run(tokens, word_embeddings)
+    if joined:
+        return run(tokens, word_embeddings, groups=chunks)
     if word_embeddings is None and torch.is_grad_enabled():
         word_embeddings = encoder.look_up(tokens)  # once: every look-up has a gradient of the vocabulary's size
     return in_length_chunks(run, tokens, word_embeddings, chunks)
 
 
-def _padded(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | None) -> EncoderOutput:
+def _pass(
+    encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | None, groups: int = 1
+) -> EncoderOutput:
     if encoder.compile_mode is not None:
-        output = compiled.run(encoder, tokens, word_embeddings, encoder.compile_mode)
-        return output if encoder.keeps_tokens else vectors_only(output.embedding)
+        return compiled.run(encoder, tokens, word_embeddings, encoder.compile_mode)
     if not encoder.keeps_tokens:
-        return vectors_only(forward.pooled_alone(encoder, tokens, word_embeddings))
-    pooled, output = forward.run(encoder, tokens, word_embeddings)
+        return vectors_only(forward.pooled_alone(encoder, tokens, word_embeddings, groups))
+    pooled, output = forward.run(encoder, tokens, word_embeddings, groups)
     return EncoderOutput(pooled, output.last_hidden_state, output.hidden_states[0])

@@ -32,7 +32,10 @@ def _mean(states: Tensor, attention_mask: Tensor) -> Tensor:
     return (states * mask).sum(1) / mask.sum(1).clamp_min(1)
 
 
-def _token(states: Tensor, position: Tensor) -> Tensor:
+def token_states(states: Tensor, position: Tensor | None) -> Tensor:
+    """(B, L, H) to (B, H), the token at each sentence's ``position`` (B,), the first without one."""
+    if position is None:
+        return states[:, 0]
     return states[torch.arange(len(states), device=states.device), position]
 
 
@@ -50,7 +53,7 @@ def _max(x: PoolingInput) -> Tensor:
 
 
 def _last_token(x: PoolingInput) -> Tensor:
-    return _token(x.last, _last_position(x.attention_mask))
+    return token_states(x.last, _last_position(x.attention_mask))
 
 
 def _last_position(attention_mask: Tensor, mask_index: int | None = None) -> Tensor:
@@ -79,7 +82,7 @@ def _pooler(x: PoolingInput) -> Tensor:
 
 
 def _mask_token(x: PoolingInput) -> Tensor:
-    return _token(x.last, _mask_position(x.attention_mask, x.mask_index))
+    return token_states(x.last, _mask_position(x.attention_mask, x.mask_index))
 
 
 def _mask_position(attention_mask: Tensor, mask_index: int | None) -> Tensor:

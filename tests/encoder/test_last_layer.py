@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor
@@ -85,10 +87,31 @@ def test_whoever_reads_the_other_tokens_is_told_what_to_do() -> None:
         output.token_states.sum()
 
 
+def test_a_backbone_that_recomputes_its_layers_computes_all_of_them() -> None:
+    both = []
+    for recompute in (False, True):
+        encoder = tiny_encoder(dropout=0.0, fast_dropout=False).double()
+        if recompute:
+            encoder.backbone.gradient_checkpointing_enable()
+        both.append(vectors_and_gradients(encoder, keep_tokens=False, chunk=None))
+    torch.testing.assert_close(both[1], both[0], atol=1e-9, rtol=1e-7)
+
+
+def test_a_copy_has_a_last_layer_of_its_own() -> None:
+    encoder = tiny_encoder(chunks=1).eval()
+    tokens = text_batch(encoder, toy_sentences(4)).anchor
+    other = copy.deepcopy(encoder)
+    assert encoder.last_layer is not None
+    with encoder.last_layer.only(lambda states: states[:, :1]):
+        assert other.backbone(tokens.input_ids).last_hidden_state.shape[1] > 1
+    torch.testing.assert_close(other.pool(tokens), encoder.pool(tokens))
+
+
 def test_the_backbone_is_left_as_it_was() -> None:
     encoder = tiny_encoder(chunks=1).eval()
     tokens = text_batch(encoder, toy_sentences(4)).anchor
-    with pytest.raises(RuntimeError), last_layer.only(encoder.backbone, None):
+    assert encoder.last_layer is not None
+    with pytest.raises(RuntimeError), encoder.last_layer.only(lambda states: states[:, :1]):
         raise RuntimeError
     encoder.pool(tokens)
     assert encoder(tokens).token_states.shape[1] == tokens.input_ids.shape[1]
