@@ -52,7 +52,20 @@ def test_attention_equals_torch_for_a_given_mask(monkeypatch: pytest.MonkeyPatch
     torch.testing.assert_close(out, expected)
 
 
-@pytest.mark.parametrize("length", [7, dropout._SHORT + 1])
+@pytest.mark.parametrize("length", [7, 65])
+@pytest.mark.parametrize("padded", [False, True])
+def test_attention_without_dropout_is_torchs(length: int, padded: bool) -> None:
+    q, k, v = torch.randn(3, 2, 4, length, 8, dtype=torch.float64)
+    visible = (torch.arange(length) < torch.tensor([[length], [3]]))[:, None, None, :] if padded else None
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=0.3).transpose(1, 2)
+    for mode in (torch.no_grad(), torch.enable_grad()):
+        with mode:
+            module = torch.nn.Module()
+            found = dropout._attention(module, q, k, v, visible, dropout=0.0, scaling=0.3, is_causal=False)[0]
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("length", [7, 129])
 def test_attention_in_bfloat16_is_as_exact_as_torchs(length: int) -> None:
     torch.manual_seed(0)
     padding = torch.ones(2, 1, length, length, dtype=torch.bool)
