@@ -5,8 +5,9 @@
 
 All encode the same sentences, mean pooling, the model's own length limit. sentrep and sentence-transformers do it with
 ``encode(sentences, batch_size=...)``; both sort by length. The plain loop tokenises everything, sorts by length, and
-takes batches of equal size. bf16 is autocast around the call. Tokenising counts; a first call on two batches does not.
-In float32 the unit vectors of any two must agree to 1e-6 in every coordinate, else the benchmark stops.
+takes batches of equal size. "sentrep, compiled" is ``compile_encoding``: on a GPU, or if ``--variants`` asks for it.
+bf16 is autocast around the call. Tokenising counts; first calls on two batches and on one sentence do not. In float32
+the unit vectors of any two must agree to 1e-6 in every coordinate, else the benchmark stops.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import harness
 import inputs
 import machine
 import tables
-from harness import OURS, PEER, PLAIN, Job
+from harness import COMPILED, OURS, PEER, PLAIN, Job
 
 NEEDS = {PEER: ("sentence_transformers",)}
 TOLERANCE = 1e-6
@@ -40,6 +41,8 @@ def encoder(job: Job) -> Callable[[list[str]], Any]:
         from sentrep import SentenceEncoder
 
         model = SentenceEncoder(job.folder, pooling="mean").eval().to(job.device)
+        if job.variant == COMPILED:
+            model.compile_encoding()
     inputs.check_weights(model)
     return lambda sentences: model.encode(sentences, batch_size=size, show_progress_bar=False)
 
@@ -67,6 +70,7 @@ def measure(job: Job) -> dict[str, Any]:
     sentences = Path(job.corpus).read_text(encoding="utf-8").splitlines()
     with machine.autocast(job.device, job.setting["precision"]):
         encode(sentences[: 2 * job.setting["batch"]])
+        encode(sentences[:1])  # torch compiles a batch of one by itself
         before = machine.used_mib(job.device)
         start = machine.now(job.device)
         vectors = encode(sentences)
@@ -93,7 +97,8 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
     """
     threads = options.threads if options.device == "cpu" and not options.one_process else None
     found: dict[str, Any] = {"rows": [], "measurements": [], "largest_difference": {}, "left_out": []}
-    variants = harness.present([PEER, PLAIN, OURS], NEEDS)
+    usual = [PEER, PLAIN, OURS, *([COMPILED] if options.device == "cuda" else [])]
+    variants = harness.present(options.variants or usual, NEEDS)
     with tempfile.TemporaryDirectory() as temporary:
         corpus = inputs.write_sentences(options.corpus, options.sentences, Path(temporary) / "sentences.txt")
         for model, folder in harness.folders(options, Path(temporary)).items():
@@ -131,6 +136,7 @@ def report(found: dict[str, Any]) -> str:
 def parser() -> argparse.ArgumentParser:
     """The options."""
     found = harness.parser("Encoding speed beside others.", batch_sizes=(32,), sentences=4000)
+    found.add_argument("--variants", nargs="+", choices=[PEER, PLAIN, OURS, COMPILED])
     found.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
     return found
 

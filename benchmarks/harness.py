@@ -24,7 +24,8 @@ from typing import Any
 import inputs
 import machine
 
-OURS, PACKED, COMPILED, SLOW = "sentrep", "sentrep, packed", "sentrep, compiled", "sentrep, fast paths off"
+OURS, SLOW = "sentrep", "sentrep, fast paths off"
+PACKED, COMPILED, GRAPHS = "sentrep, packed", "sentrep, compiled", "sentrep, CUDA graphs"
 PEER, PLAIN = "sentence-transformers", "plain HF loop"
 PEER_LOOP = "sentence-transformers, without its trainer"
 
@@ -142,16 +143,28 @@ def run_jobs(
         until: on `time.monotonic`; no turn begins behind it, except for the first.
 
     Returns:
-        Every single measurement: the job's fields and what was measured.
+        Every single measurement: the job's fields and what was measured. In this process, where one failure would end
+        hours of others, a variant that fails is said and left out, unless it is the only one.
     """
     measurements: list[dict[str, Any]] = []
+    failed: set[str] = set()
     for repeat in range(repeats):
         if repeat and time.monotonic() > until:
             break
         turn = repeat % len(jobs)
         for job in [*jobs[turn:], *jobs[:turn]]:
+            if job.variant in failed:
+                continue
             job = Job(**{**asdict(job), "repeat": repeat})
-            found = _here(job, measure) if threads is None else _in_process(job, threads)
+            try:
+                found = _here(job, measure) if threads is None else _in_process(job, threads)
+            except Exception as error:
+                failed.add(job.variant)
+                if len(failed) == len(jobs):
+                    raise
+                print(f"{_words(job.setting)}: {job.variant} failed and is left out: {error!r}", file=sys.stderr)
+                measurements = [item for item in measurements if item["variant"] != job.variant]
+                continue
             measurements.append({**_without_paths(asdict(job)), **found})
             print(_progress(measurements[-1]), file=sys.stderr, flush=True)
     return measurements

@@ -7,8 +7,8 @@ On SimCSE all train the same weights (CLS pooling, no head, dropout as in the mo
 order, with the same loss (InfoNCE of cosine, τ = 0.05), AdamW at 3e-5 falling linearly, no clipping:
 
 - "sentrep": `SentRepModule` under Lightning's Trainer, every option at its default.
-- "sentrep, packed", "sentrep, compiled": with ``packed`` and ``compile``, which are off by default; on a GPU, and where
-  ``--variants`` asks for them.
+- "sentrep, packed", "sentrep, compiled", "sentrep, CUDA graphs": with ``packed``, ``compile: true`` and ``compile:
+  reduce-overhead``, which are off by default; on a GPU, and where ``--variants`` asks for them.
 - "sentrep, fast paths off": one padded pass with torch's own dropout, and the whole last layer.
 - "sentence-transformers": its own trainer and `MultipleNegativesRankingLoss` over two equal columns; where the
   libraries that its trainer needs (datasets, accelerate) are missing, its model and loss in a plain loop stand in.
@@ -34,7 +34,7 @@ import harness
 import inputs
 import machine
 import tables
-from harness import COMPILED, OURS, PACKED, PEER, PEER_LOOP, PLAIN, SLOW, Job, Row
+from harness import COMPILED, GRAPHS, OURS, PACKED, PEER, PEER_LOOP, PLAIN, SLOW, Job, Row
 from training_loops import ENCODER, measure
 
 OBJECTIVES = ("simcse", "gs", "dclr", "denosent")
@@ -93,7 +93,7 @@ def _jobs(options: argparse.Namespace, setting: dict[str, Any], folder: str, tem
     corpus = temporary / f"{count}.txt"
     if not corpus.exists():
         inputs.write_sentences(options.corpus, count, corpus)
-    gpu_only = [PACKED, COMPILED] if options.device == "cuda" else []
+    gpu_only = [PACKED, COMPILED, GRAPHS] if options.device == "cuda" else []
     wanted = options.variants or [PEER, PEER_LOOP, PLAIN, SLOW, OURS, *gpu_only]
     own = [variant for variant in wanted if variant in ENCODER]
     variants = harness.present(wanted, NEEDS) if setting["objective"] == "simcse" else own

@@ -12,15 +12,18 @@ from typing import Any
 import inputs
 import machine
 from clock import Clock
-from harness import COMPILED, OURS, PACKED, PEER, PEER_LOOP, PLAIN, SLOW, Job
+from harness import COMPILED, GRAPHS, OURS, PACKED, PEER, PEER_LOOP, PLAIN, SLOW, Job
 
 ENCODER: dict[str, dict[str, Any]] = {
     OURS: {},
     PACKED: {"packed": True},
     COMPILED: {"chunks": 1},
+    GRAPHS: {"chunks": 1},
     SLOW: {"chunks": 1, "fast_dropout": False, "pooled_token_only": False},
 }
 """What `SentenceEncoder` is told in each variant of sentrep."""
+COMPILE: dict[str, Any] = {COMPILED: True, GRAPHS: "reduce-overhead"}
+"""What `SentRepModule` is told."""
 TEMPERATURE = 0.05
 LEARNING_RATE = 3e-5
 
@@ -54,7 +57,7 @@ def measure_ours(job: Job) -> dict[str, Any]:
     inputs.check_weights(encoder)
     adamw = functools.partial(torch.optim.AdamW, lr=LEARNING_RATE, weight_decay=0.0, fused=True)  # the peer's default
     terms = objectives(job.setting["objective"], job.folder)
-    module = SentRepModule(encoder, terms, optimizer=adamw, seed=0, compile=job.variant == COMPILED)
+    module = SentRepModule(encoder, terms, optimizer=adamw, seed=0, compile=COMPILE.get(job.variant, False))
     data = SentRepDataModule(job.corpus, batch_size=job.setting["batch"], seed=0, cache_dir=f"{job.corpus}.cache")
     data.connect(encoder.tokenize, encoder.max_length)
     data.setup("fit")

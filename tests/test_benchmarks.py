@@ -159,3 +159,19 @@ def test_made_up_sentences_are_as_long_as_real_ones(monkeypatch: pytest.MonkeyPa
     assert 27 < sum(lengths) / len(lengths) < 31
     padding = 1 - sum(min(length, 32) for length in lengths) / (32 * len(lengths))
     assert 0.15 < padding < 0.25
+
+
+def test_a_variant_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    harness = module("harness", monkeypatch)
+    jobs = [harness.Job(name, {"model": "m"}, "", "", "cpu", 0, {}) for name in ("sound", "broken")]
+
+    def measure(job: Any) -> dict[str, Any]:
+        if job.variant == "broken" and job.repeat == 1:
+            raise RuntimeError("out of memory")
+        return {"sentences_per_second": 2.0, "before_memory_mib": 0.0}
+
+    found = harness.run_jobs(jobs, measure, repeats=3)
+    assert [item["variant"] for item in found] == ["sound"] * 3
+    assert "m: broken failed and is left out: RuntimeError('out of memory')" in capsys.readouterr().err
+    with pytest.raises(RuntimeError, match="out of memory"):
+        harness.run_jobs(jobs[1:], measure, repeats=2)

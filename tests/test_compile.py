@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import lightning
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, fx
 
 from sentrep import InputError, Objective, SentenceEncoder, SentRepDataModule, SentRepModule, negatives
+from sentrep.cli import main
 from sentrep.encoder import chunks, compiled
 from sentrep.encoder.encoding import pad
 from sentrep.objectives import Alignment, Contrastive, Denoising, Distillation, MaskedLanguageModeling, Uniformity
@@ -217,6 +219,45 @@ def test_a_checkpoint_goes_on_without_compiling_and_the_other_way_round(
 def test_packing_is_refused() -> None:
     with pytest.raises(InputError, match="packed"):
         SentRepModule(tiny_encoder(packed=True), [Contrastive()], compile=True)
+    with pytest.raises(InputError, match="packed"):
+        tiny_encoder(packed=True).compile_encoding()
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"pooling": "mean"},
+        {"pooling": "last"},
+        {"prompt": '"[X]" means [MASK].', "pooling": "mask", "subtract_template": True},
+    ],
+    ids=["mean", "last", "prompt"],
+)
+def test_encode_is_compiled_once_for_all_shapes(
+    family: str, arguments: dict[str, Any], graphs: list[fx.GraphModule]
+) -> None:
+    encoder = tiny_encoder(family, **arguments).eval()
+    sentences = toy_sentences(200)
+    eager = encoder.encode(sentences, batch_size=2)
+    encoder.compile_encoding()
+    np.testing.assert_allclose(encoder.encode(sentences, batch_size=2), eager, rtol=0, atol=1e-5)
+    encoder.encode(sentences[0])
+    assert len(graphs) == 2  # torch compiles a batch of one by itself
+    encoder.encode(toy_sentences(300), batch_size=3)
+    assert len(graphs) == 2
+
+
+def test_sentrep_encode_compiles(tmp_path: Path, graphs: list[fx.GraphModule]) -> None:
+    tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
+    (tmp_path / "text.txt").write_text("\n".join(SENTENCES))
+    vectors = []
+    for more in ([], ["--compile", "true"]):
+        output = tmp_path / f"{len(more)}.npy"
+        words = ["encode", str(tmp_path / "model"), "--input", str(tmp_path / "text.txt"), "--output", str(output)]
+        assert main([*words, *more]) == 0
+        assert bool(graphs) == bool(more)
+        vectors.append(np.load(output))
+    np.testing.assert_allclose(vectors[1], vectors[0], rtol=0, atol=1e-5)
 
 
 def test_fast_dropout_steps_aside(graphs: list[fx.GraphModule]) -> None:

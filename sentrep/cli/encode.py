@@ -47,6 +47,7 @@ def encode(
     pooling: str | None = None,
     device: str | None = None,
     precision: Precision = "fp32",
+    compile: bool = False,
     dtype: StoredType = "float32",
     truncate_dim: int | None = None,
     file_format: FileFormat = "npy",
@@ -71,6 +72,7 @@ def encode(
         pooling: replaces the model's own, for a plain transformers folder for example.
         device: cpu, cuda, cuda:1, ...; by default a GPU where there is one, under torchrun or srun the process's.
         precision: fp32, or bf16 to compute in bfloat16 where that is safe; faster where the machine has it.
+        compile: run the model through torch.compile, which takes a minute or two at the start; for long texts on a GPU.
         dtype: of the stored numbers: float32, float16, or int8 (npy parts only) with a scale for each dimension of a
             part in the manifest.
         truncate_dim: keep the first so many dimensions, before scaling.
@@ -88,6 +90,8 @@ def encode(
     with ExitStack() as stack:
         writer = stack.enter_context(open_writer(output, dtype)) if to_file else None
         encoder = load_encoder(model, pooling, device)
+        if compile:
+            encoder.compile_encoding()
         if truncate_dim is not None and not 1 <= truncate_dim <= encoder.embedding_dim:
             raise InputError(
                 f"truncate_dim {truncate_dim}: expected 1 to {encoder.embedding_dim}, the model's dimension"

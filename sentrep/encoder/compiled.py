@@ -1,4 +1,4 @@
-"""The training pass through `torch.compile`: shapes out of a small set, so that nothing is compiled after warm-up."""
+"""The encoder through `torch.compile`: nothing is compiled after warm-up, in training nor in `encode`."""
 
 from __future__ import annotations
 
@@ -53,6 +53,18 @@ def run(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | 
     return EncoderOutput(pooled, states[:, :width], embedded[:, :width])
 
 
+def pool(encoder: SentenceEncoder, tokens: TokenBatch) -> Tensor:
+    """The pooled vectors of `SentenceEncoder.pool`, (B, H), by one piece of code for all shapes of batches.
+
+    Raises:
+        InputError: where torch finds no compiler.
+    """
+    check_compiler(tokens.input_ids.device.type)
+    _install_hooks(encoder.backbone, tokens.input_ids)
+    vectors: Tensor = _compiled(_encoded, "default", dynamic=True)(encoder, tokens.input_ids, tokens.attention_mask)
+    return vectors
+
+
 def check_encoder(encoder: SentenceEncoder) -> None:
     """Refuse what cannot be compiled.
 
@@ -60,7 +72,7 @@ def check_encoder(encoder: SentenceEncoder) -> None:
         InputError: for packing, whose shapes change always.
     """
     if encoder.packed:
-        raise InputError("model.compile does not go with packed of the encoder; leave one of them out")
+        raise InputError("compiling does not go with packed of the encoder; leave one of them out")
 
 
 @functools.cache
@@ -75,15 +87,15 @@ def check_compiler(device: str) -> None:
     """
     compiler = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
     if device == "cpu" and shutil.which(compiler) is None:
-        raise InputError(f"model.compile needs a C++ compiler, and there is no {compiler}: install it, name another in "
-                         "the environment variable CXX, or set model.compile to false")  # fmt: skip
+        raise InputError(f"compile needs a C++ compiler, and there is no {compiler}: install it, name another in the "
+                         "environment variable CXX, or leave compile out")  # fmt: skip
     if device == "cuda" and importlib.util.find_spec("triton") is None:
-        raise InputError("model.compile needs the package triton on a GPU: install it, or set model.compile to false")
+        raise InputError("compile needs the package triton on a GPU: install it, or leave compile out")
 
 
 @functools.cache
-def _compiled(function: Callable[..., Any], mode: Mode) -> Callable[..., Any]:
-    return torch.compile(function, dynamic=False, mode=mode)
+def _compiled(function: Callable[..., Any], mode: Mode, dynamic: bool = False) -> Callable[..., Any]:
+    return torch.compile(function, dynamic=dynamic, mode=mode)
 
 
 def _pooled(encoder: SentenceEncoder, ids: Tensor, mask: Tensor, word_embeddings: Tensor | None) -> Tensor:
@@ -95,6 +107,11 @@ def _pass(
 ) -> tuple[Tensor, Tensor, Tensor]:
     pooled, output = forward.run(encoder, TokenBatch(ids, mask), word_embeddings)
     return pooled, output.last_hidden_state, output.hidden_states[0]
+
+
+def _encoded(encoder: SentenceEncoder, ids: Tensor, mask: Tensor) -> Tensor:
+    """`_pooled` under another name: torch limits how often it compiles one function."""
+    return _pooled(encoder, ids, mask, None)
 
 
 def _install_hooks(backbone: PreTrainedModel, ids: Tensor) -> None:

@@ -97,6 +97,7 @@ class SentenceEncoder(Configurable, nn.Module):
         self.normalize, self.chunks, self.pooled_token_only = normalize, chunks, pooled_token_only
         self.cache_gradients(None)
         self.compile_mode: compiled.Mode | None = None
+        self.compiles_encoding = False
         one_row = can_pack(self, own_attention)
         self.packed = packed and check_packed(self, one_row)
         self.joins_groups = one_row and not self.packed
@@ -163,9 +164,14 @@ class SentenceEncoder(Configurable, nn.Module):
         self.keeps_tokens = keep_tokens
 
     def compile_training(self, mode: compiled.Mode) -> None:
-        """From now on run `forward` through `torch.compile` (`sentrep.encoder.compiled`); `encode` stays as it is."""
+        """From now on run `forward` through `torch.compile` (`sentrep.encoder.compiled`); not `encode`."""
         compiled.check_encoder(self)
         self.compile_mode = mode
+
+    def compile_encoding(self) -> None:
+        """From now on run `encode` through `torch.compile`; worth it for text that takes many minutes on a GPU."""
+        compiled.check_encoder(self)
+        self.compiles_encoding = True
 
     def look_up(self, tokens: TokenBatch) -> Tensor:
         """Word embeddings (B, L, W) of the tokens, before positions, normalisation and dropout."""

@@ -13,6 +13,7 @@ from rich.progress import Progress
 from torch import Tensor
 
 from sentrep import distributed
+from sentrep.encoder import compiled
 from sentrep.errors import InputError
 from sentrep.functional.similarity import unit
 from sentrep.types import TokenBatch
@@ -99,7 +100,7 @@ def as_list(sentences: object) -> list[str]:
 
 def embed(encoder: SentenceEncoder, tokens: TokenBatch) -> Tensor:
     """Vectors (B, D) as they are before any scaling: pooled and, where the head is kept, projected."""
-    pooled = encoder.pool(tokens)
+    pooled = compiled.pool(encoder, tokens) if encoder.compiles_encoding else encoder.pool(tokens)
     return encoder.project(pooled) if encoder.head is not None and encoder.head.keep else pooled
 
 

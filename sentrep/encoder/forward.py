@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from sentrep.encoder import packed
@@ -115,7 +116,7 @@ def _template_vectors(encoder: SentenceEncoder, tokens: TokenBatch) -> Tensor:
     before, after = len(encoder.tokenize.prefix), len(encoder.tokenize.suffix)
     lengths = tokens.attention_mask.sum(1) - before - after
     width = tokens.input_ids.shape[1] - before - after
-    all_lengths = encoder.training and (lengths.device.type != "cpu" or torch.compiler.is_compiling())
+    all_lengths = torch.compiler.is_compiling() or (encoder.training and lengths.device.type != "cpu")
     run_lengths = torch.arange(width + 1, device=lengths.device) if all_lengths else lengths.unique()
     templates, visible = _templates(encoder, run_lengths, tokens.input_ids.shape[1])
     return _pooled(encoder, templates, visible)[torch.searchsorted(run_lengths, lengths)]
@@ -132,8 +133,8 @@ def _templates(encoder: SentenceEncoder, lengths: Tensor, width: int) -> tuple[T
     suffix = after[(position - stop).clamp(0, len(ids.suffix) - 1)]
     # any token but padding, from which some backbones count their positions
     hidden = torch.full_like(suffix, ids.suffix[-1])
-    before = torch.tensor(ids.prefix + [0] * (width - start)).to(lengths.device, non_blocking=True)
-    prefix = before.expand_as(suffix)
+    before = torch.tensor(ids.prefix).to(lengths.device, non_blocking=True)
+    prefix = F.pad(before, (0, width - start)).expand_as(suffix)
     end = stop + len(ids.suffix)
     rows = torch.where(position < start, prefix, torch.where(position < stop, hidden, suffix))
     rows = torch.where(position < end, rows, ids.pad_token_id)
