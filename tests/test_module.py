@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -255,3 +256,15 @@ def test_a_truncated_checkpoint_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-2000])
     with pytest.raises(InputError, match=r"last\.ckpt"):
         SentenceEncoder.from_pretrained(path)
+
+
+def test_the_fused_adamw_takes_the_same_steps() -> None:
+    weights = []
+    for fused in (False, True):
+        adamw = functools.partial(torch.optim.AdamW, lr=1e-2, weight_decay=0.1, fused=fused)
+        module = SentRepModule(tiny_encoder(dropout=0.1), [Contrastive()], optimizer=adamw, seed=1)
+        trainer(precision="64-true").fit(module, loader(batches(module.encoder)))
+        weights.append(dict(module.named_parameters()))
+    for name, weight in weights[0].items():
+        torch.testing.assert_close(weights[1][name], weight, rtol=0, atol=1e-9, msg=name)
+    assert SentRepModule(tiny_encoder(), [Contrastive()]).optimizer.keywords["fused"]  # type: ignore[attr-defined]

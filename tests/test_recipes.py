@@ -63,3 +63,9 @@ def test_every_recipe_says_how_to_run_it(recipe: Path) -> None:
     assert f"# Run:    sentrep fit --config {name}" in header
     assert "# Expect: " in header
     assert all(line.startswith("#") for line in header.splitlines())
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: str(path.relative_to(CONFIGS)))
+def test_every_recipes_adamw_is_fused(recipe: Path) -> None:
+    text = recipe.read_text(encoding="utf-8")
+    assert text.count("fused: true") == text.count("class_path: torch.optim.AdamW")

@@ -114,8 +114,8 @@ def _attention(
 def _products_are_faster(query: Tensor, dropout: float) -> bool:
     """Measured on a CPU.
 
-    With dropout torch leaves its fused kernel. The kernel's backward pass in bfloat16 takes 4 to 8 times as long as plain
-    products; without a gradient products save a few per cent of `encode`, in long sentences nothing.
+    With dropout torch leaves its fused kernel. In bfloat16 the kernel's backward pass takes 4 to 8 times as long as
+    plain products; without a gradient products save a few per cent of `encode`, in long sentences nothing.
     """
     longest = 48
     if torch.is_grad_enabled():
