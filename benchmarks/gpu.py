@@ -1,12 +1,13 @@
-"""All that is measured on a GPU, by one command in at most eight minutes: training, encoding, loader, memory, profile.
+"""All that is measured on a GPU, by one command in at most eight minutes: training, profile, encoding, STS, loader.
 
     python benchmarks/gpu.py [--json gpu.json] [--markdown gpu.md] [--minutes 8]
     python benchmarks/gpu.py --device cpu --quick       # to try the script out: tiny shapes, about a minute
 
 It needs torch, lightning, transformers, torchmetrics and what they bring; sentence-transformers takes part where it is
 installed. Everything runs in this process, so the kernels of one measurement are warm in the next, for all variants
-alike. What would go beyond the time is left out and named in the report, the most important comes first. What each
-part does: train_throughput.py, encode_throughput.py, loader_throughput.py, flops.py.
+alike. What would go beyond the time is left out and named in the report, the most important comes first; a part or a
+variant that fails is named too, and the others go on. What each part does: train_throughput.py, encode_throughput.py,
+sts_throughput.py, loader_throughput.py, flops.py.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import encode_throughput
 import harness
 import loader_throughput
 import machine
+import sts_throughput
 import tables
 import train_throughput
 
@@ -59,12 +61,14 @@ def plan(quick: bool) -> list[Part]:
             Part("Training, SimCSE", 1.0, train_throughput, f"{steps} fp32 bf16 --profile"),
             Part("Training, other objectives", 1.0, train_throughput, f"{steps} fp32 {_OTHERS}"),
             Part("Encoding", 1.0, encode_throughput, f"{tiny} --sentences 40"),
+            Part("The seven STS sets", 1.0, sts_throughput, f"{tiny} --pairs 5"),
             Part("Loader", 1.0, loader_throughput, f"{tiny} --lines 200 --batches 5 --warmup 1 --workers 0"),
         ]
     shapes = "--shape bert-base 6x384 bert-mini"
     steps = f"{shapes} --steps 20 --warmup 5 --precision"
     bf16 = f"{steps} bf16 --batch-size 512 256 64 --repeats 3"
     encoding = f"{shapes} --sentences 20000 --batch-size 256 --precision bf16 fp32 --repeats 3"
+    scoring = "--shape bert-base 6x384 --pairs 1000 --batch-size 256 --precision bf16 --repeats 3"
     loading = "--shape bert-base --lines 200000 --batch-size 64 512 --workers 0 4 --repeats 3"
     profiling = f"{steps} bf16 --batch-size 512 64 --repeats 1 --profile"
     return [
@@ -72,7 +76,8 @@ def plan(quick: bool) -> list[Part]:
         Part("Training, SimCSE, fp32 (no TF32)", 0.55, train_throughput, f"{steps} fp32 --batch-size 64 --repeats 3"),
         Part("Where the time goes", 0.6, train_throughput, profiling, [harness.OURS]),
         Part("Encoding", 0.75, encode_throughput, encoding),
-        Part("Loader", 0.8, loader_throughput, loading),
+        Part("The seven STS sets, made-up pairs", 0.78, sts_throughput, scoring),
+        Part("Loader", 0.82, loader_throughput, loading),
         Part("Training, other objectives, bf16", 0.97, train_throughput, f"{bf16} {_OTHERS}"),
     ]
 
@@ -89,7 +94,11 @@ def main() -> None:
     text, results = "", {}
     start = time.monotonic()
     for part in plan(options.quick):
-        found = part.run(options.device, start + part.until * options.minutes * 60)
+        try:
+            found = part.run(options.device, start + part.until * options.minutes * 60)
+        except (Exception, SystemExit) as error:  # the minutes of the other parts would be lost
+            text += f"## {part.title}\n\nFailed: {error!r}\n\n"
+            continue
         results[part.title] = found
         rates = [loader_throughput.fastest(each) for each in results.values() if "peaks" in each]
         more = [max(rates)] if part.script is loader_throughput else []

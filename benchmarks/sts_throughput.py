@@ -6,13 +6,15 @@
 scripts do: set by set and sub-set by sub-set it encodes the first sentences and the second sentences with
 `SentenceTransformer.encode`, and takes scipy's Spearman of the cosines, all sub-sets of a set pooled. Mean pooling, the
 model's own length limit. In float32 the scores must agree to 0.01 (of 100), else the benchmark stops. Reading files and
-loading the model do not count. ``--pairs`` takes the first pairs of every set only.
+loading the model do not count. ``--pairs`` takes the first pairs of every set only. Without ``--senteval`` as many
+pairs as the sets have are made up; no sentence occurs twice, so what sentrep saves on those that do does not show.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,14 +27,17 @@ import tables
 from harness import OURS, PEER, Job
 
 TOLERANCE = 0.01
+NEEDS = {PEER: ("sentence_transformers", "scipy")}
+SIZES = {"sts12": 3108, "sts13": 1500, "sts14": 3750, "sts15": 3000, "sts16": 1186, "stsb": 1379, "sickr": 4927}
 
 
-def load_sets(folder: str, pairs: int) -> list[Any]:
-    """The seven sets; only so many pairs of each unless that is 0."""
+def load_sets(folder: str | None, pairs: int) -> list[Any]:
+    """The seven sets, or made-up ones; only so many pairs of each unless that is 0."""
+    if folder is None:
+        return [_made_up(name, min(count, pairs or count)) for name, count in SIZES.items()]
     from sentrep.data import load_sts
-    from sentrep.evaluation.sts import SENTEVAL_SETS
 
-    sets = [load_sts(name, folder) for name in SENTEVAL_SETS]
+    sets = [load_sts(name, folder) for name in SIZES]
     if not pairs:
         return sets
     return [
@@ -42,6 +47,13 @@ def load_sets(folder: str, pairs: int) -> list[Any]:
         )
         for one in sets
     ]  # fmt: skip
+
+
+def _made_up(name: str, count: int) -> Any:
+    from sentrep.types import ScoredPairs
+
+    sentences = inputs.made_up_sentences(2 * count, seed=count)
+    return ScoredPairs(name, sentences[:count], sentences[count:], [float(row % 50) for row in range(count)])
 
 
 def measure(job: Job) -> dict[str, Any]:
@@ -92,21 +104,31 @@ def _plain_score(model: Any, pairs: Any, size: int) -> float:
 def largest_gap(measurements: Sequence[dict[str, Any]]) -> float:
     """Between the two sides' scores of one setting, over all sets."""
     scores = {item["variant"]: item["scores"] for item in measurements}
-    return max(abs(scores[OURS][name] - scores[PEER][name]) for name in scores[OURS])
+    return max(abs(one[name] - scores[OURS][name]) for one in scores.values() for name in one)
 
 
-def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Measure what the options ask for: ``rows`` of the table, ``measurements``, ``gaps`` of the scores by setting."""
-    found: dict[str, Any] = {"rows": [], "measurements": [], "gaps": {}}
+def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, Any]:
+    """Measure what the options ask for; no setting begins behind ``until``.
+
+    Returns:
+        ``rows`` of the table, ``measurements``, ``gaps`` of the scores by setting, ``left_out`` settings.
+    """
+    found: dict[str, Any] = {"rows": [], "measurements": [], "gaps": {}, "left_out": []}
     settings = {**options.settings, "senteval": options.senteval}
-    threads = None if options.one_process else options.threads
+    threads = None if options.one_process or options.device != "cpu" else options.threads
+    variants = harness.present([PEER, OURS], NEEDS)
     with tempfile.TemporaryDirectory() as temporary:
         for model, folder in harness.folders(options, Path(temporary)).items():
             for precision in options.precision:
                 for batch in options.batch_size:
                     setting = {"model": model, "precision": precision, "batch": batch}
-                    jobs = [Job(name, setting, folder, "", options.device, 0, settings) for name in (PEER, OURS)]
-                    measurements = harness.run_jobs(jobs, measure, repeats=options.repeats, threads=threads)
+                    if time.monotonic() > until:
+                        found["left_out"].append(setting)
+                        continue
+                    jobs = [Job(name, setting, folder, "", options.device, 0, settings) for name in variants]
+                    measurements = harness.run_jobs(
+                        jobs, measure, repeats=options.repeats, threads=threads, until=until
+                    )
                     gap = largest_gap(measurements)
                     if precision == "fp32" and gap > TOLERANCE:
                         raise SystemExit(f"{setting}: the scores differ by {gap:.3f}: {measurements}")
@@ -116,17 +138,28 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
+def report(found: dict[str, Any]) -> str:
+    """The results in Markdown."""
+    gaps = ", ".join(f"{setting}: {gap:.1e}" for setting, gap in found["gaps"].items())
+    text = tables.throughput_table(found["rows"]) + f"\nLargest difference of a score (of 100): {gaps}.\n"
+    return text + (f"\nLeft out for time: {found['left_out']}\n" if found["left_out"] else "")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    found = harness.parser("Speed of the STS evaluation.", batch_sizes=(64,), pairs=0)
+    found.add_argument("--senteval", help="folder of the SentEval data, with STS and SICK")
+    found.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
+    return found
+
+
 def main() -> None:
     """Measure and report."""
-    parser = harness.parser("Speed of the STS evaluation.", batch_sizes=(64,), pairs=0)
-    parser.add_argument("--senteval", required=True, help="folder of the SentEval data, with STS and SICK")
-    parser.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
-    options = harness.parse(parser, corpus_needed=False)
+    options = harness.parse(parser(), corpus_needed=False)
     about = machine.environment(options.device, options.threads)
     found = run(options)
-    gaps = ", ".join(f"{setting}: {gap:.1e}" for setting, gap in found["gaps"].items())
-    text = tables.throughput_table(found["rows"]) + f"\nLargest difference of a score (of 100): {gaps}.\n\n"
-    tables.write(text + tables.in_words(about), {"environment": about, **found}, options.markdown, options.json)
+    text = report(found) + "\n" + tables.in_words(about)
+    tables.write(text, {"environment": about, **found}, options.markdown, options.json)
 
 
 if __name__ == "__main__" and not harness.worker(measure):

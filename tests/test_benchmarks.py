@@ -52,7 +52,7 @@ def test_everything_for_a_gpu_runs_where_datasets_and_jsonargparse_are_missing(t
     words = ("--device", "cpu", "--quick", "--json", str(tmp_path / "gpu.json"))
     text = run("gpu.py", *words, missing="datasets,jsonargparse")
     parts = json.loads((tmp_path / "gpu.json").read_text())["parts"]
-    assert list(parts) == ["Training, SimCSE", "Training, other objectives", "Encoding", "Loader"]
+    assert list(parts) == ["Training, SimCSE", "Training, other objectives", "Encoding", "The seven STS sets", "Loader"]
     simcse = parts["Training, SimCSE"]
     assert [row["variant"] for row in simcse["rows"]] == ["plain HF loop", "sentrep, fast paths off", "sentrep"] * 2
     assert all(row["more"]["MFU, %"] > 0 for row in simcse["rows"])

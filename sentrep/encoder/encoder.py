@@ -17,7 +17,7 @@ from sentrep.encoder.dropout import use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.language_model_head import HeadOrigin
 from sentrep.encoder.last_layer import LastLayer, can_leave_out
-from sentrep.encoder.packed import can_pack, check_packed
+from sentrep.encoder.packed import one_row
 from sentrep.encoder.passes import training_pass
 from sentrep.encoder.pooling import check_pooling
 from sentrep.encoder.specification import specification
@@ -37,19 +37,16 @@ class SentenceEncoder(Configurable, nn.Module):
             transformers configuration as a dict with ``model_type``, for random weights.
         pooling: one of `sentrep.encoder.POOLINGS`.
         prompt: a template such as ``"[X]" means [MASK].`` (quotes included), or None. Needed by pooling ``mask``.
-        subtract_template: take off the vector of the prompt alone (PromptBERT's template denoising); costs a pass over
-            one row per length of text.
+        subtract_template: take off the vector of the prompt alone (PromptBERT); costs a pass over a row per length.
         max_length: longest sequence in training, in tokens; with a prompt, the length of the text alone.
         max_seq_length: the same for `encode`; None means the model's own limit.
         pretrained: False takes the architecture with random weights.
         tokenizer: folder or hub id of another tokenizer than the backbone's; ``toy`` is the embedded one.
         dropout: replaces every dropout rate of the backbone; None keeps its own.
         normalize: scale vectors to length 1 in `encode`.
-        chunks: into how many groups of like length a batch is split for the forward pass, so that less padding is
-            computed; the result is the same. Where the family allows it, only attention runs group by group
-            (`sentrep.encoder.layouts`). None: 8 on a CPU, or 4 if every layer must; 1 elsewhere.
-        packed: leave padding out of every layer (`sentrep.encoder.packed`), where the family allows it, instead of
-            splitting into ``chunks``; the result is the same.
+        chunks: groups of like length in which a batch is computed (`sentrep.encoder.layouts`), for less padding and the
+            same result. None: 8 on a CPU, or 4 where every layer has to run group by group; 1 elsewhere.
+        packed: compute no padding at all (`sentrep.encoder.packed`), where the family allows it; the same result.
         fast_dropout: on a CPU, cheaper dropout masks and attention (`sentrep.encoder.dropout`); elsewhere torch's.
         pooled_token_only: where nothing reads the other tokens, end the last layer for the pooled token alone.
         revision: branch, tag or commit on the hub.
@@ -79,17 +76,14 @@ class SentenceEncoder(Configurable, nn.Module):
         packed: bool = False,
     ) -> None:
         super().__init__()
-        check_pooling(pooling, prompt)
-        if subtract_template and prompt is None:
-            raise InputError("subtract_template needs a prompt: without one there is no template")
+        check_pooling(pooling, prompt, subtract_template)
         source = sources.open_source(backbone, revision, trust_remote_code)
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
         self.last_layer = LastLayer(self.backbone) if can_leave_out(self.backbone) else None
         own_attention = use_own_attention(self.backbone)
         if fast_dropout:
             use_fast_dropout(self.backbone)
-        words = load_tokenizer(source, tokenizer)
-        self.tokenize = TextTokenizer(words, prompt, sources.position_limit(self.backbone))
+        self.tokenize = TextTokenizer(load_tokenizer(source, tokenizer), prompt, sources.position_limit(self.backbone))
         if self.tokenize.tokenizer.vocab_size > self.vocab_size:
             raise InputError(f"{source.name}: the tokenizer knows more tokens than the model; use the model's own")
         self.pooling, self.prompt, self.subtract_template = pooling, prompt, subtract_template
@@ -98,9 +92,7 @@ class SentenceEncoder(Configurable, nn.Module):
         self.cache_gradients(None)
         self.compile_mode: compiled.Mode | None = None
         self.compiles_encoding = False
-        one_row = can_pack(self, own_attention)
-        self.packed = packed and check_packed(self, one_row)
-        self.joins_groups = one_row and not self.packed
+        self.packed, self.joins_groups = one_row(self, own_attention, packed)
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
@@ -253,7 +245,6 @@ class SentenceEncoder(Configurable, nn.Module):
     def from_pretrained(cls, name: str | Path, **overrides: Any) -> SentenceEncoder:
         """Load an encoder, pooling and prompt included, in evaluation mode.
 
-        ``name`` is what the constructor takes as ``backbone``; ``overrides`` are constructor arguments that replace
-        what is stored there.
+        ``name`` is what the constructor takes as ``backbone``; ``overrides`` replace arguments that are stored there.
         """
         return folders.load(cls, str(name), overrides).eval()

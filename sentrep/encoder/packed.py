@@ -37,27 +37,23 @@ def unpack(output: Any, layout: Layout) -> Any:
     return output
 
 
-def can_pack(encoder: SentenceEncoder, own_attention: bool) -> bool:
-    """Whether a single row gives the padded pass's result.
+def one_row(encoder: SentenceEncoder, own_attention: bool, packed: bool) -> tuple[bool, bool]:
+    """Whether a batch runs packed, and whether it can run in `LengthGroups`; a warning where ``packed`` cannot be had.
 
     Args:
         encoder: ready to run.
         own_attention: whether the backbone uses `sentrep.encoder.attention`.
-    """
-    return own_attention and encoder.pooling != "pooler" and _is_exact(encoder)
-
-
-def check_packed(encoder: SentenceEncoder, possible: bool) -> bool:
-    """Whether to pack, as was asked for; a warning where it is not possible, so that padding is computed.
+        packed: whether that was asked for.
 
     Raises:
         InputError: for what packing does not go with.
     """
-    if encoder.pooling == "pooler":
+    if packed and encoder.pooling == "pooler":
         raise InputError("packed does not go with pooling 'pooler'; leave one of them out")
-    if not possible:
+    possible = own_attention and encoder.pooling != "pooler" and _is_exact(encoder)
+    if packed and not possible:
         rank_zero_warn(f"{encoder.backbone.config.model_type} cannot be packed: its padding is computed")
-    return possible
+    return packed and possible, possible and not packed
 
 
 def _is_exact(encoder: SentenceEncoder) -> bool:

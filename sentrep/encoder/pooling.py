@@ -121,9 +121,11 @@ READS_ONE_TOKEN: dict[str, Callable[[Tensor, int | None], Tensor | None]] = {
 `PoolingInput`) its position (B,); None is the first."""
 
 
-def check_pooling(pooling: str, prompt: str | None) -> None:
-    """Refuse a pooling that does not exist, or that needs a prompt and has none."""
+def check_pooling(pooling: str, prompt: str | None, subtract_template: bool = False) -> None:
+    """Refuse a pooling that does not exist, and without a prompt what needs one."""
     if pooling not in POOLINGS:
         raise InputError(f"unknown pooling {pooling!r}; choose one of {', '.join(POOLINGS)}")
     if pooling == "mask" and prompt is None:
         raise InputError("pooling 'mask' needs a prompt with a [MASK], for example '\"[X]\" means [MASK].'")
+    if subtract_template and prompt is None:
+        raise InputError("subtract_template needs a prompt: without one there is no template")
