@@ -93,8 +93,10 @@ def _attention(
     """`sentrep.encoder.attention`, but on a CPU softmax(QKᵀ·s + mask), dropout, V where that is faster."""
     if packing is not None:
         return within_sentences(_attention, module, query, key, value, packing, dropout, scaling, **arguments)
-    special = arguments.get("position_bias") is not None or bool(arguments.get("is_causal"))
-    special = special or key.shape[1] != query.shape[1]
+    causal = arguments.get("is_causal")
+    if causal is None:  # sdpa's rule: without a mask a decoder's attention is causal
+        causal = attention_mask is None and getattr(module, "is_causal", True)
+    special = causal or arguments.get("position_bias") is not None or key.shape[1] != query.shape[1]
     if (
         query.device.type != "cpu"
         or special

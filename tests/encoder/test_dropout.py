@@ -6,7 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from sentrep import SentenceEncoder
 from sentrep.encoder import dropout
+from sentrep.types import TokenBatch
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
 
@@ -63,6 +65,27 @@ def test_attention_without_dropout_is_torchs(length: int, padded: bool) -> None:
             module = torch.nn.Module()
             found = dropout._attention(module, q, k, v, visible, dropout=0.0, scaling=0.3, is_causal=False)[0]
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("rate", [0.0, 1e-9])
+def test_a_decoders_attention_stays_causal(rate: float) -> None:
+    module = torch.nn.Module()
+    module.is_causal = True
+    q, k, v = torch.randn(3, 2, 4, 7, 8, dtype=torch.float64)
+    with torch.no_grad():
+        found = dropout._attention(module, q, k, v, None, dropout=rate)[0]
+    expected = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_decoder_as_backbone_gives_transformers_own_states() -> None:
+    shape = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 2200}
+    encoder = SentenceEncoder(shape, tokenizer="toy", pooling="last").eval()
+    ids = torch.arange(24).view(2, 12) + 5
+    found = encoder.pool(TokenBatch(ids, torch.ones_like(ids)))
+    encoder.backbone.set_attn_implementation("eager")
+    with torch.no_grad():
+        torch.testing.assert_close(found, encoder.backbone(ids).last_hidden_state[:, -1])
 
 
 @pytest.mark.parametrize("length", [7, 129])
