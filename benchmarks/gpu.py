@@ -5,9 +5,9 @@
 
 It needs torch, lightning, transformers, torchmetrics and what they bring; sentence-transformers takes part where it is
 installed. Everything runs in this process, so the kernels of one measurement are warm in the next, for all variants
-alike. What would go beyond the time is left out and named in the report, the most important comes first; a part or a
-variant that fails is named too, and the others go on. What each part does: train_throughput.py, encode_throughput.py,
-sts_throughput.py, loader_throughput.py, flops.py.
+alike. What would go beyond the time is left out and named in the report, the most important comes first. A part that
+fails is named there too, a variant that fails on standard error, and the others go on. What each part does:
+train_throughput.py, encode_throughput.py, sts_throughput.py, loader_throughput.py, flops.py.
 """
 
 from __future__ import annotations
@@ -96,13 +96,12 @@ def main() -> None:
     for part in plan(options.quick):
         try:
             found = part.run(options.device, start + part.until * options.minutes * 60)
+            results[part.title] = found
+            rates = [loader_throughput.fastest(each) for each in results.values() if "peaks" in each]
+            more = [max(rates, default=None)] if part.script is loader_throughput else []
+            text += f"## {part.title}\n\n{part.script.report(found, *more)}\n"
         except (Exception, SystemExit) as error:  # the minutes of the other parts would be lost
             text += f"## {part.title}\n\nFailed: {error!r}\n\n"
-            continue
-        results[part.title] = found
-        rates = [loader_throughput.fastest(each) for each in results.values() if "peaks" in each]
-        more = [max(rates)] if part.script is loader_throughput else []
-        text += f"## {part.title}\n\n{part.script.report(found, *more)}\n"
     text += f"{(time.monotonic() - start) / 60:.1f} minutes. " + tables.in_words(about)
     tables.write(text, {"environment": about, "parts": results}, options.markdown, options.json)
 

@@ -175,3 +175,23 @@ def test_a_variant_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch, capsy
     assert "m: broken failed and is left out: RuntimeError('out of memory')" in capsys.readouterr().err
     with pytest.raises(RuntimeError, match="out of memory"):
         harness.run_jobs(jobs[1:], measure, repeats=2)
+
+
+def test_a_part_that_fails_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = module("gpu", monkeypatch)
+
+    class Broken:
+        parser = staticmethod(gpu.loader_throughput.parser)
+
+        def run(self, options: Any, until: float) -> None:
+            raise SystemExit("the variants differ")
+
+    tiny = [*TINY, "--lines", "200", "--batches", "5", "--warmup", "1", "--workers", "0"]
+    sound = gpu.Part("Loader", 1.0, gpu.loader_throughput, " ".join(tiny).replace("--precision fp32 ", ""))
+    monkeypatch.setattr(gpu, "plan", lambda quick: [gpu.Part("Broken", 1.0, Broken(), "--shape tiny"), sound])
+    report = tmp_path / "gpu.md"
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--device", "cpu", "--quick", "--markdown", str(report)])
+    gpu.main()
+    text = report.read_text()
+    assert "## Broken\n\nFailed: SystemExit('the variants differ')" in text
+    assert "training loader" in text
