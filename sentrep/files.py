@@ -1,0 +1,141 @@
+"""Files that several processes may write or read at once: written whole under their name or not at all, and locked."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from filelock import FileLock, Timeout
+
+from sentrep.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_ENDING = ".tmp"
+
+
+class BusyError(InputError):
+    """Another process holds a lock."""
+
+
+@contextmanager
+def atomic_write(path: str | Path, mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
+    """Open a file that appears under its name when the block ends, and not at all when the block raises.
+
+    Until then it has a hidden name of its own in the same folder. It is on the disk before it is renamed, and the
+    folder after it. The file has the rights that the umask gives, so that a folder can be shared by a group.
+
+    Args:
+        path: the final name; its folder is made. An older file of this name is replaced.
+        mode: ``wb`` or ``w``.
+        options: of `open`, such as ``encoding`` and ``newline``.
+
+    Raises:
+        OSError: the folder or the disk does not take it; nothing is left behind, and an older file is as it was.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with atomic_write(f"{folder}/a.txt", "w", encoding="utf-8") as file:
+        ...         _ = file.write("whole")
+        ...     Path(folder, "a.txt").read_text(encoding="utf-8")
+        'whole'
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary, file = _open_own(target, mode, options)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(temporary, target)  # while the lock is held: nobody takes it for a leftover
+        _sync_folder(target.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """`atomic_write` of a UTF-8 text."""
+    with atomic_write(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def remove_leftovers(folder: str | Path, name: str = "*") -> None:
+    """Remove what killed processes have half written, and nothing that a living one is at work on.
+
+    Args:
+        folder: of the files.
+        name: of the file that was to be written; may be a pattern.
+    """
+    for temporary in Path(folder).glob(f".{name}.*{_ENDING}"):
+        with open(temporary, "rb") as file:
+            if _lock(file):  # else its writer lives
+                temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def hold(path: str | Path, what: str) -> Iterator[None]:
+    """Keep every other process from what a lock file stands for.
+
+    The lock is one of the operating system (flock): it ends with the process, however that ends. It holds on one
+    machine, and between machines where the file system passes locks on (NFS, Lustre with ``flock``).
+
+    Args:
+        path: of the lock file; its folder is made.
+        what: the other process is at work on, for the message.
+
+    Raises:
+        BusyError: another process holds it.
+        InputError: the file system refuses locks, or the file cannot be made.
+    """
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise BusyError(f"another process is at work on {what}; wait for it, or end it") from None
+    except (OSError, NotImplementedError) as error:
+        raise InputError(f"{path}: cannot be locked ({error}); use a folder on another file system") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _open_own(target: Path, mode: str, options: dict[str, Any]) -> tuple[Path, IO[Any]]:
+    """A temporary file that this process holds a lock on, as long as it is open."""
+    while True:
+        temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{_ENDING}")
+        file = open(temporary, mode, **options)  # noqa: SIM115 (closed by the caller)
+        _lock(file)
+        if temporary.exists():  # else it was taken for a leftover before it was locked
+            return temporary, file
+        file.close()
+
+
+def _lock(file: IO[Any]) -> bool:
+    """Whether this process has the lock on an open file now; never where there are no such locks."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename last: a folder is a file too."""
+    if os.name == "nt":  # cannot open folders
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

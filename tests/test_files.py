@@ -1,0 +1,98 @@
+"""Files written whole or not at all, and locks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sentrep.errors import InputError
+from sentrep.files import BusyError, atomic_write, hold, remove_leftovers, write_text
+
+_WRITE_SLOWLY = """
+import sys, time
+from sentrep.files import atomic_write
+with atomic_write(sys.argv[1], "w") as file:
+    file.write("half")
+    file.flush()
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+_HOLD = """
+import sys, time
+from sentrep.files import hold
+with hold(sys.argv[1], "x"):
+    print("holding", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def slow_writer(tmp_path: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", _WRITE_SLOWLY, str(tmp_path / "a")], stdout=-1, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_failed_write_leaves_the_older_file_and_nothing_else(tmp_path: Path) -> None:
+    write_text(tmp_path / "a", "old")
+    with contextlib.suppress(RuntimeError), atomic_write(tmp_path / "a", "w") as file:
+        file.write("new")
+        raise RuntimeError
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
+
+
+def test_the_rights_are_those_of_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        write_text(tmp_path / "a", "for the group")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o664
+
+
+def test_what_a_killed_process_left_is_removed_and_what_a_living_one_writes_is_not(
+    tmp_path: Path, slow_writer: subprocess.Popen[str]
+) -> None:
+    remove_leftovers(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    slow_writer.send_signal(signal.SIGKILL)
+    slow_writer.wait()
+    remove_leftovers(tmp_path, "b")
+    assert len(list(tmp_path.iterdir())) == 1
+    remove_leftovers(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_writers_of_one_name_do_not_meet(tmp_path: Path, slow_writer: subprocess.Popen[str]) -> None:
+    write_text(tmp_path / "a", "mine")
+    assert (tmp_path / "a").read_text() == "mine"
+
+
+def test_a_lock_is_refused_until_its_holder_ends(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", _HOLD, str(tmp_path / "lock")], stdout=-1, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    with pytest.raises(BusyError, match="another process is at work on the run"), hold(tmp_path / "lock", "the run"):
+        pass
+    process.kill()
+    process.wait()
+    start = time.monotonic()
+    with hold(tmp_path / "lock", "the run"):
+        assert time.monotonic() - start < 5
+
+
+def test_a_place_without_locks_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere"), hold("/proc/nowhere/lock", "x"):
+        pass
