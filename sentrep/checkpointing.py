@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import importlib.metadata
+import io
 import os
 import shutil
 import zipfile
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +24,7 @@ from sentrep.errors import InputError
 from sentrep.version import __version__
 
 _RECORDED = ("torch", "lightning", "transformers", "datasets", "tokenizers")
+_READABLE = (torch.Tensor, torch.nn.Parameter, int, float, bool, str, type(None))
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -47,8 +51,15 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         """Write one file, whole or not at all.
 
         Raises:
+            InputError: for a content that could not be read again; nothing is written.
             OSError: for anything but a full disk or an exhausted quota.
         """
+        if found := unreadable(checkpoint):
+            place = ".".join(map(str, found[0]))
+            raise InputError(
+                f"{path} was not written: {place} is a {type(found[1]).__qualname__}, which a checkpoint cannot hold; "
+                "let the callback or plug-in give numbers, texts, tensors, lists and dicts"
+            )
         if storage_options is not None or "://" in str(path):
             super().save_checkpoint(checkpoint, path, storage_options)
             return
@@ -107,13 +118,45 @@ def verify(path: str | Path) -> None:
         raise InputError(f"{path}: is damaged or incomplete (checksum of {damaged}); use another checkpoint")
 
 
-def payload(encoder: SentenceEncoder, seed: int, data: str | None) -> dict[str, Any]:
+def unreadable(value: Any, path: tuple[Any, ...] = ()) -> tuple[tuple[Any, ...], Any] | None:
+    """The first thing in a checkpoint that ``torch.load(weights_only=True)`` would refuse.
+
+    Args:
+        value: the content, or a part of it.
+        path: keys that lead to the part.
+
+    Returns:
+        The keys that lead there and the value; None where all can be read.
+
+    Example:
+        >>> unreadable({"a": [1, {"b": slice(0, 3)}]})
+        (('a', 1, 'b'), slice(0, 3, None))
+    """
+    parts: Iterable[tuple[tuple[Any, ...], Any]]
+    if type(value) in (dict, OrderedDict):
+        parts = chain(((("a key",), key) for key in value), (((key,), part) for key, part in value.items()))
+    elif type(value) in (list, tuple):
+        parts = (((place,), part) for place, part in enumerate(value))
+    elif type(value) in _READABLE:
+        return None
+    else:
+        try:
+            torch.save(value, file := io.BytesIO())
+            torch.load(io.BytesIO(file.getvalue()), weights_only=True)
+        except Exception:  # whatever pickling stumbles over: it cannot be kept
+            return path, value
+        return None
+    return next((found for key, part in parts if (found := unreadable(part, path + key))), None)
+
+
+def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str | None = None) -> dict[str, Any]:
     """What a checkpoint needs to be used alone, architecture, tokenizer and settings, and where it comes from.
 
     Args:
         encoder: the trained one.
         seed: of the run.
         data: fingerprint of the training text.
+        lm_head: where in the weights the masked-LM head lies that the objectives were trained with, if they had one.
     """
     return {
         "version": __version__,
@@ -122,6 +165,7 @@ def payload(encoder: SentenceEncoder, seed: int, data: str | None) -> dict[str, 
         "settings": folders.settings(encoder),
         "seed": seed,
         "data": data,
+        "lm_head": lm_head,
         "versions": {name: importlib.metadata.version(name) for name in _RECORDED},
     }
 

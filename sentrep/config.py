@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sentrep.errors import InputError
+
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -43,6 +45,20 @@ class Configurable:
     def init_args(self) -> dict[str, Any]:
         """The arguments that this object was built with, defaults included."""
         return self._init_args
+
+
+def check_initialised(plugin: Any, what: str) -> None:
+    """Refuse a module whose ``__init__`` has not called that of its base class.
+
+    Args:
+        plugin: an `nn.Module` of a user, or None.
+        what: where it stands, for the message.
+
+    Raises:
+        InputError: names the class.
+    """
+    if plugin is not None and "_modules" not in vars(plugin):  # `nn.Module.__init__` makes it
+        raise InputError(f"{what}: {type(plugin).__name__}.__init__ does not call super().__init__(); call it first")
 
 
 def to_config(value: Any) -> Any:

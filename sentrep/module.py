@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from pathlib import Path
 from typing import Any, Literal
@@ -17,19 +18,21 @@ from transformers import get_scheduler
 from sentrep import distributed
 from sentrep.annotations import OptimizerCallable
 from sentrep.checkpointing import payload
-from sentrep.config import Configurable
+from sentrep.config import Configurable, check_initialised
 from sentrep.encoder import ProjectionHead, SentenceEncoder, sources
 from sentrep.encoder.dropout_views import label_free_criteria
 from sentrep.encoder.encoding import encode, pairwise_cosine
+from sentrep.encoder.language_model_head import LanguageModelHead
 from sentrep.errors import InputError
 from sentrep.functional import spearman
 from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.parameter_groups import parameter_groups
 from sentrep.rebuilding import rebuild, record
+from sentrep.rehearsal import rehearse
 from sentrep.resuming import align_position
 from sentrep.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
-from sentrep.stability import SkippedStep, StepReplay, refuse_gradient_scaler
+from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
 from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.views import EncodedViews, ViewMaker
 
@@ -83,6 +86,8 @@ class SentRepModule(Configurable, LightningModule):
             raise InputError(f"warmup_steps must be 0 or more, got {warmup_steps}")
         if grad_cache_chunk is not None and grad_cache_chunk < 1:
             raise InputError(f"grad_cache_chunk must be at least 1 row, got {grad_cache_chunk}")
+        for name, plugin in (("head", head), ("views", views)):
+            check_initialised(plugin, name)
         self.encoder = encoder
         if head is not None:
             encoder.attach_head(head)
@@ -108,8 +113,10 @@ class SentRepModule(Configurable, LightningModule):
             shard(self, self.device_mesh["data_parallel"], strategy.root_device)
 
     def on_train_start(self) -> None:  # a module may be fitted twice
-        self._checked_views = False
+        """See that what is trained can be kept (`sentrep.rehearsal`)."""
+        self._checked_views = self._checked_loss = False
         self._replay = StepReplay()
+        rehearse(self.trainer, self)
 
     def on_train_batch_start(self, batch: TextBatch, batch_idx: int) -> None:
         """Refuse to train in silence on views that cannot differ."""
@@ -125,12 +132,24 @@ class SentRepModule(Configurable, LightningModule):
         loss, losses = self.objectives(views, batch)
         if self._replay.active:  # at perturbed weights: nothing to log or to remember
             return loss
+        if not self._checked_loss:
+            self._refuse_no_number(losses)
         self._last_views = views
         self.terms = StepTerms(views, losses, self.objectives.weighted(losses))
         self.log("train/loss", loss.detach(), prog_bar=True)
         if self._logs_this_step():
             self._log_step(self.terms)
         return loss
+
+    def _refuse_no_number(self, losses: dict[str, Tensor]) -> None:
+        """At the first step, and where no `NonFiniteGuard` watches every step."""
+        self._checked_loss = True
+        guarded = any(isinstance(callback, NonFiniteGuard) for callback in self.trainer.callbacks)  # type: ignore[attr-defined]
+        bad = [] if guarded else [name for name, loss in losses.items() if not loss.isfinite()]
+        if bad:
+            raise InputError(
+                f"step 1: the loss is {losses[bad[0]].item()} (objective {', '.join(bad)}); mend its forward"
+            )
 
     def on_after_backward(self) -> None:
         """Forget the graph's ends."""
@@ -148,11 +167,24 @@ class SentRepModule(Configurable, LightningModule):
                 self.objectives.after_step(self._last_views)
         self._last_views = None
 
+    def configure_gradient_clipping(
+        self, optimizer: Any, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
+    ) -> None:
+        """Clip as the trainer says, fused optimisers in bf16 too (`sentrep.stability.clip_gradients`)."""
+        if gradient_clip_val:
+            clip_gradients(optimizer, gradient_clip_val, "value" if gradient_clip_algorithm == "value" else "norm")
+
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The optimiser over two groups (with and without decay), and the schedule by step."""
         optimizer = self.optimizer(parameter_groups(self))
         refuse_gradient_scaler(optimizer, self.trainer.scaler, clips=bool(self.trainer.gradient_clip_val))
-        total = int(self.trainer.estimated_stepping_batches)
+        steps = self.trainer.estimated_stepping_batches
+        if math.isinf(steps) and (self.scheduler != "constant" or 0 < self.warmup_steps < 1):
+            raise InputError(
+                f"scheduler {self.scheduler} with warmup_steps {self.warmup_steps} needs to know where training ends: "
+                "set trainer.max_steps or max_epochs, or scheduler constant with a number of warm-up steps"
+            )
+        total = 0 if math.isinf(steps) else int(steps)
         warmup = int(self.warmup_steps if self.warmup_steps >= 1 else self.warmup_steps * total)
         name = "constant_with_warmup" if self.scheduler == "constant" else self.scheduler
         schedule = get_scheduler(name, optimizer, num_warmup_steps=warmup, num_training_steps=total)
@@ -214,7 +246,8 @@ class SentRepModule(Configurable, LightningModule):
         """Put inside what the checkpoint needs to be used alone: architecture, tokenizer, settings, provenance."""
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
         data = getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None)
-        checkpoint[sources.PAYLOAD_KEY] = payload(self.encoder, self.seed, data)
+        heads = (name for name, part in self.named_modules() if isinstance(part, LanguageModelHead))
+        checkpoint[sources.PAYLOAD_KEY] = payload(self.encoder, self.seed, data, next(heads, None))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore what FSDP2 leaves out."""

@@ -186,7 +186,7 @@ class EncoderSpec:
     """(V,) bool, whether a token begins a word."""
     lm_head: Callable[[], nn.Module] = _no_lm_head
     """The backbone's masked-LM head on the encoder's word embeddings: (..., H) → (..., V). Every call gives the same
-    module. An objective keeps it as ``self.lm_head``: under that name a later encoder finds it in a checkpoint."""
+    module. Wherever an objective keeps it, a later encoder finds it in a checkpoint."""
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ sys.path.insert(0, str(WALL))  # processes that tests start have it from the env
 sys.modules.pop("sitecustomize", None)  # a Python may come with one of its own
 import sitecustomize  # noqa: E402 (it blocks when it is imported, before anything of sentrep is)
 
-from support import tiny_encoder  # noqa: E402
+from support import FAMILIES, tiny_encoder, toy_sentences  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +38,27 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("teacher")
     tiny_encoder(seed=9, pooling="mean").save_pretrained(folder)
     return str(folder)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Flags that put a tiny model, corpus and development set into any recipe; the current folder is empty."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
+    texts = [sentence for sentence in toy_sentences(200) if "," not in sentence]
+    triplets = [",".join(texts[i : i + 3]) for i in range(0, 60, 3)]
+    (tmp_path / "triplets.csv").write_text("\n".join(["sent0,sent1,hard_neg", *triplets]) + "\n")
+    (tmp_path / "corpus.txt").write_text("\n".join(texts[:40]) + "\n")
+    pairs = [f"{texts[2 * i]},{texts[2 * i + 1]},{i}" for i in range(6)]
+    (tmp_path / "dev.csv").write_text("\n".join(["sentence1,sentence2,score", *pairs]) + "\n")
+    (tmp_path / "tiny.yaml").write_text(
+        json.dumps(
+            {
+                "model": {"encoder": {"backbone": FAMILIES["bert"], "tokenizer": "toy"}},
+                "data": {"val": ["dev.csv"], "test": ["dev.csv"], "batch_size": 4},
+                "trainer": {"max_steps": 3, "val_check_interval": 3, "accelerator": "cpu"},
+            }
+        )
+    )
+    return ["-c", "tiny.yaml", "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false"]

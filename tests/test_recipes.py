@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
+import torch
+import yaml
 
 from sentrep.cli import main
-from support import FAMILIES, toy_sentences
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
 RECIPES = sorted(path for path in CONFIGS.rglob("*.yaml") if path.parent != OVERRIDE.parent)
-
-
-@pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Flags that put a tiny model, corpus and development set into any recipe; the current folder is empty."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
-    texts = [sentence for sentence in toy_sentences(200) if "," not in sentence]
-    triplets = [",".join(texts[i : i + 3]) for i in range(0, 60, 3)]
-    (tmp_path / "triplets.csv").write_text("\n".join(["sent0,sent1,hard_neg", *triplets]) + "\n")
-    (tmp_path / "corpus.txt").write_text("\n".join(texts[:40]) + "\n")
-    pairs = [f"{texts[2 * i]},{texts[2 * i + 1]},{i}" for i in range(6)]
-    (tmp_path / "dev.csv").write_text("\n".join(["sentence1,sentence2,score", *pairs]) + "\n")
-    (tmp_path / "tiny.yaml").write_text(
-        json.dumps(
-            {
-                "model": {"encoder": {"backbone": FAMILIES["bert"], "tokenizer": "toy"}},
-                "data": {"val": ["dev.csv"], "test": ["dev.csv"], "batch_size": 4},
-                "trainer": {"max_steps": 3, "val_check_interval": 3, "accelerator": "cpu"},
-            }
-        )
-    )
-    return ["-c", "tiny.yaml", "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false"]
 
 
 def flags(recipe: Path, teacher: str) -> list[str]:
@@ -54,6 +30,28 @@ def test_every_recipe_trains(recipe: Path, tiny: list[str], teacher: str, tmp_pa
     assert main(["fit", "-c", str(recipe), *flags(recipe, teacher), *tiny]) == 0
     (checkpoint,) = tmp_path.rglob("last.ckpt")
     assert checkpoint.stat().st_size > 0
+
+
+def structure(recipe: Path) -> str:
+    """What tells recipes apart but for numbers and names of models: classes, pooling, prompt, columns."""
+    tree = yaml.safe_load(recipe.read_text(encoding="utf-8"))
+    encoder = {key: bool(value) for key, value in tree["model"]["encoder"].items() if key in ("prompt", "pretrained")}
+    classes = re.findall(r"class_path: (\S+)|views: (\w+)", recipe.read_text(encoding="utf-8"))
+    return repr((sorted(classes), encoder, len(tree["data"].get("columns") or [])))
+
+
+STRUCTURES = list({structure(recipe): recipe for recipe in reversed(RECIPES)}.values())
+
+
+@pytest.mark.parametrize("recipe", STRUCTURES, ids=lambda path: str(path.relative_to(CONFIGS)))
+def test_every_structure_trains_in_bf16_with_clipped_gradients(
+    recipe: Path, tiny: list[str], teacher: str, tmp_path: Path
+) -> None:
+    options = ["--trainer.precision", "bf16-mixed", "--trainer.gradient_clip_val", "1.0", "--trainer.max_steps", "2"]
+    assert main(["fit", "-c", str(recipe), *flags(recipe, teacher), *tiny, *options]) == 0
+    (checkpoint,) = tmp_path.rglob("last.ckpt")
+    state = torch.load(checkpoint, weights_only=True)["state_dict"]
+    assert all(value.isfinite().all() for value in state.values() if isinstance(value, torch.Tensor))
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: str(path.relative_to(CONFIGS)))

@@ -47,6 +47,11 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "decoder": {"objectives": lambda: [Contrastive(), Denoising(**SMALL)], "optimizer": ADAMW},
     "accumulated": {"objectives": lambda: [Contrastive()], "accumulate_grad_batches": 2, "gradient_clip_val": 0.1},
+    "clipped by value": {
+        "objectives": lambda: [Contrastive()],
+        "gradient_clip_val": 0.002,
+        "gradient_clip_algorithm": "value",
+    },
     "grad cache": {"objectives": lambda: [Contrastive()], "chunk": 3},
     "sam": {"objectives": lambda: [Contrastive()], "optimizer": lambda groups: SAM(groups, SGD)},
     "tied head": {
@@ -100,7 +105,9 @@ def trained(folder: str, names: list[str]) -> dict[str, dict[str, Tensor]]:
         case = CASES[name]
         module = build(**case)
         options = {
-            key: case[key] for key in ("accumulate_grad_batches", "gradient_clip_val", "precision") if key in case
+            key: case[key]
+            for key in ("accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "precision")
+            if key in case
         }
         run = trainer(folder, 3, callbacks=[NonFiniteGuard()], **options)
         run.fit(module, data(folder))

@@ -16,6 +16,7 @@ from sentrep.checkpointing import AtomicCheckpointIO
 from sentrep.cli.changes import RECORD, run_settings
 from sentrep.cli.writers import NpyWriter
 from sentrep.errors import InputError
+from sentrep.rehearsal import Rehearsal
 
 
 class SaveConfig(SaveConfigCallback):
@@ -61,7 +62,8 @@ class SaveLast(Checkpoint):
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Note which step is saved."""
-        self._saved = trainer.global_step
+        if not isinstance(trainer.strategy.checkpoint_io, Rehearsal):
+            self._saved = trainer.global_step
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save, where nothing was saved at this step."""

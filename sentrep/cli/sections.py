@@ -122,19 +122,26 @@ def _origin(key: str, request: Request) -> str:
 
 
 def settle_callbacks(config: Namespace) -> None:
-    """A callback that is switched off by one of Lightning's two ways is off in both: half off is an error there."""
+    """A callback that is switched off by one of Lightning's two ways is off in both: half off is an error there.
+
+    A fast_dev_run leaves nothing behind; Lightning's ``save_last`` and ``save_on_exception`` forget that.
+    """
     for key, switch in {"checkpoint": "enable_checkpointing", "progress": "enable_progress_bar"}.items():
         if config.trainer[switch] is False:
             config[key] = None
         elif config.get(key) is None:
             config.trainer[switch] = False
+    if config.trainer.fast_dev_run and config.get("checkpoint.init_args.save_last"):
+        config.checkpoint.init_args.save_last = config.checkpoint.init_args.save_on_exception = False
 
 
 def settle_validation(config: Namespace) -> None:
-    """A number of steps between validations counts across epochs, as everyone means it."""
+    """A number of steps between validations counts across epochs, a share of an epoch within it, as all mean it."""
     interval = config.trainer.val_check_interval
     if isinstance(interval, int) and interval > 1 and config.trainer.check_val_every_n_epoch == 1:
         config.trainer.check_val_every_n_epoch = None
+    if isinstance(interval, float) and config.trainer.check_val_every_n_epoch is None:  # a share of an epoch
+        config.trainer.check_val_every_n_epoch = 1
 
 
 def settle_monitor(config: Namespace) -> None:

@@ -79,9 +79,7 @@ class SentRepCLI(LightningCLI):
         self._checkpoint = checkpoint
         self._allow_changes = allow_changes
         self._end = SaveLast()
-        saves = tree.get("checkpoint") is not None and tree["trainer"].get("enable_checkpointing") is not False
-        # Lightning refuses anything that saves where saving is switched off
-        callbacks = [SavePredictions(), *([self._end] if saves else []), *([stop] if stop else [])]
+        callbacks = [SavePredictions(), self._end, *([stop] if stop else [])]
         self._parsers: list[LightningArgumentParser] = []
         options = {"exit_on_error": False, "allow_abbrev": False}
         super().__init__(
@@ -177,6 +175,8 @@ class SentRepCLI(LightningCLI):
         settle_callbacks(config)
         for parser in self._parsers:
             parser.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]
+        if config.get("checkpoint") is None:  # Lightning refuses anything that saves where saving is switched off
+            self.trainer_defaults["callbacks"].remove(self._end)
         settle_validation(config)
         if self.subcommand == "fit":
             settle_monitor(config)
@@ -188,6 +188,12 @@ class SentRepCLI(LightningCLI):
         def build(kind: type, /, *args: Any, **kwargs: Any) -> Any:
             try:
                 return kind(*args, **kwargs)
+            except AttributeError as error:
+                if "__init__() call" in str(error):  # of `nn.Module`
+                    name = f"{kind.__module__}.{kind.__qualname__}"
+                    refusals.append(InputError(f"{name}: its __init__ uses the module before super().__init__()"))
+                    raise refusals[-1] from error
+                raise
             except Exception as error:
                 refusals.append(error)
                 raise

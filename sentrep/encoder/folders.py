@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from huggingface_hub import HfApi
 from safetensors.torch import save_file
 
@@ -160,6 +161,31 @@ def restore(encoder: SentenceEncoder, source: sources.Source) -> None:
     # a pooler may be in one of the two only: it belongs to the pooling, which the caller may choose anew
     if wrong := [key for key in (*missing, *unexpected) if not key.startswith("backbone.pooler.")]:
         raise InputError(f"{source.name}: the checkpoint's weights do not fit its architecture, e.g. {wrong[0]}")
+
+
+def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
+    """See that a checkpoint's weights will find their places in a backbone made from its architecture, without memory.
+
+    Args:
+        payload: what the checkpoint says of its encoder.
+        state: weights of the whole checkpoint.
+
+    Raises:
+        InputError: names a weight that has no place, or a place that has no weight.
+    """
+    pooler = payload["settings"]["pooling"] == "pooler"
+    with torch.device("meta"), sources.quiet_transformers():
+        source = sources.Source("checkpoint", None, sources.config_from(payload["architecture"]), {})
+        fresh = sources.load_backbone(source, pretrained=False, dropout=None, pooler=pooler).state_dict()
+    prefix = "encoder.backbone."
+    found = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+    wrong = [key for key in fresh.keys() ^ found.keys() if not key.startswith("pooler.")]
+    wrong += [key for key in fresh.keys() & found.keys() if fresh[key].shape != found[key].shape]
+    if wrong:
+        raise InputError(
+            f"the encoder's backbone has other weights than its configuration gives, e.g. {min(wrong)!r}, so no "
+            "checkpoint of it could be read back; train a backbone whose modules are those of its model type"
+        )
 
 
 def _attach(encoder: SentenceEncoder, head: Any, source: str) -> None:

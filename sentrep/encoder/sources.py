@@ -34,6 +34,8 @@ PAYLOAD_KEY = "sentrep"
 
 _PAYLOAD = ("architecture", "tokenizer", "settings")
 
+_FIRST_HEAD = re.compile(r"objectives\.terms\.[^.]+\.lm_head\.")
+
 _DROPOUT_NAMES = (
     "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout",
     "embedding_dropout", "mlp_dropout", "classifier_dropout_prob",
@@ -92,14 +94,15 @@ def open_source(backbone: str | dict[str, Any], revision: str | None, trust_remo
         InputError: when nothing is found, or what is found is no encoder.
     """
     if isinstance(backbone, dict):
-        return Source("configuration", None, _config_from(backbone), {})
+        return Source("configuration", None, config_from(backbone), {})
     path = Path(backbone).expanduser()
     if path.is_file():
         checkpoint = read_checkpoint(path)
         payload = checkpoint[PAYLOAD_KEY]
         prefix = "encoder."
         state = {k[len(prefix) :]: v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
-        config, head = _config_from(payload["architecture"]), _lm_head(checkpoint["state_dict"])
+        config = config_from(payload["architecture"])
+        head = _lm_head(checkpoint["state_dict"], payload.get("lm_head"))
         return Source(str(backbone), None, config, {}, state, payload, head)
     hub: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if path.is_dir():
@@ -188,16 +191,30 @@ def first_position(backbone: PreTrainedModel) -> int:
     return backbone.config.pad_token_id + 1 if backbone.config.model_type in _OFFSET_POSITIONS else 0
 
 
-def _lm_head(state: dict[str, Tensor]) -> dict[str, Tensor] | None:
-    """The masked-LM head of the first objective that has one, without the word embeddings that it shares."""
-    keys = [match for key in state if (match := re.fullmatch(r"objectives\.terms\.([^.]+)\.lm_head\.(.+)", key))]
+def _lm_head(state: dict[str, Tensor], place: Any) -> dict[str, Tensor] | None:
+    """The masked-LM head that the objectives were trained with, without the word embeddings that it shares.
+
+    Args:
+        state: weights of the whole checkpoint.
+        place: of the head in them, as `sentrep.checkpointing.payload` records it; checkpoints of version 0.1 do not say
+            so, and there it is that of the first objective.
+    """
+    if place is None:
+        place = next((key[0] for key in map(_FIRST_HEAD.match, state) if key), None)
+    if not isinstance(place, str):
+        return None
+    prefix = place.rstrip(".") + "."
     shared = {tensor.data_ptr() for key, tensor in state.items() if key.startswith("encoder.")}
-    return {
-        key[2]: state[key[0]] for key in keys if key[1] == keys[0][1] and state[key[0]].data_ptr() not in shared
-    } or None
+    found = {key.removeprefix(prefix): tensor for key, tensor in state.items() if key.startswith(prefix)}
+    return {key: tensor for key, tensor in found.items() if tensor.data_ptr() not in shared} or None
 
 
-def _config_from(description: dict[str, Any]) -> PretrainedConfig:
+def config_from(description: dict[str, Any]) -> PretrainedConfig:
+    """A transformers configuration out of plain data with ``model_type``.
+
+    Raises:
+        InputError: for one that transformers does not take.
+    """
     if "model_type" not in description:
         raise InputError("a backbone given as a configuration needs `model_type`, for example bert")
     try:

@@ -18,7 +18,7 @@ class Objective(Configurable, nn.Module, ABC):
     encoder has already run when `forward` is called; the same pass serves all objectives.
 
     Attributes:
-        metrics: detached scalars that the last `forward` wants logged, by name.
+        metrics: scalars that the last `forward` wants logged, by name: tensors of one number, or plain numbers.
         reads_tokens: whether `forward` reads ``token_states`` or ``input_embeddings`` of the encoder's output. One that
             needs the vectors alone says False: that saves a part of the last layer, and with ``grad_cache_chunk`` the
             memory of all tokens' states.
@@ -30,7 +30,7 @@ class Objective(Configurable, nn.Module, ABC):
 
     def __init__(self) -> None:
         super().__init__()
-        self.metrics: dict[str, Tensor] = {}
+        self.metrics: dict[str, Tensor | float] = {}
 
     def build(self, spec: EncoderSpec) -> None:
         """Create parameters and buffers here; called once, before the optimiser is made."""

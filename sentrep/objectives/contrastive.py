@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import distributed
+from sentrep.config import check_initialised
 from sentrep.errors import InputError
 from sentrep.functional import info_nce
 from sentrep.functional.similarity import at_least_float32
@@ -62,6 +63,8 @@ class Contrastive(Objective):
         self.block = block
         self.label_smoothing = label_smoothing
         self.hard_negative_weight = hard_negative_weight
+        for name, plugin in [*_present(negatives).items(), ("weighting", weighting)]:
+            check_initialised(plugin, name)
         self.negatives = nn.ModuleDict(_present(negatives))
         self.weighting = weighting
 

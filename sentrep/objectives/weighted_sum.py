@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from sentrep.config import check_initialised
 from sentrep.errors import InputError
 from sentrep.objectives.base import Objective
+from sentrep.objectives.contract import check_metric, check_term
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 
@@ -37,8 +39,11 @@ class WeightedSum(nn.Module):
         unknown = set(weights or {}) - set(terms)
         if unknown:
             raise InputError(f"weights for unknown objectives {sorted(unknown)}; the objectives are {sorted(terms)}")
+        for name, objective in terms.items():
+            check_initialised(objective, f"objective {name!r}")
         self.terms = nn.ModuleDict(terms)
         self.weights = {name: float((weights or {}).get(name, 1.0)) for name in terms}
+        self._checked: set[str] = set()
 
     @property
     def reads_tokens(self) -> bool:
@@ -71,8 +76,15 @@ class WeightedSum(nn.Module):
         return merged
 
     def forward(self, views: Views, batch: TextBatch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The total, and every term before weighting, by name."""
+        """The total, and every term before weighting, by name.
+
+        Raises:
+            InputError: when an objective's first loss is no scalar with a gradient.
+        """
         losses = {name: objective(views, batch) for name, objective in self._objectives()}
+        for name in losses.keys() - self._checked:
+            check_term(name, type(self.terms[name]).__name__, losses[name])
+            self._checked.add(name)
         return torch.stack(list(self.weighted(losses).values())).sum(), losses
 
     def weighted(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -85,8 +97,14 @@ class WeightedSum(nn.Module):
             objective.after_step(views)
 
     def metrics(self) -> dict[str, Tensor]:
-        """What the objectives want logged, as ``objective/metric``."""
-        return {f"{n}/{key}": value for n, o in self._objectives() for key, value in o.metrics.items()}
+        """What the objectives want logged, as ``objective/metric``; scalars, detached.
+
+        Raises:
+            InputError: for a metric that is no number.
+        """
+        return {
+            f"{n}/{key}": check_metric(n, key, value) for n, o in self._objectives() for key, value in o.metrics.items()
+        }
 
     def _objectives(self) -> Iterable[tuple[str, Objective]]:
         return self.terms.items()  # type: ignore[return-value]

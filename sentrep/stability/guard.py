@@ -32,7 +32,10 @@ class _Step:
     rows: list[Tensor]
     """Of each micro-batch, (B,)."""
     found: Tensor
-    """Sum of the losses, norm of the gradients, number of processes where one of them is not finite: (3,)."""
+    """Sum of the losses, norm of the gradients, number of processes where one of them is not finite, and the sum of
+    each objective's losses: (3 + K,)."""
+    objectives: list[str]
+    """Names of the K objectives; none where the module does not tell its terms."""
     arrived: torch.cuda.Event | None = None
     """When ``found`` is on the host."""
 
@@ -76,6 +79,7 @@ class NonFiniteGuard(Callback):
         self._in_a_row = 0
         self._rows: list[Tensor] = []
         self._losses: list[Tensor] = []
+        self._terms: dict[str, Tensor] = {}
         self._stepped = False
         self._late = False
         self._spoiled = False
@@ -96,8 +100,11 @@ class NonFiniteGuard(Callback):
         self._rows.append(batch.rows)
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
-        """Remember the loss of one micro-batch."""
+        """Remember the loss of one micro-batch, and which objectives it comes from."""
         self._losses.append(loss.detach())
+        terms = getattr(pl_module, "terms", None)
+        for name, term in terms.losses.items() if terms is not None else ():
+            self._terms[name] = self._terms.get(name, 0) + term.detach().float()
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         """Judge the step to come or, on CUDA, the one before.
@@ -107,8 +114,8 @@ class NonFiniteGuard(Callback):
             SkippedStep: the step is left out.
         """
         self._judge_pending()
-        step = _Step(trainer.global_step + 1, self._rows, self._find(trainer, optimizer))
-        self._losses, self._stepped = [], True
+        step = _Step(trainer.global_step + 1, self._rows, self._find(trainer, optimizer), list(self._terms))
+        self._losses, self._terms, self._stepped = [], {}, True
         if self._late:
             self._pending = _copy_to_host(step)
         elif self._is_bad(step) and trainer.scaler is None:
@@ -151,7 +158,8 @@ class NonFiniteGuard(Callback):
         if trainer.scaler is None and gradients:
             norm = whole(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)).float()))
         found = torch.stack([loss, norm])
-        return torch.cat([found, distributed.total((~found.isfinite()).any().float().reshape(1))])
+        processes = distributed.total((~found.isfinite()).any().float().reshape(1))
+        return torch.cat([found, processes, *(term.reshape(1) for term in self._terms.values())])
 
     def _judge_pending(self) -> None:
         step, self._pending = self._pending, None
@@ -163,12 +171,14 @@ class NonFiniteGuard(Callback):
             self._spoiled = False
 
     def _is_bad(self, step: _Step) -> bool:
-        loss, norm, processes = step.found.tolist()
+        loss, norm, processes, *terms = step.found.tolist()
         if not processes:
             self._in_a_row = 0
             return False
         # another process may be the one that found something
         what = f"loss is {loss}" if not math.isfinite(loss) else f"gradient's norm is {norm}"
+        if bad := [name for name, term in zip(step.objectives, terms, strict=True) if not math.isfinite(term)]:
+            what += f" (objective {', '.join(bad)})"
         file = self._write(step, loss, norm)
         if self.action == "stop":
             raise InputError(
@@ -207,8 +217,8 @@ def withhold_checkpoints(trainer: Trainer) -> None:
 def _copy_to_host(step: _Step) -> _Step:
     if step.found.device.type != "cuda":
         return step
-    host = torch.empty(3, pin_memory=True)
+    host = torch.empty(len(step.found), pin_memory=True)
     host.copy_(step.found, non_blocking=True)
     arrived = torch.cuda.Event()
     arrived.record()
-    return _Step(step.number, step.rows, host, arrived)
+    return _Step(step.number, step.rows, host, step.objectives, arrived)

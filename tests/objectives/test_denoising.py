@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from references.denoising import denoising_loss, gradients, run, shortened, torch_decoder
 from sentrep import (
     InputError,
+    Objective,
     ProjectionHead,
     SentenceEncoder,
     SentRepDataModule,
@@ -502,3 +503,35 @@ def test_the_decoder_learns_to_read_the_vector(arguments: dict[str, Any]) -> Non
             torch.manual_seed(5)
             losses.append(module.objectives(seen, batch)[0].item())
     assert losses[0] < losses[1] - 0.3, "another sentence's vector must make it much harder"
+
+
+class Wrapped(Objective):
+    """An objective within an objective, as users write them."""
+
+    def __init__(self, inner: Objective) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def build(self, spec: Any) -> None:
+        self.inner.build(spec)
+
+    def extra_inputs(self, batch: Any) -> Any:
+        return self.inner.extra_inputs(batch)
+
+    def forward(self, views: Any, batch: Any) -> Tensor:
+        return 2 * self.inner(views, batch)
+
+
+def test_a_head_within_a_wrapped_objective_is_found_again(tmp_path: Path) -> None:
+    encoder = tiny_encoder(pooling="mean")
+    module = SentRepModule(encoder, {"mine": Wrapped(Denoising(layers=1, feed_forward=48))}, seed=1)
+    data = text_batch(encoder, SENTENCES[:4])
+    trainer = lightning.Trainer(
+        accelerator="cpu", max_steps=1, logger=False, default_root_dir=tmp_path, enable_progress_bar=False,
+        enable_model_summary=False, enable_checkpointing=False,
+    )  # fmt: skip
+    trainer.fit(module, torch.utils.data.DataLoader([data], batch_size=None))  # type: ignore[arg-type]
+    trainer.save_checkpoint(tmp_path / "a.ckpt", weights_only=False)
+    next_run = SentenceEncoder(str(tmp_path / "a.ckpt"))
+    head: Any = module.objectives.terms["mine"].inner.lm_head
+    assert_same(next_run.spec(seed=5).lm_head().state_dict(), head.state_dict())

@@ -104,7 +104,10 @@ def test_a_bad_step_is_left_out(what: str, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:MemoryBank")
 def test_stop_leaves_a_checkpoint_from_before(tmp_path: Path) -> None:
     watch = Watch()
-    with pytest.raises(InputError, match=rf"^step {BAD}: the loss is nan, so training stops; the rows of its batch .*"):
+    with pytest.raises(
+        InputError,
+        match=rf"^step {BAD}: the loss is nan \(objective poison\), so training stops; the rows of its batch .*",
+    ):
         fit(tmp_path, NonFiniteGuard(), Poison(), accumulate=2, watch=watch)
     (path,) = tmp_path.glob("*.ckpt")
     checkpoint = torch.load(path, weights_only=True)

@@ -1,0 +1,259 @@
+"""A user's own objective that breaks its contract is told so at its first call, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightning
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sentrep import InputError, NegativeSampler, Objective, SentRepDataModule, SentRepModule, TextBatch, Views
+from sentrep.encoder import ProjectionHead, SentenceEncoder
+from sentrep.objectives import Contrastive, WeightedSum
+from sentrep.stability import NonFiniteGuard
+from support import text_batch, tiny_encoder, toy_sentences
+
+
+class Returns(Objective):
+    """Returns what a function makes of the anchors."""
+
+    make: Any = None
+    given: Any = None
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        if self.given is not None:
+            self.metrics = self.given
+        return self.make(views.anchor) if self.make else views.anchor.square().sum()
+
+
+def returns(make: Any = None, metrics: Any = None) -> Returns:
+    """Attributes, not arguments: those have to be plain data."""
+    objective = Returns()
+    objective.make, objective.given = make, metrics
+    return objective
+
+
+class Forgetful(Objective):
+    """Calls no constructor but its own."""
+
+    def __init__(self) -> None:
+        self.scale = 2.0
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        return self.scale * views.anchor.sum()
+
+
+class ForgetfulSampler(NegativeSampler):
+    """The same in another slot."""
+
+    def __init__(self) -> None:
+        self.count = 2
+
+    def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
+        return anchors[: self.count]
+
+
+class ForgetfulHead(ProjectionHead):
+    """The same in another slot."""
+
+    def __init__(self) -> None:
+        self.scale = 2.0
+
+
+@pytest.fixture
+def encoder() -> SentenceEncoder:
+    return tiny_encoder(pooling="mean")
+
+
+def first_step(encoder: SentenceEncoder, objective: Objective) -> tuple[Tensor, WeightedSum]:
+    module = SentRepModule(encoder, {"mine": objective})
+    batch = text_batch(encoder, toy_sentences(4))
+    loss, _ = module.objectives(module.views(encoder, batch, {}), batch)
+    return loss, module.objectives
+
+
+BROKEN = {
+    "a vector": (lambda x: x.square().sum(1), "a tensor of shape (4,); return a scalar, say its mean()"),
+    "a vector of one": (lambda x: x.sum().reshape(1), "a tensor of shape (1,)"),
+    "a number": (lambda x: float(x.detach().sum()), "a float; return a scalar tensor"),
+    "nothing": (lambda x: None, "None; return the loss"),
+    "a pair": (lambda x: (x.sum(), {}), "a tuple; return a scalar tensor"),
+    "an integer": (lambda x: (x > 0).sum(), "a tensor of int64"),
+    "no gradient": (lambda x: torch.tensor(1.0), "a loss without gradient"),
+    "detached": (lambda x: x.sum().detach(), "a loss without gradient"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_is_no_scalar_with_a_gradient_is_refused(case: str, encoder: SentenceEncoder) -> None:
+    make, words = BROKEN[case]
+    with pytest.raises(InputError) as caught:
+        first_step(encoder, returns(make))
+    assert str(caught.value).startswith(f"objective 'mine': Returns.forward returned {words}")
+
+
+def test_without_gradients_none_is_asked_for(encoder: SentenceEncoder) -> None:
+    with torch.no_grad():
+        loss, _ = first_step(encoder, Returns())
+    assert not loss.requires_grad
+
+
+def test_metrics_may_be_numbers(encoder: SentenceEncoder) -> None:
+    given = {"a": 2, "b": 0.5, "c": torch.tensor([3.0], requires_grad=True), "d": True}
+    _, objectives = first_step(encoder, returns(metrics=given))
+    metrics = objectives.metrics()
+    assert {name: float(value) for name, value in metrics.items()} == {
+        "mine/a": 2,
+        "mine/b": 0.5,
+        "mine/c": 3,
+        "mine/d": 1,
+    }
+    assert all(value.shape == () and not value.requires_grad for value in metrics.values())
+
+
+@pytest.mark.parametrize(
+    ("value", "found"), [("high", "a str"), (torch.zeros(2), "a tensor of shape (2,)"), (None, "a NoneType")]
+)
+def test_metrics_that_are_no_numbers_are_refused(value: Any, found: str, encoder: SentenceEncoder) -> None:
+    _, objectives = first_step(encoder, returns(metrics={"a": value}))
+    with pytest.raises(InputError) as caught:
+        objectives.metrics()
+    assert str(caught.value).startswith(f"objective 'mine': its metric 'a' is {found}")
+
+
+@pytest.mark.parametrize(
+    ("build", "where"),
+    [
+        (lambda: SentRepModule(tiny_encoder(), {"mine": Forgetful()}), "objective 'mine': Forgetful"),
+        (lambda: Contrastive(negatives={"drawn": ForgetfulSampler()}), "drawn: ForgetfulSampler"),
+        (lambda: SentRepModule(tiny_encoder(), [Contrastive()], head=ForgetfulHead()), "head: ForgetfulHead"),
+    ],
+)
+def test_a_forgotten_constructor_is_named(build: Any, where: str) -> None:
+    with pytest.raises(InputError, match=rf"^{where}.__init__ does not call super"):
+        build()
+
+
+def test_a_module_assigned_too_early_is_named_by_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sentrep.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "early_bird.py").write_text(
+        "import torch, sentrep\n"
+        "class Early(sentrep.Objective):\n"
+        "    def __init__(self):\n"
+        "        self.layer = torch.nn.Linear(2, 2)\n"
+        "        super().__init__()\n"
+        "    def forward(self, views, batch):\n"
+        "        return views.anchor.sum()\n"
+    )
+    words = ["fit", "--model.objectives.mine", "early_bird.Early", "--data.train", "toy"]
+    backbone = '{"model_type": "bert", "hidden_size": 8, "num_attention_heads": 1, "num_hidden_layers": 1}'
+    assert main([*words, "--model.encoder.backbone", backbone, "--model.encoder.tokenizer", "toy"]) == 1
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("sentrep: error: early_bird.Early: its __init__ uses the module before super().__init__()")
+
+
+def trainer(folder: Path, *callbacks: Any) -> lightning.Trainer:
+    return lightning.Trainer(
+        accelerator="cpu", max_steps=2, default_root_dir=folder, logger=False, callbacks=list(callbacks),
+        enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0, use_distributed_sampler=False,
+    )  # fmt: skip
+
+
+def data(folder: Path) -> SentRepDataModule:
+    (folder / "corpus.txt").write_text("".join(f"{line}\n" for line in toy_sentences(16)))
+    return SentRepDataModule(str(folder / "corpus.txt"), batch_size=4, cache_dir=str(folder / "cache"))
+
+
+@pytest.mark.parametrize("guards", [[], [NonFiniteGuard()]], ids=["alone", "guarded"])
+def test_a_first_loss_that_is_no_number_is_named(guards: list[Any], encoder: SentenceEncoder, tmp_path: Path) -> None:
+    module = SentRepModule(encoder, {"good": Contrastive(), "mine": returns(lambda x: x.sum() * torch.nan)})
+    with pytest.raises(InputError, match=r"the loss is nan \(objective mine\)"):
+        trainer(tmp_path, *guards).fit(module, data(tmp_path))
+
+
+class Unreadable(Returns):
+    """Its state cannot be read back."""
+
+    def get_extra_state(self) -> Any:
+        return {"fine": 1, "x": {"deep": [slice(0, 3)]}}
+
+    def set_extra_state(self, state: Any) -> None: ...
+
+
+class OneWay(Returns):
+    """Its state is never taken back."""
+
+    def get_extra_state(self) -> Any:
+        return {"fine": 1}
+
+
+class Numpy(lightning.Callback):
+    """Its state holds what looks like a number."""
+
+    def state_dict(self) -> dict[str, Any]:
+        import numpy as np
+
+        return {"best": np.float64(1.0)}
+
+
+def wrapped(encoder: SentenceEncoder) -> SentenceEncoder:
+    layer: Any = encoder.backbone.encoder.layer[0].output.dense
+    nn.utils.parametrizations.weight_norm(layer)
+    return encoder
+
+
+@pytest.mark.parametrize(
+    ("objective", "change", "callbacks", "words"),
+    [
+        (
+            Unreadable,
+            None,
+            [],
+            r"^Unreadable \(objectives.terms.mine\): x.deep.0 of its get_extra_state is 'slice\(0, 3",
+        ),
+        (OneWay, None, [], r"^OneWay \(objectives.terms.mine\) has only one of get_extra_state and set_extra_state"),
+        (
+            Returns,
+            None,
+            [Numpy()],
+            r"^callback Numpy: best of its state_dict is '1.0', a numpy.float64, which a checkp",
+        ),
+        (
+            Returns,
+            wrapped,
+            [],
+            r"^the encoder's backbone has other weights than its configuration gives, e.g. 'encoder.la",
+        ),
+    ],
+    ids=["extra state", "one way", "callback", "renamed weights"],
+)
+def test_what_no_checkpoint_can_hold_is_said_before_the_first_step(
+    objective: Any, change: Any, callbacks: list[Any], words: str, encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    module = SentRepModule(change(encoder) if change else encoder, {"mine": objective()})
+    run = trainer(tmp_path, *callbacks)
+    with pytest.raises(InputError, match=words):
+        run.fit(module, data(tmp_path))
+    assert run.global_step == 0
+    assert not list(tmp_path.rglob("*.ckpt"))
+
+
+def test_the_rehearsal_changes_nothing(encoder: SentenceEncoder, tmp_path: Path) -> None:
+    """The same weights with and without anything to save, and the real file is written as ever."""
+    ends = []
+    for enable in (True, False):
+        module = SentRepModule(tiny_encoder(pooling="mean"), {"mine": Contrastive()}, seed=1)
+        run = trainer(tmp_path / str(enable))
+        if not enable:
+            run.callbacks = [c for c in run.callbacks if "Checkpoint" not in type(c).__name__]  # type: ignore[attr-defined]
+        run.fit(module, data(tmp_path))
+        ends.append(module.state_dict())
+    assert all(torch.equal(ends[0][key], ends[1][key]) for key in ends[0])
+    assert len(list(tmp_path.rglob("*.ckpt"))) == 1

@@ -1,0 +1,111 @@
+"""Clipping: the right norm, whatever the optimiser, the precision, the accumulation and the number of processes."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+import lightning
+import pytest
+import torch
+from torch import Tensor
+
+from sentrep import SentRepModule, distributed
+from sentrep.objectives import Contrastive
+from sentrep.stability import SAM, clip_gradients
+from sentrep.types import TextBatch, TokenBatch
+from support import run_processes, text_batch, tiny_encoder, toy_sentences
+
+SENTENCES = toy_sentences(48)
+SGD = functools.partial(torch.optim.SGD, lr=0.5)
+LIMITS = [("norm", 0.3), ("value", 0.002)]
+
+
+class Gradients(lightning.Callback):
+    """Keeps the gradients as the optimiser gets them, at every step."""
+
+    def __init__(self) -> None:
+        self.steps: list[Tensor] = []
+
+    def on_before_zero_grad(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+        found = [p.grad.flatten() for p in pl_module.parameters() if p.grad is not None]
+        if found:
+            self.steps.append(torch.cat(found).clone())
+
+
+def batches(encoder: Any) -> list[TextBatch]:
+    """Six of 4 rows, this process's share of each."""
+    share = 4 // distributed.world_size()
+    rows = slice(distributed.rank() * share, (distributed.rank() + 1) * share)
+
+    def part(tokens: TokenBatch | None) -> Any:
+        return tokens and TokenBatch(tokens.input_ids[rows], tokens.attention_mask[rows])
+
+    found = []
+    for start in range(0, 48, 8):
+        batch = text_batch(encoder, SENTENCES[start : start + 4], SENTENCES[start + 4 : start + 8])
+        found.append(TextBatch(part(batch.anchor), part(batch.positive), None, batch.rows[rows]))
+    return found
+
+
+def fit(optimizer: Any, **options: Any) -> tuple[list[Tensor], list[Tensor]]:
+    """Weights at the end, and the gradient of every step."""
+    world = distributed.world_size()
+    encoder = tiny_encoder(pooling="mean", dropout=0.0)
+    module = SentRepModule(encoder, [Contrastive()], optimizer=optimizer, scheduler="constant", seed=1)
+    quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    kept = Gradients()
+    strategy = {"strategy": "ddp"} if world > 1 else {}
+    trainer = lightning.Trainer(
+        accelerator="cpu", devices=world, max_epochs=1, use_distributed_sampler=False, callbacks=[kept],
+        **{**quiet, **strategy, **options},
+    )  # fmt: skip
+    trainer.fit(module, torch.utils.data.DataLoader(batches(encoder), batch_size=None))  # type: ignore[arg-type]
+    return [p.detach().clone() for p in module.parameters()], kept.steps
+
+
+@pytest.mark.parametrize(("algorithm", "limit"), LIMITS)
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_a_fused_optimiser_is_clipped_like_any_other(algorithm: str, limit: float, precision: str) -> None:
+    options = {"precision": precision, "gradient_clip_val": limit, "gradient_clip_algorithm": algorithm}
+    plain, gradients = fit(SGD, **options)
+    fused, _ = fit(functools.partial(SGD, fused=True), **options)
+    for one, other in zip(plain, fused, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=2e-6)
+    sizes = [float(step.norm() if algorithm == "norm" else step.abs().max()) for step in gradients]
+    assert max(sizes) == pytest.approx(limit, rel=1e-4), "it acts, and to the limit"
+    free, _ = fit(SGD, precision=precision)
+    assert any(not torch.equal(one, other) for one, other in zip(plain, free, strict=True))
+
+
+@pytest.mark.parametrize(("algorithm", "limit"), LIMITS)
+def test_the_accumulated_gradient_is_clipped_not_its_parts(algorithm: str, limit: float) -> None:
+    options = {"accumulate_grad_batches": 2, "precision": "bf16-mixed"}
+    clip = {"gradient_clip_val": limit, "gradient_clip_algorithm": algorithm}
+    _, free = fit(functools.partial(torch.optim.SGD, lr=0.0), **options)
+    _, clipped = fit(functools.partial(torch.optim.SGD, lr=0.0), **options, **clip)
+    for whole, part in zip(free, clipped, strict=True):
+        expected = whole.clamp(-limit, limit) if algorithm == "value" else whole * min(1.0, limit / float(whole.norm()))
+        torch.testing.assert_close(part, expected, rtol=1e-4, atol=1e-7)
+
+
+def on_processes(algorithm: str, limit: float, sam: bool) -> list[Tensor]:
+    optimizer = functools.partial(SAM, base_optimizer=SGD) if sam else SGD
+    if distributed.world_size() > 1:
+        os.environ["LOCAL_RANK"] = str(distributed.rank())
+    return fit(optimizer, gradient_clip_val=limit, gradient_clip_algorithm=algorithm)[0]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "limit", "sam"), [("norm", 0.3, False), ("norm", 0.3, True), ("value", 0.002, False)]
+)
+def test_two_processes_clip_the_global_gradient(algorithm: str, limit: float, sam: bool) -> None:
+    expected = on_processes(algorithm, limit, sam)
+    for found in run_processes(on_processes, 2, algorithm, limit, sam):
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=2e-5)
+
+
+def test_no_gradient_is_no_error() -> None:
+    clip_gradients(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), 1.0, "norm")

@@ -1,0 +1,185 @@
+"""What users combine: the stock recipe with each option, in float32 and bf16, and with each pair of the heavy ones.
+
+A combination either trains (all steps made, weights finite and moved, the best model exported and readable) or is
+refused in one sentence before the first step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sentrep import SentenceEncoder
+from sentrep.cli import main
+
+STOCK = str(Path(__file__).resolve().parents[1] / "configs" / "simcse" / "bert-base.yaml")
+BASE = "--model.optimizer.base_optimizer torch.optim.AdamW --model.optimizer.base_optimizer.fused true"
+
+HEAVY = {
+    "norm": "--trainer.gradient_clip_val 0.5",
+    "value": "--trainer.gradient_clip_val 0.01 --trainer.gradient_clip_algorithm value",
+    "accumulation": "--trainer.accumulate_grad_batches 2",
+    "SAM": f"--model.optimizer SAM {BASE}",
+    "AWP": f"--model.optimizer AdversarialWeightPerturbation {BASE}",
+    "GradCache": "--model.grad_cache_chunk 3",
+    "packed": "--model.encoder.packed true",
+    "compile": "--model.compile true",
+}
+"""Those that change how a step is made; on two processes as well."""
+
+EXCLUSIVE = [{"norm", "value"}, {"SAM", "AWP"}]
+"""Two values of one option."""
+
+REFUSED = {frozenset({"packed", "compile"}): "compiling does not go with packed"}
+"""What cannot work, and a word of the refusal."""
+
+LIGHT = {
+    "nothing": "",
+    "streaming": "--data.streaming true",
+    "held-out sentences": "--data.held_out 8",
+    "guard that skips": "--guard.action skip",
+    "no guard": "--guard null",
+    "linear schedule": "--model.scheduler linear --model.warmup_steps 1",
+    "cosine schedule": "--model.scheduler cosine --model.warmup_steps 0.5",
+    "constant schedule": "--model.scheduler constant",
+    "epochs": "--trainer.max_steps -1 --trainer.max_epochs 1 --trainer.val_check_interval 1.0",
+    "time": "--trainer.max_time 00:00:05:00",
+    "time alone": "--trainer.max_steps -1 --trainer.max_time 00:00:00:02 --trainer.max_epochs -1 "
+    "--model.scheduler constant",
+    "limit_train_batches": "--trainer.limit_train_batches 2 --trainer.val_check_interval 2",
+    "share of the batches": "--trainer.limit_train_batches 0.5 --trainer.val_check_interval 2",
+    "limit_val_batches": "--trainer.limit_val_batches 1",
+    "no validation": "--trainer.limit_val_batches 0",
+    "overfit_batches": "--trainer.overfit_batches 2 --trainer.val_check_interval 2",
+    "fast_dev_run": "--trainer.fast_dev_run true",
+    "detect_anomaly": "--trainer.detect_anomaly true",
+    "benchmark": "--trainer.benchmark true",
+    "deterministic": "--trainer.deterministic true",
+    "profiler": "--trainer.profiler simple",
+    "no logger": "--trainer.logger false",
+    "CSVLogger": "--trainer.logger CSVLogger --trainer.logger.save_dir runs",
+    "no checkpoints": "--trainer.enable_checkpointing false",
+    "sanity check": "--trainer.num_sanity_val_steps 1",
+    "inference_mode": "--trainer.inference_mode false",
+    "workers": "--data.num_workers 1",
+    "no duplicates": "--data.no_duplicates true",
+}
+
+
+@pytest.fixture
+def eager_compiler() -> Iterator[None]:
+    """Graphs are traced, and run as they are: minutes of C++ less."""
+    torch.compiler.reset()
+    with torch.compiler.set_stance("default", force_backend="eager"):
+        yield
+    torch.compiler.reset()
+
+
+def words(options: str, precision: str) -> list[str]:
+    return ["fit", "-c", STOCK, "--data.train", "corpus.txt", "--trainer.precision", precision, *options.split()]
+
+
+def assert_trained(folder: Path) -> None:
+    """Every checkpoint is whole, its weights are finite, and the exported model encodes."""
+    for path in folder.rglob("*.ckpt"):
+        state = torch.load(path, weights_only=True)["state_dict"]
+        assert all(value.isfinite().all() for value in state.values() if isinstance(value, torch.Tensor))
+    for model in folder.rglob("model/sentrep.json"):
+        vectors = SentenceEncoder.from_pretrained(model.parent).encode(["a sentence", "another"])
+        assert torch.as_tensor(vectors).isfinite().all()
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("name", [*LIGHT, *HEAVY])
+def test_the_stock_recipe_trains_with_each_option(
+    name: str, precision: str, tiny: list[str], tmp_path: Path, eager_compiler: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {**LIGHT, **HEAVY}[name]
+    status = main([*words("", precision), *tiny, *options.split()])
+    assert status == 0, capsys.readouterr().err
+    assert_trained(tmp_path)
+    saves = name not in ("no checkpoints", "fast_dev_run")
+    assert bool(list(tmp_path.rglob("last.ckpt"))) == saves
+    assert bool(list(tmp_path.rglob("model/sentrep.json"))) == (name != "fast_dev_run")
+
+
+@pytest.mark.parametrize(
+    "pair", [pair for pair in combinations(HEAVY, 2) if set(pair) not in EXCLUSIVE], ids=" + ".join
+)
+def test_the_heavy_options_go_together(
+    pair: tuple[str, str], tiny: list[str], tmp_path: Path, eager_compiler: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = main([*words("", "bf16-mixed"), *tiny, *(word for name in pair for word in HEAVY[name].split())])
+    error = capsys.readouterr().err
+    if (word := REFUSED.get(frozenset(pair))) is None:
+        assert status == 0, error
+        assert_trained(tmp_path)
+    else:
+        assert status in (1, 2)
+        assert error.splitlines()[-1].startswith("sentrep: error: ")
+        assert word in error.splitlines()[-1]
+        assert not list(tmp_path.rglob("*.ckpt"))
+
+
+def combinations_on_processes(path: str) -> None:
+    """Run by torchrun on each process: every combination of a file, one after the other, and their statuses."""
+    torch.set_num_threads(1)
+    ports, commands = json.loads(Path(path).read_text())
+    found = {}
+    with torch.compiler.set_stance("default", force_backend="eager"):
+        for port, (name, command) in zip(ports, commands.items(), strict=True):
+            os.environ |= {"MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "False"}  # a group for each
+            os.environ.pop("PL_GLOBAL_SEED", None)
+            found[name] = main(command)
+    if os.environ["RANK"] == "0":
+        Path("statuses.json").write_text(json.dumps(found))
+
+
+def free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+@pytest.mark.slow
+def test_the_heavy_options_go_with_two_processes(tiny: list[str], tmp_path: Path) -> None:
+    strategy = ["--trainer.devices", "2", "--trainer.strategy", "ddp", "--data.batch_size", "2"]
+    commands: dict[str, Any] = {
+        name: [*words("", "bf16-mixed"), *tiny, *options.split(), *strategy, "--trainer.logger.name", name]
+        for name, options in {
+            "plain": "",
+            **HEAVY,
+            "streaming": LIGHT["streaming"],
+            "held out": "--data.held_out 8",
+        }.items()
+    }
+    ports = free_ports(len(commands) + 1)
+    (tmp_path / "commands.json").write_text(json.dumps([ports[1:], commands]))
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(ports[0])]
+    here = Path(__file__)
+    done = subprocess.run(
+        [*launch, str(here), "commands.json"], capture_output=True, text=True, timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path), "GLOO_SOCKET_IFNAME": "lo"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads((tmp_path / "statuses.json").read_text()) == dict.fromkeys(commands, 0), done.stderr[-3000:]
+    assert len(list(tmp_path.rglob("last.ckpt"))) == len(commands)
+    assert_trained(tmp_path)
+
+
+if __name__ == "__main__":
+    combinations_on_processes(sys.argv[1])
