@@ -5,14 +5,13 @@ from __future__ import annotations
 import errno
 import importlib.metadata
 import io
-import os
 import shutil
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import torch
 from lightning.fabric.plugins.io import TorchCheckpointIO
@@ -21,11 +20,18 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from sentrep.encoder import SentenceEncoder, folders, sources
 from sentrep.encoder.tokenizers import tokenizer_files
 from sentrep.errors import InputError
+from sentrep.files import atomic_write
 from sentrep.version import __version__
 
 _RECORDED = ("torch", "lightning", "transformers", "datasets", "tokenizers")
 _READABLE = (torch.Tensor, torch.nn.Parameter, int, float, bool, str, type(None))
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_OF_CONTENT = (errno.EINVAL, errno.EOVERFLOW)
+"""What the system answers to the impossible offsets of a damaged file; other numbers are its own trouble."""
+
+
+class DamagedError(InputError):
+    """A file was read, and its content is not what was written."""
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -64,9 +70,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             super().save_checkpoint(checkpoint, path, storage_options)
             return
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            _write(checkpoint, target)
+            with atomic_write(target) as file:
+                _write(checkpoint, file)
         except OSError as error:
             if error.errno not in _NO_SPACE:
                 raise
@@ -103,19 +109,25 @@ def verify(path: str | Path) -> None:
     ``torch.save`` stores a CRC-32 of every record and ``torch.load`` does not look at it.
 
     Raises:
-        InputError: the file is missing, cut off, or its content is not what was written.
+        DamagedError: the file is cut off, or its content is not what was written.
+        InputError: the file is missing, or cannot be read.
     """
     if not Path(path).is_file():
         raise InputError(f"{path}: no such checkpoint file; check the path")
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"{path}: is not a checkpoint, or was cut off; use another checkpoint")
     try:
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise DamagedError(f"{path}: is not a checkpoint, or was cut off; use another checkpoint")
+            with zipfile.ZipFile(file) as archive:
+                damaged = archive.testzip()
+    except DamagedError:
+        raise
     except Exception as error:  # a changed byte in the directory gives one of half a dozen types
+        if isinstance(error, OSError) and error.errno is not None and error.errno not in _OF_CONTENT:
+            raise InputError(f"{path}: cannot be read ({error.strerror}); mend that, or use another file") from error
         damaged = type(error).__name__
     if damaged is not None:
-        raise InputError(f"{path}: is damaged or incomplete (checksum of {damaged}); use another checkpoint")
+        raise DamagedError(f"{path}: is damaged or incomplete (checksum of {damaged}); use another checkpoint")
 
 
 def unreadable(value: Any, path: tuple[Any, ...] = ()) -> tuple[tuple[Any, ...], Any] | None:
@@ -170,15 +182,10 @@ def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str 
     }
 
 
-def temporary_name(target: Path) -> Path:
-    """Where `AtomicCheckpointIO` writes before it renames; no ``.ckpt``, so nobody takes it for a checkpoint."""
-    return target.with_name(f".{target.name}.tmp")
-
-
 class _Sink:
     """A file for ``torch.save`` that remembers its error: torch reports a failed write as a RuntimeError of its own."""
 
-    def __init__(self, file: BinaryIO | None) -> None:
+    def __init__(self, file: IO[bytes] | None) -> None:
         self.file = file
         self.size = 0
         self.error: OSError | None = None
@@ -198,32 +205,12 @@ class _Sink:
             self.file.flush()
 
 
-def _write(checkpoint: dict[str, Any], target: Path) -> None:
-    temporary = temporary_name(target)
+def _write(checkpoint: dict[str, Any], file: IO[bytes]) -> None:
+    sink = _Sink(file)
     try:
-        with temporary.open("wb") as file:
-            sink = _Sink(file)
-            try:
-                torch.save(checkpoint, sink)  # type: ignore[arg-type]
-            except Exception as error:
-                raise sink.error or error from None
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-        _sync_folder(target.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename last: a folder is a file too."""
-    if os.name == "nt":  # cannot open folders
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        torch.save(checkpoint, sink)  # type: ignore[arg-type]
+    except Exception as error:
+        raise sink.error or error from None
 
 
 def _size(checkpoint: dict[str, Any]) -> int:

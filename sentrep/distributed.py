@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -12,7 +12,12 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from sentrep.errors import InputError
+
 T = TypeVar("T")
+
+_LOST = ("ncclRemoteError", "remote process exited", "onnection", "imed out", "imeout", "Broken pipe")
+"""In the messages of `torch.distributed.DistError`; other errors of this kind are bugs."""
 
 
 def world_size() -> int:
@@ -33,6 +38,32 @@ def leave_gloo_group() -> None:
     """
     if dist.is_available() and dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()
+
+
+def says_peer_is_lost(error: BaseException) -> bool:
+    """Whether an exception is the back end's way to say that another process of the run has gone."""
+    text = str(error)
+    if "gloo/transport" in text:  # a RuntimeError: closed or reset connection, time-out
+        return True
+    return isinstance(error, dist.DistError) and any(word in text for word in _LOST)
+
+
+@contextmanager
+def explain_lost_peer() -> Iterator[None]:
+    """Turn the back end's traceback into one sentence.
+
+    Raises:
+        InputError: another process of the run has gone.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not says_peer_is_lost(error):
+            raise
+        raise InputError(
+            "another process of this run was lost (killed, or its machine is out of reach); see what it said last, and "
+            "go on from the last checkpoint with --ckpt_path last"
+        ) from error
 
 
 class _Gather(torch.autograd.Function):
@@ -92,6 +123,18 @@ def total(x: Tensor) -> Tensor:
 def average(x: Tensor) -> Tensor:
     """Mean over the processes of a scalar, without gradient; equal on every process."""
     return gather(x.detach().reshape(1)).mean()
+
+
+def average_each(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Mean over the processes of each scalar, without gradient, in one exchange; equal on every process.
+
+    Args:
+        values: by name; the same names in the same order on every process.
+    """
+    if world_size() == 1 or not values:
+        return {name: value.detach() for name, value in values.items()}
+    together = total(torch.stack([value.detach().float() for value in values.values()])) / world_size()
+    return dict(zip(values, together.unbind(), strict=True))
 
 
 def derive_seed(*parts: int | str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -77,7 +77,7 @@ def remove_leftovers(folder: str | Path, name: str = "*") -> None:
         name: of the file that was to be written; may be a pattern.
     """
     for temporary in Path(folder).glob(f".{name}.*{_ENDING}"):
-        with open(temporary, "rb") as file:
+        with suppress(FileNotFoundError, PermissionError), open(temporary, "rb") as file:  # renamed by now; not ours
             if _lock(file):  # else its writer lives
                 temporary.unlink(missing_ok=True)
 

@@ -136,9 +136,10 @@ class SentRepModule(Configurable, LightningModule):
             self._refuse_no_number(losses)
         self._last_views = views
         self.terms = StepTerms(views, losses, self.objectives.weighted(losses))
-        self.log("train/loss", loss.detach(), prog_bar=True)
-        if self._logs_this_step():
-            self._log_step(self.terms)
+        logged = {"loss": loss.detach()}
+        if self._logs_this_step():  # of the global batch; in other steps this process's share, for the progress bar
+            logged = self._log_step(self.terms, loss)
+        self.log("train/loss", logged["loss"], prog_bar=True)
         return loss
 
     def _refuse_no_number(self, losses: dict[str, Tensor]) -> None:
@@ -191,11 +192,13 @@ class SentRepModule(Configurable, LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     @torch.no_grad()
-    def _log_step(self, terms: StepTerms) -> None:
+    def _log_step(self, terms: StepTerms, loss: Tensor) -> dict[str, Tensor]:
         weighted = {f"{k}/weighted": v for k, v in terms.weighted.items() if self.objectives.weights[k] != 1}
         statistics = view_statistics(terms.views.anchor, terms.views.positive)
-        values = {**terms.losses, **weighted, **self.objectives.metrics(), **statistics}
-        self.log_dict({f"train/{name}": value.detach() for name, value in values.items()})
+        values = {**terms.losses, **weighted, **self.objectives.metrics(), **statistics, "loss": loss}
+        values = distributed.average_each(values)
+        self.log_dict({f"train/{name}": value for name, value in values.items() if name != "loss"})
+        return values
 
     def _logs_this_step(self) -> bool:
         every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+import lightning
 import pytest
 import torch
 from torch import Tensor
 
 from sentrep import ProjectionHead, SentRepModule, distributed
+from sentrep.data import SentRepDataModule
 from sentrep.encoder.encoding import encode
 from sentrep.negatives import RefinedNoiseNegatives
 from sentrep.objectives import Contrastive
@@ -138,3 +143,30 @@ def test_bf16_on_two_processes_stays_within_its_rounding() -> None:
         for name, gradient in exact.items():
             torch.testing.assert_close(found[name], gradient, rtol=0, atol=2**-4 * largest, msg=name)
     assert any(not torch.equal(found[name], exact[name]) for name in exact)
+
+
+def logged(folder: str) -> dict[str, float]:
+    """What one step logs, on a global batch of 6 pairs."""
+    world = distributed.world_size()
+    os.environ["LOCAL_RANK"] = str(distributed.rank())
+    module = SentRepModule(tiny_encoder(dropout=0.0), {"simcse": Contrastive()}, weights={"simcse": 2.0}, seed=1)
+    data = SentRepDataModule(f"{folder}/pairs.csv", batch_size=6 // world, seed=2, cache_dir=folder)
+    trainer = lightning.Trainer(
+        accelerator="cpu", devices=world, strategy="ddp" if world > 1 else "auto", max_steps=1, log_every_n_steps=1,
+        logger=False, enable_checkpointing=False, use_distributed_sampler=False, enable_progress_bar=False,
+        enable_model_summary=False,
+    )  # fmt: skip
+    trainer.fit(module, data)
+    return {name: float(value) for name, value in trainer.callback_metrics.items()}
+
+
+def test_the_loss_that_is_logged_is_that_of_the_global_batch(tmp_path: Path) -> None:
+    lines = [line for line in toy_sentences(40) if "," not in line]
+    rows = [f"{first},{second}" for first, second in zip(lines[:6], lines[6:12], strict=True)]
+    (tmp_path / "pairs.csv").write_text("\n".join(["sent0,sent1", *rows]) + "\n")
+    first, second = run_processes(logged, WORLD, str(tmp_path))
+    ((one),) = run_processes(logged, 1, str(tmp_path))
+    assert first == second
+    for name in ("train/loss", "train/simcse", "train/simcse/weighted"):
+        assert first[name] == pytest.approx(one[name], rel=1e-5)
+    assert one["train/loss"] == pytest.approx(2 * one["train/simcse"])

@@ -9,15 +9,19 @@ from typing import Any
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from sentrep.checkpointing import temporary_name, verify
+from sentrep.checkpointing import DamagedError, verify
 from sentrep.cli.configuration import Request, Tree, is_node
 from sentrep.cli.errors import UsageError
+from sentrep.cli.run_folders import RunFolders, is_leader, newest_training
 from sentrep.encoder import sources
 from sentrep.errors import InputError
+from sentrep.files import remove_leftovers
 from sentrep.trust import recorded_arguments
 
 NAMES = ("best", "last", "hpc", "registry")
 """Words that Lightning takes in place of a path (``registry:name`` included)."""
+_TO_GO_ON = {sources.PAYLOAD_KEY, "state_dict", "loops", "optimizer_states"}
+"""What a checkpoint has that training can go on from."""
 
 
 def checkpoint_content(ckpt_path: str | None) -> dict[str, Any] | None:
@@ -49,7 +53,7 @@ def checkpoint_model(checkpoint: dict[str, Any], path: str) -> Tree:
     return recorded_arguments(checkpoint, Path(path).expanduser())
 
 
-def settle_last(request: Request, tree: Tree, fit: bool) -> None:
+def settle_last(request: Request, tree: Tree, folders: RunFolders | None) -> None:
     """Replace ``--ckpt_path last`` by the newest intact checkpoint of the newest run of this name.
 
     A resumed ``fit`` writes into the folder of the run that it continues. Where that has no checkpoint yet, training
@@ -58,18 +62,23 @@ def settle_last(request: Request, tree: Tree, fit: bool) -> None:
     Args:
         request: what the user asked for; changed in place.
         tree: the settings, to find the run by.
-        fit: whether this is for training; other commands cannot do without a checkpoint.
+        folders: to lock the run's folder with, for training; None for other commands, which cannot do without a
+            checkpoint.
 
     Raises:
-        UsageError: there are checkpoints and none is intact, or there is none for another command than ``fit``.
+        UsageError: there are checkpoints and none is of use, or there is none for another command than ``fit``.
+        BusyError: the run is being trained.
     """
     if request.get("ckpt_path") != "last":
         return
-    folder, version = _run_folder(tree)
+    run, folder, version = _run_folder(tree)
+    fit = folders is not None
+    if folders is not None:
+        folders.hold(run)
     any_there = any(folder.glob("*.ckpt*"))  # damaged ones included
-    path = newest_intact(folder, report=True, tidy=fit)
+    path = newest_intact(folder, report=True, tidy=fit and is_leader())
     if path is None and (not fit or any_there):
-        what = "no intact checkpoint" if any_there else "no checkpoint"
+        what = "no intact checkpoint to go on from" if any_there else "no checkpoint"
         raise UsageError(f"--ckpt_path last: {what} in {folder}; name a file")
     if fit and version is not None:
         request.flags.setdefault("trainer.logger.version", version)
@@ -83,63 +92,80 @@ def settle_last(request: Request, tree: Tree, fit: bool) -> None:
 
 
 def newest_intact(folder: Path, without: Path | None = None, report: bool = False, tidy: bool = False) -> Path | None:
-    """The checkpoint of a folder with the most optimiser steps, then the youngest, among those that pass `verify`.
+    """The checkpoint of a folder with the most optimiser steps among those that pass `verify`.
+
+    Of several of the same step ``last.ckpt`` comes first: it is written behind the best one.
 
     Args:
         folder: its ``*.ckpt`` files.
         without: a file to leave aside.
-        report: name each damaged file on standard error.
+        report: name each file that is passed over on standard error.
         tidy: append ``.damaged`` to the names of damaged files, so that the run can write under their names again, and
             remove what a killed process has half written. Only for a folder that no other process writes to.
+
+    Raises:
+        InputError: a file cannot be opened or read, so that nobody knows what it holds.
     """
     steps: dict[Path, int] = {}
     for path in folder.glob("*.ckpt"):
         if path == without:
             continue
         try:
+            path.open("rb").close()
             # mapped, not read: only the number is wanted
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-            if {sources.PAYLOAD_KEY, "state_dict", "loops", "optimizer_states"} <= content.keys():
-                steps[path] = content["global_step"]
-        except Exception:  # torch raises half a dozen types for damaged files
-            _pass_over(path, report, tidy)
+        except FileNotFoundError:  # renamed by the process that tidies
+            continue
+        except OSError as error:
+            raise InputError(f"{path}: cannot be opened ({error.strerror}); mend that, or name a file") from error
+        except Exception as error:  # torch raises half a dozen types for damaged files, and for what it does not load
+            if not _pass_over_damaged(path, report, tidy) and report:
+                _say(f"{path} is intact but cannot be loaded here ({type(error).__name__}), and is passed over")
+            continue
+        if isinstance(content, dict) and content.keys() >= _TO_GO_ON:
+            steps[path] = content["global_step"]
+        elif report:
+            _say(f"{path} has no state to go on from, and is passed over")
     if tidy:
-        for path in folder.glob(temporary_name(Path("*.ckpt")).name):
-            path.unlink(missing_ok=True)
-    for path in sorted(steps, key=lambda path: (steps[path], path.stat().st_mtime), reverse=True):
-        try:
-            verify(path)
+        remove_leftovers(folder, "*.ckpt")
+    for path in sorted(steps, key=lambda path: (steps[path], path.stem.startswith("last"), path.name), reverse=True):
+        if not _pass_over_damaged(path, report, tidy):
             return path
-        except InputError:
-            _pass_over(path, report, tidy)
     return None
 
 
-def _pass_over(path: Path, report: bool, tidy: bool) -> None:
-    if report:
-        renamed = f"; it is now called {path.name}.damaged" if tidy else ""
-        _say(f"{path} is damaged or incomplete, and is passed over{renamed}")
-    if tidy:
-        path.replace(path.with_name(f"{path.name}.damaged"))
+def _pass_over_damaged(path: Path, report: bool, tidy: bool) -> bool:
+    """Whether a file is damaged, after reading it; it is then named and set aside."""
+    try:
+        verify(path)
+    except DamagedError:
+        if report:
+            renamed = f"; it is now called {path.name}.damaged" if tidy else ""
+            _say(f"{path} is damaged or incomplete, and is passed over{renamed}")
+        if tidy:
+            path.replace(path.with_name(f"{path.name}.damaged"))
+        return True
+    return False
 
 
-def _run_folder(tree: Tree) -> tuple[Path, str | None]:
-    """Where a run of these settings keeps its checkpoints, and the version to go on with (None: none to set)."""
+def _run_folder(tree: Tree) -> tuple[Path, Path, str | None]:
+    """Of a run of these settings: what to lock, where its checkpoints are, and its version (None: none to set)."""
     arguments = _arguments(tree.get("checkpoint"))
     if arguments.get("dirpath"):
-        return Path(arguments["dirpath"]).expanduser(), None
+        own = Path(arguments["dirpath"]).expanduser()
+        return own, own, None
     logger = tree["trainer"].get("logger")
     several = isinstance(logger, list)
     settings = _arguments(logger[0] if several and logger else logger)
     if "save_dir" not in settings:
-        return Path(tree["trainer"].get("default_root_dir") or ".") / "checkpoints", None
+        root = Path(tree["trainer"].get("default_root_dir") or ".")
+        return root, root / "checkpoints", None
     folder = Path(settings["save_dir"]) / str(settings.get("name") or "")
     version = settings.get("version")
     if version is None:
-        numbers = [int(path.name[8:]) for path in folder.glob("version_*") if path.name[8:].isdecimal()]
-        version = max(numbers, default=0)
+        version = max(0, newest_training(folder))
     name = version if isinstance(version, str) and not version.isdecimal() else f"version_{version}"
-    return folder / name / "checkpoints", None if several else str(version)
+    return folder / name, folder / name / "checkpoints", None if several else str(version)
 
 
 def _arguments(node: Any) -> Tree:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from itertools import chain, islice
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 from fsspec.implementations.local import LocalFileSystem
 
 from sentrep.cli.writers import NpyWriter, open_writer
 from sentrep.data.augmentation.record import differences
+from sentrep.data.fingerprints import TextHash
 from sentrep.data.locations import file_system
 from sentrep.data.shard import Shard
 from sentrep.encoder.stored import FORMAT, MANIFEST, open_array
 from sentrep.errors import InputError
+from sentrep.files import BusyError, hold, remove_leftovers, write_text
 
 _SETTINGS = "settings.json"
 _LEVELS = 127
@@ -31,8 +29,11 @@ class EmbeddingParts:
     """The part files of a folder.
 
     ``part-00007.npy`` appears under its name when it is complete, and after it ``part-00007.json``, its record (rows,
-    scales). What has a record is done. When all parts have one, ``manifest.json`` puts the records together. While a
-    process works on a part it holds ``part-00007.lock`` (`claim`).
+    bytes, a hash of its text, scales). A part with a record and so many bytes is done. When all parts are,
+    ``manifest.json`` puts the records together. While a process works on a part it holds ``part-00007.lock`` (`claim`).
+
+    Whatever the input is called, its text is what the parts are made from: every process hashes all of it while it
+    reads, part by part, and refuses a folder with a part of another text.
 
     Args:
         folder: a path or an address that fsspec writes to.
@@ -52,13 +53,15 @@ class EmbeddingParts:
             raise InputError("dtype int8 is stored in npy files alone; leave --file_format parquet out")
         self.total = 0
         """Rows of the input, once it has been read to its end."""
+        self._texts: dict[str, str] = {}
+        """Of every part that was read: the hash of its text, by the name of its record."""
         self._system, self._root = file_system(self.folder)
         try:
             self._system.makedirs(self._root, exist_ok=True)
             if not self._system.exists(f"{self._root}/{_SETTINGS}"):
                 self._write_json(_SETTINGS, self.settings)
             saved = self._read_json(_SETTINGS)
-            self._records = {name: self._read_json(name) for name in self._names() if name.startswith("part-")}
+            self._records = self._read_records()
         except (OSError, ValueError) as error:
             raise InputError(f"{folder}: cannot be used for the parts ({error}); name another output folder") from error
         if changed := differences(saved, self.settings):
@@ -84,27 +87,32 @@ class EmbeddingParts:
         if part in self or not self._is_local:
             yield part not in self
             return
-        lock = FileLock(Path(self._root) / f"part-{part:05d}.lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            yield False
-            return
-        except (OSError, NotImplementedError) as error:
-            raise InputError(f"{lock.lock_file}: cannot be locked ({error}); name another output folder") from error
-        try:
-            self._records |= {name: self._read_json(name) for name in self._names() if name == _record(part)}
-            yield part not in self
-        finally:
-            if part in self:
-                Path(lock.lock_file).unlink(missing_ok=True)  # whoever has it open finds the part done
-            lock.release()
+        lock = Path(self._root) / f"part-{part:05d}.lock"
+        with ExitStack() as held:
+            try:
+                held.enter_context(hold(lock, f"part {part} of {self.folder}"))
+            except BusyError:
+                yield False
+                return
+            try:
+                if (record := self._read_record(_record(part))) is not None:
+                    self._records[_record(part)] = record
+                yield part not in self
+            finally:
+                if part in self:
+                    lock.unlink(missing_ok=True)  # whoever has it open finds the part done
 
-    def add(self, part: int, chunks: Iterator[tuple[list[str], np.ndarray]]) -> int:
-        """Write one part and its record; returns its rows, of which there must be some."""
+    def add(self, part: int, chunks: Iterator[tuple[list[str], np.ndarray]], text: TextHash) -> int:
+        """Write one part and its record; returns its rows, of which there must be some.
+
+        Args:
+            part: its number.
+            chunks: its sentences and their vectors.
+            text: has hashed the sentences when ``chunks`` has ended.
+        """
         dtype, name = self.settings["dtype"], f"part-{part:05d}.{self.settings['file_format']}"
-        for left in Path(self._root).glob(f".{name}.*.tmp") if self._is_local else ():
-            left.unlink()  # of a process that was killed: this one has the claim
+        if self._is_local:
+            remove_leftovers(self._root, name)
         record: dict[str, Any] = {"file": name, "first_row": part * self.rows_per_file, "blank": 0}
         with tempfile.TemporaryDirectory(prefix="sentrep-") as folder:
             wide = f"{folder}/float32.npy"
@@ -117,14 +125,40 @@ class EmbeddingParts:
                     record["dimension"] = vectors.shape[1]
             if dtype == "int8":
                 record["scale"] = quantize(wide, f"{self.folder}/{name}")
-        self._write_json(_record(part), {**record, "rows": out.rows})
-        self._records[_record(part)] = {**record, "rows": out.rows}
+        self._system.invalidate_cache()
+        record |= {"rows": out.rows, "bytes": self._system.size(f"{self._root}/{name}"), "text": text.hexdigest()}
+        self._write_json(_record(part), record)
+        self._records[_record(part)] = record
         return out.rows
 
+    def check(self, part: int, text: str) -> None:
+        """Note what a part's text is, and refuse the folder where it holds this part of another text.
+
+        Raises:
+            InputError: the input has changed since the part was made.
+        """
+        self._texts[_record(part)] = text
+        if part in self and self._records[_record(part)]["text"] != text:
+            raise InputError(
+                f"{self.folder}: part {part} was made from another text than the input has now; name another folder, "
+                "or delete this one"
+            )
+
     def finish(self, total: int) -> None:
-        """Put the records together, if all parts of ``total`` rows are there."""
+        """Put the records together, if all parts of ``total`` rows are there, and of the same text.
+
+        Raises:
+            InputError: another process has made a part from another text.
+        """
         self.total = total
-        self._records = {name: self._read_json(name) for name in self._names() if name.startswith("part-")}
+        self._records = self._read_records()
+        for part in range(len(self._texts)):
+            self.check(part, self._texts[_record(part)])
+        if beyond := self._records.keys() - self._texts.keys():
+            raise InputError(
+                f"{self.folder}: holds {min(beyond)} beyond the end of the input; name another folder, "
+                "or delete this one"
+            )
         if self.complete:
             parts = sorted(self._records.values(), key=lambda record: record["first_row"])
             about = {"format": FORMAT, "rows": total, "dimension": parts[0]["dimension"], "settings": self.settings}
@@ -152,55 +186,35 @@ class EmbeddingParts:
     def _is_local(self) -> bool:
         return isinstance(self._system, LocalFileSystem)
 
-    def _names(self) -> list[str]:
+    def _read_records(self) -> dict[str, dict[str, Any]]:
+        """Of all parts that are there, and as long as their records say."""
         self._system.invalidate_cache()
-        found = [entry.rsplit("/", 1)[-1] for entry in self._system.ls(self._root, detail=False)]
-        return sorted(name for name in found if name.endswith(".json"))
+        found = (entry.rsplit("/", 1)[-1] for entry in self._system.ls(self._root, detail=False))
+        names = sorted(name for name in found if name.startswith("part-") and name.endswith(".json"))
+        return {name: record for name in names if (record := self._read_record(name)) is not None}
+
+    def _read_record(self, name: str) -> dict[str, Any] | None:
+        try:
+            record = self._read_json(name)
+            size = self._system.size(f"{self._root}/{record['file']}")
+        except FileNotFoundError:
+            return None
+        return record if size == record.get("bytes") else None
 
     def _read_json(self, name: str) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(self._system.cat_file(f"{self._root}/{name}"))
         return content
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        text = json.dumps(content, indent=1).encode()
+        text = json.dumps(content, indent=1)
         if not self._is_local:  # an object appears whole or not at all
-            self._system.pipe_file(f"{self._root}/{name}", text)
-            return
-        temporary = Path(self._root) / f".{name}.{secrets.token_hex(8)}.tmp"
-        temporary.write_bytes(text)
-        os.replace(temporary, Path(self._root) / name)
+            self._system.pipe_file(f"{self._root}/{name}", text.encode())
+        else:
+            write_text(Path(self._root) / name, text)
 
 
 def _record(part: int) -> str:
     return f"part-{part:05d}.json"
-
-
-def encode_parts(
-    parts: EmbeddingParts, sentences: Iterable[str], embed: Callable[[list[str]], Any], shard: Shard, chunk: int
-) -> Iterator[int]:
-    """Encode the parts of a shard that nobody has done or is at; a part depends on its own sentences alone.
-
-    Args:
-        parts: where they go.
-        sentences: all of them, whatever the shard: those of other parts are read over.
-        embed: gives vectors (n, D).
-        shard: of this process.
-        chunk: sentences to embed at a time.
-
-    Yields:
-        How many rows of the input have been read.
-    """
-    rows, part, total = iter(sentences), 0, 0
-    while (first := next(rows, None)) is not None:
-        texts = chain([first], islice(rows, parts.rows_per_file - 1))
-        if part % shard.count == shard.index:
-            with parts.claim(part) as mine:
-                if mine:
-                    total += parts.add(part, ((lines, embed(lines)) for lines in chunks_of(texts, chunk)))
-        total += sum(1 for _ in texts)  # of a part that another process does
-        part += 1
-        yield total
-    parts.finish(total)
 
 
 def quantize(source: str, target: str, rows: int = 8192) -> list[float]:
@@ -224,10 +238,3 @@ def quantize(source: str, target: str, rows: int = 8192) -> list[float]:
         for start in starts:
             out.write([], np.rint(vectors[start : start + rows] / scale))
     return [float(value) for value in scale]
-
-
-def chunks_of(sentences: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Lists of ``size`` sentences, the last one shorter."""
-    rows = iter(sentences)
-    while chunk := list(islice(rows, size)):
-        yield chunk

@@ -12,9 +12,10 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from sentrep.cli.embedding_parts import EmbeddingParts, chunks_of, encode_parts
+from sentrep.cli.embedding_parts import EmbeddingParts
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
+from sentrep.cli.streamed_parts import chunks_of, encode_parts
 from sentrep.cli.writers import EmbeddingWriter, open_writer
 from sentrep.data.corpus import open_corpus
 from sentrep.data.shard import Shard, local_rank
@@ -106,12 +107,7 @@ def encode(
         if writer is not None:
             message = _write_file(source, writer, embed)
         else:
-            settings: dict[str, Any] = {
-                "input": source.stamp,
-                "column": column,
-                "model": fingerprint(encoder),
-                "normalize": normalize,
-            }
+            settings: dict[str, Any] = {"column": column, "model": fingerprint(encoder), "normalize": normalize}
             settings |= {"precision": precision, "truncate_dim": truncate_dim, "dtype": dtype}
             parts = EmbeddingParts(output, {**settings, "file_format": file_format, "rows_per_file": rows_per_file})
             message = _write_parts(source, parts, embed, process)
@@ -198,11 +194,6 @@ class CorpusColumn:
         self.name = self._corpus.name
 
     @property
-    def stamp(self) -> str:
-        """Of the files' names and sizes."""
-        return self._corpus.stamp
-
-    @property
     def fraction_read(self) -> float:
         """In [0, 1]."""
         return self._corpus.fraction_read
@@ -214,7 +205,7 @@ class CorpusColumn:
 class StandardInput:
     """The lines of standard input, UTF-8."""
 
-    name = stamp = "standard input"
+    name = "standard input"
     fraction_read = 0.0
 
     def __iter__(self) -> Iterator[str]:

@@ -121,6 +121,14 @@ def _origin(key: str, request: Request) -> str:
     return next((f"{name}: " for name, tree in reversed(request.sources) if key in tree), "")
 
 
+def settle(config: Namespace, trains: bool) -> None:
+    """Settle what depends on several sections at once."""
+    settle_callbacks(config)
+    settle_validation(config)
+    if trains:
+        settle_monitor(config)
+
+
 def settle_callbacks(config: Namespace) -> None:
     """A callback that is switched off by one of Lightning's two ways is off in both: half off is an error there.
 

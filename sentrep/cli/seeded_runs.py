@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +22,8 @@ from sentrep.cli.errors import UsageError
 from sentrep.data.sts import PairsFile, load_sts
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
+from sentrep.evaluation.runs import version_of
+from sentrep.files import BusyError, atomic_write, hold, write_text
 
 SCORES = "scores.npz"
 """What a finished run leaves: cosines and gold scores of every set."""
@@ -80,28 +80,11 @@ def _train_and_score(run: Run, sets: list[str] | None, jobs: int) -> str | None:
     """One run to its end, unless it has been there; returns why it failed."""
     if (run.folder / SCORES).exists():
         return None
-    with _alone(run.folder) as lock:
-        if lock is None:
-            return "another process is at work on this run (one left by a killed comparison?); wait for it, or end it"
-        return _train(run, jobs, lock) or _score(run, sets)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[int | None]:
-    """Yield a locked file descriptor for the trainer to inherit, None where another holds the lock.
-
-    The lock goes with its last holder: a trainer that outlives a killed comparison keeps the next one away.
-    """
-    lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        free = True
-    except BlockingIOError:
-        free = False
-    try:
-        yield lock if free else None
-    finally:
-        os.close(lock)
+        with hold(run.folder / "lock", "this run"):  # a trainer that outlives a killed comparison holds its own folder
+            return _train(run, jobs) or _score(run, sets)
+    except BusyError as error:
+        return str(error)
 
 
 def _check(runs: Sequence[Run], sets: list[str] | None) -> None:
@@ -118,27 +101,26 @@ def _check(runs: Sequence[Run], sets: list[str] | None) -> None:
             )
     for run in runs:
         run.folder.mkdir(parents=True, exist_ok=True)
-        _write(run.folder / "settings.json", json.dumps({"recipe": run.settings, "sets": sets}).encode())
+        write_text(run.folder / "settings.json", json.dumps({"recipe": run.settings, "sets": sets}))
 
 
 def _files(words: list[str]) -> Iterable[str]:
     return (word for flag, word in pairwise(words) if flag == "-c")
 
 
-def _train(run: Run, jobs: int, lock: int) -> str | None:
-    """Run ``sentrep fit``, from the last checkpoint where there is one; returns why it failed."""
+def _train(run: Run, jobs: int) -> str | None:
+    """Run ``sentrep fit``, from its last checkpoint and in its folder where it was begun; returns why it failed."""
     if (run.folder / TRAINED).exists():
         return None
     words = [*run.words, "--trainer.logger.save_dir", str(run.folder), "--trainer.enable_progress_bar", "false"]
-    checkpoints = sorted(run.folder.rglob("last.ckpt"), key=lambda path: path.stat().st_mtime)
-    if checkpoints:
-        words += ["--ckpt_path", str(checkpoints[-1])]
+    if any(run.folder.rglob("*.ckpt*")) or not any(word.startswith("--ckpt_path") for word in run.words):
+        words += ["--ckpt_path", "last"]  # in the same folder, so that the best checkpoint so far is remembered
     log = run.folder / "fit.log"
     share = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // jobs))} if jobs > 1 else {}
     with log.open("ab") as output:
         command = [sys.executable, "-m", "sentrep", "fit", *words]
         environment = {**share, **os.environ}
-        done = subprocess.run(command, stdout=output, stderr=output, env=environment, pass_fds=[lock])
+        done = subprocess.run(command, stdout=output, stderr=output, env=environment)
     if done.returncode == 0:
         (run.folder / TRAINED).touch()
         return None
@@ -153,7 +135,7 @@ def _score(run: Run, sets: list[str] | None) -> str | None:
     request = parse_request(run.words)
     data = request.tree.get("data", {})
     folder = request.flags.get("data.sts_folder", data.get("sts_folder"))
-    models = sorted(run.folder.glob("*/version_*/model"), key=lambda path: path.stat().st_mtime)
+    models = sorted(run.folder.glob("*/version_*/model"), key=lambda path: version_of(path.parent))
     if not models:
         return "training left no folder model/; do not switch the report off (--report)"
     try:
@@ -167,14 +149,6 @@ def _score(run: Run, sets: list[str] | None) -> str | None:
         return f"evaluation failed: {error}"
     if not arrays:
         raise UsageError(f"compare: {run.label} has no data.test; name the sets by --sets [sts12,stsb]")
-    part = run.folder / f"{SCORES}.part"
-    with part.open("wb") as stream:
-        np.savez(stream, **arrays)  # type: ignore[arg-type]
-    part.replace(run.folder / SCORES)
+    with atomic_write(run.folder / SCORES) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
     return None
-
-
-def _write(path: Path, content: bytes) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(content)
-    part.replace(path)

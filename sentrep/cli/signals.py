@@ -11,6 +11,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
 
+from sentrep.distributed import says_peer_is_lost
 from sentrep.stability import withhold_checkpoints
 
 _NOTED = "\nsentrep: {name}: the step is finished and a checkpoint written; Ctrl-C once more stops at once\n"
@@ -76,6 +77,6 @@ class StopOnSignal(Callback):
             trainer._signal_connector.received_sigterm = True
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Save nothing from the middle of a step, and nothing of a run that could not go on from its checkpoint."""
-        if self._at_once or not self._started:
+        """Save nothing from the middle of a step, nothing of a run that could not go on or lost a peer."""
+        if self._at_once or not self._started or says_peer_is_lost(exception):
             withhold_checkpoints(trainer)

@@ -24,6 +24,7 @@ import sentrep.objectives
 import sentrep.views
 import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be found by their short names)
 from sentrep.checkpointing import AtomicCheckpointIO
+from sentrep.cli.best_so_far import RememberBest
 from sentrep.cli.callbacks import SaveConfig, SaveLast, SavePredictions
 from sentrep.cli.changes import (
     ConvertPosition,
@@ -39,19 +40,12 @@ from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle
 from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError, summarize
 from sentrep.cli.logs import show_log
-from sentrep.cli.sections import (
-    CALLBACKS,
-    TRAINER_DEFAULTS,
-    build_tree,
-    check_names,
-    settle_callbacks,
-    settle_monitor,
-    settle_validation,
-)
+from sentrep.cli.run_folders import RunFolders
+from sentrep.cli.sections import CALLBACKS, TRAINER_DEFAULTS, build_tree, check_names, settle
 from sentrep.cli.signals import StopOnSignal
 from sentrep.config import Configurable
 from sentrep.data import SentRepDataModule
-from sentrep.distributed import leave_gloo_group
+from sentrep.distributed import explain_lost_peer, leave_gloo_group
 from sentrep.errors import InputError
 from sentrep.module import SentRepModule
 from sentrep.sharding import NOT_FSDP1
@@ -73,13 +67,15 @@ class SentRepCLI(LightningCLI):
         tree: Tree,
         checkpoint: Tree | None,
         rest: list[str],
-        allow_changes: bool = False,
-        stop: StopOnSignal | None = None,
+        allow_changes: bool,
+        stop: StopOnSignal,
+        folders: RunFolders,
     ) -> None:
         self._checkpoint = checkpoint
+        self._folders = folders
         self._allow_changes = allow_changes
         self._end = SaveLast()
-        callbacks = [SavePredictions(), self._end, *([stop] if stop else [])]
+        callbacks = [SavePredictions(), RememberBest(), stop, self._end]
         self._parsers: list[LightningArgumentParser] = []
         options = {"exit_on_error": False, "allow_abbrev": False}
         super().__init__(
@@ -119,7 +115,8 @@ class SentRepCLI(LightningCLI):
             explain(self._model_differences(self._plain_config()))
 
     def before_fit(self) -> None:
-        """Refuse to continue a run with other settings, unless the user allows it."""
+        """Lock the run's folders; refuse to continue a run with other settings, unless the user allows it."""
+        self._folders.hold_all(self.trainer)
         if self._checkpoint is None:
             return
         config = self._plain_config()
@@ -172,14 +169,11 @@ class SentRepCLI(LightningCLI):
     def before_instantiate_classes(self) -> None:
         """Settle what depends on several sections at once."""
         config = self.config[self.subcommand]
-        settle_callbacks(config)
+        settle(config, trains=self.subcommand == "fit")
         for parser in self._parsers:
             parser.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]
         if config.get("checkpoint") is None:  # Lightning refuses anything that saves where saving is switched off
             self.trainer_defaults["callbacks"].remove(self._end)
-        settle_validation(config)
-        if self.subcommand == "fit":
-            settle_monitor(config)
 
     def instantiate_classes(self) -> None:
         """Build everything; the first refusal is the error, not jsonargparse's account of the union it was tried in."""
@@ -199,10 +193,15 @@ class SentRepCLI(LightningCLI):
                 raise
 
         self.parser.add_instantiator(build, Configurable)
+        settings = self.config[self.subcommand].trainer
+        claimed = [] if settings.fast_dev_run else self._folders.claim_versions(settings.logger)
         try:
             super().instantiate_classes()
         except ValueError as error:
             raise (refusals or [error])[0] from None
+        finally:
+            for logger in claimed:
+                logger.version = None  # the saved configuration starts a run of its own
 
     def predict(self, **kwargs: Any) -> None:
         """Embed without keeping all rows in memory: `SavePredictions` writes them."""
@@ -228,22 +227,24 @@ def run(command: str, words: list[str]) -> int:
     if command != "fit":  # then nothing is saved, and where does not matter
         warnings.filterwarnings("ignore", message="The dirpath has changed from")
     request = parse_request([word for word in words if word not in _ALLOW])
-    settle_last(request, build_tree(command, request, None), command == "fit")
-    path = request.get("ckpt_path")
-    checkpoint = checkpoint_content(path)
-    tree = build_tree(command, request, checkpoint and checkpoint_model(checkpoint, path))
-    check_names(tree, request)
     stop = StopOnSignal()
-    try:
-        cli = SentRepCLI(command, tree, checkpoint, request.rest, any(word in _ALLOW for word in words), stop)
-    except argparse.ArgumentError as error:
-        raise UsageError(summarize(str(error).replace(f"{command}.", ""), tree)) from None
-    except MisconfigurationException as error:
-        raise InputError(str(error)) from error
-    except SIGTERMException:
-        return stop.status
-    finally:
-        leave_gloo_group()
+    with RunFolders(trains=command == "fit") as folders, explain_lost_peer():
+        settle_last(request, build_tree(command, request, None), folders if command == "fit" else None)
+        path = request.get("ckpt_path")
+        checkpoint = checkpoint_content(path)
+        tree = build_tree(command, request, checkpoint and checkpoint_model(checkpoint, path))
+        check_names(tree, request)
+        try:
+            allow_changes = any(word in _ALLOW for word in words)
+            cli = SentRepCLI(command, tree, checkpoint, request.rest, allow_changes, stop, folders)
+        except argparse.ArgumentError as error:
+            raise UsageError(summarize(str(error).replace(f"{command}.", ""), tree)) from None
+        except MisconfigurationException as error:
+            raise InputError(str(error)) from error
+        except SIGTERMException:
+            return stop.status
+        finally:
+            leave_gloo_group()
     return stop.status if cli.trainer.received_sigterm else 0
 
 

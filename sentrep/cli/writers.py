@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 
 from sentrep.data.locations import file_system, is_address
 from sentrep.errors import InputError
+from sentrep.files import atomic_write
 
 
 class EmbeddingWriter(ABC):
@@ -35,9 +35,10 @@ class EmbeddingWriter(ABC):
         self.path = path if is_address(path) else Path(path)
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self.rows = 0
+        self._unfinished = ExitStack()
         try:
-            self._temporary = _temporary_beside(self.path)
-            self._file: BinaryIO = open(self._temporary, "wb")  # noqa: SIM115 (closed by close or discard)
+            writing = atomic_write(self.path) if isinstance(self.path, Path) else _upload(self.path)
+            self._file: IO[bytes] = self._unfinished.enter_context(writing)
         except OSError as error:
             raise InputError(f"cannot write {path}: {error.strerror}; choose another output file") from None
 
@@ -52,20 +53,12 @@ class EmbeddingWriter(ABC):
     def close(self) -> None:
         """Finish the file and give it its name, replacing an older one."""
         self.finish()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        if isinstance(self.path, Path):
-            os.replace(self._temporary, self.path)
-        else:
-            system, place = file_system(self.path)
-            system.put_file(str(self._temporary), place)
-            self._temporary.unlink()
+        self._unfinished.close()
 
     def discard(self) -> None:
         """Remove the unfinished file."""
-        self._file.close()
-        self._temporary.unlink(missing_ok=True)
+        reason = RuntimeError("discarded")
+        self._unfinished.__exit__(RuntimeError, reason, None)
 
     def __enter__(self) -> EmbeddingWriter:
         return self
@@ -123,13 +116,14 @@ class ParquetWriter(EmbeddingWriter):
             self._writer.close()
 
 
-def _temporary_beside(path: str | Path) -> Path:
-    if not isinstance(path, Path):
-        handle, name = tempfile.mkstemp(prefix="sentrep-", suffix=".tmp")
-        os.close(handle)
-        return Path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+@contextmanager
+def _upload(address: str) -> Iterator[IO[bytes]]:
+    """A temporary file that goes to its address when the block ends, and nowhere when the block raises."""
+    system, place = file_system(address)
+    with tempfile.NamedTemporaryFile(prefix="sentrep-", suffix=".tmp") as file:
+        yield file
+        file.flush()
+        system.put_file(file.name, place)
 
 
 def open_writer(path: str | Path, dtype: str = "float32") -> EmbeddingWriter:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sentrep.data.locations import open_binary
 
@@ -35,3 +35,21 @@ def hash_files(label: str, paths: Sequence[str]) -> str:
             while chunk := file.read(_READ_CHUNK):
                 digest.update(chunk)
     return digest.hexdigest()
+
+
+class TextHash:
+    """A hash of sentences that are on their way to somebody else."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def over(self, sentences: Iterable[str]) -> Iterator[str]:
+        """The sentences, hashed one by one."""
+        for sentence in sentences:
+            text = sentence.encode("utf-8", "surrogatepass")
+            self._digest.update(len(text).to_bytes(8, "little") + text)
+            yield sentence
+
+    def hexdigest(self) -> str:
+        """Of those so far."""
+        return self._digest.hexdigest()

@@ -74,6 +74,12 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen types for damaged files
+        if isinstance(error, OSError) and error.strerror:
+            raise InputError(f"{path}: cannot be read ({error.strerror}); mend that, or use another file") from error
+        if "Unsupported global" in str(error):  # refused by `weights_only`: nothing is wrong with the file
+            raise InputError(
+                f"{path}: holds objects that are not loaded, because that would run code; use another checkpoint"
+            ) from error
         kind = "is damaged or incomplete" if zipfile.is_zipfile(path) else "is not a checkpoint, or was cut off"
         raise InputError(f"{path}: {kind} ({type(error).__name__}); use another checkpoint") from error
     payload = checkpoint.get(PAYLOAD_KEY) if isinstance(checkpoint, dict) else None

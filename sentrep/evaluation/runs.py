@@ -126,9 +126,15 @@ def _runs_below(folder: Path) -> list[Path]:
     newest: dict[Path, Path] = {}
     for run in runs:
         seed = next((parent for parent in run.parents if parent.name.startswith("seed-")), run)
-        if seed not in newest or run.stat().st_mtime >= newest[seed].stat().st_mtime:
+        if seed not in newest or version_of(run) >= version_of(newest[seed]):
             newest[seed] = run
     return list(newest.values())
+
+
+def version_of(run: Path) -> int:
+    """The n of ``version_<n>``; −1 for a folder of another name."""
+    number = run.name.removeprefix("version_")
+    return int(number) if number != run.name and number.isdecimal() else -1
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:

@@ -73,7 +73,7 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch, quality: dict[str, float]) -> lis
         np.savez(run.folder / SCORES, **{"cosine/dev": gold * quality[run.label] + noise, "gold/dev": gold})
         return None
 
-    monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs, lock: None)
+    monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
     monkeypatch.setattr(seeded_runs, "_score", score)
     return trained
 
@@ -127,7 +127,7 @@ def test_a_run_at_which_another_process_works_is_left_alone(
     try:
         words = ["compare", *recipes("plain"), *SETS, "--resamples", "5", "--seeds", "2"]
         assert main(words) == 1
-        assert "another process is at work on this run" in capsys.readouterr().err
+        assert "another process is at work on this run; wait for it, or end it" in capsys.readouterr().err
         assert trained == [f"plain/{THESIS_SEEDS[1]}"]
     finally:
         trainer.kill()
@@ -140,7 +140,7 @@ def test_jobs_run_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     fake_runs(monkeypatch, {"plain": 0.2, "good": 5.0})
     together = threading.Barrier(2, timeout=30)  # breaks unless two runs wait at it at the same time
-    monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs, lock: together.wait() and None)
+    monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: together.wait() and None)
     assert main(["compare", *recipes("plain", "good"), *SETS, "--resamples", "5", "--seeds", "2", "--jobs", "2"]) == 0
 
 

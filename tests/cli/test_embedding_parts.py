@@ -119,7 +119,7 @@ def test_finished_parts_are_not_done_again(model: str, monkeypatch: pytest.Monke
     assert run(model, "one") == run(model) == 0
     for name in ("manifest.json", "part-00002.json"):  # as a kill between the part and its record leaves it
         Path("out", name).unlink()
-    Path("out/.part-00002.npy.123.tmp").write_bytes(b"left by a kill")
+    Path("out/.part-00002.npy.123-a.tmp").write_bytes(b"left by a kill")
     encoded: list[str] = []
     encode = SentenceEncoder.encode
 
@@ -131,6 +131,69 @@ def test_finished_parts_are_not_done_again(model: str, monkeypatch: pytest.Monke
     assert run(model) == 0
     assert encoded == LINES[14:21]
     assert content("out") == content("one")
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sentences that are encoded from now on."""
+    encoded: list[str] = []
+    encode = SentenceEncoder.encode
+    monkeypatch.setattr(
+        SentenceEncoder, "encode", lambda self, texts, *a, **k: encoded.extend(texts) or encode(self, texts, *a, **k)
+    )
+    return encoded
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+@pytest.mark.parametrize("harm", ["missing", "cut", "longer"])
+def test_a_part_that_is_not_as_its_record_says_is_made_again(
+    kind: str, harm: str, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(model, "one", "--file_format", kind) == run(model, "out", "--file_format", kind) == 0
+    part = Path(f"out/part-00002.{kind}")
+    if harm == "missing":
+        part.unlink()
+    else:
+        os.truncate(part, part.stat().st_size + (100 if harm == "longer" else -100))
+    encoded = counting(monkeypatch)
+    assert run(model, "out", "--file_format", kind) == 0
+    assert encoded == LINES[14:21]
+    assert content("out") == content("one")
+
+
+def test_the_input_is_known_by_its_text(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(model, "one") == run(model) == 0
+    for name in ("manifest.json", "part-00002.json"):
+        Path("out", name).unlink()
+    encoded = counting(monkeypatch)
+    Path("lines.txt").rename("renamed.txt")
+    assert run(model, "out", "--input", "renamed.txt") == 0
+    assert encoded == LINES[14:21]
+    assert content("out") == content("one")
+
+    before = content("out")
+    text = "\n".join(LINES) + "\n"
+    for number, changed in {
+        0: text.replace(LINES[2], LINES[2][::-1]),  # of the same size
+        3: text.replace("the last one\n", ""),
+        1: "".join(f"{line}\n" for line in [*LINES[:7], "one more", *LINES[7:]]),
+    }.items():
+        Path("lines.txt").write_text(changed)
+        assert run(model) == 1
+        assert f"out: part {number} was made from another text than the input has now" in capsys.readouterr().err
+    Path("lines.txt").write_text("\n".join(LINES[:21]) + "\n")
+    assert run(model) == 1
+    assert "out: holds part-00003.json beyond the end of the input" in capsys.readouterr().err
+    assert content("out") == before
+
+
+def test_two_processes_with_different_inputs_finish_nothing(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(model, "out", "--shard", "0/2") == 0
+    Path("lines.txt").write_text("\n".join(reversed(LINES)) + "\n")
+    assert run(model, "out", "--shard", "1/2") == 1
+    assert "was made from another text" in capsys.readouterr().err
+    assert not Path("out/manifest.json").exists()
 
 
 def test_killed_and_started_again(model: str) -> None:
