@@ -16,18 +16,13 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
-from transformers import (
-    MODEL_MAPPING,
-    AutoConfig,
-    AutoModel,
-    PretrainedConfig,
-    PreTrainedModel,
-)
+from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from sentrep.encoder.model_files import first_line, not_found
 from sentrep.encoder.modules import transformer_folder
 from sentrep.errors import InputError
+from sentrep.strangers import build_config, read_config
 
 PAYLOAD_KEY = "sentrep"
 """Key of a checkpoint under which the encoder's architecture, tokenizer and settings lie."""
@@ -92,14 +87,15 @@ def open_source(backbone: str | dict[str, Any], revision: str | None, trust_remo
         InputError: when nothing is found, or what is found is no encoder.
     """
     if isinstance(backbone, dict):
-        return Source("configuration", None, _config_from(backbone), {})
+        return Source("configuration", None, _config_from(backbone, "backbone", trust_remote_code, own=True), {})
     path = Path(backbone).expanduser()
     if path.is_file():
         checkpoint = read_checkpoint(path)
         payload = checkpoint[PAYLOAD_KEY]
         prefix = "encoder."
         state = {k[len(prefix) :]: v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
-        config, head = _config_from(payload["architecture"]), _lm_head(checkpoint["state_dict"])
+        config = _config_from(payload["architecture"], str(backbone), trust_remote_code)
+        head = _lm_head(checkpoint["state_dict"])
         return Source(str(backbone), None, config, {}, state, payload, head)
     hub: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if path.is_dir():
@@ -109,7 +105,9 @@ def open_source(backbone: str | dict[str, Any], revision: str | None, trust_remo
         name = backbone
         hub["revision"] = revision
     try:
-        return Source(name, name, AutoConfig.from_pretrained(name, **hub), hub)
+        return Source(name, name, read_config(name, hub), hub)
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         raise InputError(not_found(backbone, error if path.is_dir() else None)) from error
 
@@ -197,10 +195,17 @@ def _lm_head(state: dict[str, Tensor]) -> dict[str, Tensor] | None:
     } or None
 
 
-def _config_from(description: dict[str, Any]) -> PretrainedConfig:
+def _config_from(
+    description: dict[str, Any], source: str, trust_remote_code: bool, own: bool = False
+) -> PretrainedConfig:
+    """A configuration from plain data: the user's ``own``, or a checkpoint's."""
     if "model_type" not in description:
         raise InputError("a backbone given as a configuration needs `model_type`, for example bert")
     try:
-        return AutoConfig.for_model(**description)
+        if trust_remote_code or description["model_type"] not in CONFIG_MAPPING:  # which says what families there are
+            return AutoConfig.for_model(**description)
+        return build_config(description, source, own)
+    except InputError:
+        raise
     except Exception as error:  # transformers checks some values itself, and stumbles over others
         raise InputError(f"backbone configuration: {first_line(error)}") from error
