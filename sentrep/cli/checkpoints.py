@@ -14,6 +14,7 @@ from sentrep.cli.configuration import Request, Tree, is_node
 from sentrep.cli.errors import UsageError
 from sentrep.encoder import sources
 from sentrep.errors import InputError
+from sentrep.harmless import printable
 from sentrep.trust import recorded_arguments
 
 NAMES = ("best", "last", "hpc", "registry")
@@ -148,4 +149,4 @@ def _arguments(node: Any) -> Tree:
 
 @rank_zero_only
 def _say(message: str) -> None:
-    print(f"sentrep: {message}", file=sys.stderr)
+    print(f"sentrep: {printable(message)}", file=sys.stderr)
