@@ -176,6 +176,8 @@ def architecture(backbone: PreTrainedModel) -> dict[str, Any]:
 def position_limit(backbone: PreTrainedModel) -> int | None:
     """Longest sequence that the position table holds (None for models without one)."""
     positions = getattr(backbone.config, "max_position_embeddings", None)
+    if positions is not None and positions < 1:  # how XLNet says that it has none
+        return None
     if positions is not None and backbone.config.model_type in _OFFSET_POSITIONS:
         positions -= 2
     return positions
