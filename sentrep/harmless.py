@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import re
+
+from rich.markup import escape
 
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMULA = ("=", "+", "-", "@")
+_MARKDOWN = re.compile(
+    r"[`*\[\]|~$<>]|\\(?=[!-/:-@\[-`{-~])|(?<!\w)[_#]|_(?!\w)|&(?=#?\w+;)|:(?=//)|(?<=www)\.|@(?!\d)|^\s*[-+=](?=\s)"
+)
 
 
 def printable(text: str) -> str:
@@ -16,6 +22,36 @@ def printable(text: str) -> str:
         'a\\\\x1b[2Jb'
     """
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def markdown_text(text: str) -> str:
+    """A text for a line or a table cell of Markdown, where it reads as it is: no markup, HTML, formula, link or row.
+
+    Example:
+        >>> markdown_text("<b>|[x](y)")
+        '&#60;b&#62;&#124;&#91;x&#93;(y)'
+    """
+    return _MARKDOWN.sub(lambda found: f"&#{ord(found[0].strip())};", printable(text))
+
+
+def html_text(text: str) -> str:
+    """A text for HTML, between tags or in quotes.
+
+    Example:
+        >>> html_text("<b>'")
+        '&lt;b&gt;&#x27;'
+    """
+    return html.escape(printable(text))
+
+
+def screen_text(text: str) -> str:
+    """A text for rich's tables and lines, in which square brackets are markup.
+
+    Example:
+        >>> screen_text("[red]")
+        '\\\\[red]'
+    """
+    return escape(printable(text))
 
 
 def csv_text(text: str) -> str:

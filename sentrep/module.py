@@ -22,6 +22,7 @@ from sentrep.config import Configurable, check_initialised
 from sentrep.encoder import ProjectionHead, SentenceEncoder, sources
 from sentrep.encoder.dropout_views import label_free_criteria
 from sentrep.encoder.encoding import encode, pairwise_cosine
+from sentrep.encoder.folders import check_storable
 from sentrep.encoder.language_model_head import LanguageModelHead
 from sentrep.errors import InputError
 from sentrep.functional import spearman
@@ -91,6 +92,7 @@ class SentRepModule(Configurable, LightningModule):
         self.encoder = encoder
         if head is not None:
             encoder.attach_head(head)
+        check_storable(encoder)
         self.views = views if views is not None else EncodedViews()
         self.objectives = WeightedSum(objectives, weights)
         encoder.cache_gradients(grad_cache_chunk, keep_tokens=self.objectives.reads_tokens)

@@ -13,6 +13,7 @@ from rich.table import Table
 from sentrep.data.augmentation.parts import PartStore
 from sentrep.data.corpus import Corpus, open_corpus
 from sentrep.errors import InputError
+from sentrep.harmless import screen_text
 
 
 def open_sentences(path: str, column: str | None) -> tuple[Corpus, int]:
@@ -42,7 +43,7 @@ def progress_bar(visible: bool = True) -> Progress:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
         console=Console(stderr=True),
         disable=not visible,
     )
@@ -53,14 +54,14 @@ def print_verdicts(store: PartStore, what: str, more: Mapping[str, Any] | None =
     assert store.record is not None
     rows, verdicts = store.record["rows"], store.record["verdicts"]
     table = Table(box=None, pad_edge=False)
-    table.add_column(what)
+    table.add_column(screen_text(what))
     table.add_column("rows", justify="right")
     table.add_column("share", justify="right")
     for name, count in verdicts.items():
-        table.add_row(name, f"{count:,}", f"{count / rows:.1%}")
+        table.add_row(screen_text(name), f"{count:,}", f"{count / rows:.1%}")
     table.add_row("all", f"{rows:,}", "")
     for name, value in (more or {}).items():
-        table.add_row(name, str(value), "")
+        table.add_row(screen_text(name), screen_text(str(value)), "")
     console = Console()
     console.print(table)
-    console.print(f"{verdicts.get('kept', 0)} pairs: {store.output}", soft_wrap=True, highlight=False)
+    console.print(f"{verdicts.get('kept', 0)} pairs: {screen_text(str(store.output))}", soft_wrap=True, highlight=False)

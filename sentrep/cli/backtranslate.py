@@ -20,6 +20,7 @@ from sentrep.data.augmentation.translation import Decoding, Translator
 from sentrep.data.corpus import Corpus
 from sentrep.data.shard import Shard, local_rank
 from sentrep.errors import InputError, did_you_mean
+from sentrep.harmless import printable
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -149,6 +150,6 @@ def _work(
     else:
         print(
             f"{part} is done; {total - len(store)} of {total} rows are left to the other shards, and the last one "
-            f"writes {store.output}",
+            f"writes {printable(str(store.output))}",
             file=sys.stderr,
         )

@@ -16,6 +16,7 @@ from sentrep.checkpointing import AtomicCheckpointIO
 from sentrep.cli.changes import RECORD, run_settings
 from sentrep.cli.writers import NpyWriter
 from sentrep.errors import InputError
+from sentrep.harmless import printable
 from sentrep.rehearsal import Rehearsal
 
 
@@ -125,7 +126,7 @@ class SavePredictions(Callback):
         """Put the file in its place."""
         assert self._writer is not None
         self._writer.close()
-        print(f"{self._writer.rows} embeddings: {self.path}")
+        print(f"{self._writer.rows} embeddings: {printable(str(self.path))}")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Leave no half-written file."""

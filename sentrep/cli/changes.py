@@ -10,6 +10,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from sentrep.cli.configuration import Tree
 from sentrep.cli.errors import UsageError
+from sentrep.harmless import printable
 from sentrep.resuming import convert_position
 
 RECORD = "sentrep_run"
@@ -76,7 +77,7 @@ def run_differences(mine: Tree, checkpoint: Tree) -> Differences:
 def show(found: Differences) -> None:
     """Print a line for each key."""
     for key, (saved, mine) in found.items():
-        print(f"sentrep: {key}: {saved!r} in the checkpoint, {mine!r} now", file=sys.stderr)
+        print(printable(f"sentrep: {key}: {saved!r} in the checkpoint, {mine!r} now"), file=sys.stderr)
 
 
 def refuse(found: Differences) -> None:
@@ -120,4 +121,4 @@ class ConvertPosition(Callback):
 
 @rank_zero_only
 def _warn(message: str) -> None:
-    print(f"sentrep: warning: {message}", file=sys.stderr)
+    print(f"sentrep: warning: {printable(message)}", file=sys.stderr)

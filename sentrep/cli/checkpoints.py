@@ -16,6 +16,7 @@ from sentrep.cli.run_folders import RunFolders, is_leader, newest_training
 from sentrep.encoder import sources
 from sentrep.errors import InputError
 from sentrep.files import remove_leftovers
+from sentrep.harmless import printable
 from sentrep.trust import recorded_arguments
 
 NAMES = ("best", "last", "hpc", "registry")
@@ -174,4 +175,4 @@ def _arguments(node: Any) -> Tree:
 
 @rank_zero_only
 def _say(message: str) -> None:
-    print(f"sentrep: {message}", file=sys.stderr)
+    print(f"sentrep: {printable(message)}", file=sys.stderr)

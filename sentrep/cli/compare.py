@@ -14,6 +14,7 @@ from sentrep.cli.functions import run_function
 from sentrep.cli.seeded_runs import SCORES, Run, train_all
 from sentrep.distributed import derive_seed
 from sentrep.evaluation.comparison import Comparison
+from sentrep.harmless import printable
 
 THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
 """Of the thesis (section 5.2); further ones are derived."""
@@ -156,6 +157,6 @@ def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Optio
     comparison.print(Console())
     comparison.write(chosen.output)
     for (label, seed), reason in failures.items():
-        print(f"{label}, seed {seed}: {reason}", file=sys.stderr)
-    print(f"report: {chosen.output / 'report.md'}", file=sys.stderr)
+        print(printable(f"{label}, seed {seed}: {reason}"), file=sys.stderr)
+    print(printable(f"report: {chosen.output / 'report.md'}"), file=sys.stderr)
     return int(bool(failures))

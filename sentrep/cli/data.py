@@ -15,6 +15,7 @@ from sentrep.data.leakage import Leakage, check_leakage, overlap_list
 from sentrep.errors import InputError
 from sentrep.evaluation.leakage_report import print_leakage, write_leakage
 from sentrep.evaluation.report_files import check_report_path
+from sentrep.harmless import printable
 
 
 def run(command: str, words: list[str]) -> int:
@@ -76,7 +77,7 @@ def check(
     seconds = time.perf_counter() - start
     print_leakage(leakage)
     rate = f"{leakage.sentences / seconds:,.0f} sentences a second"
-    print(f"{seconds:.1f} s, {rate}" + (f"; overlaps: {list}" if list else ""), file=sys.stderr)
+    print(f"{seconds:.1f} s, {rate}" + (f"; overlaps: {printable(list)}" if list else ""), file=sys.stderr)
     if output is not None:
         write_leakage(leakage, output, seconds)
     return _verdict(leakage, fail_above)
@@ -86,5 +87,6 @@ def _verdict(leakage: Leakage, fail_above: float | None) -> int:
     worst = max(leakage.sets, key=lambda part: part.share)
     if fail_above is None or worst.share <= fail_above:
         return 0
-    print(f"{worst.name}: {worst.share:.2%} is in the training text, more than {fail_above:.2%}", file=sys.stderr)
+    name = printable(worst.name)
+    print(f"{name}: {worst.share:.2%} is in the training text, more than {fail_above:.2%}", file=sys.stderr)
     return 1

@@ -22,6 +22,7 @@ from sentrep.data.shard import Shard, local_rank
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
+from sentrep.harmless import printable
 
 Precision = Literal["fp32", "bf16"]
 StoredType = Literal["float32", "float16", "int8"]
@@ -111,7 +112,7 @@ def encode(
             settings |= {"precision": precision, "truncate_dim": truncate_dim, "dtype": dtype}
             parts = EmbeddingParts(output, {**settings, "file_format": file_format, "rows_per_file": rows_per_file})
             message = _write_parts(source, parts, embed, process)
-    print(message, file=sys.stderr)
+    print(printable(message), file=sys.stderr)
 
 
 def _check_output(output: str, to_file: bool, input: str, dtype: StoredType, process: Shard) -> None:

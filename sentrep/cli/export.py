@@ -5,6 +5,7 @@ from __future__ import annotations
 from sentrep.cli.encode import whitening_corpus
 from sentrep.cli.functions import run_function
 from sentrep.export import export
+from sentrep.harmless import printable
 
 
 def run(command: str, words: list[str]) -> int:
@@ -27,4 +28,4 @@ def export_model(
     """
     corpus = whitening_corpus(whiten, whiten_dim)
     encoder = export(checkpoint, folder, overwrite=overwrite, whiten=corpus, whiten_dim=whiten_dim)
-    print(f"{folder}: pooling {encoder.pooling}, {encoder.embedding_dim} dimensions")
+    print(f"{printable(str(folder))}: pooling {encoder.pooling}, {encoder.embedding_dim} dimensions")

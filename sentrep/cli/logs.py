@@ -7,13 +7,15 @@ import sys
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
+from sentrep.harmless import printable
+
 
 class _StandardError(logging.Handler):
     """Prints the messages of the main process, wherever standard error is at the time."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-            print(self.format(record), file=sys.stderr)
+            print("\n".join(map(printable, self.format(record).split("\n"))), file=sys.stderr)
 
 
 def show_log() -> None:

@@ -28,6 +28,7 @@ from sentrep.evaluation.plots.projection import Method
 from sentrep.evaluation.plots.sweep import Take
 from sentrep.evaluation.runs import find_runs
 from sentrep.evaluation.sts import display_name
+from sentrep.harmless import printable
 
 
 def run(command: str, words: list[str]) -> int:
@@ -162,4 +163,4 @@ KINDS: dict[str, Callable[..., Any]] = {
 
 
 def _save(figure: Figure, output: str) -> None:
-    print(" and ".join(map(str, save_figure(figure, output))))
+    print(printable(" and ".join(map(str, save_figure(figure, output)))))

@@ -24,6 +24,7 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.evaluation.runs import version_of
 from sentrep.files import BusyError, atomic_write, hold, write_text
+from sentrep.harmless import screen_text
 
 SCORES = "scores.npz"
 """What a finished run leaves: cosines and gold scores of every set."""
@@ -69,8 +70,8 @@ def train_all(runs: Sequence[Run], sets: list[str] | None, jobs: int = 1) -> dic
                 run = futures[future]
                 if reason := future.result():
                     failures[run.label, run.seed] = reason
-                    progress.print(f"{run.label}, seed {run.seed}: {reason}")
-                progress.update(task, advance=1, description=f"done: {run.label}, seed {run.seed}")
+                    progress.print(screen_text(f"{run.label}, seed {run.seed}: {reason}"))
+                progress.update(task, advance=1, description=screen_text(f"done: {run.label}, seed {run.seed}"))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     return failures

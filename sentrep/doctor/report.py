@@ -11,8 +11,9 @@ from rich.console import Console
 
 from sentrep.doctor.outcome import Outcome
 from sentrep.errors import InputError
-from sentrep.evaluation.report import plain_table, shown
+from sentrep.evaluation.report import plain_table
 from sentrep.evaluation.report_files import markdown_table, save_text
+from sentrep.harmless import markdown_text, screen_text
 from sentrep.version import __version__
 
 _HEAD = ("", "check", "measured", "bound")
@@ -43,10 +44,12 @@ def print_outcomes(outcomes: Sequence[Outcome], console: Console | None = None) 
         column.justify, column.no_wrap = "left", False
     for outcome in outcomes:
         mark, colour = _MARKS[outcome.passed]
-        table.add_row(f"[{colour}]{mark}[/]", outcome.check, shown(outcome.measured), outcome.bound)
+        cells = (outcome.check, outcome.measured, outcome.bound)
+        table.add_row(f"[{colour}]{mark}[/]", *map(screen_text, cells))
     console.print(table)
     for outcome in failed(outcomes):
-        console.print(f"[red]{outcome.check}[/]: {shown(outcome.remedy)}", soft_wrap=True, highlight=False)
+        line = f"[red]{screen_text(outcome.check)}[/]: {screen_text(outcome.remedy)}"
+        console.print(line, soft_wrap=True, highlight=False)
 
 
 def failed(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -68,5 +71,5 @@ def write_outcomes(outcomes: Sequence[Outcome], path: str) -> None:
         return
     rows = [[_MARKS[item.passed][0], item.check, item.measured, item.bound] for item in outcomes]
     lines = ["# Doctor", "", *markdown_table([_HEAD, ["---"] * len(_HEAD), *rows]), ""]
-    lines += [f"- {outcome.check}: {outcome.remedy}" for outcome in failed(outcomes)]
+    lines += [f"- {markdown_text(outcome.check)}: {markdown_text(outcome.remedy)}" for outcome in failed(outcomes)]
     save_text(target, "\n".join([*lines, "", f"sentrep {__version__}"]) + "\n")

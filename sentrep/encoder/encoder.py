@@ -14,7 +14,7 @@ from sentrep.config import Configurable
 from sentrep.encoder import compiled, encoding, folders, forward, sources
 from sentrep.encoder.attention import use_own_attention
 from sentrep.encoder.dropout import use_fast_dropout
-from sentrep.encoder.heads import ProjectionHead
+from sentrep.encoder.heads import ProjectionHead, check_kept
 from sentrep.encoder.language_model_head import HeadOrigin
 from sentrep.encoder.last_layer import LastLayer, can_leave_out
 from sentrep.encoder.packed import one_row
@@ -97,8 +97,7 @@ class SentenceEncoder(Configurable, nn.Module):
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
             folders.restore(self, source)
-        # from_pretrained returns the model in eval mode and Lightning leaves it so: SimCSE would see no dropout
-        self.train()
+        self.train()  # Lightning leaves from_pretrained's eval mode: SimCSE would see no dropout
 
     @property
     def device(self) -> torch.device:
@@ -128,8 +127,9 @@ class SentenceEncoder(Configurable, nn.Module):
         return max([*rates, attention or 0.0]) > 0
 
     def attach_head(self, head: ProjectionHead | None) -> None:
-        """Put a projection head behind the pooling (`project`)."""
+        """Put a projection head behind the pooling (`project`). One that is kept is a `ProjectionHead` itself."""
         if head is not None:
+            check_kept(head)
             head.build(self.hidden_size, getattr(self.backbone.config, "initializer_range", 0.02))
             head.to(self.device)
         self.head = head
@@ -234,7 +234,7 @@ class SentenceEncoder(Configurable, nn.Module):
         return (unit(torch.as_tensor(embeddings1)) * unit(torch.as_tensor(embeddings2))).sum(-1)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder that sentrep, transformers and, where it can express it, sentence-transformers load."""
+        """Write a folder that sentrep, transformers and sentence-transformers load, or the last refuses."""
         folders.save(self, Path(folder))
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:

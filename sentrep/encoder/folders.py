@@ -2,7 +2,8 @@
 
 The transformer and its tokenizer lie at the top as transformers wants them. ``sentrep.json`` holds what makes an
 encoder of them. ``modules.json`` and its folders describe the same in sentence-transformers' own modules, in the older
-layout that all its versions load; they are left out when those modules cannot express the pooling or the prompt.
+layout that all its versions load. Where those modules cannot express the pooling or the prompt, ``modules.json`` names
+the one of `sentrep.encoder.exported`, so that sentence-transformers gives our vectors or none.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from huggingface_hub import HfApi
 from safetensors.torch import save_file
 
 from sentrep.encoder import modules, sources
-from sentrep.encoder.heads import ProjectionHead
+from sentrep.encoder.heads import ProjectionHead, check_kept
+from sentrep.encoder.model_card import model_card
 from sentrep.encoder.model_files import first_line, not_found, read_json, write_json
 from sentrep.encoder.pooling import POOLINGS
 from sentrep.errors import InputError
@@ -40,25 +42,9 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
 }
 """What travels with a model, apart from its head, and the types of the values."""
 
-_MODEL_CARD = """\
----
-library_name: sentence-transformers
-tags: [sentence-similarity, sentrep]
-pipeline_tag: sentence-similarity
----
-# Sentence encoder
-
-Trained without labels by sentrep {version}. Pooling: `{pooling}`. Vectors have {width} dimensions.
-
-```python
-from sentrep import SentenceEncoder
-vectors = SentenceEncoder.from_pretrained("path/to/this/folder").encode(["A sentence."])
-```
-"""
-
 
 def settings(encoder: SentenceEncoder) -> dict[str, Any]:
-    """What turns a transformer into this encoder, as plain data."""
+    """What turns a transformer into this encoder, as plain data. A head that is for training only is no part of it."""
     return {
         "pooling": encoder.pooling,
         "prompt": encoder.prompt,
@@ -66,8 +52,25 @@ def settings(encoder: SentenceEncoder) -> dict[str, Any]:
         "max_length": encoder.max_length,
         "max_seq_length": encoder.max_seq_length,
         "normalize": encoder.normalize,
-        "head": None if encoder.head is None else encoder.head.init_args,
+        "head": None if encoder.head is None or not encoder.head.keep else encoder.head.init_args,
     }
+
+
+def check_storable(encoder: SentenceEncoder) -> None:
+    """Refuse an encoder, before it is trained or exported, of which settings and weights are not everything.
+
+    Raises:
+        InputError: for a class of its own, or a kept head of one.
+    """
+    from sentrep.encoder.encoder import SentenceEncoder
+
+    if type(encoder) is not SentenceEncoder:
+        raise InputError(
+            f"{type(encoder).__name__} is a subclass of SentenceEncoder, whose code no checkpoint or folder holds: it "
+            "would come back as another encoder; compose instead (pooling, head, objectives, views)"
+        )
+    if encoder.head is not None:
+        check_kept(encoder.head)
 
 
 def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, Any]:
@@ -88,7 +91,12 @@ def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, An
 
 
 def save(encoder: SentenceEncoder, folder: Path) -> None:
-    """Write the folder. A head that is for training only stays behind."""
+    """Write the folder. A head that is for training only stays behind.
+
+    Raises:
+        InputError: the folder cannot be one, or the encoder holds code that no folder holds.
+    """
+    check_storable(encoder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: a file is in the way of the model folder; choose another name")
     folder.mkdir(parents=True, exist_ok=True)
@@ -96,21 +104,20 @@ def save(encoder: SentenceEncoder, folder: Path) -> None:
         encoder.backbone.save_pretrained(folder)
     encoder.tokenize.tokenizer.save_pretrained(folder)
     head = encoder.head if encoder.head is not None and encoder.head.keep else None
-    stored = {**settings(encoder), "head": None if head is None else head.init_args}
     if head is not None:
         save_file({k: v.contiguous() for k, v in head.state_dict().items()}, folder / HEAD_FILE)
-    write_json(folder / SETTINGS_FILE, {"version": __version__, **stored})
-    if encoder.pooling in modules.POOLINGS and encoder.prompt is None:
+    write_json(folder / SETTINGS_FILE, {"version": __version__, **settings(encoder)})
+    missing = modules.missing_for(encoder)
+    if missing is None:
         modules.write_modules(encoder, head, folder)
     else:
-        what = f"pooling '{encoder.pooling}'" if encoder.prompt is None else "a prompt"
+        modules.write_own_module(folder)
         warnings.warn(
-            f"{folder}: sentence-transformers has no module for {what}; only sentrep and transformers load the folder",
+            f"{folder}: sentence-transformers has no module for {missing}; it loads the folder only with "
+            "trust_remote_code=True and where sentrep is installed, and refuses it otherwise",
             stacklevel=3,
         )
-    how = f"{encoder.pooling}`, prompt: `{encoder.prompt}" if encoder.prompt else encoder.pooling
-    card = _MODEL_CARD.format(version=__version__, pooling=how, width=encoder.embedding_dim)
-    (folder / "README.md").write_text(card, encoding="utf-8")
+    (folder / "README.md").write_text(model_card(encoder, missing), encoding="utf-8")
 
 
 def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> SentenceEncoder:
@@ -175,7 +182,9 @@ def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
     """
     pooler = payload["settings"]["pooling"] == "pooler"
     with torch.device("meta"), sources.quiet_transformers():
-        source = sources.Source("checkpoint", None, sources.config_from(payload["architecture"]), {})
+        source = sources.Source(
+            "checkpoint", None, sources.config_from(payload["architecture"], "checkpoint", trust_remote_code=False), {}
+        )
         fresh = sources.load_backbone(source, pretrained=False, dropout=None, pooler=pooler).state_dict()
     prefix = "encoder.backbone."
     found = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}

@@ -48,3 +48,16 @@ class ProjectionHead(Configurable, nn.Module):
         """(B, H) → (B, D)."""
         x = self.dense(x)
         return x.tanh() if self.kind == "mlp" else x
+
+
+def check_kept(head: ProjectionHead) -> None:
+    """Refuse a head that belongs to the model and is of a class of its own: only a head's settings are stored.
+
+    Raises:
+        InputError: for such a head.
+    """
+    if head.keep and type(head) is not ProjectionHead:
+        raise InputError(
+            f"a head that is kept must be a ProjectionHead itself: {type(head).__name__} would come back from a "
+            "checkpoint or folder without its own code; train with keep: false, or keep a ProjectionHead"
+        )

@@ -27,7 +27,23 @@ POOLINGS = {
     "last": "pooling_mode_lasttoken",
 }
 _ST_ACTIVATIONS = {"linear": "torch.nn.modules.linear.Identity", "mlp": "torch.nn.modules.activation.Tanh"}
+_UNLIMITED = 1 << 30
 _ST_ORDER = ["Transformer", "Pooling", "Dense", "Normalize"]
+
+
+OWN_MODULE = "sentrep.encoder.exported.SentenceEncoderModule"
+
+
+def missing_for(encoder: SentenceEncoder) -> str | None:
+    """What of an encoder sentence-transformers' own modules cannot express; None where they give the same vectors."""
+    if encoder.prompt is not None:
+        return "a prompt"
+    return None if encoder.pooling in POOLINGS else f"pooling '{encoder.pooling}'"
+
+
+def write_own_module(folder: Path) -> None:
+    """Name the module that holds the whole encoder, which runs with sentrep alone."""
+    write_json(folder / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": OWN_MODULE}])
 
 
 def write_modules(encoder: SentenceEncoder, head: ProjectionHead | None, folder: Path) -> None:
@@ -42,7 +58,8 @@ def write_modules(encoder: SentenceEncoder, head: ProjectionHead | None, folder:
         if path:
             (folder / path).mkdir(exist_ok=True)
     write_json(folder / "modules.json", modules)
-    limit = encoder.max_seq_length or encoder.tokenize.limit
+    # without a limit they would take the tokenizer's, which is not ours
+    limit = min((n for n in (encoder.max_seq_length, encoder.tokenize.limit) if n is not None), default=_UNLIMITED)
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": limit, "do_lower_case": False})
     width = encoder.hidden_size
     modes = {key: name == encoder.pooling for name, key in POOLINGS.items()}

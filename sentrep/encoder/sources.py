@@ -16,18 +16,13 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
-from transformers import (
-    MODEL_MAPPING,
-    AutoConfig,
-    AutoModel,
-    PretrainedConfig,
-    PreTrainedModel,
-)
+from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from sentrep.encoder.model_files import first_line, not_found
 from sentrep.encoder.modules import transformer_folder
 from sentrep.errors import InputError
+from sentrep.strangers import build_config, read_config
 
 PAYLOAD_KEY = "sentrep"
 """Key of a checkpoint under which the encoder's architecture, tokenizer and settings lie."""
@@ -100,14 +95,14 @@ def open_source(backbone: str | dict[str, Any], revision: str | None, trust_remo
         InputError: when nothing is found, or what is found is no encoder.
     """
     if isinstance(backbone, dict):
-        return Source("configuration", None, config_from(backbone), {})
+        return Source("configuration", None, config_from(backbone, "backbone", trust_remote_code, own=True), {})
     path = Path(backbone).expanduser()
     if path.is_file():
         checkpoint = read_checkpoint(path)
         payload = checkpoint[PAYLOAD_KEY]
         prefix = "encoder."
         state = {k[len(prefix) :]: v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
-        config = config_from(payload["architecture"])
+        config = config_from(payload["architecture"], str(backbone), trust_remote_code)
         head = _lm_head(checkpoint["state_dict"], payload.get("lm_head"))
         return Source(str(backbone), None, config, {}, state, payload, head)
     hub: dict[str, Any] = {"trust_remote_code": trust_remote_code}
@@ -118,7 +113,9 @@ def open_source(backbone: str | dict[str, Any], revision: str | None, trust_remo
         name = backbone
         hub["revision"] = revision
     try:
-        return Source(name, name, AutoConfig.from_pretrained(name, **hub), hub)
+        return Source(name, name, read_config(name, hub), hub)
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         raise InputError(not_found(backbone, error if path.is_dir() else None)) from error
 
@@ -187,6 +184,8 @@ def architecture(backbone: PreTrainedModel) -> dict[str, Any]:
 def position_limit(backbone: PreTrainedModel) -> int | None:
     """Longest sequence that the position table holds (None for models without one)."""
     positions = getattr(backbone.config, "max_position_embeddings", None)
+    if positions is not None and positions < 1:  # how XLNet says that it has none
+        return None
     if positions is not None and backbone.config.model_type in _OFFSET_POSITIONS:
         positions -= 2
     return positions
@@ -215,8 +214,10 @@ def _lm_head(state: dict[str, Tensor], place: Any) -> dict[str, Tensor] | None:
     return {key: tensor for key, tensor in found.items() if tensor.data_ptr() not in shared} or None
 
 
-def config_from(description: dict[str, Any]) -> PretrainedConfig:
-    """A transformers configuration out of plain data with ``model_type``.
+def config_from(
+    description: dict[str, Any], source: str, trust_remote_code: bool, own: bool = False
+) -> PretrainedConfig:
+    """A transformers configuration from plain data: the user's ``own``, or a checkpoint's.
 
     Raises:
         InputError: for one that transformers does not take.
@@ -224,6 +225,10 @@ def config_from(description: dict[str, Any]) -> PretrainedConfig:
     if "model_type" not in description:
         raise InputError("a backbone given as a configuration needs `model_type`, for example bert")
     try:
-        return AutoConfig.for_model(**description)
+        if trust_remote_code or description["model_type"] not in CONFIG_MAPPING:  # which says what families there are
+            return AutoConfig.for_model(**description)
+        return build_config(description, source, own)
+    except InputError:
+        raise
     except Exception as error:  # transformers checks some values itself, and stumbles over others
         raise InputError(f"backbone configuration: {first_line(error)}") from error

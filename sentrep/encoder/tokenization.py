@@ -34,6 +34,7 @@ class TextTokenizer:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, prompt: str | None = None, limit: int | None = None) -> None:
         if tokenizer.pad_token_id is None:
             raise InputError(f"the tokenizer of {tokenizer.name_or_path} has no padding token; add one to its config")
+        tokenizer.padding_side = tokenizer.truncation_side = "right"  # as here, so that exports do the same elsewhere
         self.tokenizer = tokenizer
         self.prompt = prompt
         self.limit = limit

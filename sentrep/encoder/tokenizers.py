@@ -6,11 +6,12 @@ import re
 import tempfile
 from pathlib import Path
 
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from sentrep.encoder.model_files import first_line, not_found
 from sentrep.encoder.sources import Source
 from sentrep.errors import InputError
+from sentrep.strangers import read_tokenizer
 
 
 def load_tokenizer(source: Source, tokenizer: str | None) -> PreTrainedTokenizerBase:
@@ -27,7 +28,9 @@ def load_tokenizer(source: Source, tokenizer: str | None) -> PreTrainedTokenizer
     trust = source.hub.get("trust_remote_code", False)
     hub = {"local_files_only": True, "trust_remote_code": trust} if Path(name).is_dir() else source.hub
     try:
-        return AutoTokenizer.from_pretrained(name, **hub)
+        return read_tokenizer(name, hub, source.config if tokenizer is None else None)
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         raise InputError(not_found(name, error if Path(name).is_dir() else None, "tokenizer")) from error
 
@@ -41,7 +44,9 @@ def _stored_tokenizer(source: str, files: dict[str, str]) -> PreTrainedTokenizer
         try:
             for name, text in files.items():
                 (Path(folder) / name).write_text(text, encoding="utf-8")
-            return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            return read_tokenizer(folder, {"local_files_only": True, "trust_remote_code": False})
+        except InputError as error:
+            raise InputError(str(error).replace(folder, source)) from error
         except Exception as error:  # transformers and tokenizers raise a dozen types for damaged files
             raise InputError(f"{source}: its tokenizer cannot be loaded: {first_line(error)}") from error
 

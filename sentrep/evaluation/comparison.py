@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,11 @@ import numpy as np
 from rich.console import Console
 
 from sentrep.evaluation.plots.comparison import plot_comparison
-from sentrep.evaluation.report import plain_table, shown
+from sentrep.evaluation.report import plain_table
 from sentrep.evaluation.report_files import markdown_table
 from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, spearman_rows
 from sentrep.evaluation.sts import display_name
-from sentrep.harmless import printable
+from sentrep.harmless import html_text, screen_text
 
 _NOTE = (
     "Spearman × 100 of the cosine, mean ± standard deviation over seeds. Difference: of the mean over the sets to the "
@@ -55,7 +54,7 @@ class Comparison:
             )
             column.min_width = None if text else max(len(cells[number]) for cells in (columns, *rows))
         for row in rows:
-            table.add_row(*map(shown, row))
+            table.add_row(*map(screen_text, row))
         console.print(table)
 
     def write(self, folder: Path) -> None:
@@ -67,11 +66,11 @@ class Comparison:
         table = "".join(f"{line}\n" for line in markdown_table(lines))
         (folder / "report.md").write_text(f"# Comparison\n\n{table}\n{_NOTE}\n\n![scores](report.png)\n", "utf-8")
         cells = "".join(
-            f"<tr>{''.join(f'<{tag}>{html.escape(printable(cell))}</{tag}>' for cell in line)}</tr>\n"
+            f"<tr>{''.join(f'<{tag}>{html_text(cell)}</{tag}>' for cell in line)}</tr>\n"
             for tag, line in (("th", columns), *(("td", row) for row in rows))
         )
         page = f"<!doctype html><meta charset='utf-8'><title>Comparison</title><style>{_STYLE}</style>\n"
-        page += f"<h1>Comparison</h1>\n<table>\n{cells}</table>\n<p>{html.escape(_NOTE)}</p>\n<img src='report.svg'>\n"
+        page += f"<h1>Comparison</h1>\n<table>\n{cells}</table>\n<p>{html_text(_NOTE)}</p>\n<img src='report.svg'>\n"
         (folder / "report.html").write_text(page, "utf-8")
 
     def _table(self, sets: Sequence[str]) -> tuple[list[str], list[list[str]]]:

@@ -11,9 +11,9 @@ from pathlib import Path
 from rich.console import Console
 
 from sentrep.data.leakage import Leakage
-from sentrep.evaluation.report import plain_table, set_name, shown
+from sentrep.evaluation.report import plain_table, set_name
 from sentrep.evaluation.report_files import check_report_path, markdown_table, save_text
-from sentrep.harmless import csv_text, printable
+from sentrep.harmless import csv_text, markdown_text, screen_text
 from sentrep.version import __version__
 
 _COLUMNS = ("set", "sentences", "exact", "near", "share")
@@ -29,10 +29,10 @@ def print_leakage(leakage: Leakage, console: Console | None = None) -> None:
     console = console or Console()
     table = plain_table(*_COLUMNS)
     for row in _rows(leakage):
-        table.add_row(*map(shown, row))
+        table.add_row(*map(screen_text, row))
     console.print(table)
     for line in _notes(leakage):
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
+        console.print(screen_text(line), soft_wrap=True, highlight=False)
 
 
 def write_leakage(leakage: Leakage, path: str | Path, seconds: float) -> None:
@@ -60,7 +60,7 @@ def _rows(leakage: Leakage) -> list[list[str]]:
 
 def _notes(leakage: Leakage) -> list[str]:
     return [
-        f"{printable(leakage.train)}: {leakage.sentences:,} sentences, of which {leakage.repeated:,} "
+        f"{leakage.train}: {leakage.sentences:,} sentences, of which {leakage.repeated:,} "
         f"({leakage.repeated / leakage.sentences:.2%}) repeat an earlier one.",
         "Distinct evaluation sentences. Exact: equal after Unicode NFKC, case folding and white-space collapse; near: "
         f"of the others, Jaccard similarity of the character trigrams at least {leakage.threshold:g}.",
@@ -80,7 +80,7 @@ def _markdown(leakage: Leakage, seconds: float) -> str:
             [
                 *table,
                 "",
-                *(f"{note}\n" for note in _notes(leakage)),
+                *(f"{markdown_text(note)}\n" for note in _notes(leakage)),
                 f"sentrep {__version__}, {seconds:.1f} s.",
             ]
         )

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from sentrep.data.transfer import TRANSFER_NAMES
@@ -16,7 +15,7 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.sts import PROTOCOLS, STSResult, display_name, senteval_average, side_by_side
-from sentrep.harmless import printable
+from sentrep.harmless import screen_text
 from sentrep.version import __version__
 
 _RECORDED = ("torch", "transformers", "tokenizers", "scipy", "scikit-learn")
@@ -117,7 +116,7 @@ def print_results(
         add_mean(table, scores)
         console.print(table)
     for note in notes:
-        console.print(note, soft_wrap=True, highlight=False)
+        console.print(screen_text(note), soft_wrap=True, highlight=False)
 
 
 def as_tasks(results: Sequence[AnyResult]) -> list[TaskResult]:
@@ -142,11 +141,6 @@ def average(scores: Mapping[str, float]) -> tuple[str, float] | None:
 def set_name(name: str) -> str:
     """A set's name as papers print it; other names stay as they are."""
     return _TASKS.get(name) or display_name(name)
-
-
-def shown(text: str) -> str:
-    """A name for a cell of a table on the screen: no control characters, and brackets are brackets, not colours."""
-    return escape(printable(text))
 
 
 def metric_name(metric: str) -> str:
@@ -184,10 +178,11 @@ def _table(tasks: Sequence[TaskResult], detail: bool) -> Table:
     table = plain_table("set", " / ".join(units) or "items", "protocol", *map(metric_name, metrics))
     for task in tasks:
         cells = [f"{task.scores[metric]:.2f}" if metric in task.scores else "" for metric in metrics]
-        table.add_row(shown(set_name(task.name)), str(list(task.counts.values())[-1]), task.protocol, *cells)
+        name, protocol = screen_text(set_name(task.name)), screen_text(task.protocol)
+        table.add_row(name, str(list(task.counts.values())[-1]), protocol, *cells)
         if detail:
             for name, (count, score) in task.per_subset.items():
-                table.add_row(f"  {shown(name)}", str(count), "sub-set", "—" if score is None else f"{score:.2f}")
+                table.add_row(f"  {screen_text(name)}", str(count), "sub-set", "—" if score is None else f"{score:.2f}")
     return table
 
 
@@ -199,7 +194,7 @@ def _protocols_table(tasks: Sequence[TaskResult], both: Mapping[str, Mapping[str
         row = "SICK-R" if task.name == "sickr-all" else set_name(task.name)
         pairs.setdefault(row, []).append(str(task.counts["pairs"]))
     for row, counts in pairs.items():
-        table.add_row(shown(row), " / ".join(counts), *_cells(both.get(row, {})))
+        table.add_row(screen_text(row), " / ".join(counts), *_cells(both.get(row, {})))
     if "Avg." in both:
         table.add_section()
         table.add_row("Avg.", "", *_cells(both["Avg."]))

@@ -14,7 +14,7 @@ from sentrep.errors import InputError
 from sentrep.evaluation.report import Evaluation, average, columns, main_scores, metric_name, set_name
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.sts import side_by_side
-from sentrep.harmless import csv_text, printable
+from sentrep.harmless import csv_text, markdown_text
 
 
 def check_report_path(path: str | Path) -> Path:
@@ -60,11 +60,13 @@ def save_text(path: Path, content: str) -> None:
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a Markdown table; the first two rows are its head and its rule. No cell leaves its place."""
-    return ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in rows]
+    return ["| " + " | ".join(c if isinstance(c, Markup) else markdown_text(c) for c in row) + " |" for row in rows]
 
 
-def _markdown_cell(cell: str) -> str:
-    return printable(cell).replace("|", "\\|").replace("<", "&lt;")
+class Markup(str):
+    """A cell of our own making, which is Markdown already."""
+
+    __slots__ = ()
 
 
 def _json(evaluation: Evaluation) -> str:
@@ -99,16 +101,16 @@ def _markdown(evaluation: Evaluation) -> str:
     ]
     if (found := average(main_scores(tasks))) is not None:
         rest = [""] * (len(metrics) - 1)
-        rows.append(["**Avg.**", *[""] * len(counts), found[0], f"**{found[1]:.2f}**", *rest])
+        rows.append([Markup("**Avg.**"), *[""] * len(counts), found[0], Markup(f"**{found[1]:.2f}**"), *rest])
     lines = markdown_table([header, rule, *rows])
-    lines += ["", *(f"{note}\n" for note in evaluation.notes), _description(evaluation)]
+    lines += ["", *(f"{markdown_text(note)}\n" for note in evaluation.notes), _description(evaluation)]
     return "\n".join(lines) + "\n"
 
 
 def _description(evaluation: Evaluation) -> str:
     return (
-        f"Model `{evaluation.model}` ({evaluation.fingerprint}), pooling {evaluation.pooling}"
-        + (f", prompt `{evaluation.prompt}`" if evaluation.prompt else "")
+        f"Model {markdown_text(evaluation.model)} ({evaluation.fingerprint}), pooling {evaluation.pooling}"
+        + (f", prompt {markdown_text(evaluation.prompt)}" if evaluation.prompt else "")
         + f", longest sequence {evaluation.max_seq_length or 'the model’s own'}; "
         + ", ".join(f"{name} {version}" for name, version in evaluation.versions.items())
         + f"; {evaluation.precision}, {evaluation.seconds:.1f} s."
@@ -122,10 +124,10 @@ def _csv(evaluation: Evaluation) -> str:
     writer = csv.DictWriter(out, ["set", "subset", *counts, "protocol", *metrics], restval="", lineterminator="\n")
     writer.writeheader()
     for task in tasks:
-        writer.writerow({"set": csv_text(task.name), **task.counts, "protocol": task.protocol, **task.scores})
+        writer.writerow({"set": csv_text(task.name), **task.counts, "protocol": csv_text(task.protocol), **task.scores})
         main, unit = next(iter(task.scores)), list(task.counts)[-1]
         for name, (count, score) in task.per_subset.items():
-            cells = {unit: count, "protocol": task.protocol, main: "" if score is None else score}
+            cells = {unit: count, "protocol": csv_text(task.protocol), main: "" if score is None else score}
             writer.writerow({"set": csv_text(task.name), "subset": csv_text(name), **cells})
     return out.getvalue()
 

@@ -23,6 +23,7 @@ from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.report import add_mean, plain_table
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.sts import display_name, evaluate_sts
+from sentrep.harmless import printable, screen_text
 from sentrep.sharding import whole_encoder
 from sentrep.types import HeldOut, ScoredPairs, TextBatch
 
@@ -146,11 +147,11 @@ class TrainingReport(Callback):
         if sets or held_out:
             console.print(self._before_and_after(sets, held_out, chosen.step))
         # lines with a path are left to the terminal to break, so that a path can be copied whole
-        console.print(chosen.reason(), soft_wrap=True, highlight=False)
+        console.print(screen_text(chosen.reason()), soft_wrap=True, highlight=False)
         if _is_toy(sets):
             console.print(_TOY_NOTE, soft_wrap=True, highlight=False)
         for what, place in places.items():
-            console.print(f"{what:<10}  {_short(place) if place else 'none was written'}", soft_wrap=True)
+            console.print(f"{what:<10}  {screen_text(_short(place)) if place else 'none was written'}", soft_wrap=True)
 
     def _before_and_after(self, sets: Sequence[ScoredPairs], held_out: HeldOut | None, step: int) -> Table:
         what = "pairs" if held_out is None else "items"
@@ -165,7 +166,7 @@ class TrainingReport(Callback):
             before, after = course.get(0), course.get(step)
             digits = 4 if metric in _FINE else 2
             change = "—" if before is None or after is None else f"{after - before:+.{digits}f}"
-            table.add_row(*cells, _score(before, digits), _score(after, digits), change)
+            table.add_row(*map(screen_text, cells), _score(before, digits), _score(after, digits), change)
         return table
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -176,7 +177,8 @@ class TrainingReport(Callback):
             return
         table = plain_table("set", "pairs", "protocol", "Spearman")
         for pairs in sets:
-            table.add_row(display_name(pairs.name), str(len(pairs)), pairs.protocol, _score(scores[pairs.name]))
+            name, protocol = screen_text(display_name(pairs.name)), screen_text(pairs.protocol)
+            table.add_row(name, str(len(pairs)), protocol, _score(scores[pairs.name]))
         add_mean(table, {pairs.name: scores[pairs.name] for pairs in sets})
         console = Console()
         console.print(table)
@@ -187,7 +189,7 @@ class TrainingReport(Callback):
 def _scores_before(encoder: SentenceEncoder, sets: Sequence[ScoredPairs], held_out: HeldOut | None) -> dict[str, float]:
     scores: dict[str, float] = {}
     if sets:
-        rank_zero_info(f"Scoring the encoder before training: {_names(sets)}")
+        rank_zero_info(f"Scoring the encoder before training: {printable(_names(sets))}")
         results = evaluate_sts(encoder, sets, show_progress_bar=False)
         scores = {f"val/{result.name}": result.spearman for result in results}
         scores["val/sts"] = sum(scores.values()) / len(scores)

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModelForSeq2SeqLM
 from transformers.utils import logging as transformers_logging
 
 from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
 from sentrep.errors import InputError
+from sentrep.strangers import read_config, read_tokenizer
 
 _MORE_TOKENS = 16
 _UNLIMITED = 1 << 30  # sources are measured here; the tokenizer would warn of each one above its own limit
@@ -157,14 +158,18 @@ class Translator:
 def _load(name: str) -> tuple[Any, Any]:
     local = Path(name).expanduser().is_dir()
     path = str(Path(name).expanduser()) if local else name
+    hub = {"local_files_only": local, "trust_remote_code": False}
     bars = transformers_logging.is_progress_bar_enabled()
     if local:
         transformers_logging.disable_progress_bar()
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")  # no step here uses it
-            tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local, model_max_length=_UNLIMITED)
-        return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(path, local_files_only=local, dtype=torch.float32)
+            config = read_config(path, hub)
+            tokenizer = read_tokenizer(path, hub, config, model_max_length=_UNLIMITED)
+        return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(path, config=config, dtype=torch.float32, **hub)
+    except InputError:
+        raise
     except ImportError as error:
         raise InputError(f"{name}: {_missing_package(error)}") from error
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, PAGE, new_figure, save_figure, styled
 from sentrep.evaluation.significance import Difference, RecipeScores
+from sentrep.harmless import printable
 
 
 def plot_comparison(recipes: Mapping[str, RecipeScores], differences: Mapping[str, Difference], stem: Path) -> None:
@@ -31,7 +32,7 @@ def plot_comparison(recipes: Mapping[str, RecipeScores], differences: Mapping[st
                 right.plot([found.low, found.high], [height, height], color=colour, linewidth=1.4)
                 right.plot(found.mean, height, "o", color=colour, markersize=4)
         right.axvline(0, color="black", linewidth=0.6)
-        left.set_yticks(range(len(labels)), labels)
+        left.set_yticks(range(len(labels)), [printable(label) for label in labels])
         left.set_ylim(len(labels) - 0.5, -0.5)
         left.set_xlabel("mean Spearman × 100 (each seed, and their mean)")
         right.set_xlabel(f"difference to {labels[0]}, 95 % interval")

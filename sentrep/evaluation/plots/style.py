@@ -10,8 +10,10 @@ from typing import Any
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from sentrep.errors import InputError
+from sentrep.harmless import printable
 
 # Okabe and Ito's palette: told apart with every kind of colour vision, and in grey
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C8C8C"
@@ -45,6 +47,7 @@ STYLE: Any = {
     "legend.frameon": False,
     "legend.fontsize": 7,
     "svg.fonttype": "none",
+    "text.parse_math": False,  # labels hold names that people gave
 }
 _METRICS = {
     "train/loss": "loss",
@@ -115,8 +118,16 @@ def save_figure(figure: Figure, stem: str | Path) -> list[Path]:
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
         with styled():
+            _make_harmless(figure)
             for file in files:
                 figure.savefig(file, dpi=DOTS)
     except OSError as error:
         raise InputError(f"{files[0]}: the picture cannot be written there ({error.strerror})") from error
     return files
+
+
+def _make_harmless(figure: Figure) -> None:
+    """Control characters and turns of direction in names are written out, as everywhere."""
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        text.set_text("\n".join(map(printable, text.get_text().split("\n"))))

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from sentrep.evaluation.plots.style import legend_below, looks, metric_label, new_figure, styled
 from sentrep.evaluation.runs import RunFolder
+from sentrep.harmless import printable
 
 Take = Literal["max", "min", "last"]
 
@@ -90,7 +91,7 @@ def draw_sweep(series: Sequence[Series], x: str, y: str) -> Figure:
                 label=one.label if len(series) > 1 else None,
             )
         if not numbers:
-            axis.set_xticks(list(places.values()), [str(value) for value in places])
+            axis.set_xticks(list(places.values()), [printable(str(value)) for value in places])
         elif min(values) > 0 and max(values) >= 10 * min(values):
             axis.set_xscale("log")
             axis.set_xticks(values, [f"{value:g}" for value in values])

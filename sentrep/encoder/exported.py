@@ -1,0 +1,80 @@
+"""A folder of ours as the one module of a sentence-transformers model, for what their own modules cannot express.
+
+``modules.json`` names `SentenceEncoderModule` there. sentence-transformers loads a class that is not its own only with
+``trust_remote_code=True``, and needs sentrep installed for it: then its vectors are ours. Without one of the two it
+refuses the folder, where it would otherwise make a model of mean pooling of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from sentrep.encoder import encoding
+from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.functional.similarity import unit
+from sentrep.types import TokenBatch
+
+
+class SentenceEncoderModule(nn.Module):
+    """What sentence-transformers asks of a module, answered by an encoder: ids and vectors are those of `encode`.
+
+    Args:
+        encoder: the whole model, with prompt, pooling and head.
+    """
+
+    save_in_root = True
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """transformers' tokenizer, which knows nothing of the prompt."""
+        return self.encoder.tokenize.tokenizer
+
+    @property
+    def max_seq_length(self) -> int | None:
+        """As in `SentenceEncoder`: with a prompt, the length of the text alone."""
+        return self.encoder.max_seq_length
+
+    @max_seq_length.setter
+    def max_seq_length(self, length: int | None) -> None:
+        self.encoder.max_seq_length = length
+
+    def tokenize(self, texts: Sequence[str]) -> dict[str, Tensor]:
+        """``input_ids`` and ``attention_mask`` (B, L) of texts."""
+        ids, _ = self.encoder.tokenize(texts, self.encoder.max_seq_length)
+        tokens = encoding.pad(ids, self.encoder.tokenize.pad_token_id)
+        return {"input_ids": tokens.input_ids, "attention_mask": tokens.attention_mask}
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Adds ``sentence_embedding`` (B, D); there are no ``token_embeddings``."""
+        count = int(features["attention_mask"].sum())
+        vectors = encoding.embed(
+            self.encoder, TokenBatch(features["input_ids"], features["attention_mask"], count)
+        ).float()
+        return {**features, "sentence_embedding": unit(vectors) if self.encoder.normalize else vectors}
+
+    def get_embedding_dimension(self) -> int:
+        """D."""
+        return self.encoder.embedding_dim
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """D, under the name of older versions."""
+        return self.encoder.embedding_dim
+
+    def save(self, output_path: str, *_: Any, **__: Any) -> None:
+        """Writes a folder of ours; sentence-transformers adds its own files."""
+        self.encoder.save_pretrained(output_path)
+
+    @staticmethod
+    def load(path: str) -> SentenceEncoderModule:
+        """The module of a folder that `SentenceEncoder.save_pretrained` wrote."""
+        with torch.random.fork_rng(devices=[]):
+            return SentenceEncoderModule(SentenceEncoder.from_pretrained(path))
