@@ -23,8 +23,8 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 MAX_LINES = 250
 
 IMPORT_ORDER = [
-    "version", "errors", "files", "harmless", "types", "annotations", "config", "trust", "distributed", "functional",
-    "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives",
+    "version", "errors", "files", "paths", "harmless", "types", "annotations", "config", "trust", "distributed",
+    "functional", "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives",
     "sharding", "stability", "checkpointing", "resuming", "parameter_groups", "rebuilding", "module",
     "evaluation", "export", "doctor", "cli",
 ]  # fmt: skip

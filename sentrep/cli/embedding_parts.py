@@ -56,6 +56,7 @@ class EmbeddingParts:
         try:
             self._system.makedirs(self._root, exist_ok=True)
             if not self._system.exists(f"{self._root}/{_SETTINGS}"):
+                self._refuse_foreign()
                 self._write_json(_SETTINGS, self.settings)
             saved = self._read_json(_SETTINGS)
             self._records = {name: self._read_json(name) for name in self._names() if name.startswith("part-")}
@@ -152,13 +153,20 @@ class EmbeddingParts:
     def _is_local(self) -> bool:
         return isinstance(self._system, LocalFileSystem)
 
+    def _refuse_foreign(self) -> None:
+        found = [entry.rsplit("/", 1)[-1] for entry in self._system.ls(self._root, detail=False)]
+        if foreign := sorted(name for name in found if not name.startswith((".", "part-", _SETTINGS))):
+            raise InputError(f"{self.folder}: holds {foreign[0][:80]}, which is no part; name a new or empty folder")
+
     def _names(self) -> list[str]:
         self._system.invalidate_cache()
         found = [entry.rsplit("/", 1)[-1] for entry in self._system.ls(self._root, detail=False)]
         return sorted(name for name in found if name.endswith(".json"))
 
     def _read_json(self, name: str) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self._system.cat_file(f"{self._root}/{name}"))
+        content = json.loads(self._system.cat_file(f"{self._root}/{name}"))
+        if not isinstance(content, dict):
+            raise ValueError(f"{name} holds a JSON {type(content).__name__}")
         return content
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ import secrets
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 
 from sentrep.data.locations import file_system, is_address
 from sentrep.errors import InputError
+from sentrep.paths import unwritable
 
 
 class EmbeddingWriter(ABC):
@@ -39,7 +41,7 @@ class EmbeddingWriter(ABC):
             self._temporary = _temporary_beside(self.path)
             self._file: BinaryIO = open(self._temporary, "wb")  # noqa: SIM115 (closed by close or discard)
         except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}; choose another output file") from None
+            raise InputError(unwritable(path, error)) from None
 
     @abstractmethod
     def write(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
@@ -64,7 +66,8 @@ class EmbeddingWriter(ABC):
 
     def discard(self) -> None:
         """Remove the unfinished file."""
-        self._file.close()
+        with suppress(OSError):  # what it has not written yet finds no room either
+            self._file.close()
         self._temporary.unlink(missing_ok=True)
 
     def __enter__(self) -> EmbeddingWriter:
@@ -73,7 +76,15 @@ class EmbeddingWriter(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close() if kind is None else self.discard()
+        try:
+            if kind is None:
+                self.close()
+        except OSError as problem:
+            raise InputError(unwritable(self.path, problem)) from problem
+        finally:
+            self.discard()
+        if isinstance(error, OSError) and error.filename is None:  # of `write`, which does not say for which file
+            raise InputError(unwritable(self.path, error)) from error
 
 
 class NpyWriter(EmbeddingWriter):
