@@ -9,6 +9,7 @@ import torch
 
 from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.errors import InputError
+from sentrep.paths import check_target
 
 
 def export(
@@ -38,6 +39,7 @@ def export(
         InputError: when the folder is not empty and must not be overwritten, the source cannot be loaded, or the
             sentences are too few to whiten on.
     """
+    check_target(folder, [source], folder=True)
     target = Path(folder)
     if not overwrite and target.is_dir() and any(target.iterdir()):
         raise InputError(f"{folder}: the folder is not empty; choose another one, or allow it to be overwritten")

@@ -58,8 +58,10 @@ def atomic_write(path: str | Path, mode: str = "wb", **options: Any) -> Iterator
             os.fsync(file.fileno())
             os.replace(temporary, target)  # while the lock is held: nobody takes it for a leftover
         _sync_folder(target.parent)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None and error.errno is not None:
+            error.filename = str(target)  # a disk that is full does not say for whom
         raise
 
 

@@ -3,13 +3,15 @@
 A row says ``what`` is wrong, what to ``run`` (words behind ``sentrep``) or to ``call`` (a Python expression), and which
 words the message must have (``says``). Before, it may ``write`` files into the current folder (name: text, or
 ``{hex: ...}``, or ``{repeat: [text, times]}``, or ``{yaml: tree}``, or ``{edit: tree}`` merged over the file's YAML),
-and ``make`` what functions of `bad_inputs.makers` make ({name: arguments}, or a list of these). The current folder is a
-copy of one with corpus.txt, pairs.csv, dev.csv, run.yaml, a trained ``best.ckpt`` and the folder ``model``.
+and ``make`` what functions of `bad_inputs.makers` make ({name: arguments}, or a list of these). ``$NAME`` in ``run`` is
+of the environment. The current folder is a copy of one with corpus.txt, pairs.csv, dev.csv, run.yaml, a trained
+``best.ckpt`` and the folder ``model``.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -46,13 +48,16 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "place"
     shutil.copytree(template, folder)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
-    return folder
+    yield folder
+    makers.PATCH.undo()
+    while makers.KEPT:
+        makers.KEPT.pop().close()
 
 
 def test_no_row_stands_twice() -> None:
@@ -78,6 +83,8 @@ def test_bad_input_is_one_sentence(row: dict[str, Any], place: Path, capfd: pyte
     after = contents(place)
     lost = {name for name in before if after.get(name) != before[name]}
     assert not lost, f"{lost} changed or gone; the message was: {message}"
+    left = {name for name in after if name not in before and name.endswith((".tmp", ".part"))}
+    assert not left, f"{left} left over"
 
 
 def write(path: Path, content: Any) -> None:
@@ -100,7 +107,7 @@ def write(path: Path, content: Any) -> None:
 def run(words: str, capfd: pytest.CaptureFixture[str]) -> str:
     """The message of a command that must fail: the last line of standard error."""
     capfd.readouterr()
-    status = main(shlex.split(words))
+    status = main(shlex.split(os.path.expandvars(words)))
     out, err = capfd.readouterr()
     assert status in (1, 2), f"exit status {status}; {out[-500:]} {err[-500:]}"
     assert "Traceback" not in out + err

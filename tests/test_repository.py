@@ -22,7 +22,8 @@ PACKAGE = ROOT / "sentrep"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 IMPORT_ORDER = [
-    "version", "errors", "files", "harmless", "types", "annotations", "config", "trust", "strangers", "distributed",
+    "version", "errors", "files", "paths", "harmless", "types", "annotations", "config", "trust", "strangers",
+    "distributed",
     "functional", "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives",
     "sharding", "stability", "checkpointing", "resuming", "parameter_groups", "rebuilding",
     "rehearsal", "module",

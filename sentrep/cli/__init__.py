@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from sentrep.cli.errors import UsageError, one_line
+from sentrep.cli.errors import UsageError, of_the_machine, one_line
 from sentrep.errors import InputError, did_you_mean
 from sentrep.version import __version__
 
@@ -49,6 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"sentrep: error: {one_line(str(error))}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
+    except (OSError, MemoryError, RuntimeError) as error:
+        reason = of_the_machine(error)
+        if reason is None:
+            raise
+        logging.getLogger("sentrep").debug("where it happened", exc_info=True)
+        print(f"sentrep: error: {one_line(reason)}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("sentrep: interrupted", file=sys.stderr)
         return INTERRUPTED

@@ -15,12 +15,13 @@ from sentrep.data.augmentation.backtranslation import (
     translate_corpus,
 )
 from sentrep.data.augmentation.filters import PairFilter
-from sentrep.data.augmentation.parts import PartStore
+from sentrep.data.augmentation.parts import PartStore, check_output
 from sentrep.data.augmentation.translation import Decoding, Translator
 from sentrep.data.corpus import Corpus
 from sentrep.data.shard import Shard, local_rank
 from sentrep.errors import InputError, did_you_mean
 from sentrep.harmless import printable
+from sentrep.paths import check_name
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -87,12 +88,15 @@ def backtranslate(
     Raises:
         InputError: for anything wrong with the files, the models, the settings or the device.
     """
+    check_name(forward, "the model forward")
+    check_name(backward, "the model backward")
     part = Shard.of(shard)
     decoding = Decoding(beams, sample, temperature, top_p, seed)
     check = PairFilter(not keep_identical, check_script, min_ratio, max_ratio)
     place, number = choose_device(device, dtype)
     if batch_size < 1 or max_tokens < 1:
         raise InputError(f"batch_size {batch_size}, max_tokens {max_tokens}: expected at least 1")
+    check_output(output, [input])
     corpus, total = open_sentences(input, column)
     there, back = (
         Translator(model, device=place, dtype=number, decoding=decoding, max_tokens=max_tokens, prefix=prefix)

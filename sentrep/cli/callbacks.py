@@ -17,6 +17,7 @@ from sentrep.cli.changes import RECORD, run_settings
 from sentrep.cli.writers import NpyWriter
 from sentrep.errors import InputError
 from sentrep.harmless import printable
+from sentrep.paths import writing
 from sentrep.rehearsal import Rehearsal
 
 
@@ -37,7 +38,8 @@ class SaveConfig(SaveConfigCallback):
         while target.exists():
             version += 1
             target = target.with_name(f"config-v{version}.yaml")
-        self.parser.save(self.config, target, skip_unset=False, multifile=False)
+        with writing(target):
+            self.parser.save(self.config, target, skip_unset=False, multifile=False)
         self.already_saved = True
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
@@ -120,12 +122,16 @@ class SavePredictions(Callback):
     ) -> None:
         """Append one batch of embeddings."""
         assert self._writer is not None
-        self._writer.write(list(batch), outputs.float().cpu().numpy())
+        assert self.path is not None
+        with writing(self.path):
+            self._writer.write(list(batch), outputs.float().cpu().numpy())
 
     def on_predict_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Put the file in its place."""
         assert self._writer is not None
-        self._writer.close()
+        assert self.path is not None
+        with writing(self.path):
+            self._writer.close()
         print(f"{self._writer.rows} embeddings: {printable(str(self.path))}")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:

@@ -16,6 +16,7 @@ from sentrep.errors import InputError
 from sentrep.evaluation.leakage_report import print_leakage, write_leakage
 from sentrep.evaluation.report_files import check_report_path
 from sentrep.harmless import printable
+from sentrep.paths import check_target
 
 
 def run(command: str, words: list[str]) -> int:
@@ -58,7 +59,9 @@ def check(
         The exit status.
     """
     if output is not None:
-        check_report_path(output)
+        check_report_path(output, [*train, *against])
+    if list is not None:
+        check_target(list, [*train, *against])
     if fail_above is not None and not 0 <= fail_above <= 1:
         raise InputError(f"fail_above {fail_above}: expected a share from 0 to 1, for example 0.01")
     corpus = open_corpus(train, columns, train_split)

@@ -59,6 +59,7 @@ class EmbeddingParts:
         try:
             self._system.makedirs(self._root, exist_ok=True)
             if not self._system.exists(f"{self._root}/{_SETTINGS}"):
+                self._refuse_foreign()
                 self._write_json(_SETTINGS, self.settings)
             saved = self._read_json(_SETTINGS)
             self._records = self._read_records()
@@ -186,6 +187,11 @@ class EmbeddingParts:
     def _is_local(self) -> bool:
         return isinstance(self._system, LocalFileSystem)
 
+    def _refuse_foreign(self) -> None:
+        found = [entry.rsplit("/", 1)[-1] for entry in self._system.ls(self._root, detail=False)]
+        if foreign := sorted(name for name in found if not name.startswith((".", "part-", _SETTINGS))):
+            raise InputError(f"{self.folder}: holds {foreign[0][:80]}, which is no part; name a new or empty folder")
+
     def _read_records(self) -> dict[str, dict[str, Any]]:
         """Of all parts that are there, and as long as their records say."""
         self._system.invalidate_cache()
@@ -202,7 +208,9 @@ class EmbeddingParts:
         return record if size == record.get("bytes") else None
 
     def _read_json(self, name: str) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self._system.cat_file(f"{self._root}/{name}"))
+        content = json.loads(self._system.cat_file(f"{self._root}/{name}"))
+        if not isinstance(content, dict):
+            raise ValueError(f"{name} holds a JSON {type(content).__name__}")
         return content
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:

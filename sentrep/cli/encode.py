@@ -17,12 +17,15 @@ from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
 from sentrep.cli.streamed_parts import chunks_of, encode_parts
 from sentrep.cli.writers import EmbeddingWriter, open_writer
+from sentrep.data.cells import text_cell
 from sentrep.data.corpus import open_corpus
+from sentrep.data.locations import is_address
 from sentrep.data.shard import Shard, local_rank
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.harmless import printable
+from sentrep.paths import check_target
 
 Precision = Literal["fp32", "bf16"]
 StoredType = Literal["float32", "float16", "int8"]
@@ -86,9 +89,13 @@ def encode(
         InputError: for anything wrong with the files, the model or the device.
     """
     process = Shard.of(shard)
+    if batch_size < 1 or rows_per_file < 1:
+        raise InputError(f"batch_size {batch_size}, rows_per_file {rows_per_file}: expected at least 1")
     to_file = bool(Path(output).suffix)
     _check_output(output, to_file, input, dtype, process)
     source = StandardInput() if input == "-" else CorpusColumn(input, column)
+    if not is_address(output):
+        check_target(output, [model, *source.files], folder=not to_file)
     with ExitStack() as stack:
         writer = stack.enter_context(open_writer(output, dtype)) if to_file else None
         encoder = load_encoder(model, pooling, device)
@@ -158,10 +165,12 @@ def load_encoder(model: str, pooling: str | None, device: str | None) -> Sentenc
     Raises:
         InputError: for a model that cannot be loaded or a device that is not there.
     """
+    if device == "meta":
+        raise InputError("device meta cannot be used here: it computes nothing; use cpu, or leave it out")
     encoder = SentenceEncoder.from_pretrained(model, **({} if pooling is None else {"pooling": pooling}))
     try:
         own = f"cuda:{local_rank()}" if torch.cuda.is_available() else "cpu"
-        return encoder.to(device or own)
+        return encoder.to(own if device is None else device)
     except (RuntimeError, AssertionError) as error:  # torch's own message goes on over pages
         raise InputError(f"device {device} cannot be used here: {str(error).splitlines()[0]}") from None
 
@@ -193,6 +202,7 @@ class CorpusColumn:
     def __init__(self, path: str, column: str | None) -> None:
         self._corpus = open_corpus(path, None if column is None else [column])
         self.name = self._corpus.name
+        self.files = [source.name for source in self._corpus.sources]
 
     @property
     def fraction_read(self) -> float:
@@ -207,14 +217,12 @@ class StandardInput:
     """The lines of standard input, UTF-8."""
 
     name = "standard input"
-    fraction_read = 0.0
+    fraction_read, files = 0.0, ()
 
     def __iter__(self) -> Iterator[str]:
         for number, line in enumerate(sys.stdin.buffer, start=1):
-            try:
-                yield line.decode("utf-8").rstrip("\r\n")
-            except UnicodeDecodeError:
-                raise InputError(f"standard input, line {number}: not UTF-8 text; convert it first") from None
+            text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+            yield text_cell(text, f"standard input, line {number}")
 
 
 Source = StandardInput | CorpusColumn

@@ -8,6 +8,7 @@ from typing import Any
 
 from sentrep.errors import InputError
 from sentrep.harmless import printable
+from sentrep.paths import remedy
 
 LONGEST = 400
 """Characters of a message; the rest of a long one is a dump of values that helps nobody."""
@@ -15,6 +16,25 @@ LONGEST = 400
 
 class UsageError(InputError):
     """The command line or a configuration file is wrong; exit status 2 where other bad input gives 1."""
+
+
+def of_the_machine(error: BaseException) -> str | None:
+    """The sentence for what the machine refuses: the disk, the memory, the rights; None for other errors.
+
+    Example:
+        >>> of_the_machine(OSError(28, "No space left on device", "vectors.npy"))
+        'vectors.npy: No space left on device; make room, or name a place on another disk'
+    """
+    if isinstance(error, OSError):
+        what = error.strerror or str(error) or type(error).__name__
+        place = f"{error.filename}: " if error.filename is not None else ""
+        return place + what + (f"; {hint}" if (hint := remedy(error)) else "; check the path and its rights")
+    if isinstance(error, RecursionError):
+        return f"the input is nested too deeply ({error}); flatten the file that was read last"
+    text = str(error).split("\n")[0][:200]
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "allocate memory" in text:
+        return f"the memory does not suffice ({text or 'out of memory'}); lower the batch size, or read less at a time"
+    return None
 
 
 def one_line(message: str) -> str:

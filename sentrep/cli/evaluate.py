@@ -72,9 +72,10 @@ def evaluate(
     """
     if folder is not None and sts_folder is not None:
         raise UsageError("--folder and --sts_folder are two names of one option; give one of them")
+    sets = [sets] if isinstance(sets, str) else sets
     if output is not None:
-        check_report_path(output)
-    loaded = load_suite(suite, Request([sets] if isinstance(sets, str) else sets, folder or sts_folder, split, columns))
+        check_report_path(output, sets or ())
+    loaded = load_suite(suite, Request(sets, folder or sts_folder, split, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
     encoder = load_encoder(model, pooling, device)
     with in_precision(precision, encoder):

@@ -83,6 +83,10 @@ def _with_lists(function: Callable[..., Any], words: list[str]) -> list[str]:
         if word.startswith("--"):
             option, open_list = word, False
             joined.append(word)
+        elif option in lists and re.fullmatch(
+            r"\[\s*\d+\s*(,\s*\d+\s*)*\]", word
+        ):  # positions of columns are words too
+            joined.append(json.dumps([str(number) for number in json.loads(word)]))
         elif option not in lists or word.startswith("["):
             joined.append(word)
         elif open_list:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from typing import Any
 
@@ -11,10 +12,14 @@ from sentrep.cli.functions import run_function
 from sentrep.data.augmentation.endpoint import Endpoint, Question
 from sentrep.data.augmentation.filters import PairFilter
 from sentrep.data.augmentation.paraphrasing import Paraphrasing, publish_triplets
-from sentrep.data.augmentation.parts import PartStore
+from sentrep.data.augmentation.parts import PartStore, check_output
 from sentrep.data.augmentation.prompt import prompt_fingerprint
 from sentrep.data.corpus import Corpus
 from sentrep.errors import InputError
+from sentrep.paths import check_name
+
+PATIENCE = 10.0
+"""Seconds without an answer after which that is said."""
 
 
 def run(command: str, words: list[str]) -> int:
@@ -74,9 +79,14 @@ def paraphrase(
     Raises:
         InputError: for anything wrong with the files, the settings or the server.
     """
+    check_name(model, "the model")
+    for name, price in (("input_price", input_price), ("output_price", output_price)):
+        if price is not None and not 0 <= price < math.inf:
+            raise InputError(f"{name} {price}: expected 0 or more, the price of a million tokens")
     question = Question(model, answer_format, attempts, seed, fields or {})
     endpoint = Endpoint(base_url, question, timeout=timeout, retries=retries, key_variable=key_variable)
     check = PairFilter(min_ratio=min_ratio, max_ratio=max_ratio)
+    check_output(output, [input])
     corpus, total = open_sentences(input, column)
     settings = {
         "command": "paraphrase",
@@ -135,9 +145,20 @@ def _work(
             note += f", {work.malformed} malformed" if work.malformed else ""
             progress.update(task, advance=rows, note=note)
 
+        async def watch() -> None:
+            done = -1.0
+            while True:
+                await asyncio.sleep(PATIENCE)
+                if done == (done := progress.tasks[task].completed):
+                    print(f"{endpoint.host}: no answer for {PATIENCE:g} seconds; {endpoint.patience}", file=sys.stderr)
+
         async def ask() -> None:
             async with endpoint:
-                await work.run(corpus.rows())
+                watcher = asyncio.create_task(watch())
+                try:
+                    await work.run(corpus.rows())
+                finally:
+                    watcher.cancel()
 
         work.advance = advance
         asyncio.run(ask())

@@ -25,6 +25,7 @@ from sentrep.evaluation.plots import (
     sweep_series,
 )
 from sentrep.evaluation.plots.projection import Method
+from sentrep.evaluation.plots.style import picture_files
 from sentrep.evaluation.plots.sweep import Take
 from sentrep.evaluation.runs import find_runs
 from sentrep.evaluation.sts import display_name
@@ -47,6 +48,7 @@ def curves(runs: list[str], *, metrics: list[str] | None = None, smooth: int = 1
         smooth: points of a running mean of train/ metrics.
         output: the files to write, without .png and .svg.
     """
+    picture_files(output)
     found = find_runs(runs)
     _save(draw_curves({one.label: one.courses for one in found}, metrics, smooth), output)
 
@@ -58,6 +60,7 @@ def cosines(runs: list[str], *, output: str = "cosines") -> None:
         runs: folders of runs that were trained with CosineMonitor, or folders with such runs below them.
         output: the files to write, without .png and .svg.
     """
+    picture_files(output)
     _save(draw_cosines({one.label: read_cosines(one.path) for one in find_runs(runs)}), output)
 
 
@@ -70,6 +73,7 @@ def plane(runs: list[str], *, path: bool = True, prefix: str = "train/", output:
         prefix: of the two metrics, in front of alignment and uniformity.
         output: the files to write, without .png and .svg.
     """
+    picture_files(output)
     _save(draw_plane({one.label: one.courses for one in find_runs(runs)}, path=path, prefix=prefix), output)
 
 
@@ -83,6 +87,7 @@ def sweep(runs: list[str], *, x: str, y: str = "val/sts", take: Take = "max", ou
         take: which value of the metric is a run's score: max, min or last.
         output: the files to write, without .png and .svg.
     """
+    picture_files(output)
     _save(draw_sweep(sweep_series(find_runs(runs), x, y, take), x, y), output)
 
 
@@ -113,6 +118,7 @@ def projection(
         device: cpu, cuda, ...; by default a GPU where there is one.
         output: the files to write, without .png and .svg.
     """
+    picture_files(output, [texts])
     rows = [row.sentences for row in open_corpus(texts, [column, *([labels] if labels else [])]).rows()]
     kept = [row for row in rows if row[0].strip()][:limit]
     vectors = np.asarray(load_encoder(model, pooling, device).encode([row[0] for row in kept], show_progress_bar=False))
@@ -145,6 +151,7 @@ def scores(
         device: cpu, cuda, ...; by default a GPU where there is one.
         output: the files to write, without .png and .svg.
     """
+    picture_files(output, [set])
     pairs = load_sts(set if columns is None else PairsFile(set, tuple(columns)), folder or sts_folder)  # type: ignore[arg-type]
     encoder = load_encoder(model, pooling, device)
     cosine = encoder.pairwise_cosine(pairs.first, pairs.second, batch_size=batch_size).numpy()

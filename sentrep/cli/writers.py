@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from sentrep.data.locations import file_system, is_address
 from sentrep.errors import InputError
 from sentrep.files import atomic_write
+from sentrep.paths import unwritable
 
 
 class EmbeddingWriter(ABC):
@@ -40,7 +41,7 @@ class EmbeddingWriter(ABC):
             writing = atomic_write(self.path) if isinstance(self.path, Path) else _upload(self.path)
             self._file: IO[bytes] = self._unfinished.enter_context(writing)
         except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}; choose another output file") from None
+            raise InputError(unwritable(path, error)) from None
 
     @abstractmethod
     def write(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
@@ -57,8 +58,8 @@ class EmbeddingWriter(ABC):
 
     def discard(self) -> None:
         """Remove the unfinished file."""
-        reason = RuntimeError("discarded")
-        self._unfinished.__exit__(RuntimeError, reason, None)
+        with suppress(OSError):  # what it has not written yet finds no room either
+            self._unfinished.__exit__(RuntimeError, RuntimeError("discarded"), None)
 
     def __enter__(self) -> EmbeddingWriter:
         return self
@@ -66,7 +67,15 @@ class EmbeddingWriter(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close() if kind is None else self.discard()
+        try:
+            if kind is None:
+                self.close()
+        except OSError as problem:
+            raise InputError(unwritable(self.path, problem)) from problem
+        finally:
+            self.discard()
+        if isinstance(error, OSError) and error.filename is None:  # of `write`, which does not say for which file
+            raise InputError(unwritable(self.path, error)) from error
 
 
 class NpyWriter(EmbeddingWriter):

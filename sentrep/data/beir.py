@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sentrep.data.cells import label_cell, number_cell, text_cell
 from sentrep.data.fingerprints import hash_files
-from sentrep.data.tables import TableFile, text_cell
-from sentrep.errors import InputError, NoColumnError, did_you_mean
+from sentrep.data.tables import TableFile
+from sentrep.errors import InputError, NoColumnError
+from sentrep.paths import not_there
 
 logger = logging.getLogger("sentrep")
 
@@ -44,7 +46,7 @@ class RankingSet:
         columns = _document_columns(table)
         for line, (identity, *parts) in table.rows(columns):
             where = f"{self.corpus}, line {line}"
-            yield str(identity), " ".join(filter(None, (text_cell(part, where).strip() for part in parts)))
+            yield str(identity).strip(), " ".join(filter(None, (text_cell(part, where).strip() for part in parts)))
 
 
 def load_retrieval(folder: str | Path, split: str = "test") -> RankingSet:
@@ -60,8 +62,7 @@ def load_retrieval(folder: str | Path, split: str = "test") -> RankingSet:
     """
     folder = Path(folder).expanduser()
     if not folder.is_dir():
-        nearby = [entry.name for entry in folder.parent.iterdir()] if folder.parent.is_dir() else []
-        raise InputError(f"{folder}: no such folder{did_you_mean(folder.name, nearby)}")
+        raise not_there(folder, "folder")
     corpus, queries, qrels = folder / "corpus.jsonl", folder / "queries.jsonl", folder / "qrels" / f"{split}.tsv"
     for file in (corpus, queries):
         if not file.is_file():
@@ -122,27 +123,41 @@ def _document_columns(table: TableFile) -> tuple[str, ...]:
 def _read_ids(corpus: Path) -> Iterator[str]:
     seen: set[str] = set()
     for line, (identity,) in TableFile(corpus).rows(("_id",)):
-        if identity is None or str(identity) in seen:
-            what = "no _id" if identity is None else f"the id {identity!r} occurs a second time"
-            raise InputError(f"{corpus}, line {line}: {what}; every document needs its own")
-        seen.add(str(identity))
-        yield str(identity)
+        yield _new_id(identity, f"{corpus}, line {line}", seen)
+    if not seen:
+        raise InputError(f"{corpus}: no document in it; a corpus has one in every line (_id, title, text)")
+
+
+def _new_id(identity: Any, where: str, seen: set[str]) -> str:
+    """An id that was not seen before."""
+    name = label_cell(identity, where)
+    if not name or name in seen:
+        what = f"the id {name!r} occurs a second time" if name else "no _id"
+        raise InputError(f"{where}: {what}; every row needs its own")
+    seen.add(name)
+    return name
 
 
 def _read_queries(file: Path) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
     for line, (identity, text) in TableFile(file).rows(("_id", "text")):
-        yield str(identity), text_cell(text, f"{file}, line {line}")
+        where = f"{file}, line {line}"
+        yield _new_id(identity, where, seen), text_cell(text, where)
 
 
 def _read_judgements(file: Path, documents: set[str]) -> Judgements:
     judgements: Judgements = defaultdict(dict)
     unknown = 0
     for line, (query, document, grade) in TableFile(file).rows(("query-id", "corpus-id", "score")):
-        try:
-            judgements[str(query)][str(document)] = int(grade)
-        except (TypeError, ValueError):
-            raise InputError(f"{file}, line {line}: the score {grade!r} is not a whole number") from None
+        where = f"{file}, line {line}"
+        number = number_cell(grade, where)
+        if number != int(number):
+            raise InputError(f"{where}: the score {grade!r} is not a whole number")
+        if judgements[str(query)].setdefault(str(document), int(number)) != int(number):
+            raise InputError(f"{where}: {query!r} and {document!r} stand there a second time, with another score")
         unknown += document not in documents
+    if unknown and unknown == sum(map(len, judgements.values())):
+        raise InputError(f"{file}: no judged document is in the corpus; do corpus.jsonl and qrels belong together?")
     if unknown:
         logger.warning("%s: %d judged documents are not in the corpus; they count as not found", file, unknown)
     relevant = {query: grades for query, grades in judgements.items() if max(grades.values()) > 0}
@@ -163,6 +178,8 @@ def _read_candidates(file: Path, ranking: RankingSet) -> dict[str, list[str]]:
             raise InputError(f"{where}: corpus-ids is {documents!r}; expected a list of ids")
         if str(query) not in ranking.queries:
             continue  # of another split, or without a relevant document
+        if str(query) in candidates:
+            raise InputError(f"{where}: the query {query!r} has a list already; put its candidates into one")
         listed = _distinct(documents)
         if unknown := [document for document in listed if document not in corpus]:
             raise InputError(f"{where}: the candidate {unknown[0]!r} is not in the corpus")

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from sentrep.data.cells import Columns, text_cell
 from sentrep.data.sources import Source, find_sources
-from sentrep.data.tables import Columns, text_cell
 from sentrep.errors import InputError
 
 
@@ -132,6 +132,8 @@ def checked_columns(columns: Sequence[str | int] | None) -> Columns | None:
             f"columns {columns!r}: expected a list of one (sentence), two (with positive) or three (with hard negative)"
         )
     names = [str(column) for column in columns]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"columns {names}: {twice[0]} is named twice; a sentence and itself are no pair")
     positions = [int(name) for name in names if name.isdecimal()]
     if positions and len(positions) != len(names):
         raise InputError(f"columns {names}: names and positions are mixed; give one or the other")

@@ -85,9 +85,7 @@ class SentRepDataModule(LightningDataModule):
         self.val, self.test, self.sts_folder = val or [], test or [], sts_folder
         self.predict = predict
         self.batch_size, self.fraction, self.num_workers = batch_size, fraction, num_workers
-        self.seed = seed
-        self.cache_dir = cache_dir
-        self.held_out = held_out
+        self.seed, self.cache_dir, self.held_out = seed, cache_dir, held_out
         self.streaming, self.shuffle_buffer, self.no_duplicates = streaming, shuffle_buffer, no_duplicates
         self.fingerprint = ""
         """Hash of the training text, its columns and what is held out, after ``setup("fit")``."""
@@ -130,8 +128,9 @@ class SentRepDataModule(LightningDataModule):
             self.val_sets = load_all_sts(self.val, self.sts_folder)
         if stage == "test" and not self.test_sets:
             self.test_sets = load_all_sts(self.test, self.sts_folder)
-        if stage == "predict" and self.predict is None:
-            raise InputError("nothing to predict: give the sentences (`predict`), for example a text file")
+        if not {"validate": self.val, "test": self.test, "predict": self.predict}.get(stage, True):
+            key = stage.removesuffix("idate")
+            raise InputError(f"nothing to {stage.lower()}: give the sentences or sets (data.{key}), for example a file")
 
     def train_dataloader(self) -> ResumableLoader:
         """Batches of `sentrep.types.TextBatch`, each process its share."""

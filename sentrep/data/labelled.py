@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sentrep.data.cells import Columns, label_cell, text_cell
 from sentrep.data.corpus import checked_columns
 from sentrep.data.fingerprints import hash_columns
-from sentrep.data.tables import Columns, TableFile, text_cell
-from sentrep.errors import InputError, NoColumnError, did_you_mean
+from sentrep.data.tables import TableFile
+from sentrep.errors import InputError, NoColumnError
+from sentrep.paths import check_plain, not_there
 
 logger = logging.getLogger("sentrep")
 
@@ -80,9 +82,7 @@ def load_labelled_file(path: str | Path, columns: Sequence[str | int] | None = N
         InputError: no such file or columns, a row without a label, or fewer than two different labels.
     """
     path = Path(path).expanduser()
-    if not path.is_file():
-        nearby = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise InputError(f"{path}: no such file{did_you_mean(path.name, nearby)}")
+    check_plain(path)
     table = TableFile(path)
     texts, labels, blank = [], [], 0
     for line, (text, label) in table.rows(_pick(table, columns)):
@@ -91,10 +91,10 @@ def load_labelled_file(path: str | Path, columns: Sequence[str | int] | None = N
         if not text.strip():
             blank += 1
             continue
-        if label is None or not str(label).strip():
+        if not (label := label_cell(label, where)):
             raise InputError(f"{where}: a text without a label; complete or remove this row")
         texts.append(text)
-        labels.append(str(label).strip())
+        labels.append(label)
     if blank:
         logger.warning("%s: %d rows without a text are left out", path, blank)
     if len(set(labels)) < 2:
@@ -109,8 +109,7 @@ def find_split(folder: Path, split: str) -> Path:
         InputError: there is none, or more than one.
     """
     if not folder.is_dir():
-        nearby = [entry.name for entry in folder.parent.iterdir()] if folder.parent.is_dir() else []
-        raise InputError(f"{folder}: no such folder{did_you_mean(folder.name, nearby)}")
+        raise not_there(folder, "folder")
     found = sorted(
         file for file in folder.iterdir() if file.name.startswith(f"{split}.") and set(file.suffixes) & set(_ENDINGS)
     )

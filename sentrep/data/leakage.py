@@ -19,6 +19,7 @@ from sentrep.data.evaluation_texts import EvaluationTexts
 from sentrep.data.near_duplicates import NearIndex
 from sentrep.errors import InputError
 from sentrep.harmless import csv_text
+from sentrep.paths import unwritable
 
 BATCH = 2000
 """Rows looked up at a time."""
@@ -190,7 +191,7 @@ def overlap_list(path: Path) -> Iterator[Callable[[Overlap], None]]:
             yield lambda overlap: writer.writerows(_cells(overlap))
         part.replace(path)
     except OSError as error:
-        raise InputError(f"{path}: the list cannot be written there ({error.strerror}); choose another file") from error
+        raise InputError(unwritable(path, error)) from error
     finally:
         if part.exists():
             part.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -33,6 +34,9 @@ class ResumableLoader:
         fingerprint: of the corpus; a state of another corpus is refused.
         completed: how many batches of the epoch the trainer has completed. A batch that was delivered but whose step
             failed is delivered again on resume. None means that all delivered batches count.
+
+    Raises:
+        InputError: for more workers than a machine can have use for.
     """
 
     def __init__(
@@ -46,6 +50,9 @@ class ResumableLoader:
         fingerprint: str = "",
         completed: Callable[[], int] | None = None,
     ) -> None:
+        most = max(64, 4 * (os.cpu_count() or 1))
+        if not 0 <= num_workers <= most:
+            raise InputError(f"num_workers {num_workers}: expected 0 to {most} on this machine; every one is a process")
         self.sampler = sampler
         self._pin_memory = pin_memory
         self._fingerprint = fingerprint

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from sentrep.data.tables import text_cell
+from sentrep.data.cells import text_cell
 from sentrep.errors import InputError
+from sentrep.paths import check_plain
 
 
 def senteval_place(folder: Path, relative: str, name: str) -> Path:
@@ -37,7 +39,9 @@ def read_lines(file: Path, *, latin_1: bool = False) -> list[str]:
     Raises:
         InputError: there is no such file, or a line is not UTF-8.
     """
-    if not file.is_file():
+    if os.path.lexists(file):
+        check_plain(file)
+    else:
         raise InputError(f"{file}: no such file; the folder of the SentEval data is incomplete")
     content = file.read_bytes()
     try:

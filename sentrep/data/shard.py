@@ -41,16 +41,26 @@ def local_rank() -> int:
     """This process's number among those of its launcher on this machine, which is that of its GPU; 0 without one."""
     if "LOCAL_RANK" not in os.environ and _is_started_by_srun():
         return SLURMEnvironment().local_rank()
-    return int(os.environ.get("LOCAL_RANK", "0"))
+    return _number("LOCAL_RANK", "0")
 
 
 def _of_launcher() -> Shard:
     if "RANK" in os.environ:  # torchrun goes first, as in Lightning: it can be used inside of SLURM
-        return Shard(int(os.environ["RANK"]), int(os.environ.get("WORLD_SIZE", "1")), "torchrun")
+        rank, size = _number("RANK"), _number("WORLD_SIZE", "1")
+        if not rank < size:
+            raise InputError(f"the environment has RANK {rank} in a world of {size}; unset both, or start by torchrun")
+        return Shard(rank, size, "torchrun")
     if _is_started_by_srun():
         slurm = SLURMEnvironment()
         return Shard(slurm.global_rank(), slurm.world_size(), "srun")
     return Shard(0, 1, "default")
+
+
+def _number(name: str, default: str = "") -> int:
+    text = os.environ.get(name, default)
+    if not text.isdecimal():
+        raise InputError(f"the environment variable {name} is {text[:40]!r}, no number; unset it, or start by torchrun")
+    return int(text)
 
 
 def _is_started_by_srun() -> bool:

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sentrep.data import toy
+from sentrep.data.cells import Columns, pick_columns
 from sentrep.data.fingerprints import hash_files
 from sentrep.data.hub import HUB_FILE, download_hub_file, load_hub_split, stream_hub_split
 from sentrep.data.locations import find_addresses, is_address
-from sentrep.data.tables import Columns, Row, TableFile, pick_columns
+from sentrep.data.tables import Row, TableFile
 from sentrep.errors import InputError, did_you_mean
+from sentrep.paths import check_name, check_plain, not_there
 
 if TYPE_CHECKING:
     import datasets
@@ -130,18 +132,19 @@ def find_sources(spec: str, split: str, streaming: bool) -> list[Source]:
         return [TableFile(download_hub_file(spec))]
     if is_address(spec):
         return [TableFile(address) for address in find_addresses(spec)]
+    check_name(spec, "the text to read (input, data.train)")
     path = Path(spec).expanduser()
-    if path.is_dir():
+    if os.path.isdir(path):  # where Path.is_dir fails for a name that is too long
         return [_load_folder(path, split)]
-    if path.exists():
+    if os.path.lexists(path):
+        check_plain(path)
         return [TableFile(path)]
     if spec == "toy":
         return [ToySource()]
     if matches := sorted(match for match in glob.glob(str(path), recursive=True) if os.path.isfile(match)):
         return [TableFile(match) for match in matches]
     if _looks_local(spec):
-        nearby = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise InputError(f"{spec}: no such file or folder{did_you_mean(path.name, nearby)}")
+        raise not_there(path, "file or folder")
     if streaming:
         return _stream(spec, split)
     return [DatasetSource(spec, load_hub_split(spec, split))]
@@ -166,6 +169,8 @@ def _load_folder(path: Path, split: str) -> Source:
         raise InputError(
             f"{path}: a folder that `save_to_disk` did not write; name the files in it, for example {path}/*.txt"
         ) from None
+    except Exception as error:  # of datasets, arrow and JSON, for files that are damaged
+        raise InputError(f"{path}: this saved data set is damaged ({str(error)[:150]}); save it again") from error
     return DatasetSource(str(path), _choose_split(loaded, split, str(path)))
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sentrep.data import toy
+from sentrep.data.cells import number_cell, text_cell
 from sentrep.data.corpus import checked_columns
 from sentrep.data.hub import load_hub_split
 from sentrep.data.senteval import read_lines, senteval_place, tab_cells
-from sentrep.data.tables import TableFile, text_cell
+from sentrep.data.tables import TableFile
 from sentrep.errors import InputError, did_you_mean
+from sentrep.paths import check_name, check_plain
 from sentrep.types import ScoredPairs
 
 logger = logging.getLogger("sentrep")
@@ -83,6 +84,7 @@ def load_sts(spec: str | PairsFile, folder: str | Path | None = None) -> ScoredP
     """
     if isinstance(spec, PairsFile):
         return _load_pairs_file(spec)
+    check_name(spec, "the evaluation set")
     name = _ALIASES.get(spec.lower(), spec.lower())
     if name in _TOY:
         return toy.scored_pairs(_TOY[name])
@@ -116,24 +118,12 @@ def _scored_pairs(name: str, pairs: list[_Pair], protocol: str, expected: int, w
     return ScoredPairs(name, first, second, scores, protocol, subsets if len(set(subsets)) > 1 else None)
 
 
-def _score(value: Any, where: str) -> float:
-    try:
-        score = float(value)
-    except (TypeError, ValueError, OverflowError):
-        score = math.nan
-    if not math.isfinite(score):
-        raise InputError(f"{where}: the score {value!r} is not a finite number")
-    return score
-
-
 # --- a file -----------------------------------------------------------------------------------------------------------
 
 
 def _load_pairs_file(spec: PairsFile) -> ScoredPairs:
     path = Path(spec.path).expanduser()
-    if not path.is_file():
-        nearby = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise InputError(f"{spec.path}: no such file{did_you_mean(path.name, nearby)}")
+    check_plain(path)
     table = TableFile(path)
     columns = checked_columns(spec.columns)
     if len(spec.columns) != 3:
@@ -146,11 +136,15 @@ def _load_pairs_file(spec: PairsFile) -> ScoredPairs:
         if not (first.strip() and second.strip()):
             blank += 1
             continue
-        pairs.append((first, second, _score(score, where), ""))
+        pairs.append((first, second, number_cell(score, where), ""))
     if blank:
         logger.warning("%s: %d rows without two sentences are left out", path, blank)
     if not pairs:
         raise InputError(f"{path}: no scored pairs ({blank} blank rows); expected two sentences and a score a row")
+    scores = {pair[2] for pair in pairs}
+    if len(scores) < 2:
+        what = f"{len(pairs)} pairs, whose scores are all equal" if len(pairs) > 1 else "one pair"
+        raise InputError(f"{path}: {what}; a correlation needs at least two pairs with different scores")
     name = spec.name or path.name.split(".")[0]
     return _scored_pairs(name, pairs, "pairs file", len(pairs), str(path))
 
@@ -167,7 +161,7 @@ def _load_from_hub(name: str) -> ScoredPairs:
         )
     dataset = load_hub_split(*known.hub)
     pairs = [
-        (text_cell(row["sentence1"], where), text_cell(row["sentence2"], where), _score(row["score"], where), "")
+        (text_cell(row["sentence1"], where), text_cell(row["sentence2"], where), number_cell(row["score"], where), "")
         for number, row in enumerate(dataset, start=1)
         for where in [f"{known.hub[0]}, row {number}"]
     ]
@@ -199,18 +193,18 @@ def _read_year(folder: Path) -> Iterator[_Pair]:
         for number, (line, score) in enumerate(zip(sentences, scores, strict=True), start=1):
             if score.strip():  # a pair without a gold score is not part of the set
                 first, second = tab_cells(line, (0, 1), f"{sentences_file}, line {number}")
-                yield first, second, _score(score, f"{scores_file}, line {number}"), subset
+                yield first, second, number_cell(score, f"{scores_file}, line {number}"), subset
 
 
 def _read_benchmark(file: Path) -> Iterator[_Pair]:
     for number, line in enumerate(read_lines(file), start=1):
         where = f"{file}, line {number}"
         subset, score, first, second = tab_cells(line, (1, 4, 5, 6), where)
-        yield first, second, _score(score, where), subset
+        yield first, second, number_cell(score, where), subset
 
 
 def _read_sick(file: Path) -> Iterator[_Pair]:
     for number, line in enumerate(read_lines(file)[1:], start=2):
         where = f"{file}, line {number}"
         first, second, score = tab_cells(line, (1, 2, 3), where)
-        yield first, second, _score(score, where), file.stem
+        yield first, second, number_cell(score, where), file.stem

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import lzma
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -18,14 +17,11 @@ import pyarrow.parquet as pq
 from fsspec.compression import compr
 from fsspec.utils import infer_compression
 
+from sentrep.data.cells import Columns, check_delimiter, parse_json, pick_columns
 from sentrep.data.fingerprints import hash_files
-from sentrep.data.locations import open_binary, size_of
-from sentrep.errors import InputError, NoColumnError, did_you_mean
-
-Columns = Sequence[str] | Sequence[int]
-"""Names in the header, or positions from 0 in a csv or tsv file without a header."""
-
-_USUAL_COLUMNS = (("sent0", "sent1", "hard_neg"), ("sent0", "sent1"), ("text",), ("sentence",))
+from sentrep.data.locations import is_address, open_binary, size_of
+from sentrep.errors import InputError
+from sentrep.paths import check_plain
 
 
 class Row(NamedTuple):
@@ -94,57 +90,15 @@ class TableFile:
             raise InputError(
                 f"{self.name}: no package here reads this compression; unpack the file or compress with gzip"
             )
+        if not is_address(self.name):
+            check_plain(self.name)
         with open_binary(self.name) as self._raw:
+            if self.compression and size_of(self.name) == 0:
+                raise InputError(f"{self.name}: empty, where compressed text was expected; write the file again")
             self._size = max(1, size_of(self.name))
             if self.compression == "zip" and len(members := zipfile.ZipFile(self._raw).namelist()) != 1:
                 raise InputError(f"{self.name}: the archive holds {len(members)} files; expected exactly one")
             yield compr[self.compression](self._raw, mode="rb")
-
-
-def text_cell(value: Any, where: str) -> str:
-    """A cell as a sentence: itself, or ``""`` for an empty cell (None).
-
-    Raises:
-        InputError: the cell is not text, or its bytes were not valid UTF-8.
-    """
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise InputError(f"{where}: found {value!r} where a sentence was expected; choose another column")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise InputError(f"{where}: not valid UTF-8; convert the file to UTF-8") from None
-    return value
-
-
-def pick_columns(source: str, found: Sequence[str], columns: Columns | None) -> list[int]:
-    """Positions of the wanted columns among those found, see `TableFile.rows`.
-
-    Raises:
-        InputError: a column is missing, or none is wanted and the usual names are absent.
-    """
-    found = list(found)
-    if columns is None:
-        if len(found) == 1:
-            return [0]
-        columns = next((names for names in _USUAL_COLUMNS if set(names) <= set(found)), None)
-        if columns is None:
-            raise InputError(
-                f"{source}: which columns hold the sentences? Found {_quoted(found)}; name one to three of them "
-                "(`columns`), or give positions (0, 1) for a csv or tsv file without a header"
-            )
-    for column in columns:
-        if isinstance(column, int):
-            raise InputError(f"{source}: column {column} is a position, but these columns have names: {_quoted(found)}")
-        if column not in found:
-            raise NoColumnError(f"{source}: no column {column!r}; found {_quoted(found)}{did_you_mean(column, found)}")
-    return [found.index(str(column)) for column in columns]
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(repr(name if len(name) <= 40 else name[:40] + "…") for name in names) or "none"
 
 
 def _text(stream: BinaryIO, newline: str | None) -> io.TextIOWrapper:
@@ -159,15 +113,15 @@ def _read_text(stream: BinaryIO, name: str, columns: Columns | None) -> Iterator
 
 
 def _read_csv(stream: BinaryIO, name: str, columns: Columns | None) -> Iterator[Row]:
-    return _read_delimited(csv.reader(_text(stream, newline=""), strict=True), name, columns)
+    return _read_delimited(csv.reader(_text(stream, newline=""), strict=True), ",", name, columns)
 
 
 def _read_tsv(stream: BinaryIO, name: str, columns: Columns | None) -> Iterator[Row]:
     reader = csv.reader(_text(stream, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
-    return _read_delimited(reader, name, columns)
+    return _read_delimited(reader, "\t", name, columns)
 
 
-def _read_delimited(reader: Any, name: str, columns: Columns | None) -> Iterator[Row]:
+def _read_delimited(reader: Any, delimiter: str, name: str, columns: Columns | None) -> Iterator[Row]:
     positions: list[int] | None = None
     width, line = 0, 1
     try:
@@ -179,6 +133,8 @@ def _read_delimited(reader: Any, name: str, columns: Columns | None) -> Iterator
                 continue
             if positions is None:
                 width = len(cells)
+                if columns is None or (isinstance(columns[0], str) and columns[0] != cells[0]):
+                    check_delimiter(f"{name}, line {start}", cells, delimiter)
                 positions = _positions(f"{name}, line {start}", cells, columns)
                 if not _headless(columns):
                     continue
@@ -213,7 +169,7 @@ def _read_jsonl(stream: BinaryIO, name: str, columns: Columns | None) -> Iterato
                 yield Row(number, (None,) * len(keys))
             continue
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{where}: not JSON ({error}); expected one object a line") from error
         if not isinstance(record, dict):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from sentrep.config import Configurable
 from sentrep.encoder import compiled, encoding, folders, forward, sources
 from sentrep.encoder.attention import use_own_attention
+from sentrep.encoder.checks import check_tokenizer
 from sentrep.encoder.dropout import use_fast_dropout
 from sentrep.encoder.heads import ProjectionHead, check_kept
 from sentrep.encoder.language_model_head import HeadOrigin
@@ -23,7 +24,6 @@ from sentrep.encoder.pooling import check_pooling
 from sentrep.encoder.specification import specification
 from sentrep.encoder.tokenization import TextTokenizer
 from sentrep.encoder.tokenizers import load_tokenizer
-from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.functional.similarity import unit
 from sentrep.types import EncoderOutput, EncoderSpec, TokenBatch
@@ -83,9 +83,9 @@ class SentenceEncoder(Configurable, nn.Module):
         own_attention = use_own_attention(self.backbone)
         if fast_dropout:
             use_fast_dropout(self.backbone)
-        self.tokenize = TextTokenizer(load_tokenizer(source, tokenizer), prompt, sources.position_limit(self.backbone))
-        if self.tokenize.tokenizer.vocab_size > self.vocab_size:
-            raise InputError(f"{source.name}: the tokenizer knows more tokens than the model; use the model's own")
+        own = load_tokenizer(source, tokenizer)
+        check_tokenizer(own, self.vocab_size, source.name)
+        self.tokenize = TextTokenizer(own, prompt, sources.position_limit(self.backbone))
         self.pooling, self.prompt, self.subtract_template = pooling, prompt, subtract_template
         self.max_length, self.max_seq_length = max_length, max_seq_length
         self.normalize, self.chunks, self.pooled_token_only = normalize, chunks, pooled_token_only

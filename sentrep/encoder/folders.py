@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from huggingface_hub import HfApi
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from sentrep.encoder import modules, sources
+from sentrep.encoder.checks import check_files, check_finite
 from sentrep.encoder.heads import ProjectionHead, check_kept
 from sentrep.encoder.model_card import model_card
 from sentrep.encoder.model_files import first_line, not_found, read_json, write_json
 from sentrep.encoder.pooling import POOLINGS
 from sentrep.errors import InputError
+from sentrep.paths import check_name, check_plain, writing
 from sentrep.version import __version__
 
 if TYPE_CHECKING:
@@ -99,10 +102,13 @@ def save(encoder: SentenceEncoder, folder: Path) -> None:
     check_storable(encoder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: a file is in the way of the model folder; choose another name")
-    folder.mkdir(parents=True, exist_ok=True)
-    with sources.quiet_transformers():
-        encoder.backbone.save_pretrained(folder)
-    encoder.tokenize.tokenizer.save_pretrained(folder)
+    with writing(folder), sources.quiet_transformers():
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            encoder.backbone.save_pretrained(folder)
+        except SafetensorError as error:  # its own type for what the disk refuses
+            raise OSError(f"its weights: {error}") from error
+        encoder.tokenize.tokenizer.save_pretrained(folder)
     head = encoder.head if encoder.head is not None and encoder.head.keep else None
     if head is not None:
         save_file({k: v.contiguous() for k, v in head.state_dict().items()}, folder / HEAD_FILE)
@@ -122,13 +128,16 @@ def save(encoder: SentenceEncoder, folder: Path) -> None:
 
 def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> SentenceEncoder:
     """The encoder that a checkpoint, a folder or a hub id describes, with ``overrides`` on top."""
+    check_name(name, "the model")
     folder = Path(name).expanduser()
-    if os.path.isfile(folder):  # where Path.is_file fails for a name that is too long
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        check_plain(folder)  # where Path.is_file fails for a name that is too long
         stored = sources.read_checkpoint(folder)[sources.PAYLOAD_KEY]["settings"]
         stored.pop("head", None)  # the constructor reads a kept head from the checkpoint itself
         return cls(name, **{**checked_settings(stored, name), **overrides})
     if not os.path.isdir(folder):
         folder = _download(name, overrides)
+    check_files(folder)
     if (folder / SETTINGS_FILE).is_file():
         stored = read_json(folder / SETTINGS_FILE)
         stored.pop("version", None)
@@ -150,6 +159,7 @@ def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> Se
             encoder.head.load_state_dict(weights)
         except RuntimeError as error:
             raise InputError(f"{name}: the head's weights do not fit: {first_line(error)}") from error
+        check_finite({f"head.{key}": tensor for key, tensor in weights.items()}, name)
     return encoder
 
 
@@ -168,6 +178,7 @@ def restore(encoder: SentenceEncoder, source: sources.Source) -> None:
     # a pooler may be in one of the two only: it belongs to the pooling, which the caller may choose anew
     if wrong := [key for key in (*missing, *unexpected) if not key.startswith("backbone.pooler.")]:
         raise InputError(f"{source.name}: the checkpoint's weights do not fit its architecture, e.g. {wrong[0]}")
+    check_finite(wanted, source.name)
 
 
 def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:

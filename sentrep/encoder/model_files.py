@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from sentrep.data.cells import parse_json
 from sentrep.errors import InputError
+from sentrep.files import write_text
+from sentrep.paths import writing
 
 
 def read_json(file: Path, kind: type = dict) -> Any:
@@ -16,9 +19,11 @@ def read_json(file: Path, kind: type = dict) -> Any:
         InputError: for a file that is missing, damaged, or holds something else.
     """
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = parse_json(file.read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{file}: missing or not JSON; the model folder is incomplete") from error
+    except ValueError as error:
+        raise InputError(f"{file}: {error}; remove one of the two") from error
     if not isinstance(content, kind):
         raise InputError(f"{file}: found a JSON {type(content).__name__} where a {kind.__name__} was expected")
     return content
@@ -26,7 +31,8 @@ def read_json(file: Path, kind: type = dict) -> Any:
 
 def write_json(file: Path, content: Any) -> None:
     """Write what `read_json` reads."""
-    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    with writing(file):
+        write_text(file, json.dumps(content, indent=2) + "\n")
 
 
 def not_found(name: str, folder_error: Exception | None = None, what: str = "model") -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
-import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from sentrep.encoder.checks import check_complete, check_files, check_finite, check_sizes
 from sentrep.encoder.model_files import first_line, not_found
 from sentrep.encoder.modules import transformer_folder
 from sentrep.errors import InputError
+from sentrep.paths import check_name, check_plain
 from sentrep.strangers import build_config, read_config
 
 PAYLOAD_KEY = "sentrep"
@@ -96,8 +97,10 @@ def open_source(backbone: str | dict[str, Any], revision: str | None, trust_remo
     """
     if isinstance(backbone, dict):
         return Source("configuration", None, config_from(backbone, "backbone", trust_remote_code, own=True), {})
+    check_name(backbone, "the model")
     path = Path(backbone).expanduser()
-    if path.is_file():
+    if os.path.lexists(path) and not path.is_dir():
+        check_plain(path)
         checkpoint = read_checkpoint(path)
         payload = checkpoint[PAYLOAD_KEY]
         prefix = "encoder."
@@ -108,6 +111,7 @@ def open_source(backbone: str | dict[str, Any], revision: str | None, trust_remo
     hub: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if path.is_dir():
         name = str(transformer_folder(path))
+        check_files(Path(name))
         hub["local_files_only"] = True
     else:
         name = backbone
@@ -116,7 +120,7 @@ def open_source(backbone: str | dict[str, Any], revision: str | None, trust_remo
         return Source(name, name, read_config(name, hub), hub)
     except InputError:
         raise
-    except (OSError, ValueError) as error:
+    except Exception as error:  # transformers has a dozen types for values that do not fit
         raise InputError(not_found(backbone, error if path.is_dir() else None)) from error
 
 
@@ -124,9 +128,11 @@ def load_backbone(source: Source, pretrained: bool, dropout: float | None, poole
     """The transformer itself, in float32, with the source's weights (or random ones).
 
     Raises:
-        InputError: when weights cannot be read, or when ``pooler`` is wanted and the source has none to load.
+        InputError: when weights cannot be read, are missing or not finite, or when ``pooler`` is wanted and the source
+            has none to load.
     """
     config = source.config
+    check_sizes(config, source.name)
     if dropout is not None:
         for name in _DROPOUT_NAMES:
             if hasattr(config, name):
@@ -138,7 +144,10 @@ def load_backbone(source: Source, pretrained: bool, dropout: float | None, poole
         arguments["add_pooling_layer"] = pooler
     if not pretrained or source.path is None:
         arguments["trust_remote_code"] = source.hub.get("trust_remote_code", False)
-        model = AutoModel.from_config(config, dtype=torch.float32, **arguments)
+        try:
+            model = AutoModel.from_config(config, dtype=torch.float32, **arguments)
+        except Exception as error:  # of its code and torch's, for values that do not fit together
+            raise InputError(f"{source.name}: no model can be built so: {first_line(error)}") from error
         missing: set[str] = set()
     else:
         model, missing = _from_files(source, source.path, arguments)
@@ -154,11 +163,12 @@ def _from_files(source: Source, path: str, arguments: dict[str, Any]) -> tuple[P
             model, info = AutoModel.from_pretrained(
                 path, config=source.config, dtype=torch.float32, output_loading_info=True, **source.hub, **arguments
             )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+    except Exception as error:  # transformers, safetensors, pickle and torch have types of their own
         raise InputError(f"{source.name}: its weights cannot be loaded: {first_line(error)}") from error
     missing = set(info["missing_keys"])
-    if absent := sorted(key for key in missing if not key.startswith("pooler.")):
-        warnings.warn(f"{source.name}: {len(absent)} weights are missing and random, e.g. {absent[0]}", stacklevel=5)
+    absent = (key for key in missing if not key.startswith("pooler."))
+    check_complete(model, absent, info["unexpected_keys"], source.name)
+    check_finite(model.state_dict(), source.name)
     return model, missing
 
 

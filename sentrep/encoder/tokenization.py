@@ -15,6 +15,11 @@ from sentrep.errors import InputError
 TEXT_SLOT = "[X]"
 MASK_SLOT = "[MASK]"
 
+_SLACK = 128
+"""Ids before a cut that are not used: more than any word has whose splitting could depend on what was cut off."""
+_CHARACTERS = 32
+"""Characters of a text that are read at first for every id that is wanted."""
+
 
 class TextTokenizer:
     """Token ids of sentences: ``prefix + text + suffix``, where prefix and suffix hold special tokens and prompt.
@@ -60,7 +65,7 @@ class TextTokenizer:
         room = self._room(max_length)
         if not sentences:
             return [], 0
-        texts = self._text_ids(list(sentences))
+        texts = self._text_ids(list(sentences)) if room is None else self._first_ids(list(sentences), room)
         cut = 0 if room is None else sum(len(text) > room for text in texts)
         return [self.prefix + text[:room] + self.suffix for text in texts], cut
 
@@ -78,6 +83,22 @@ class TextTokenizer:
             goes_on = not token.startswith(marks) if marks else token.startswith("##")
             starts[number] = token in special or not goes_on
         return starts
+
+    def _first_ids(self, sentences: list[str], room: int) -> list[list[int]]:
+        """At least the first ``room`` ids of every sentence, without reading all of those that are far longer.
+
+        The beginning of a text has the ids of the whole text but for the last word and what hangs on it: where a text
+        is cut, ids are taken only if `_SLACK` more of them follow; else more of the text is read.
+        """
+        length = (room + _SLACK) * _CHARACTERS
+        found = self._text_ids([sentence[:length] for sentence in sentences])
+        rows = [row for row, sentence in enumerate(sentences) if len(sentence) > length]
+        while rows := [row for row in rows if len(found[row]) < room + _SLACK]:
+            length *= 8
+            for row, ids in zip(rows, self._text_ids([sentences[row][:length] for row in rows]), strict=True):
+                found[row] = ids
+            rows = [row for row in rows if len(sentences[row]) > length]
+        return found
 
     def _text_ids(self, sentences: list[str]) -> list[list[int]]:
         """Ids of whole sentences, without special tokens."""

@@ -28,11 +28,20 @@ def load_tokenizer(source: Source, tokenizer: str | None) -> PreTrainedTokenizer
     trust = source.hub.get("trust_remote_code", False)
     hub = {"local_files_only": True, "trust_remote_code": trust} if Path(name).is_dir() else source.hub
     try:
-        return read_tokenizer(name, hub, source.config if tokenizer is None else None)
+        loaded = read_tokenizer(name, hub, source.config if tokenizer is None else None)
     except InputError:
         raise
-    except (OSError, ValueError) as error:
+    except Exception as error:  # transformers and tokenizers raise a dozen types for damaged files
         raise InputError(not_found(name, error if Path(name).is_dir() else None, "tokenizer")) from error
+    if Path(name).is_dir() and not _has_vocabulary(loaded, Path(name)):
+        raise InputError(f"{name}: no tokenizer in this folder; copy tokenizer.json into it, or name one (`tokenizer`)")
+    return loaded
+
+
+def _has_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: Path) -> bool:
+    """Whether a file is there that such a tokenizer is read from: without, transformers makes an empty one."""
+    files = {"tokenizer.json", "tokenizer.model", *tokenizer.vocab_files_names.values()} - {"tokenizer_config.json"}
+    return any((folder / file).is_file() for file in files)
 
 
 def _stored_tokenizer(source: str, files: dict[str, str]) -> PreTrainedTokenizerBase:

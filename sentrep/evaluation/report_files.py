@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,22 @@ from sentrep.errors import InputError
 from sentrep.evaluation.report import Evaluation, average, columns, main_scores, metric_name, set_name
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.sts import side_by_side
+from sentrep.files import write_text
 from sentrep.harmless import csv_text, markdown_text
+from sentrep.paths import check_target, writing
 
 
-def check_report_path(path: str | Path) -> Path:
-    """The path, if a report can be written in the format of its ending: better known before hours of encoding.
+def check_report_path(path: str | Path, inputs: Iterable[str | Path] = ()) -> Path:
+    """The path, if a report can be written there in the format of its ending: better known before hours of encoding.
+
+    Args:
+        path: of the report.
+        inputs: what is read, and must not be replaced.
 
     Raises:
-        InputError: for another ending.
+        InputError: for another ending, or a place that cannot be written.
     """
+    check_target(path, inputs)
     path = Path(path)
     if path.suffix not in _WRITERS:
         raise InputError(f"{path}: no format for the ending {path.suffix!r}; choose one of {', '.join(_WRITERS)}")
@@ -49,13 +56,8 @@ def save_text(path: Path, content: str) -> None:
     Raises:
         InputError: for a place that cannot be written.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"{path}: the report cannot be written there ({error.strerror}); choose another file"
-        ) from error
+    with writing(path):
+        write_text(path, content)
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -6,7 +6,7 @@ import copy
 import csv
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import yaml
 
 from sentrep.errors import InputError, did_you_mean
 from sentrep.evaluation.history import Course
+from sentrep.paths import not_there
 
 _CONFIG = "config.yaml"
 _METRICS = "metrics.csv"
@@ -48,9 +49,11 @@ class RunFolder:
         """
         try:
             content = yaml.safe_load((self.path / _CONFIG).read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError) as error:
+            if not isinstance(content, dict):
+                raise ValueError(f"found {type(content).__name__}, where keys and values were expected")
+        except (OSError, ValueError, yaml.YAMLError) as error:
             raise InputError(f"{self.path}: no readable {_CONFIG}, which `sentrep fit` writes ({error})") from error
-        return dict(content)
+        return content
 
     @functools.cached_property
     def courses(self) -> dict[str, Course]:
@@ -106,10 +109,11 @@ def find_runs(paths: Sequence[str | Path]) -> list[RunFolder]:
         InputError: a folder is not there, or has no run in it.
     """
     found: list[Path] = []
+    if not paths:
+        raise InputError("no runs given; name the folders of one or more runs")
     for path in map(Path, paths):
         if not path.is_dir():
-            nearby = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-            raise InputError(f"{path}: no such folder of a run{did_you_mean(path.name, nearby)}")
+            raise not_there(path, "folder of a run")
         below = [path] if _is_run(path) else _runs_below(path)
         if not below:
             raise InputError(f"{path}: no run in it; a run's folder has a {_CONFIG} or a {_METRICS}")
@@ -172,18 +176,41 @@ def _read_metrics(file: Path) -> dict[str, Course]:
     The logger's file has a column ``epoch`` as well, and its first step is 0.
     """
     courses: dict[str, Course] = {}
-    with file.open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream)
-        offset = int("epoch" in (reader.fieldnames or ()))
-        for row in reader:
-            try:
-                step = int(row["step"]) + offset
-                for name, value in row.items():
-                    if name not in ("step", "epoch") and value:
-                        courses.setdefault(name, []).append((step, float(value)))
-            except (KeyError, TypeError, ValueError) as error:
-                raise InputError(f"{file}, line {reader.line_num}: not a row of metrics ({error})") from None
+    for line, row in read_rows(file):
+        try:
+            step = int(row["step"]) + int("epoch" in row)
+            for name, value in row.items():
+                if name not in ("step", "epoch") and value:
+                    courses.setdefault(name, []).append((step, float(value)))
+        except (KeyError, ValueError) as error:
+            raise InputError(f"{file}, line {line}: not a row of metrics ({error})") from None
     return {name: sorted(course) for name, course in courses.items()}
+
+
+def read_rows(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Line and cells by name of every row of a csv file that a run has left.
+
+    Raises:
+        InputError: it is empty, not UTF-8 or damaged, a column stands twice, or a row has another number of cells.
+    """
+    names: list[str] = []
+    line = 1
+    try:
+        with file.open(encoding="utf-8", newline="") as stream:
+            for cells in (reader := csv.reader(stream, strict=True)):
+                line = reader.line_num
+                if not names:
+                    names = cells
+                    if twice := [name for name in names if names.count(name) > 1]:
+                        raise InputError(f"{file}: the column {twice[0]!r} stands there twice; remove one of the two")
+                elif len(cells) != len(names):
+                    raise InputError(f"{file}, line {line}: {len(cells)} cells where the header has {len(names)}")
+                else:
+                    yield line, dict(zip(names, cells, strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{file}, line {line}: no csv file in UTF-8 ({error}); was it edited or cut off?") from error
+    if not names:
+        raise InputError(f"{file}: empty; was the run ended before it wrote anything?")
 
 
 def _read_events(folder: Path) -> dict[str, Course]:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import builtins
+import bz2
+import errno
+import gzip
+import io
 import json
+import lzma
 import math
 import os
 import shutil
+import socket
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 import torch
 import yaml
 from safetensors.torch import load_file, save_file
@@ -20,6 +31,11 @@ from support import FAMILIES, toy_sentences
 
 NAMES: dict[str, Any] = {"sentrep": sentrep, "torch": torch, "np": np, "math": math, "Path": Path, "FAMILIES": FAMILIES}
 """What a row's ``call`` may name."""
+
+PATCH = pytest.MonkeyPatch()
+"""Undone after every row."""
+KEPT: list[Any] = []
+"""Open as long as the row runs."""
 
 SENTENCES = [sentence for sentence in toy_sentences(120) if "," not in sentence]
 
@@ -92,3 +108,166 @@ def edit_weights(change: str, name: str = "model/model.safetensors") -> None:
     c = load_file(name)
     exec(change, {**NAMES, "c": c})
     save_file(c, name, metadata={"format": "pt"})
+
+
+# --- odd kinds of files -----------------------------------------------------------------------------------------------
+
+
+def symlink(name: str, target: str) -> None:
+    """A symbolic link, perhaps to nothing or to itself."""
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).symlink_to(target)
+
+
+def unix_socket(name: str) -> None:
+    """A socket that nobody listens at."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(name)
+
+
+def odd_name(hexadecimal: str, text: str) -> None:
+    """A file whose name is these bytes, which need not be UTF-8."""
+    with open(bytes.fromhex(hexadecimal), "w") as file:
+        file.write(text)
+
+
+def packed(name: str, text: str, kind: str = "", keep: float = 1.0) -> None:
+    """A compressed text of which only a share is kept; ``kind`` differs from the name's ending where it says so."""
+    packers = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "": lambda data: data}
+    data = packers[kind](text.encode())
+    Path(name).write_bytes(data[: int(len(data) * keep)])
+
+
+def zipped(name: str, members: dict[str, str]) -> None:
+    """A zip archive."""
+    with zipfile.ZipFile(name, "w") as archive:
+        for member, text in members.items():
+            archive.writestr(member, text)
+
+
+def parquet(name: str, columns: dict[str, Any] | None = None, twice: str | None = None, keep: float = 1.0) -> None:
+    """A table; ``twice`` names a column that stands in it a second time."""
+    table = pa.table(columns or {})
+    if twice is not None:
+        table = table.append_column(twice, table[twice])
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, name)
+    cut(name, keep)
+
+
+def cut(name: str, keep: float = 0.5) -> None:
+    """Keep the beginning of a file."""
+    data = Path(name).read_bytes()
+    Path(name).write_bytes(data[: int(len(data) * keep)])
+
+
+def encoded(name: str, text: str, encoding: str) -> None:
+    """A text in another encoding than UTF-8."""
+    Path(name).write_bytes(text.encode(encoding))
+
+
+def remove(name: str) -> None:
+    """Take a file away."""
+    Path(name).unlink()
+
+
+def copy(source: str, target: str) -> None:
+    """The same file or folder under a second name."""
+    copier = shutil.copytree if Path(source).is_dir() else shutil.copyfile
+    copier(source, target)
+
+
+# --- models, sets, runs -----------------------------------------------------------------------------------------------
+
+
+def legacy_weights(kind: str = "pickle") -> None:
+    """The model's weights as an older pytorch_model.bin: a pickle that wants to run code, or another damage."""
+    weights = load_file("model/model.safetensors")
+    remove("model/model.safetensors")
+    file = "model/pytorch_model.bin"
+    if kind == "pickle":
+        Path(file).write_bytes(b"\x80\x04cposix\nsystem\n\x8c\x04true\x85R.")
+    elif kind == "object":
+        torch.save({**weights, "extra": Path("x")}, file)
+    elif kind == "list":
+        torch.save(list(weights.values()), file)
+
+
+def beir(name: str = "beir", **change: Any) -> None:
+    """A small folder in BEIR's layout; ``change`` gives a file (documents, queries, grades, ranked) another text."""
+    documents = [{"_id": f"d{i}", "title": "", "text": SENTENCES[i]} for i in range(4)]
+    queries = [{"_id": f"q{i}", "text": SENTENCES[i]} for i in range(2)]
+    files = {
+        "documents": ("corpus.jsonl", "".join(json.dumps(row) + "\n" for row in documents)),
+        "queries": ("queries.jsonl", "".join(json.dumps(row) + "\n" for row in queries)),
+        "grades": ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq0\td0\t1\nq0\td2\t0\nq1\td1\t1\n"),
+        "ranked": ("top_ranked/test.jsonl", None),
+    }
+    for key, (file, usual) in files.items():
+        text = change.get(key, usual)
+        if text is not None:
+            path = Path(name) / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+
+METRICS = "step,train/loss,val/sts\n1,2.5,10\n2,2.0,20\n3,1.5,30\n"
+
+
+def run_folder(name: str = "run", config: str = "model: {x: 1}\n", metrics: str | None = None) -> None:
+    """What a run leaves for plots."""
+    Path(name).mkdir(parents=True)
+    (Path(name) / "config.yaml").write_text(config)
+    (Path(name) / "metrics.csv").write_text(METRICS if metrics is None else metrics)
+
+
+# --- a machine that gives up ------------------------------------------------------------------------------------------
+
+
+def full_disk(below: str) -> None:
+    """Every file that is opened for writing and has this in its name takes nothing."""
+    plain = builtins.open
+
+    def opened(file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
+        if below in str(file) and set(mode) & set("wxa"):
+            plain(file, "ab").close()
+            return plain("/dev/full", mode.replace("x", "w"), *args, **options)
+        return plain(file, mode, *args, **options)
+
+    PATCH.setattr(builtins, "open", opened)
+    PATCH.setattr(io, "open", opened)
+
+
+def failing(target: str, error: str) -> None:
+    """Something that raises when it is called, such as a machine without memory: ``MemoryError()``."""
+
+    def fail(*args: Any, **options: Any) -> Any:
+        raise eval(error, {**NAMES, "errno": errno})
+
+    PATCH.setattr(target, fail)
+
+
+def environment(**values: str) -> None:
+    """Environment variables."""
+    for name, value in values.items():
+        PATCH.setenv(name, value)
+
+
+def offline() -> None:
+    """What HF_HUB_OFFLINE does when it is set before the start."""
+    for place in ("huggingface_hub.constants", "datasets.config"):
+        PATCH.setattr(f"{place}.HF_HUB_OFFLINE", True)
+
+
+def silent_server() -> None:
+    """A server that takes connections and never answers; its port is ``$PORT``."""
+    server = socket.socket()
+    server.bind(("127.0.0.1", 0))
+    server.listen(16)
+    KEPT.append(server)
+    environment(PORT=str(server.getsockname()[1]))
+
+
+def stdin(hexadecimal: str) -> None:
+    """What arrives at standard input."""
+    PATCH.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(bytes.fromhex(hexadecimal))))

@@ -71,7 +71,7 @@ def test_seed_of_the_run(corpus: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sets_need_distinct_names(corpus: str, tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_text("sentence1,sentence2,score\na,b,1\n")
+    (tmp_path / "p.csv").write_text("sentence1,sentence2,score\na,b,1\nc,d,2\n")
     path = str(tmp_path / "p.csv")
     data = connected(corpus, test=[path, PairsFile(path, name="other")])
     data.setup("test")

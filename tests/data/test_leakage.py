@@ -141,7 +141,7 @@ def test_a_list_that_breaks_off_leaves_the_old_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="mine"), overlap_list(path):
         raise InputError("mine")
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("list.csv", "old")]
-    with pytest.raises(InputError, match=r"list cannot be written there"), overlap_list(path / "below.csv"):
+    with pytest.raises(InputError, match=r"below\.csv: cannot be written there"), overlap_list(path / "below.csv"):
         pass
 
 

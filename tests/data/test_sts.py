@@ -95,9 +95,9 @@ def test_pairs_files(tmp_path: Path) -> None:
     pairs = load_sts(str(path))
     assert (pairs.name, pairs.first, pairs.second, pairs.scores) == ("my", ["a, b", "e"], ["c", "f"], [3.0, 0.5])
     headless = tmp_path / "b.tsv"
-    headless.write_text("2\tx\ty\n")
+    headless.write_text("2\tx\ty\n1\tv\tw\n")
     pairs = load_sts(PairsFile(str(headless), columns=("1", "2", "0"), name="mine"))
-    assert (pairs.name, pairs.first, pairs.second, pairs.scores) == ("mine", ["x"], ["y"], [2.0])
+    assert (pairs.name, pairs.first, pairs.second, pairs.scores) == ("mine", ["x", "v"], ["y", "w"], [2.0, 1.0])
 
 
 @pytest.mark.parametrize("score", ["abc", "", "nan", "inf", "1,5"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -101,14 +102,18 @@ class Endpoint:
             ) from None
         self.host = _public_address(base_url)
         """The address without user, password and query, where keys may stand."""
-        if timeout <= 0 or retries < 0:
+        if not 0 < timeout < math.inf or retries < 0:
             raise InputError(f"timeout {timeout}, retries {retries}: expected more than 0 seconds, and 0 or more")
         self._question = question
         self._openai = openai
         self._key_variable = key_variable
         self._key = os.environ.get(key_variable, "").strip()
-        if not self._key.isascii():
+        if not self._key.isascii() or not self._key.isprintable():
             raise InputError(f"the environment variable {key_variable} holds no key: there are other signs than ASCII")
+        self.patience = (
+            f"still trying ({retries} more times, {timeout:g} seconds each); Ctrl-C ends it, answers are kept"
+        )
+        """What goes on while nothing is heard."""
         self._client = openai.AsyncOpenAI(
             base_url=base_url, api_key=self._key or "none", timeout=timeout, max_retries=retries
         )

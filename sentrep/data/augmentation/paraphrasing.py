@@ -29,6 +29,8 @@ _PART_SCHEMA = pa.schema(
     [(ROW, pa.int64()), *TRIPLET_SCHEMA, ("verdict", pa.string()), *((name, pa.int64()) for name in _COUNTS)]
 )
 _PATIENCE = 8
+MOST_REQUESTS = 4096
+"""Under way at a time: every one is a connection, and a file that is open."""
 _SAME_WORDS = PairFilter(script=False, min_ratio=0, max_ratio=float("inf"))
 
 
@@ -65,8 +67,11 @@ class Paraphrasing:
     """Why the last one of them has none."""
 
     def __post_init__(self) -> None:
-        if self.concurrency < 1 or self.batch_size < 1:
-            raise InputError(f"concurrency {self.concurrency}, batch_size {self.batch_size}: expected at least 1")
+        if not 1 <= self.concurrency <= MOST_REQUESTS or self.batch_size < 1:
+            raise InputError(
+                f"concurrency {self.concurrency}, batch_size {self.batch_size}: expected at least 1, and at most "
+                f"{MOST_REQUESTS:,} requests at a time"
+            )
         self._waiting: list[dict[str, Any]] = []
         self._failures_in_a_row = 0
 

@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from sentrep.data.augmentation.record import METADATA_KEY, differences, fingerprint, read_record
 from sentrep.errors import InputError
+from sentrep.files import atomic_write
+from sentrep.paths import check_target
 
 logger = logging.getLogger("sentrep")
 
@@ -29,6 +31,13 @@ ROW = "row"
 _FORMAT = 1
 _MERGE_ROWS = 16384
 _END = np.iinfo(np.int64).max
+
+
+def check_output(output: str | Path, inputs: Iterable[str] = ()) -> None:
+    """Refuse an output that `PartStore` could not write at the end, see `check_target`."""
+    check_target(output, inputs)
+    if Path(output).suffix != ".parquet":
+        raise InputError(f"cannot write {output}: the output file must end in .parquet")
 
 
 class PartStore:
@@ -49,10 +58,9 @@ class PartStore:
     """
 
     def __init__(self, output: str | Path, settings: Mapping[str, Any], notes: Mapping[str, Any] | None = None) -> None:
+        check_output(output)
         self.output = Path(output).expanduser()
         self.folder = self.output.with_name(f"{self.output.name}.parts")
-        if self.output.suffix != ".parquet":
-            raise InputError(f"cannot write {output}: the output file must end in .parquet")
         self.settings: dict[str, Any] = json.loads(json.dumps(dict(settings)))  # as they will be read back
         self.notes = dict(notes or {})
         self.record: dict[str, Any] | None = None
@@ -175,7 +183,8 @@ class PartStore:
                 with pq.ParquetWriter(file, schema, compression="zstd") as writer:
                     for table in self.tables():
                         writer.write_table(select(table).cast(schema))
-                _flush(file)
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(temporary, self.output)
         except OSError:
             temporary.unlink(missing_ok=True)
@@ -206,9 +215,11 @@ class PartStore:
                     manifest = {"format": _FORMAT, "settings": self.settings, "notes": self.notes}
                     self._write(path, json.dumps(manifest, indent=2).encode())
                 saved = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(saved, dict) or not isinstance(saved.get("settings"), dict):
+                raise ValueError("no settings in it")
         except OSError as error:
             raise self._unwritable(error) from error
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise InputError(f"{path} is damaged ({error}); delete {self.folder} to start anew") from error
         if saved.get("format") != _FORMAT:
             raise InputError(f"{self.folder} was begun by another version of sentrep; go on with that, or delete it")
@@ -219,14 +230,10 @@ class PartStore:
             )
 
     def _write(self, path: Path, content: Any) -> None:
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
-            with open(temporary, "wb") as file:
+            with atomic_write(path) as file:
                 file.write(content)
-                _flush(file)
-            os.replace(temporary, path)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> InputError:
@@ -239,8 +246,3 @@ class PartStore:
 def _read(path: Path) -> pa.Table:
     with pa.ipc.open_file(path) as reader:
         return reader.read_all()
-
-
-def _flush(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())

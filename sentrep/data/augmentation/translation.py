@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import math
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from transformers.utils import logging as transformers_logging
 
 from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
 from sentrep.errors import InputError
+from sentrep.paths import check_plain, check_plain_files
 from sentrep.strangers import read_config, read_tokenizer
 
 _MORE_TOKENS = 16
@@ -43,7 +46,7 @@ class Decoding:
     """Of the sampling. A batch is drawn from (seed, its first row), whatever was drawn before."""
 
     def __post_init__(self) -> None:
-        if self.beams < 1 or self.temperature <= 0 or not 0 < self.top_p <= 1 or self.seed < 0:
+        if self.beams < 1 or not 0 < self.temperature < math.inf or not 0 < self.top_p <= 1 or self.seed < 0:
             raise InputError(
                 f"beams {self.beams}, temperature {self.temperature}, top_p {self.top_p}, seed {self.seed}: expected "
                 "beams of 1 or more, a temperature above 0, top_p above 0 and at most 1, a seed of 0 or more"
@@ -157,6 +160,10 @@ class Translator:
 
 def _load(name: str) -> tuple[Any, Any]:
     local = Path(name).expanduser().is_dir()
+    if local:
+        check_plain_files(Path(name).expanduser())
+    elif os.path.lexists(name):
+        check_plain(name)
     path = str(Path(name).expanduser()) if local else name
     hub = {"local_files_only": local, "trust_remote_code": False}
     bars = transformers_logging.is_progress_bar_enabled()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from matplotlib.figure import Figure
 
 from sentrep.errors import InputError
 from sentrep.evaluation.plots.style import BLUE, ORANGE, legend_below, new_figure, styled
+from sentrep.evaluation.runs import read_rows
 
 FILE = "cosines.csv"
 """Its name in the folder of a run."""
@@ -34,14 +34,12 @@ def read_cosines(folder: str | Path) -> Histograms:
     if not file.is_file():
         raise InputError(f"{folder}: no {FILE}; add CosineMonitor to trainer.callbacks and train again")
     bins: dict[int, dict[str, list[tuple[float, float, float]]]] = {}
-    with file.open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream)
-        for row in reader:
-            try:
-                of_step = bins.setdefault(int(row["step"]), {kind: [] for kind in KINDS})
-                of_step[row["kind"]].append((float(row["left"]), float(row["right"]), float(row["count"])))
-            except (KeyError, TypeError, ValueError) as error:
-                raise InputError(f"{file}, line {reader.line_num}: not a bin of a histogram ({error})") from None
+    for line, row in read_rows(file):
+        try:
+            of_step = bins.setdefault(int(row["step"]), {kind: [] for kind in KINDS})
+            of_step[row["kind"]].append((float(row["left"]), float(row["right"]), float(row["count"])))
+        except (KeyError, ValueError) as error:
+            raise InputError(f"{file}, line {line}: not a bin of a histogram ({error})") from None
     if not bins or not all(kind for of_step in bins.values() for kind in of_step.values()):
         raise InputError(f"{file}: no histogram of positives and negatives in it; was a step monitored?")
     return {step: {kind: _counts(rows) for kind, rows in of_step.items()} for step, of_step in bins.items()}

@@ -40,6 +40,8 @@ def project(vectors: NDArray[np.floating], method: Method = "pca", seed: int = 0
 
     if len(vectors) < 4:
         raise InputError(f"{len(vectors)} sentences; a projection needs at least four")
+    if not 0 <= seed < 2**32:
+        raise InputError(f"seed {seed}: expected 0 to 4294967295")
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
     if method == "pca":
         model = PCA(2, random_state=seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from sentrep.errors import InputError
+from sentrep.files import atomic_write
 from sentrep.harmless import printable
+from sentrep.paths import check_name, check_target, writing
 
 # Okabe and Ito's palette: told apart with every kind of colour vision, and in grey
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C8C8C"
@@ -111,18 +112,32 @@ def save_figure(figure: Figure, stem: str | Path) -> list[Path]:
     Raises:
         InputError: for a place that cannot be written.
     """
+    files = picture_files(stem)
+    with styled():
+        _make_harmless(figure)
+        for file in files:
+            with writing(file), atomic_write(file) as stream:
+                figure.savefig(stream, format=file.suffix[1:], dpi=DOTS)
+    return files
+
+
+def picture_files(stem: str | Path, inputs: Iterable[str | Path] = ()) -> list[Path]:
+    """The files that `save_figure` writes, if they can be written.
+
+    Args:
+        stem: both files without their endings; an ending ``.png`` or ``.svg`` is taken off.
+        inputs: what is read, and must not be replaced.
+
+    Raises:
+        InputError: for a place that cannot be written.
+    """
+    check_name(str(stem), "the output")
     stem = Path(stem)
     if stem.suffix in (".png", ".svg"):
         stem = stem.with_suffix("")
-    files = [stem.with_name(f"{stem.name}{ending}") for ending in (".png", ".svg")]
-    try:
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        with styled():
-            _make_harmless(figure)
-            for file in files:
-                figure.savefig(file, dpi=DOTS)
-    except OSError as error:
-        raise InputError(f"{files[0]}: the picture cannot be written there ({error.strerror})") from error
+    files = [stem.parent / f"{stem.name}{ending}" for ending in (".png", ".svg")]
+    for file in files:
+        check_target(file, inputs)
     return files
 
 

@@ -1,0 +1,139 @@
+"""Cells of tables: which columns are wanted, and what a sentence, a number and a JSON object may look like."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from sentrep.errors import InputError, NoColumnError, did_you_mean
+
+Columns = Sequence[str] | Sequence[int]
+"""Names in the header, or positions from 0 in a csv or tsv file without a header."""
+
+_USUAL_COLUMNS = (("sent0", "sent1", "hard_neg"), ("sent0", "sent1"), ("text",), ("sentence",))
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_WORD = re.compile(r"\s*\"?\w[\w -]{0,40}\"?\s*")
+
+
+def text_cell(value: Any, where: str) -> str:
+    """A cell as a sentence: itself, or ``""`` for an empty cell (None).
+
+    Raises:
+        InputError: the cell is not text, its bytes were not valid UTF-8, or it holds a NUL.
+    """
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InputError(f"{where}: found {shown(value)} where a sentence was expected; choose another column")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{where}: not valid UTF-8; convert the file to UTF-8") from None
+    if "\0" in value:
+        raise InputError(f"{where}: a NUL character; is this UTF-16, or no text? Convert the file to UTF-8")
+    return value
+
+
+def label_cell(value: Any, where: str) -> str:
+    """A cell as a label or an id: text, or a number in its usual digits; ``""`` for an empty cell.
+
+    Raises:
+        InputError: it is a list, an object, no finite number, or no text.
+    """
+    if isinstance(value, (int, float)) and math.isfinite(value):
+        return str(value)
+    if value is not None and not isinstance(value, str):
+        raise InputError(f"{where}: found {shown(value)} where a label or an id was expected; choose another column")
+    return text_cell(value, where).strip()
+
+
+def number_cell(value: Any, where: str, what: str = "score") -> float:
+    """A cell as a number, written in plain digits.
+
+    Raises:
+        InputError: it is none, or not finite; what Python takes for one as well (``1_0``, True) counts for none.
+    """
+    number = math.nan
+    if not isinstance(value, (bool, str)) or (isinstance(value, str) and _NUMBER.fullmatch(value.strip())):
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            number = float(value)
+    if not math.isfinite(number):
+        raise InputError(f"{where}: the {what} {shown(value)} is not a finite number")
+    return number
+
+
+def shown(value: Any) -> str:
+    """A value in a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def parse_json(text: str) -> Any:
+    """JSON in which no object has one key twice: the last would win, and nobody would know.
+
+    Raises:
+        ValueError: it is no JSON, or a key stands twice.
+    """
+    return json.loads(text, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {shown(next(key for key in keys if keys.count(key) > 1))} stands there twice")
+    return found
+
+
+def pick_columns(source: str, found: Sequence[str], columns: Columns | None) -> list[int]:
+    """Positions of the wanted columns among those found, see `TableFile.rows`.
+
+    Raises:
+        InputError: a column is missing or stands there twice, or none is wanted and the usual names are absent.
+    """
+    found = list(found)
+    if columns is None:
+        if len(found) == 1:
+            return [0]
+        columns = next((names for names in _USUAL_COLUMNS if set(names) <= set(found)), None)
+        if columns is None:
+            raise InputError(
+                f"{source}: which columns hold the sentences? Found {_quoted(found)}; name one to three of them "
+                "(`columns`), or give positions (0, 1) for a csv or tsv file without a header"
+            )
+    for column in columns:
+        if isinstance(column, int):
+            raise InputError(f"{source}: column {column} is a position, but these columns have names: {_quoted(found)}")
+        if column not in found:
+            raise NoColumnError(f"{source}: no column {column!r}; found {_quoted(found)}{did_you_mean(column, found)}")
+        if found.count(column) > 1:
+            raise InputError(f"{source}: the column {column!r} stands there twice; rename or remove one of the two")
+    return [found.index(str(column)) for column in columns]
+
+
+def check_delimiter(source: str, header: Sequence[str], delimiter: str) -> None:
+    """Refuse a table that is split at another character than its ending says: each line would be one cell.
+
+    Raises:
+        InputError: the header is one cell of several words with another delimiter between them.
+    """
+    for other, called, remedy in (
+        (";", "';'", "write commas between the cells"),
+        ("\t", "a tab", "call the file .tsv"),
+        (",", "','", "call the file .csv"),
+        ("|", "'|'", "write commas between the cells"),
+    ):
+        words = header[0].split(other)
+        if len(header) == 1 and other != delimiter and len(words) > 1 and all(map(_WORD.fullmatch, words)):
+            raise InputError(
+                f"{source}: only one column, {shown(header[0])}; are its cells separated by {called}? Then {remedy}"
+            )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(repr(name if len(name) <= 40 else name[:40] + "…") for name in names) or "none"
