@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
@@ -16,6 +18,7 @@ from sentrep.checkpointing import AtomicCheckpointIO
 from sentrep.cli.changes import RECORD, run_settings
 from sentrep.cli.writers import NpyWriter
 from sentrep.errors import InputError
+from sentrep.files import atomic_write
 from sentrep.harmless import printable
 from sentrep.paths import writing
 from sentrep.rehearsal import Rehearsal
@@ -61,6 +64,7 @@ class SaveLast(Checkpoint):
 
     def __init__(self) -> None:
         self._saved = -1
+        self._trained = False
         self.failure: str | None = None
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
@@ -75,11 +79,26 @@ class SaveLast(Checkpoint):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save what is not saved."""
+        self._trained = True
         io = trainer.strategy.checkpoint_io
         # only the process that writes knows of a failure, and all must take part in saving
         if trainer.strategy.broadcast(_failure(io) is not None or self._saved != trainer.global_step):
             self._save(trainer)
         self.failure = _failure(io)
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Where nothing was left to train: the run was killed between its last step's checkpoint and ``last.ckpt``."""
+        saver, resumed = trainer.checkpoint_callback, trainer.ckpt_path
+        if self._trained or resumed is None or not trainer.is_global_zero or not isinstance(saver, ModelCheckpoint):
+            return
+        target = Path(saver.last_model_path or Path(str(saver.dirpath)) / "last.ckpt")
+        if not saver.save_last or (target.is_file() and _step_of(target) >= trainer.global_step):
+            return
+        try:
+            with open(resumed, "rb") as source, atomic_write(target) as file:
+                shutil.copyfileobj(source, file)
+        except OSError as error:
+            self.failure = f"{target} was not written ({error.strerror}); mend that"
 
     @staticmethod
     def _save(trainer: Trainer) -> None:
@@ -88,6 +107,10 @@ class SaveLast(Checkpoint):
             return
         saver.last_model_path = saver.last_model_path or str(Path(str(saver.dirpath)) / "last.ckpt")
         trainer.save_checkpoint(saver.last_model_path, saver.save_weights_only)
+
+
+def _step_of(path: Path) -> int:
+    return int(torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"])
 
 
 def _failure(io: Any) -> str | None:

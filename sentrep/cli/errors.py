@@ -44,6 +44,8 @@ def one_line(message: str) -> str:
         >>> one_line("a\\n    b")
         'a b'
     """
+    if message.startswith("Caught "):  # by a DataLoader's worker, which sends its traceback along
+        message = message.rsplit("InputError: ", 1)[-1]
     line = printable(" ".join(message.split()))
     half = LONGEST // 2
     return line if len(line) <= LONGEST else f"{line[:half]} ... {line[-half:]}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import mmap
 import os
-import tempfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +22,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from sentrep.data.corpus import Corpus, CorpusRow
 from sentrep.data.pairing import PairedCorpus
 from sentrep.errors import InputError
+from sentrep.files import atomic_write, remove_leftovers
 from sentrep.types import Tokenize
 
 logger = logging.getLogger("sentrep")
@@ -67,11 +68,14 @@ class TokenizedCorpus:
 
     Raises:
         pyarrow.ArrowInvalid: the file is cut off, damaged or not ours.
+        InputError: on access, where the file was cut since it was opened.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
-        reader = pa.ipc.open_file(pa.memory_map(self.path))
+        with open(self.path, "rb") as file:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        reader = pa.ipc.open_file(pa.py_buffer(self._map))
         if (reader.schema.metadata or {}).get(b"format") != _FORMAT.encode():
             raise pa.ArrowInvalid(f"{path} is not a token cache of this version")
         self._chunks: list[_Chunk] = []
@@ -95,6 +99,7 @@ class TokenizedCorpus:
 
     def __getitems__(self, indices: Sequence[int]) -> list[TokenRow]:
         """Several of them: a DataLoader asks for a batch at a time, which is twice as fast as row by row."""
+        self._check_length()
         rows = np.asarray(indices)
         if len(rows) and not (rows.min() >= 0 and rows.max() < len(self)):
             raise IndexError(f"rows {rows.min()} to {rows.max()} of a corpus of {len(self)}")
@@ -104,7 +109,14 @@ class TokenizedCorpus:
 
     def sentence_keys(self) -> NDArray[np.uint64]:
         """A 64-bit key of every sentence, (rows, columns): equal ids have equal keys, others practically never."""
+        self._check_length()
         return np.concatenate([chunk.keys() for chunk in self._chunks])
+
+    def _check_length(self) -> None:
+        """Look at the file's length before reading from the map: past the end the system would kill this process."""
+        if self._map.size() != len(self._map):
+            hint = "leave the cache alone and go on with --ckpt_path last: the file is built again"
+            raise InputError(f"{self.path}: was cut or written to while it was being read; {hint}")
 
     def __reduce__(self) -> tuple[type[TokenizedCorpus], tuple[str]]:
         return TokenizedCorpus, (self.path,)  # a worker process maps the file again instead of receiving a copy
@@ -183,19 +195,11 @@ def tokenize_corpus(
 
 
 def _build(corpus: Corpus | PairedCorpus, tokenize: Tokenize, max_length: int | None, path: Path) -> None:
-    """Write the cache file under a name of its own, then rename it: another process sees all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{path.stem}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            counts = _write(corpus, tokenize, max_length, pa.PythonFile(file))
-            file.flush()
-            os.fsync(file.fileno())
+    remove_leftovers(path.parent, path.name)
+    with atomic_write(path) as file:
+        counts = _write(corpus, tokenize, max_length, pa.PythonFile(file))
         if not counts.kept:
             raise InputError(f"{corpus.name}: no sentences ({counts.rows} rows, all blank); give a file with text")
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
 
 
 def _write(

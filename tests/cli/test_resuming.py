@@ -54,6 +54,24 @@ def test_last_goes_on_in_the_folder_of_the_run(end: int, workplace: Path, capsys
     assert same(weights(CHECKPOINTS / "last.ckpt"), weights(Path("whole/checkpoints/last.ckpt")))
 
 
+@pytest.mark.parametrize("older", [False, True])
+def test_a_run_killed_behind_its_last_step_gets_its_last_checkpoint(older: bool, workplace: Path) -> None:
+    """Nothing is left to train, and the newest checkpoint is not called ``last.ckpt``."""
+    every = ["--checkpoint.monitor=null", "--checkpoint.filename=step={step}", "--data.val=[]"]
+    assert fit(*every, "--trainer.max_steps=2") == 0
+    before = (CHECKPOINTS / "last.ckpt").read_bytes()
+    assert fit(*every, "--ckpt_path=last") == 0
+    expected = weights(CHECKPOINTS / "last.ckpt")
+    (CHECKPOINTS / "last.ckpt").unlink()
+    if older:
+        (CHECKPOINTS / "last.ckpt").write_bytes(before)
+    assert fit(*every, "--ckpt_path=last") == 0
+    assert same(weights(CHECKPOINTS / "last.ckpt"), expected)
+    assert torch.load(CHECKPOINTS / "last.ckpt", weights_only=True)["global_step"] == 4
+    assert fit(*every, "--ckpt_path=last", "--trainer.max_steps=6") == 0
+    assert torch.load(CHECKPOINTS / "last.ckpt", weights_only=True)["global_step"] == 6
+
+
 @pytest.mark.parametrize("harm", [cut, flip])
 def test_damaged_checkpoints(harm: Any, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fit() == 0

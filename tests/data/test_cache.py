@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 import pickle
+import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -135,3 +139,49 @@ def test_default_folder(pairs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.delenv("SENTREP_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache.default_cache_dir() == tmp_path / ".cache" / "sentrep"
+
+
+def test_the_rights_are_those_of_the_umask(pairs: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        tokens = build(pairs)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(tokens.path).st_mode) == 0o664
+    assert stat.S_IMODE(Path(tokens.path).parent.stat().st_mode) == 0o775
+
+
+def test_what_a_killed_process_left_is_removed(pairs: Path) -> None:
+    path = Path(build(pairs).path)
+    path.rename(path.with_name(f".{path.name}.1-a.tmp"))
+    build(pairs)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+_READ = """
+import sys
+from sentrep.data.cache import TokenizedCorpus
+tokens = TokenizedCorpus(sys.argv[1])
+print("open", flush=True)
+sys.stdin.readline()
+try:
+    for index in range(len(tokens)):
+        tokens[index]
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("length", [0, 100, 1 << 15])
+def test_a_cache_that_is_cut_under_its_reader_is_one_sentence(length: int, pairs: Path) -> None:
+    """Not SIGBUS, with which the system answers a look at a page that is gone."""
+    pairs.write_text("sent0,sent1\n" + "".join(f"anchor {n},positive number {n}\n" for n in range(3000)))
+    path = build(pairs).path
+    assert os.path.getsize(path) > 1 << 16
+    reader = subprocess.Popen([sys.executable, "-c", _READ, path], stdin=-1, stdout=-1, text=True)
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "open\n"
+    os.truncate(path, length)
+    said, _ = reader.communicate("go on\n", timeout=60)
+    assert reader.returncode == 0
+    assert said.startswith(f"{path}: was cut or written to while it was being read; ")
