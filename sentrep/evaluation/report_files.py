@@ -51,7 +51,7 @@ def save_text(path: Path, content: str) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
+        path.write_text(content, encoding="utf-8", errors="backslashreplace")  # half a pair, as JSON writes it
     except OSError as error:
         raise InputError(
             f"{path}: the report cannot be written there ({error.strerror}); choose another file"
