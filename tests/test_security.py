@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import csv
+import html
+import io
 import json
 import pickle
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,16 +18,22 @@ import lightning
 import numpy as np
 import pytest
 import torch
+from markdown_it import MarkdownIt
 from rich.console import Console
+from rich.text import Text
 
 from sentrep import InputError, SentenceEncoder, SentRepDataModule, SentRepModule
 from sentrep.cli import main
 from sentrep.cli.configuration import parse_request
 from sentrep.cli.sections import build_tree
 from sentrep.data.leakage import Overlap, overlap_list
+from sentrep.doctor.diagnosis import Outcome
+from sentrep.doctor.report import print_outcomes, write_outcomes
 from sentrep.evaluation import Evaluation, print_results, write_report
 from sentrep.evaluation.comparison import Comparison
+from sentrep.evaluation.plots.style import new_figure, save_figure
 from sentrep.evaluation.results import TaskResult
+from sentrep.harmless import csv_text, html_text, markdown_text, printable, screen_text
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive, Objective
 from sentrep.trust import recorded_arguments, refuse_foreign_classes
@@ -299,6 +308,122 @@ def test_the_modules_of_a_folder_stay_in_it(inner: str, place: int, tmp_path: Pa
 
 
 NASTY = '=HYPERLINK("http://x")|<script>\x1b[2J\n[red]\u202e'
+HOSTILE = {
+    "html": "<script>alert(1)</script>",
+    "image": "![x](http://x/y.png)",
+    "link": "[x](javascript:alert(1))",
+    "address": "see https://x.example/?a=1 or www.x.example",
+    "row": "a | b\n| c | d |",
+    "code": "`x` ```",
+    "emphasis": "*a* _b_ __c__ ~~d~~",
+    "heading": "# a\n## b",
+    "list": "- a\n- b",
+    "entity": "&lt;script&gt; &#60;b&#62;",
+    "backslash": "\\<b\\> \\`",
+    "mention": "@someone #1",
+    "formula": "$x$ and $$y_1$$",
+    "colour": "[red]a[/red] [link=http://x]b[/link]",
+    "escape": "\x1b[2J\x1b]0;title\x07\x9b31m",
+    "turn": "\u202edcba\u2066",
+    "front matter": "---\nlibrary_name: x\n---",
+    "attribute": "'\" onmouseover='x'",
+    "braces": "{evil} {0}",
+    "surrogate": "a\ud800b",
+    "spreadsheet": "=1+1",
+}
+"""What is not to be more than letters, wherever it stands: 21 strings."""
+
+
+def in_markdown(text: str) -> tuple[set[str], str]:
+    """The tags that a reader of Markdown makes of a text, and the letters that one sees."""
+    page = MarkdownIt("gfm-like", {"linkify": False}).render(text)
+    tags = set(re.findall(r"<(\w+)", page))
+    return tags, html.unescape(re.sub(r"<[^>]*>", "", page))
+
+
+def seen(name: str) -> str:
+    return printable(HOSTILE[name]).strip()
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_text_is_letters_in_every_form(name: str) -> None:
+    text = HOSTILE[name]
+    tags, letters = in_markdown(f"before {markdown_text(text)} behind")
+    assert tags == {"p"}
+    assert letters.strip() == f"before {seen(name)} behind"
+    tags, letters = in_markdown(markdown_text(text))  # at the start of a line
+    assert tags <= {"p"}
+    assert letters.strip() == seen(name)
+    assert "://" not in markdown_text(text)
+    assert not re.search("[<>'\"]", html_text(text))
+    assert html.unescape(html_text(text)).strip() == seen(name)
+    assert Text.from_markup(screen_text(text)).plain.strip() == seen(name)
+    assert not Text.from_markup(screen_text(text)).spans
+    for form in (markdown_text, html_text, screen_text, csv_text, printable):
+        assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", form(text))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_report_shows_hostile_texts_as_they_are(name: str, tmp_path: Path) -> None:
+    text = HOSTILE[name]
+    task = TaskResult(text, text, text, {"pairs": 3}, {"spearman": 1.0}, text, per_subset={text: (3, 1.0)})
+    report = Evaluation(text, "f", "cls", text, None, {}, 1.0, [task], notes=[text])
+    for ending in (".md", ".csv", ".json"):
+        write_report(report, tmp_path / f"r{ending}")
+    assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["prompt"] == text
+    tags, letters = in_markdown((tmp_path / "r.md").read_text(encoding="utf-8"))
+    assert tags == {"table", "thead", "tbody", "tr", "th", "td", "p"}
+    assert letters.count(seen(name)) >= 4  # set, note, model, prompt
+    console = Console(width=400, file=(screen := io.StringIO()))
+    print_results([task], detail=True, notes=[text], console=console)
+    assert screen.getvalue().count(seen(name)) >= 2  # set and note
+    assert "\x1b" not in screen.getvalue()
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_model_card_shows_hostile_prompts_as_they_are(name: str, tmp_path: Path) -> None:
+    if name == "surrogate":
+        return  # no tokenizer takes it
+    encoder = tiny_encoder(prompt=f'{HOSTILE[name]} "[X]" means [MASK].')
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        encoder.save_pretrained(tmp_path)
+    front, body = re.fullmatch(r"---\n(.*?)\n---\n(.*)", (tmp_path / "README.md").read_text(), re.DOTALL).groups()
+    assert [line.split(":")[0] for line in front.splitlines()] == ["library_name", "tags", "pipeline_tag"]
+    tags, letters = in_markdown(body)
+    assert tags == {"h1", "p", "pre", "code"}
+    assert seen(name) in letters
+
+
+def test_labels_of_pictures_are_no_formulas(tmp_path: Path) -> None:
+    names = [*HOSTILE.values(), "$\\frac{x$", "$\\undefined$"]
+    cells = np.stack([np.arange(5.0), np.arange(5.0)])
+    recipes = {}
+    for number, name in enumerate(names):
+        np.savez(tmp_path / f"{number}.npz", **{"gold/a": cells[0], "cosine/a": cells[1] + number})
+        recipes[name] = [tmp_path / f"{number}.npz"]
+    Comparison.read(recipes, resamples=2).write(tmp_path)
+    drawn = (tmp_path / "report.svg").read_text(encoding="utf-8")
+    assert "$x$ and $$y_1$$" in drawn
+    assert "<script>" not in drawn
+    assert not re.search("[\x1b\u202e]", drawn)
+    figure = new_figure(2)
+    figure.add_subplot().set_title(NASTY)
+    drawn = save_figure(figure, tmp_path / "title")[1].read_text(encoding="utf-8")
+    assert "\x1b" not in drawn
+    assert "\\u202e" in drawn
+
+
+def test_names_are_harmless_in_a_doctors_report(tmp_path: Path) -> None:
+    for number, text in enumerate(HOSTILE.values()):
+        outcomes = [Outcome(text, False, text, text, text)]
+        write_outcomes(outcomes, str(tmp_path / f"{number}.md"))
+        tags, letters = in_markdown((tmp_path / f"{number}.md").read_text(encoding="utf-8"))
+        assert tags == {"h1", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "p"}
+        assert letters.count(printable(text).strip()) >= 5
+        print_outcomes(outcomes, Console(width=400, file=(screen := io.StringIO())))
+        assert "\x1b" not in screen.getvalue()
+        assert screen.getvalue().count(printable(text).strip()) >= 3
 
 
 def evaluation() -> Evaluation:

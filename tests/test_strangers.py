@@ -6,14 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import lightning
 import numpy as np
 import pytest
 import torch
 import transformers
 from transformers import PreTrainedConfig
 
-from sentrep import InputError, SentenceEncoder
+from sentrep import InputError, SentenceEncoder, SentRepDataModule, SentRepModule
+from sentrep.data.augmentation.translation import Translator
 from sentrep.encoder import sources
+from sentrep.objectives import Contrastive
 from sentrep.strangers import build_config, read_tokenizer
 from support import FAMILIES, tiny_encoder, toy_sentences
 
@@ -182,6 +185,64 @@ def test_a_checkpoints_key_does_nothing(keys: dict[str, Any], tmp_path: Path, al
     else:
         with pytest.raises(InputError):
             SentenceEncoder.from_pretrained(tmp_path / "x.ckpt")
+    assert alarm == []
+
+
+@pytest.mark.parametrize("name", ["attn_implementation", "attribute_map to", "auto_map", "quantization_config"])
+def test_a_transformer_in_a_sub_folder_is_no_way_around(
+    name: str, model: Path, tmp_path: Path, alarm: list[str]
+) -> None:
+    keys = {**LEFT_OUT, **REFUSED}[name]
+    (tmp_path / "model").mkdir()
+    tampered(model, "config.json", keys, tmp_path / "model" / "0_Transformer")
+    for file in ("sentrep.json", "modules.json"):
+        (tmp_path / "model" / "0_Transformer" / file).unlink()
+    pooling = tmp_path / "model" / "1_Pooling"
+    pooling.mkdir()
+    (pooling / "config.json").write_text((model / "1_Pooling" / "config.json").read_text())
+    modules = [
+        {"idx": 0, "name": "0", "path": "0_Transformer", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    ]
+    (tmp_path / "model" / "modules.json").write_text(json.dumps(modules))
+    if name in REFUSED:
+        with pytest.raises(InputError, match="quantised"):
+            SentenceEncoder.from_pretrained(tmp_path / "model")
+    else:
+        expected = SentenceEncoder.from_pretrained(model).encode(SENTENCES)
+        np.testing.assert_array_equal(SentenceEncoder.from_pretrained(tmp_path / "model").encode(SENTENCES), expected)
+    assert alarm == []
+
+
+@pytest.mark.parametrize("name", ["attn_implementation", "attribute_map to", "auto_map"])
+def test_training_goes_on_without_a_checkpoints_keys(name: str, tmp_path: Path, alarm: list[str]) -> None:
+    module = SentRepModule(tiny_encoder(), {"simcse": Contrastive()})
+    trainer = lightning.Trainer(
+        max_steps=1, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        enable_checkpointing=False, default_root_dir=tmp_path,
+    )  # fmt: skip
+    (tmp_path / "corpus.txt").write_text("\n".join(toy_sentences(8)))
+    trainer.fit(module, SentRepDataModule(str(tmp_path / "corpus.txt"), batch_size=4, cache_dir=str(tmp_path)))
+    trainer.save_checkpoint(tmp_path / "x.ckpt")
+    content = torch.load(tmp_path / "x.ckpt", weights_only=True)
+    content["sentrep"]["architecture"] |= LEFT_OUT[name]
+    encoder = content["hyper_parameters"]["encoder"]
+    encoder.get("init_args", encoder).update(backbone={**FAMILIES["bert"], **LEFT_OUT[name]}, trust_remote_code=True)
+    torch.save(content, tmp_path / "x.ckpt")
+    SentRepModule.load_from_checkpoint(tmp_path / "x.ckpt")
+    assert alarm == []
+
+
+def test_a_translation_model_gets_no_more_than_an_encoder(tmp_path: Path, alarm: list[str]) -> None:
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "marian", "quantization_config": {"quant_method": "eetq"}})
+    )
+    with pytest.raises(InputError, match="quantised"):
+        Translator(str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "marian"}))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "AutoModel"}))
+    with pytest.raises(InputError, match="no tokenizer"):
+        Translator(str(tmp_path))
     assert alarm == []
 
 

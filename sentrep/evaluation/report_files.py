@@ -56,8 +56,9 @@ def save_text(path: Path, content: str) -> None:
     Raises:
         InputError: for a place that cannot be written.
     """
+    text = content.encode("utf-8", "backslashreplace").decode("utf-8")  # half a pair, as JSON writes it
     with writing(path):
-        write_text(path, content)
+        write_text(path, text)
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
