@@ -23,9 +23,10 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 MAX_LINES = 250
 
 IMPORT_ORDER = [
-    "version", "errors", "files", "harmless", "types", "annotations", "config", "trust", "distributed", "functional",
-    "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives",
-    "sharding", "stability", "checkpointing", "resuming", "parameter_groups", "rebuilding", "module",
+    "version", "errors", "files", "checks", "harmless", "types", "annotations", "config", "trust", "distributed",
+    "functional", "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives",
+    "sharding", "stability", "checkpointing", "resuming", "parameter_groups", "checkpoint_reader",
+    "resumable", "rebuilding", "module",
     "evaluation", "export", "doctor", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""
