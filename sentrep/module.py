@@ -31,6 +31,7 @@ from sentrep.objectives import Objective, WeightedSum
 from sentrep.parameter_groups import parameter_groups
 from sentrep.rebuilding import rebuild, record
 from sentrep.rehearsal import rehearse
+from sentrep.resumable import check
 from sentrep.resuming import align_position
 from sentrep.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
 from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
@@ -255,9 +256,11 @@ class SentRepModule(Configurable, LightningModule):
         checkpoint[sources.PAYLOAD_KEY] = payload(self.encoder, self.seed, data, next(heads, None))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restore what FSDP2 leaves out."""
-        if is_sharded(self):
+        """Refuse a damaged one before torch reads it; restore what FSDP2 leaves out."""
+        if is_sharded(self):  # what is divided has been read by now; `sentrep fit` has looked before
             restore_extra_states(self, str(self.trainer.ckpt_path))
+        elif self._trainer is not None:
+            check(checkpoint, self, self.trainer, self.trainer.ckpt_path, self.trainer.state.fn == "fit")
 
     @classmethod
     def load_from_checkpoint(  # type: ignore[override]

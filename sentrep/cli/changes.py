@@ -70,6 +70,10 @@ def differences(mine: Any, saved: Any, path: str = "model") -> Differences:
 def run_differences(mine: Tree, checkpoint: Tree) -> Differences:
     """Those of `run_settings`; a checkpoint that was not written by ``sentrep fit`` has none."""
     saved = checkpoint.get(RECORD, mine)
+    if not isinstance(saved, dict):
+        raise UsageError(
+            f"the checkpoint's {RECORD} is a {type(saved).__name__}; it is damaged, use another checkpoint"
+        )
     return {key: (saved[key], mine[key]) for key in mine if key in saved and saved[key] != mine[key]}
 
 

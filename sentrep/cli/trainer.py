@@ -14,8 +14,7 @@ os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")  # of Lightnin
 
 import yaml
 from jsonargparse import set_parsing_settings
-from lightning.fabric.plugins.io import TorchCheckpointIO
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
@@ -23,7 +22,6 @@ import sentrep.negatives
 import sentrep.objectives
 import sentrep.views
 import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be found by their short names)
-from sentrep.checkpointing import AtomicCheckpointIO
 from sentrep.cli.best_so_far import RememberBest
 from sentrep.cli.callbacks import SaveConfig, SaveLast, SavePredictions
 from sentrep.cli.changes import (
@@ -39,6 +37,7 @@ from sentrep.cli.changes import (
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle_last
 from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError, summarize
+from sentrep.cli.instantiation import Refusals, make_trainer
 from sentrep.cli.logs import show_log
 from sentrep.cli.run_folders import RunFolders
 from sentrep.cli.sections import CALLBACKS, TRAINER_DEFAULTS, build_tree, check_names, settle
@@ -48,7 +47,7 @@ from sentrep.data import SentRepDataModule
 from sentrep.distributed import explain_lost_peer, leave_gloo_group
 from sentrep.errors import InputError
 from sentrep.module import SentRepModule
-from sentrep.sharding import NOT_FSDP1
+from sentrep.resumable import check
 
 COMMANDS = ("fit", "validate", "test", "predict")
 _ALLOW = ("--allow-changes", "--allow_changes")
@@ -128,6 +127,18 @@ class SentRepCLI(LightningCLI):
         else:
             explain(found)
             self.trainer.callbacks.insert(0, ConvertPosition())  # type: ignore[attr-defined]
+        self._check_content(training=True)
+
+    def before_validate(self) -> None:
+        """Refuse a damaged checkpoint before anything is done."""
+        self._check_content(training=False)
+
+    before_test = before_predict = before_validate
+
+    def _check_content(self, training: bool) -> None:
+        if self._checkpoint is not None:
+            path = self.config[self.config.subcommand].ckpt_path
+            check(self._checkpoint, self.model, self.trainer, path, training)
         self._checkpoint = None  # its weights need not stay in memory
 
     def after_fit(self) -> None:
@@ -148,23 +159,10 @@ class SentRepCLI(LightningCLI):
         return differences(config["model"], checkpoint_model(self._checkpoint, ""))
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        """The trainer, with checkpoints written atomically where no other plug-in was asked for.
-
-        Raises:
-            InputError: for a strategy, or a precision, that is not to be had.
-        """
-        asked = self.config[self.subcommand].trainer
-        if str(asked.strategy).startswith("fsdp"):
-            raise InputError(NOT_FSDP1)
-        try:
-            trainer = super().instantiate_trainer(**kwargs)
-        except ValueError as error:  # of strategies and precisions that do not fit together
-            raise InputError(str(error)) from error
-        if asked.precision == "16-mixed" and trainer.precision != "16-mixed":  # Lightning takes another and warns
-            raise InputError("trainer.precision 16-mixed: a CPU has no mixed precision in float16; use bf16-mixed")
-        if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
-            trainer.strategy.checkpoint_io = AtomicCheckpointIO()
-        return trainer
+        """See `make_trainer`."""
+        return make_trainer(
+            lambda: super(SentRepCLI, self).instantiate_trainer(**kwargs), self.config[self.subcommand].trainer
+        )
 
     def before_instantiate_classes(self) -> None:
         """Settle what depends on several sections at once."""
@@ -177,28 +175,15 @@ class SentRepCLI(LightningCLI):
 
     def instantiate_classes(self) -> None:
         """Build everything; the first refusal is the error, not jsonargparse's account of the union it was tried in."""
-        refusals: list[Exception] = []
-
-        def build(kind: type, /, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return kind(*args, **kwargs)
-            except AttributeError as error:
-                if "__init__() call" in str(error):  # of `nn.Module`
-                    name = f"{kind.__module__}.{kind.__qualname__}"
-                    refusals.append(InputError(f"{name}: its __init__ uses the module before super().__init__()"))
-                    raise refusals[-1] from error
-                raise
-            except Exception as error:
-                refusals.append(error)
-                raise
-
-        self.parser.add_instantiator(build, Configurable)
+        refusals = Refusals()
+        for kind in (Configurable, Callback):
+            self.parser.add_instantiator(refusals.build, kind)
         settings = self.config[self.subcommand].trainer
         claimed = [] if settings.fast_dev_run else self._folders.claim_versions(settings.logger)
         try:
             super().instantiate_classes()
         except ValueError as error:
-            raise (refusals or [error])[0] from None
+            raise refusals.first(error) from None
         finally:
             for logger in claimed:
                 logger.version = None  # the saved configuration starts a run of its own

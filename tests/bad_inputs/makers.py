@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import bz2
 import errno
+import functools
 import gzip
 import io
 import json
@@ -13,10 +14,12 @@ import math
 import os
 import shutil
 import socket
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import lightning.pytorch
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +30,7 @@ from safetensors.torch import load_file, save_file
 
 import sentrep
 from sentrep.cli import main
+from sentrep.resumable import check
 from support import FAMILIES, toy_sentences
 
 NAMES: dict[str, Any] = {"sentrep": sentrep, "torch": torch, "np": np, "math": math, "Path": Path, "FAMILIES": FAMILIES}
@@ -271,3 +275,41 @@ def silent_server() -> None:
 def stdin(hexadecimal: str) -> None:
     """What arrives at standard input."""
     PATCH.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(bytes.fromhex(hexadecimal))))
+
+
+def plugin(base: str, first: str = "") -> None:
+    """custom.py with a subclass ``Early`` of ``base`` that cannot do without ``width``."""
+    arguments = f"{first}, width: int" if first else "width: int"
+    modules = ("lightning.pytorch.loggers", "sentrep.stability", "sentrep.views", "torch")
+    imports = "".join(f"import {name}\n" for name in modules)
+    Path("custom.py").write_text(
+        f"{imports}\nclass Early({base}):\n    def __init__(self, {arguments}):\n        super().__init__()\n"
+    )
+    sys.modules.pop("custom", None)
+
+
+def resume_in_python(path: str) -> None:
+    """A Trainer of the user's own, without the command line."""
+    module, trainer = _resuming()
+    trainer.fit(module, datamodule=sentrep.SentRepDataModule("corpus.txt", batch_size=4, seed=42), ckpt_path=path)
+
+
+NAMES["resume_in_python"] = resume_in_python
+
+
+def resume_from(change: str, name: str = "best.ckpt") -> None:
+    """What a resumed ``sentrep fit`` does first with a checkpoint, whose content ``c`` a statement has changed."""
+    c = torch.load(name, weights_only=True)
+    exec(change, {**NAMES, "c": c})
+    check(c, *_resuming(), name, training=True)
+
+
+@functools.cache
+def _resuming() -> tuple[sentrep.SentRepModule, lightning.pytorch.Trainer]:
+    encoder = sentrep.SentenceEncoder(FAMILIES["bert"], tokenizer="toy", pooling="mean")
+    objectives = {"simcse": sentrep.objectives.Contrastive()}
+    module = sentrep.SentRepModule(encoder, objectives, head=sentrep.ProjectionHead("mlp"), seed=42)
+    return module, lightning.pytorch.Trainer(max_steps=8, accelerator="cpu", logger=False, enable_progress_bar=False)
+
+
+NAMES["resume_from"] = resume_from

@@ -1,0 +1,177 @@
+"""Checks of constructor arguments, the same for every class: the message names the class, the argument and its value.
+
+Each takes the object (or the name to show) first and the arguments by name. A NaN is in no range, an infinity in no
+finite one, and True is no number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+from sentrep.errors import InputError, did_you_mean
+
+SMALLEST, LARGEST = 1e-37, 1e37
+"""What float32 holds, with a margin, besides 0."""
+MOST = 10**9
+"""Of anything that is counted: more fits into no memory or lifetime."""
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """The arguments that are not None, where None is allowed."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def positive(owner: object, **values: Any) -> None:
+    """Numbers above 0 that float32 holds.
+
+    Raises:
+        InputError: for any other value.
+
+    Example:
+        >>> positive("Contrastive", temperature=0.0)
+        Traceback (most recent call last):
+        ...
+        sentrep.errors.InputError: Contrastive: temperature must be positive (1e-37 to 1e+37), got 0.0
+    """
+    _require(owner, f"positive ({SMALLEST} to {LARGEST})", _number(lambda x: SMALLEST <= x <= LARGEST), values)
+
+
+def not_negative(owner: object, **values: Any) -> None:
+    """Numbers from 0 up that float32 holds.
+
+    Raises:
+        InputError: for any other value.
+    """
+    _require(owner, f"0 or more, and finite (up to {LARGEST})", _number(lambda x: 0 <= x <= LARGEST), values)
+
+
+def share(owner: object, **values: Any) -> None:
+    """Numbers in [0, 1), as a rate of dropout is.
+
+    Raises:
+        InputError: for any other value.
+    """
+    _require(owner, "a number in [0, 1)", _number(lambda x: 0 <= x < 1), values)
+
+
+def within(owner: object, low: float, high: float, *, open_below: bool = False, **values: Any) -> None:
+    """Numbers in [low, high], or in (low, high].
+
+    Raises:
+        InputError: for any other value.
+    """
+    fits = _number(lambda x: low < x <= high if open_below else low <= x <= high)
+    _require(owner, f"a number in {'(' if open_below else '['}{low}, {high}]", fits, values)
+
+
+def whole(owner: object, least: int, most: int = MOST, **values: Any) -> None:
+    """Whole numbers from ``least`` to ``most``.
+
+    Raises:
+        InputError: for any other value.
+    """
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most
+
+    _require(owner, f"a whole number, {least} or more (up to {most})", fits, values)
+
+
+def one_of(owner: object, choices: Collection[Any], **values: Any) -> None:
+    """One of a few values.
+
+    Raises:
+        InputError: for any other value.
+    """
+    for name, value in values.items():
+        if not any(type(value) is type(choice) and value == choice for choice in choices):
+            hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+            expected = " or ".join(map(repr, choices)) if len(choices) < 5 else f"one of {', '.join(map(str, choices))}"
+            raise InputError(f"{_name(owner)}: {name} must be {expected}, got {_short(value)}{hint}")
+
+
+def flag(owner: object, **values: Any) -> None:
+    """True or False, and nothing that counts as one of them.
+
+    Raises:
+        InputError: for any other value.
+    """
+    one_of(owner, (True, False), **values)
+
+
+def text(owner: object, **values: Any) -> None:
+    """Text that is not empty.
+
+    Raises:
+        InputError: for any other value.
+    """
+    _require(owner, "a text that is not empty", lambda value: isinstance(value, str) and value.strip() != "", values)
+
+
+def instance(owner: object, kind: type, **values: Any) -> None:
+    """Objects of a class, not the class itself or its name.
+
+    Raises:
+        InputError: for any other value.
+    """
+    _require(owner, f"an object of class {kind.__name__}", lambda value: isinstance(value, kind), values)
+
+
+def named(owner: object, kind: type, **values: Any) -> None:
+    """Dicts of objects of a class, or None, by names that a `torch.nn.ModuleDict` takes.
+
+    Raises:
+        InputError: for anything else, an empty name or one with a dot.
+    """
+    for name, value in values.items():
+        if not isinstance(value, Mapping):
+            raise InputError(f"{_name(owner)}: {name} must be a dict of {kind.__name__} by name, got {_short(value)}")
+        for key, element in value.items():
+            if not isinstance(key, str) or not key or "." in key or key in _TAKEN:
+                raise InputError(f"{_name(owner)}: {name} has the name {key!r}; a name is a word without a dot")
+            if element is not None:
+                instance(owner, kind, **{f"{name}.{key}": element})
+
+
+def each(owner: object, kind: type, **values: Any) -> None:
+    """Lists of objects of a class.
+
+    Raises:
+        InputError: for anything else.
+    """
+    for name, value in values.items():
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise InputError(f"{_name(owner)}: {name} must be a list of {kind.__name__}, got {_short(value)}")
+        for position, element in enumerate(value):
+            instance(owner, kind, **{f"{name}[{position}]": element})
+
+
+_TAKEN = frozenset(("keys", "items", "values", "pop", "clear", "update"))
+"""Names of `torch.nn.ModuleDict`'s own attributes, which it refuses with a KeyError."""
+
+
+def _number(fits: Callable[[float], bool]) -> Callable[[Any], bool]:
+    def check(value: Any) -> bool:
+        if not isinstance(value, Real) or isinstance(value, bool):
+            return False
+        return (isinstance(value, Integral) or math.isfinite(value)) and fits(value)  # type: ignore[arg-type]
+
+    return check
+
+
+def _require(owner: object, expected: str, fits: Callable[[Any], bool], values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if not fits(value):
+            raise InputError(f"{_name(owner)}: {name} must be {expected}, got {_short(value)}")
+
+
+def _name(owner: object) -> str:
+    return owner if isinstance(owner, str) else type(owner).__name__
+
+
+def _short(value: Any) -> str:
+    shown = repr(value) if not isinstance(value, int) or abs(value) < 10**40 else "a number of more than 40 digits"
+    return shown if len(shown) <= 80 else f"{shown[:77]}..."
