@@ -113,6 +113,7 @@ def test_a_loggers_own_version_and_a_test_keep_out_of_the_way(workplace: Path) -
 def test_only_the_first_process_of_a_run_holds_its_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LOCAL_RANK", "NODE_RANK", "RANK"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "2")
     assert is_leader()
     for name in ("LOCAL_RANK", "NODE_RANK", "RANK"):
         with monkeypatch.context() as patch:
