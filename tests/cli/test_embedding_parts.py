@@ -265,7 +265,7 @@ def test_addresses_of_input_and_output(model: str) -> None:
         ("--output x --input lines.txt --truncate_dim 33", "truncate_dim 33: expected 1 to 32"),
         ("--output x --input lines.txt --shard 2/2", "shard '2/2': expected I/N"),
         ("--output x --input empty.txt", "empty.txt: no sentences in it"),
-        ("--output lines.txt/x --input lines.txt", "lines.txt/x: cannot be used for the parts"),
+        ("--output lines.txt/x --input lines.txt", "lines.txt/x: cannot be written there"),
     ],
 )
 def test_refusals(words: str, message: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
