@@ -22,6 +22,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from sentrep.data.corpus import Corpus, CorpusRow
 from sentrep.data.pairing import PairedCorpus
 from sentrep.errors import InputError
+from sentrep.paths import check_plain
 from sentrep.types import Tokenize
 
 logger = logging.getLogger("sentrep")
@@ -71,6 +72,8 @@ class TokenizedCorpus:
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
+        if os.path.exists(path):
+            check_plain(path)  # a pipe would be waited for
         reader = pa.ipc.open_file(pa.memory_map(self.path))
         if (reader.schema.metadata or {}).get(b"format") != _FORMAT.encode():
             raise pa.ArrowInvalid(f"{path} is not a token cache of this version")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 import pickle
 from pathlib import Path
 
@@ -111,6 +112,15 @@ def test_blank_tail_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(cache, "_CHUNK_ROWS", 2)
     (tmp_path / "a.txt").write_text("one\ntwo\n\n\n\n")
     assert build(tmp_path / "a.txt").counts == cache.CorpusCounts(rows=5, blank=3)
+
+
+def test_a_pipe_in_the_cache_is_replaced(pairs: Path) -> None:
+    before = len(build(pairs))
+    (cached,) = pairs.parent.glob("cache/*.arrow")
+    cached.unlink()
+    os.mkfifo(cached)
+    assert len(build(pairs)) == before
+    assert cached.is_file()
 
 
 def test_control_characters_pass(tmp_path: Path) -> None:
