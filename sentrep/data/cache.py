@@ -23,6 +23,7 @@ from sentrep.data.corpus import Corpus, CorpusRow
 from sentrep.data.pairing import PairedCorpus
 from sentrep.errors import InputError
 from sentrep.files import atomic_write, remove_leftovers
+from sentrep.paths import check_plain
 from sentrep.types import Tokenize
 
 logger = logging.getLogger("sentrep")
@@ -73,6 +74,8 @@ class TokenizedCorpus:
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
+        if os.path.exists(path):
+            check_plain(path)  # a pipe would be waited for
         with open(self.path, "rb") as file:
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         reader = pa.ipc.open_file(pa.py_buffer(self._map))

@@ -42,8 +42,9 @@ class TableFile:
     rows, except before the first row of a csv, tsv or jsonl file.
 
     Raises:
-        InputError: the name has no known extension, or while reading: bytes that are not UTF-8, a ragged row, a missing
-            column, a damaged file; with the file and the line.
+        InputError: the name has no known extension, or while reading: a pipe or a device, bytes that are not UTF-8, a
+            ragged row, a column that is missing or stands there twice, cells that another character separates, a
+            damaged file; with the file and the line.
     """
 
     def __init__(self, path: str | Path) -> None:

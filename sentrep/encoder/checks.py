@@ -59,11 +59,10 @@ def check_sizes(config: PretrainedConfig, name: str) -> None:
         if size is not None and (type(size) is not int or not least <= size <= largest):
             raise InputError(f"{name}: {called} is {str(size)[:40]}; expected a whole number from 1 to {largest:,}")
         sizes[called] = max(size or 0, 0)
-    layers, heads, width, inner, words, positions = sizes.values()
-    if heads and width % heads and getattr(config, "head_dim", None) is None:
-        raise InputError(f"{name}: its width of {width} cannot be divided among {heads} heads; change one of the two")
+    layers, _, width, inner, words, positions = sizes.values()
+    layers = getattr(config, "num_hidden_groups", layers)  # of layers that share their weights
     need = _BYTES * (width * (words + positions) + layers * width * (4 * width + 2 * inner))
-    if need > _memory():
+    if need > 2 * _memory():  # a rough count: what is certain not to fit
         listed = ", ".join(f"{key} {size}" for key, size in sizes.items())
         raise InputError(
             f"{name}: its weights take about {need / 1e9:,.0f} GB, and this machine has {_memory() / 1e9:,.0f}; "

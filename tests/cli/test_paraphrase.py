@@ -16,6 +16,7 @@ from stub_server import Reply, rewritings, stub_server
 from words import WordTokenize
 
 from sentrep.cli import main
+from sentrep.cli import paraphrase as paraphrase_command
 from sentrep.cli.paraphrase import cost
 from sentrep.data import SentRepDataModule
 from sentrep.data.augmentation.record import read_record
@@ -240,3 +241,17 @@ def test_other_settings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
             assert "holds the beginning of this work with other settings" in capsys.readouterr().err
             assert len(stub.sentences) == before
         assert main(command(stub.url, "--concurrency", "1", "--skip_failed", "true")) == 0
+
+
+def test_a_silent_server_is_mentioned_while_it_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(paraphrase_command, "PATIENCE", 0.2)
+    Path("corpus.txt").write_text("one sentence\n")
+    answer = threading.Event()
+    threading.Timer(1.0, answer.set).start()
+    with stub_server(lambda sentence, before: Reply(hold=answer)) as stub:
+        assert main(command(stub.url)) == 0
+    err = " ".join(capsys.readouterr().err.split())
+    assert f"{stub.url}: no answer for 0.2 seconds; still trying" in err
+    assert pq.read_table("pairs.parquet").num_rows == 1

@@ -117,6 +117,15 @@ def test_blank_tail_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert build(tmp_path / "a.txt").counts == cache.CorpusCounts(rows=5, blank=3)
 
 
+def test_a_pipe_in_the_cache_is_replaced(pairs: Path) -> None:
+    before = len(build(pairs))
+    (cached,) = pairs.parent.glob("cache/*.arrow")
+    cached.unlink()
+    os.mkfifo(cached)
+    assert len(build(pairs)) == before
+    assert cached.is_file()
+
+
 def test_control_characters_pass(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes("a\x7fb \x01 \u200b\u2028 \U0001f600\n".encode())
     assert len(build(tmp_path / "a.txt")) == 1
