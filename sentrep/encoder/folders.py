@@ -21,6 +21,7 @@ from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.model_files import first_line, not_found, read_json, write_json
 from sentrep.encoder.pooling import POOLINGS
 from sentrep.errors import InputError
+from sentrep.files import write_text
 from sentrep.version import __version__
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def save(encoder: SentenceEncoder, folder: Path) -> None:
         )
     how = f"{encoder.pooling}`, prompt: `{encoder.prompt}" if encoder.prompt else encoder.pooling
     card = _MODEL_CARD.format(version=__version__, pooling=how, width=encoder.embedding_dim)
-    (folder / "README.md").write_text(card, encoding="utf-8")
+    write_text(folder / "README.md", card)
 
 
 def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> SentenceEncoder:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sentrep.errors import InputError
+from sentrep.files import write_text
 
 
 def read_json(file: Path, kind: type = dict) -> Any:
@@ -26,7 +27,7 @@ def read_json(file: Path, kind: type = dict) -> Any:
 
 def write_json(file: Path, content: Any) -> None:
     """Write what `read_json` reads."""
-    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_text(file, json.dumps(content, indent=2) + "\n")
 
 
 def not_found(name: str, folder_error: Exception | None = None, what: str = "model") -> str:

@@ -10,6 +10,8 @@ from typing import Any
 from lightning.pytorch import Trainer
 from torch import Tensor
 
+from sentrep.files import atomic_write
+
 Course = list[tuple[int, float]]
 """Values of one metric: (optimiser step, value), steps rising."""
 
@@ -47,14 +49,11 @@ class MetricHistory:
     def write_csv(self, path: Path) -> None:
         """A row per step, a column per metric, empty where the step has no value; the file is whole at any moment."""
         courses = {name: dict(course) for name, course in self.courses.items()}
-        part = path.with_name(f"{path.name}.part")
-        part.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("w", encoding="utf-8", newline="") as file:
+        with atomic_write(path, "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["step", *courses])
             for step in sorted({step for course in courses.values() for step in course}):
                 writer.writerow([step, *(course.get(step, "") for course in courses.values())])
-        part.replace(path)
 
     def state_dict(self) -> dict[str, Any]:
         """Plain lists and numbers, which a checkpoint may hold."""

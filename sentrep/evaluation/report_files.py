@@ -14,6 +14,7 @@ from sentrep.errors import InputError
 from sentrep.evaluation.report import Evaluation, average, columns, main_scores, metric_name, set_name
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.sts import side_by_side
+from sentrep.files import write_text
 from sentrep.harmless import csv_text, printable
 
 
@@ -50,8 +51,7 @@ def save_text(path: Path, content: str) -> None:
         InputError: for a place that cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
+        write_text(path, content)
     except OSError as error:
         raise InputError(
             f"{path}: the report cannot be written there ({error.strerror}); choose another file"
