@@ -85,7 +85,7 @@ def remove_leftovers(folder: str | Path, name: str = "*") -> None:
 
 
 @contextmanager
-def hold(path: str | Path, what: str) -> Iterator[None]:
+def hold(path: str | Path, what: str, wait: bool = False) -> Iterator[None]:
     """Keep every other process from what a lock file stands for.
 
     The lock is one of the operating system (flock): it ends with the process, however that ends. It holds on one
@@ -94,12 +94,13 @@ def hold(path: str | Path, what: str) -> Iterator[None]:
     Args:
         path: of the lock file; its folder is made.
         what: the other process is at work on, for the message.
+        wait: until it is free, for work of a moment.
 
     Raises:
         BusyError: another process holds it.
         InputError: the file system refuses locks, or the file cannot be made.
     """
-    lock = FileLock(path, timeout=0)
+    lock = FileLock(path, timeout=-1 if wait else 0)
     try:
         lock.acquire()
     except Timeout:

@@ -18,7 +18,7 @@ from sentrep.checkpointing import AtomicCheckpointIO
 from sentrep.cli.changes import RECORD, run_settings
 from sentrep.cli.writers import NpyWriter
 from sentrep.errors import InputError
-from sentrep.files import atomic_write
+from sentrep.files import atomic_write, write_text
 from sentrep.harmless import printable
 from sentrep.paths import writing
 from sentrep.rehearsal import Rehearsal
@@ -36,13 +36,12 @@ class SaveConfig(SaveConfigCallback):
         if stage != "fit" or self.already_saved or not trainer.is_global_zero:
             return
         target = Path(folder or trainer.default_root_dir) / self.config_filename
-        target.parent.mkdir(parents=True, exist_ok=True)
         version = 0
         while target.exists():
             version += 1
             target = target.with_name(f"config-v{version}.yaml")
         with writing(target):
-            self.parser.save(self.config, target, skip_unset=False, multifile=False)
+            write_text(target, self.parser.dump(self.config, skip_unset=False))
         self.already_saved = True
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from sentrep.data.corpus import Corpus, CorpusRow
 from sentrep.data.evaluation_texts import EvaluationTexts
 from sentrep.data.near_duplicates import NearIndex
 from sentrep.errors import InputError
+from sentrep.files import atomic_write
 from sentrep.harmless import csv_text
 from sentrep.paths import unwritable
 
@@ -182,19 +183,13 @@ def overlap_list(path: Path) -> Iterator[Callable[[Overlap], None]]:
     Raises:
         InputError: the file cannot be written.
     """
-    part = path.with_name(path.name + ".part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("w", encoding="utf-8", newline="") as stream:
+        with atomic_write(path, "w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow(_LIST_COLUMNS)
             yield lambda overlap: writer.writerows(_cells(overlap))
-        part.replace(path)
     except OSError as error:
         raise InputError(unwritable(path, error)) from error
-    finally:
-        if part.exists():
-            part.unlink()
 
 
 def _cells(overlap: Overlap) -> Iterable[tuple[str, ...]]:

@@ -26,6 +26,7 @@ from sentrep.encoder.model_card import model_card
 from sentrep.encoder.model_files import first_line, not_found, read_json, write_json
 from sentrep.encoder.pooling import POOLINGS
 from sentrep.errors import InputError
+from sentrep.files import write_text
 from sentrep.paths import check_name, check_plain, writing
 from sentrep.version import __version__
 
@@ -123,7 +124,7 @@ def save(encoder: SentenceEncoder, folder: Path) -> None:
             "trust_remote_code=True and where sentrep is installed, and refuses it otherwise",
             stacklevel=3,
         )
-    (folder / "README.md").write_text(model_card(encoder, missing), encoding="utf-8")
+    write_text(folder / "README.md", model_card(encoder, missing))
 
 
 def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> SentenceEncoder:

@@ -14,6 +14,7 @@ from sentrep.evaluation.report import plain_table
 from sentrep.evaluation.report_files import markdown_table
 from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, spearman_rows
 from sentrep.evaluation.sts import display_name
+from sentrep.files import write_text
 from sentrep.harmless import html_text, screen_text
 
 _NOTE = (
@@ -64,14 +65,14 @@ class Comparison:
         columns, rows = self._table(sets=list(next(iter(self.recipes.values())).gold))
         lines = [columns, ["---", *["---:"] * (len(columns) - 2), "---"], *rows]
         table = "".join(f"{line}\n" for line in markdown_table(lines))
-        (folder / "report.md").write_text(f"# Comparison\n\n{table}\n{_NOTE}\n\n![scores](report.png)\n", "utf-8")
+        write_text(folder / "report.md", f"# Comparison\n\n{table}\n{_NOTE}\n\n![scores](report.png)\n")
         cells = "".join(
             f"<tr>{''.join(f'<{tag}>{html_text(cell)}</{tag}>' for cell in line)}</tr>\n"
             for tag, line in (("th", columns), *(("td", row) for row in rows))
         )
         page = f"<!doctype html><meta charset='utf-8'><title>Comparison</title><style>{_STYLE}</style>\n"
         page += f"<h1>Comparison</h1>\n<table>\n{cells}</table>\n<p>{html_text(_NOTE)}</p>\n<img src='report.svg'>\n"
-        (folder / "report.html").write_text(page, "utf-8")
+        write_text(folder / "report.html", page)
 
     def _table(self, sets: Sequence[str]) -> tuple[list[str], list[list[str]]]:
         """Head and rows, with a column for each of ``sets``."""

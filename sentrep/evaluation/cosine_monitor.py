@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 
 from sentrep import distributed
 from sentrep.evaluation.gradient_monitor import check_interval, is_monitored
+from sentrep.files import write_text
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.module import SentRepModule
 
@@ -64,10 +65,7 @@ class CosineMonitor(Callback):
         writes = trainer.is_global_zero and not trainer.fast_dev_run  # type: ignore[attr-defined]
         self._path = folder / FILE if writes else None
         if self._path is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            part = self._path.with_name(f"{FILE}.part")
-            part.write_text(",".join(_COLUMNS) + "\n" + "".join(_rows(*one) for one in self._histograms))
-            part.replace(self._path)
+            write_text(self._path, ",".join(_COLUMNS) + "\n" + "".join(_rows(*one) for one in self._histograms))
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         """Take a micro-batch's cosines."""

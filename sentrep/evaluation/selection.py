@@ -13,6 +13,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from sentrep.encoder.dropout_views import CRITERIA
 from sentrep.evaluation.sts import display_name
+from sentrep.files import write_text
 from sentrep.types import ScoredPairs
 
 FILE = "selection.json"
@@ -66,9 +67,7 @@ class Selection:
 
     def write(self, folder: Path) -> None:
         """Put it into ``selection.json``: the fields, and ``reason``."""
-        part = folder / f"{FILE}.part"
-        part.write_text(json.dumps({**asdict(self), "reason": self.reason()}, indent=1) + "\n", encoding="utf-8")
-        part.replace(folder / FILE)
+        write_text(folder / FILE, json.dumps({**asdict(self), "reason": self.reason()}, indent=1) + "\n")
 
 
 def _labels(criteria: set[str], sets: Sequence[ScoredPairs]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 
 from sentrep import distributed
 from sentrep.errors import InputError
+from sentrep.files import write_text
 from sentrep.sharding import whole
 from sentrep.types import TextBatch
 
@@ -200,10 +201,9 @@ class NonFiniteGuard(Callback):
             rows = [distributed.gather(rows).tolist() for rows in step.rows]
         file = self._folder / f"nonfinite-step={step.number}.json"
         if distributed.rank() == 0:
-            file.parent.mkdir(parents=True, exist_ok=True)
             # as text: JSON has no NaN
             content = {"step": step.number, "loss": str(loss), "gradient_norm": str(norm), "rows": rows}
-            file.write_text(json.dumps(content) + "\n", encoding="utf-8")
+            write_text(file, json.dumps(content) + "\n")
         return file
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,12 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from sentrep.data.augmentation.record import METADATA_KEY, differences, fingerprint, read_record
 from sentrep.errors import InputError
-from sentrep.files import atomic_write
+from sentrep.files import atomic_write, hold, remove_leftovers
 from sentrep.paths import check_target
 
 logger = logging.getLogger("sentrep")
@@ -88,17 +86,8 @@ class PartStore:
         Raises:
             InputError: another process holds it.
         """
-        try:
-            lock = FileLock(self.folder / f"{share.replace(' ', '-')}.lock", timeout=0)
-            lock.acquire()
-        except Timeout:
-            raise InputError(f"{self.output}: another process is at work on {share}; wait for it or end it") from None
-        except OSError as error:
-            raise self._unwritable(error) from error
-        try:
+        with hold(self.folder / f"{share.replace(' ', '-')}.lock", f"{share} of {self.output}"):
             yield
-        finally:
-            lock.release()
 
     def add(self, columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> None:
         """Keep finished rows, all of them or none.
@@ -166,7 +155,7 @@ class PartStore:
             InputError: the disk is full or cannot be written to; the parts are kept.
         """
         try:
-            with FileLock(self.folder / "publish.lock"):
+            with hold(self.folder / "publish.lock", f"{self.output}", wait=True):
                 if not self.output.exists():
                     about = {"settings": self.settings, "fingerprint": fingerprint(self.settings), "notes": self.notes}
                     about |= summarize(self.tables())
@@ -177,18 +166,10 @@ class PartStore:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write_output(self, schema: pa.Schema, select: Callable[[pa.Table], pa.Table]) -> None:
-        temporary = self.folder / f".{self.output.name}.{os.getpid()}.tmp"  # in the folder, so that it goes with it
-        try:
-            with open(temporary, "wb") as file:
-                with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-                    for table in self.tables():
-                        writer.write_table(select(table).cast(schema))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.output)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+        remove_leftovers(self.output.parent, self.output.name)
+        with atomic_write(self.output) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+            for table in self.tables():
+                writer.write_table(select(table).cast(schema))
 
     def _note(self, name: str, rows: NDArray[np.int64]) -> None:
         if rows[-1] >= len(self._done):
@@ -210,7 +191,7 @@ class PartStore:
         path = self.folder / "manifest.json"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.folder / "manifest.lock"):
+            with hold(self.folder / "manifest.lock", f"{self.output}", wait=True):
                 if not path.exists():
                     manifest = {"format": _FORMAT, "settings": self.settings, "notes": self.notes}
                     self._write(path, json.dumps(manifest, indent=2).encode())

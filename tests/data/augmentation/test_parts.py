@@ -120,7 +120,7 @@ def test_a_full_disk_at_every_step_loses_nothing(tmp_path: Path, monkeypatch: py
     """Each write that can fail fails once; the message is one sentence and the second start completes the work."""
     real, writes = os.fsync, 5  # manifest, three parts, output
     for at in range(writes):
-        calls = iter(range(writes))
+        calls = iter(range(2 * writes))  # of each file, then of its folder
 
         def full(handle: int, at: int = at, calls: Iterator[int] = calls) -> None:
             if not stat.S_ISDIR(os.fstat(handle).st_mode) and next(calls) == at:
