@@ -28,7 +28,7 @@ class Constant(Objective):
     """Asks for nothing."""
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
-        return torch.tensor(1.0)
+        return 1.0 + 0.0 * views.anchor.sum()
 
 
 class Spread(Objective):
