@@ -26,7 +26,7 @@ IMPORT_ORDER = [
     "version", "errors", "files", "checks", "harmless", "types", "annotations", "config", "trust", "distributed",
     "functional", "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives",
     "sharding", "stability", "checkpointing", "resuming", "parameter_groups", "checkpoint_reader",
-    "resumable", "rebuilding", "module",
+    "resumable", "rebuilding", "arguments", "module",
     "evaluation", "export", "doctor", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""

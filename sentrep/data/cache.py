@@ -184,7 +184,10 @@ def tokenize_corpus(
 
 def _build(corpus: Corpus | PairedCorpus, tokenize: Tokenize, max_length: int | None, path: Path) -> None:
     """Write the cache file under a name of its own, then rename it: another process sees all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"data.cache_dir: {path.parent} cannot be a folder ({error.strerror})") from error
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{path.stem}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -10,6 +10,7 @@ from lightning.pytorch import LightningDataModule
 from lightning.pytorch.trainer.states import TrainerFn
 from torch.utils.data import Subset
 
+from sentrep.data.arguments import check_arguments
 from sentrep.data.cache import TokenizedCorpus, tokenize_corpus
 from sentrep.data.collate import Collate
 from sentrep.data.corpus import Corpus, open_corpus
@@ -85,10 +86,9 @@ class SentRepDataModule(LightningDataModule):
         self.val, self.test, self.sts_folder = val or [], test or [], sts_folder
         self.predict = predict
         self.batch_size, self.fraction, self.num_workers = batch_size, fraction, num_workers
-        self.seed = seed
-        self.cache_dir = cache_dir
-        self.held_out = held_out
+        self.seed, self.cache_dir, self.held_out = seed, cache_dir, held_out
         self.streaming, self.shuffle_buffer, self.no_duplicates = streaming, shuffle_buffer, no_duplicates
+        check_arguments(self)
         self.fingerprint = ""
         """Hash of the training text, its columns and what is held out, after ``setup("fit")``."""
         self.held_out_sentences: HeldOut | None = None
