@@ -31,12 +31,13 @@ def positive(owner: object, **values: Any) -> None:
         InputError: for any other value.
 
     Example:
-        >>> positive("Contrastive", temperature=0.0)
+        >>> positive("SAM", rho=0.0)
         Traceback (most recent call last):
         ...
-        sentrep.errors.InputError: Contrastive: temperature must be positive (1e-37 to 1e+37), got 0.0
+        sentrep.errors.InputError: SAM: rho must be positive and finite, got 0.0 (float32 holds 1e-37 to 1e+37)
     """
-    _require(owner, f"positive ({SMALLEST} to {LARGEST})", _number(lambda x: SMALLEST <= x <= LARGEST), values)
+    fits = _number(lambda x: SMALLEST <= x <= LARGEST)
+    _require(owner, "be positive and finite", fits, values, f" (float32 holds {SMALLEST} to {LARGEST})")
 
 
 def not_negative(owner: object, **values: Any) -> None:
@@ -45,7 +46,7 @@ def not_negative(owner: object, **values: Any) -> None:
     Raises:
         InputError: for any other value.
     """
-    _require(owner, f"0 or more, and finite (up to {LARGEST})", _number(lambda x: 0 <= x <= LARGEST), values)
+    _require(owner, "be 0 or more", _number(lambda x: 0 <= x <= LARGEST), values, f" (float32 holds up to {LARGEST})")
 
 
 def share(owner: object, **values: Any) -> None:
@@ -54,7 +55,7 @@ def share(owner: object, **values: Any) -> None:
     Raises:
         InputError: for any other value.
     """
-    _require(owner, "a number in [0, 1)", _number(lambda x: 0 <= x < 1), values)
+    _require(owner, "lie in [0, 1)", _number(lambda x: 0 <= x < 1), values)
 
 
 def within(owner: object, low: float, high: float, *, open_below: bool = False, **values: Any) -> None:
@@ -64,7 +65,7 @@ def within(owner: object, low: float, high: float, *, open_below: bool = False, 
         InputError: for any other value.
     """
     fits = _number(lambda x: low < x <= high if open_below else low <= x <= high)
-    _require(owner, f"a number in {'(' if open_below else '['}{low}, {high}]", fits, values)
+    _require(owner, f"lie in {'(' if open_below else '['}{low}, {high}]", fits, values)
 
 
 def whole(owner: object, least: int, most: int = MOST, **values: Any) -> None:
@@ -77,7 +78,7 @@ def whole(owner: object, least: int, most: int = MOST, **values: Any) -> None:
     def fits(value: Any) -> bool:
         return isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most
 
-    _require(owner, f"a whole number, {least} or more (up to {most})", fits, values)
+    _require(owner, f"be {least} or more", fits, values, f" (a whole number up to {most})")
 
 
 def one_of(owner: object, choices: Collection[Any], **values: Any) -> None:
@@ -88,7 +89,8 @@ def one_of(owner: object, choices: Collection[Any], **values: Any) -> None:
     """
     for name, value in values.items():
         if not any(type(value) is type(choice) and value == choice for choice in choices):
-            hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+            words = [choice for choice in choices if isinstance(choice, str)]
+            hint = did_you_mean(value, words) if isinstance(value, str) else ""
             expected = " or ".join(map(repr, choices)) if len(choices) < 5 else f"one of {', '.join(map(str, choices))}"
             raise InputError(f"{_name(owner)}: {name} must be {expected}, got {_short(value)}{hint}")
 
@@ -108,16 +110,16 @@ def text(owner: object, **values: Any) -> None:
     Raises:
         InputError: for any other value.
     """
-    _require(owner, "a text that is not empty", lambda value: isinstance(value, str) and value.strip() != "", values)
+    _require(owner, "be a text that is not empty", lambda value: isinstance(value, str) and value.strip() != "", values)
 
 
-def instance(owner: object, kind: type, **values: Any) -> None:
+def instance(owner: object, kind: type | tuple[type, ...], **values: Any) -> None:
     """Objects of a class, not the class itself or its name.
 
     Raises:
         InputError: for any other value.
     """
-    _require(owner, f"an object of class {kind.__name__}", lambda value: isinstance(value, kind), values)
+    _require(owner, f"be an object of class {_kinds(kind)}", lambda value: isinstance(value, kind), values)
 
 
 def named(owner: object, kind: type, **values: Any) -> None:
@@ -136,7 +138,7 @@ def named(owner: object, kind: type, **values: Any) -> None:
                 instance(owner, kind, **{f"{name}.{key}": element})
 
 
-def each(owner: object, kind: type, **values: Any) -> None:
+def each(owner: object, kind: type | tuple[type, ...], **values: Any) -> None:
     """Lists of objects of a class.
 
     Raises:
@@ -144,7 +146,7 @@ def each(owner: object, kind: type, **values: Any) -> None:
     """
     for name, value in values.items():
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise InputError(f"{_name(owner)}: {name} must be a list of {kind.__name__}, got {_short(value)}")
+            raise InputError(f"{_name(owner)}: {name} must be a list of {_kinds(kind)}, got {_short(value)}")
         for position, element in enumerate(value):
             instance(owner, kind, **{f"{name}[{position}]": element})
 
@@ -162,10 +164,16 @@ def _number(fits: Callable[[float], bool]) -> Callable[[Any], bool]:
     return check
 
 
-def _require(owner: object, expected: str, fits: Callable[[Any], bool], values: Mapping[str, Any]) -> None:
+def _require(
+    owner: object, expected: str, fits: Callable[[Any], bool], values: Mapping[str, Any], remark: str = ""
+) -> None:
     for name, value in values.items():
         if not fits(value):
-            raise InputError(f"{_name(owner)}: {name} must be {expected}, got {_short(value)}")
+            raise InputError(f"{_name(owner)}: {name} must {expected}, got {_short(value)}{remark}")
+
+
+def _kinds(kind: type | tuple[type, ...]) -> str:
+    return " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
 
 
 def _name(owner: object) -> str:

@@ -17,6 +17,7 @@ from transformers import get_scheduler
 
 from sentrep import distributed
 from sentrep.annotations import OptimizerCallable
+from sentrep.arguments import check_module
 from sentrep.checkpointing import payload
 from sentrep.config import Configurable, check_initialised
 from sentrep.encoder import ProjectionHead, SentenceEncoder, sources
@@ -84,10 +85,7 @@ class SentRepModule(Configurable, LightningModule):
         compile: bool | Literal["reduce-overhead"] = False,
     ) -> None:
         super().__init__()
-        if warmup_steps < 0:
-            raise InputError(f"warmup_steps must be 0 or more, got {warmup_steps}")
-        if grad_cache_chunk is not None and grad_cache_chunk < 1:
-            raise InputError(f"grad_cache_chunk must be at least 1 row, got {grad_cache_chunk}")
+        check_module(self.init_args)
         for name, plugin in (("head", head), ("views", views)):
             check_initialised(plugin, name)
         self.encoder = encoder

@@ -25,7 +25,7 @@ IMPORT_ORDER = [
     "version", "errors", "files", "paths", "checks", "harmless", "types", "annotations", "config", "trust", "strangers",
     "distributed", "functional", "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives",
     "sharding", "stability", "checkpointing", "resuming", "parameter_groups", "checkpoint_reader", "resumable",
-    "rebuilding", "rehearsal", "module",
+    "rebuilding", "rehearsal", "arguments", "module",
     "evaluation", "export", "doctor", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from sentrep.annotations import alternatives, hints, item, plugins
 from sentrep.cli.configuration import NODE_KEYS, Tree, is_node
@@ -17,13 +17,14 @@ from sentrep.cli.errors import UsageError
 from sentrep.errors import did_you_mean
 
 
-def check_arguments(target: Callable[..., Any], values: Any, path: str) -> None:
+def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied: int | None = None) -> None:
     """Every key of ``values`` must be an argument of ``target`` (a class or a function), at any depth.
 
     Args:
         target: what will be called with ``values`` as keyword arguments.
         values: a dict; anything else is left to the type check.
         path: dotted key of ``values`` in the configuration.
+        supplied: so many arguments, the first ones, need not be in ``values``; None: none need to be.
 
     Raises:
         UsageError: names the key, and the argument that was probably meant.
@@ -38,6 +39,21 @@ def check_arguments(target: Callable[..., Any], values: Any, path: str) -> None:
         if name not in parameters and not open_ended:
             raise UsageError(f"{path}: {target.__name__} has no argument '{key}'{did_you_mean(name, parameters)}")
         check_value(known.get(name), value, f"{path}.{key}")
+    if supplied is not None:
+        _check_complete(target, values, path, supplied)
+
+
+def _check_complete(target: Callable[..., Any], values: Tree, path: str, supplied: int) -> None:
+    given = {str(key).removesuffix("+") for key in values}
+    for number, parameter in enumerate(inspect.signature(target).parameters.values()):
+        optional = parameter.default is not parameter.empty or parameter.kind in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+        )
+        if number >= supplied and not optional and parameter.name not in given:
+            raise UsageError(
+                f"{path}: {target.__name__}: missing argument '{parameter.name}'; set {path}.{parameter.name}"
+            )
 
 
 def check_value(annotation: Any, value: Any, path: str) -> None:
@@ -48,7 +64,7 @@ def check_value(annotation: Any, value: Any, path: str) -> None:
     """
     bases, element_type = plugins(annotation), item(annotation)
     if is_node(value):
-        _check_node(bases, value, path)
+        _check_node(bases, value, path, _supplied(annotation))
     elif isinstance(value, dict) and element_type is not None:
         for key, element in value.items():
             check_value(element_type, element, f"{path}.{key}")
@@ -56,22 +72,34 @@ def check_value(annotation: Any, value: Any, path: str) -> None:
         for position, element in enumerate(value):
             check_value(element_type, element, f"{path}[{position}]")
     elif isinstance(value, dict) and len(bases) == 1 and not inspect.isabstract(bases[0]):
-        check_arguments(bases[0], value.get("init_args", value), path)
+        check_arguments(bases[0], value.get("init_args", value), path, _supplied(annotation))
     elif (
         isinstance(value, str)
         and bases
         and not any(kind in (str, bool, int, float) for kind in alternatives(annotation))
     ):
-        _resolve(value, bases, path)
+        target = _resolve(value, bases, path)
+        if target is not None:
+            _check_complete(target, {}, path, _supplied(annotation))
 
 
-def _check_node(bases: list[type], node: Tree, path: str) -> None:
+def _supplied(annotation: Any) -> int:
+    """How many arguments the caller of a plug-in adds: an optimiser's parameters; none to a class that is built."""
+    if get_origin(annotation) is Callable:
+        return len(get_args(annotation)[0])
+    return 0
+
+
+def _check_node(bases: list[type], node: Tree, path: str, supplied: int) -> None:
     target = _resolve(node["class_path"], bases, path)
     for key in node:
         if key not in NODE_KEYS:
             raise UsageError(f"{path}: '{key}' stands beside class_path; arguments go into init_args")
     if target is not None:
-        check_arguments(target, node.get("init_args") or {}, path)
+        arguments = node.get("init_args") or {}
+        if not isinstance(arguments, dict):
+            raise UsageError(f"{path}: init_args is {arguments!r}; expected the arguments by name")
+        check_arguments(target, {**arguments, **(node.get("dict_kwargs") or {})}, path, supplied)
 
 
 def _resolve(name: Any, bases: list[type], path: str) -> Callable[..., Any] | None:
@@ -88,17 +116,22 @@ def _resolve(name: Any, bases: list[type], path: str) -> Callable[..., Any] | No
             kinds = " or ".join(base.__name__ for base in bases)
             raise UsageError(f"{path}: no {kinds} is called '{name}'{did_you_mean(name, known) or _listing(known)}")
         target = known[name]
+    if not callable(target) or inspect.isbuiltin(target):
+        raise UsageError(f"{path}: {name} is no class")
     if isinstance(target, type) and bases and not issubclass(target, tuple(bases)):
         raise UsageError(f"{path}: {name} is no {' or '.join(base.__name__ for base in bases)}")
     return target
 
 
 def _import(name: str, path: str) -> Callable[..., Any]:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise UsageError(f"{path}: '{name}' is no name of a class; write package.module.Class")
     module_name, attribute = name.rsplit(".", 1)
     try:
         module = import_module(module_name)
-    except ImportError as error:
-        raise UsageError(f"{path}: cannot import {name}: {error}") from None
+    except (Exception, SystemExit) as error:  # whatever the user's own file raises
+        kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
+        raise UsageError(f"{path}: cannot import {name}: {kind}{error}") from None
     if not hasattr(module, attribute):
         known = [word for word in dir(module) if not word.startswith("_")]
         raise UsageError(f"{path}: {module_name} has no '{attribute}'{did_you_mean(attribute, known)}")

@@ -37,6 +37,8 @@ def checkpoint_content(ckpt_path: str | None) -> dict[str, Any] | None:
     Raises:
         UsageError: for a file that is missing, damaged, or not one of ours; names the newest intact one beside it.
     """
+    if ckpt_path is not None and not (isinstance(ckpt_path, str) and ckpt_path.strip()):
+        raise UsageError(f"ckpt_path is {ckpt_path!r}; expected the name of a file, or last")
     if ckpt_path is None or "://" in ckpt_path or ckpt_path.split(":")[0] in NAMES:
         return None
     path = Path(ckpt_path).expanduser()

@@ -9,10 +9,15 @@ from typing import Literal
 
 from rich.console import Console
 
+from sentrep import checks
+from sentrep.cli.configuration import parse_request
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
+from sentrep.cli.sections import build_tree, check_names
 from sentrep.cli.seeded_runs import SCORES, Run, train_all
+from sentrep.cli.trainer import prepare_parsing
 from sentrep.distributed import derive_seed
+from sentrep.errors import InputError
 from sentrep.evaluation.comparison import Comparison
 from sentrep.harmless import printable
 
@@ -47,12 +52,26 @@ class Words:
 def run(command: str, words: list[str]) -> int:
     """Run the command; its status is 1 when some run failed."""
     mine = sort_words(words)
-    chosen: Options = run_function(options, command, mine.own)
-    if not mine.recipes:
-        raise UsageError("compare: name at least one recipe: -c configs/simcse/minilm.yaml")
-    runs = plan(mine, chosen)
+    try:
+        chosen: Options = run_function(options, command, mine.own)
+        if not mine.recipes:
+            raise UsageError("compare: name at least one recipe: -c configs/simcse/minilm.yaml")
+        runs = plan(mine, chosen)
+    except InputError as error:
+        raise UsageError(str(error)) from None
+    _check(runs, chosen)
     failures = train_all(runs, chosen.sets, chosen.jobs)
     return _report(runs, failures, chosen)
+
+
+def _check(runs: list[Run], chosen: Options) -> None:
+    """Find what every run would end with before the first one has trained."""
+    if chosen.output.exists() and not chosen.output.is_dir():
+        raise UsageError(f"compare: --output {chosen.output} is a file; name a folder")
+    prepare_parsing()
+    for run in {run.label: run for run in runs}.values():
+        request = parse_request(run.words)
+        check_names(build_tree("fit", request, None), request)
 
 
 def options(
@@ -79,8 +98,9 @@ def options(
         resamples: of the bootstrap behind the intervals.
         jobs: runs at the same time, each with its share of the cores.
     """
-    if jobs < 1:
-        raise UsageError(f"compare: at least one run at a time is needed, got --jobs {jobs}")
+    checks.whole("compare", 1, 1000, jobs=jobs)
+    checks.whole("compare", 1, resamples=resamples)
+    checks.text("compare", output=output)
     return Options(seeds, vary, sets, over or [], Path(output), resamples, jobs)
 
 
@@ -89,9 +109,10 @@ def seed_list(seeds: int | list[int]) -> list[int]:
     if isinstance(seeds, list):
         if len(set(seeds)) < len(seeds) or not seeds:
             raise UsageError(f"compare: seeds must be different numbers, got {seeds}")
+        for seed in seeds:
+            checks.whole("compare", 0, 2**32 - 1, seeds=seed)
         return seeds
-    if seeds < 1:
-        raise UsageError(f"compare: at least one seed is needed, got {seeds}")
+    checks.whole("compare", 1, 10_000, seeds=seeds)
     derived = (derive_seed("compare", number) % 2**31 for number in range(len(THESIS_SEEDS), seeds))
     return [*THESIS_SEEDS[:seeds], *derived]
 

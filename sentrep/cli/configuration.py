@@ -15,6 +15,7 @@ import yaml
 from jsonargparse import get_loader
 
 from sentrep.cli.errors import UsageError
+from sentrep.cli.yaml_text import check_yaml, read_yaml
 
 Tree = dict[str, Any]
 
@@ -41,11 +42,11 @@ class Request:
 
     def get(self, key: str) -> Any:
         """The value of a top-level key, from the flags or else the files."""
-        return _plain(self.flags[key]) if key in self.flags else self.tree.get(key)
+        return _plain(self.flags[key], key) if key in self.flags else self.tree.get(key)
 
     def texts(self) -> set[str]:
         """Every text that the user wrote as a value: the names of his own classes are among them."""
-        return {text for tree in (self.tree, *map(_plain, self.flags.values())) for text in _texts(tree)}
+        return {text for tree in (self.tree, *map(_plain, self.flags.values(), self.flags)) for text in _texts(tree)}
 
 
 def parse_request(words: list[str]) -> Request:
@@ -78,7 +79,7 @@ def parse_request(words: list[str]) -> Request:
 def apply_flags(tree: Tree, flags: dict[str, str]) -> None:
     """Write the flags into the tree; they win over every file, wherever they stand on the line."""
     for key, value in flags.items():
-        assign(tree, key.split("."), _plain(value), key)
+        assign(tree, key.split("."), _plain(value, key), key)
 
 
 def read_config(text: str) -> tuple[str, Tree]:
@@ -92,19 +93,13 @@ def read_config(text: str) -> tuple[str, Tree]:
     else:
         name, path = text, Path(text).expanduser()
         if not path.is_file():
-            what = "is a folder, not a file" if path.is_dir() else "does not exist"
+            what = "is a folder, not a file" if path.is_dir() else "is no file" if path.exists() else "does not exist"
             raise UsageError(f"configuration file {text} {what}")
         try:
             content = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             raise UsageError(f"configuration file {text} is not UTF-8 text (byte {error.start})") from None
-    try:
-        tree = get_loader("yaml")(content)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else "?"
-        raise UsageError(f"{name}, line {line}: no valid YAML: {error.problem}") from None
-    except yaml.YAMLError as error:
-        raise UsageError(f"{name}: no valid YAML: {error}") from None
+    tree = read_yaml(content, name)
     if tree is None or (isinstance(tree, str) and not tree.strip()):
         raise UsageError(f"configuration file {name} is empty")
     if not isinstance(tree, dict):
@@ -194,12 +189,13 @@ def _belongs_to_jsonargparse(key: str) -> bool:
     return key == "print_config" or key.endswith((".help", "+"))
 
 
-def _plain(value: str) -> Any:
+def _plain(value: str, key: str = "") -> Any:
     """Null and ``{...}`` as data; everything else stays text, which jsonargparse reads as the type that it needs."""
     if value.strip() in ("null", "None", "~"):
         return None
     if value.lstrip().startswith("{"):
         try:
+            check_yaml(value, f"--{key}")
             return get_loader("yaml")(value)
         except yaml.YAMLError:
             return value  # a prompt such as "{sentence} means [MASK]."

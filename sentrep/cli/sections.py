@@ -83,6 +83,11 @@ def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree
     if request.get("ckpt_path") is not None:
         tree["weights_only"] = True  # Lightning's default trusts a checkpoint from the web
     apply_flags(tree, request.flags)
+    for key in ("model", "data", "trainer"):
+        if not isinstance(tree.get(key, {}), dict):
+            raise UsageError(
+                f"{_origin(key, request)}{key} is {tree[key]!r}; expected settings below it, or leave it out"
+            )
     if command == "test" and tree["report"] is not None:
         tree.setdefault("verbose", False)  # the report prints the scores, with pairs and protocol
     return tree

@@ -38,6 +38,7 @@ from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle
 from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError, summarize
 from sentrep.cli.instantiation import Refusals, make_trainer
+from sentrep.cli.limits import check_settings
 from sentrep.cli.logs import show_log
 from sentrep.cli.run_folders import RunFolders
 from sentrep.cli.sections import CALLBACKS, TRAINER_DEFAULTS, build_tree, check_names, settle
@@ -103,6 +104,7 @@ class SentRepCLI(LightningCLI):
         """Parse the arguments given; Lightning's own warns when the process has a command line as well."""
         assert isinstance(args, list)
         self.config = parser.parse_args(args)
+        check_settings(self.config[self.config.subcommand])
 
     def _parse_ckpt_path(self) -> None:
         """Say which settings differ from the checkpoint's, where they do no harm.
@@ -226,6 +228,10 @@ def run(command: str, words: list[str]) -> int:
             raise UsageError(summarize(str(error).replace(f"{command}.", ""), tree)) from None
         except MisconfigurationException as error:
             raise InputError(str(error)) from error
+        except RuntimeError as error:
+            if not str(error).startswith("Early stopping conditioned on metric"):
+                raise
+            raise InputError(str(error)) from None
         except SIGTERMException:
             return stop.status
         finally:

@@ -70,5 +70,5 @@ class BatchOrder(Sampler[list[Any]], ABC):
         """The error of a corpus that does not fill a single batch."""
         return InputError(
             f"the corpus has {rows} usable rows, but one batch over all processes takes "
-            f"{self.global_batch_size}; lower the batch size or give more text"
+            f"{self.global_batch_size}; lower batch_size or give more text"
         )

@@ -198,6 +198,10 @@ def tokenize_corpus(
 
 
 def _build(corpus: Corpus | PairedCorpus, tokenize: Tokenize, max_length: int | None, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"data.cache_dir: {path.parent} cannot be a folder ({error.strerror})") from error
     remove_leftovers(path.parent, path.name)
     with atomic_write(path) as file:
         counts = _write(corpus, tokenize, max_length, pa.PythonFile(file))

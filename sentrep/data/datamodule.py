@@ -10,6 +10,7 @@ from lightning.pytorch import LightningDataModule
 from lightning.pytorch.trainer.states import TrainerFn
 from torch.utils.data import Subset
 
+from sentrep.data.arguments import check_arguments
 from sentrep.data.cache import TokenizedCorpus, tokenize_corpus
 from sentrep.data.collate import Collate
 from sentrep.data.corpus import Corpus, open_corpus
@@ -87,6 +88,7 @@ class SentRepDataModule(LightningDataModule):
         self.batch_size, self.fraction, self.num_workers = batch_size, fraction, num_workers
         self.seed, self.cache_dir, self.held_out = seed, cache_dir, held_out
         self.streaming, self.shuffle_buffer, self.no_duplicates = streaming, shuffle_buffer, no_duplicates
+        check_arguments(self)
         self.fingerprint = ""
         """Hash of the training text, its columns and what is held out, after ``setup("fit")``."""
         self.held_out_sentences: HeldOut | None = None

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from sentrep.config import Configurable
 from sentrep.encoder import compiled, encoding, folders, forward, sources
+from sentrep.encoder.arguments import check_arguments
 from sentrep.encoder.attention import use_own_attention
 from sentrep.encoder.checks import check_tokenizer
 from sentrep.encoder.dropout import use_fast_dropout
@@ -20,7 +21,6 @@ from sentrep.encoder.language_model_head import HeadOrigin
 from sentrep.encoder.last_layer import LastLayer, can_leave_out
 from sentrep.encoder.packed import one_row
 from sentrep.encoder.passes import training_pass
-from sentrep.encoder.pooling import check_pooling
 from sentrep.encoder.specification import specification
 from sentrep.encoder.tokenization import TextTokenizer
 from sentrep.encoder.tokenizers import load_tokenizer
@@ -76,7 +76,7 @@ class SentenceEncoder(Configurable, nn.Module):
         packed: bool = False,
     ) -> None:
         super().__init__()
-        check_pooling(pooling, prompt, subtract_template)
+        check_arguments(self.init_args)
         source = sources.open_source(backbone, revision, trust_remote_code)
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
         self.last_layer = LastLayer(self.backbone) if can_leave_out(self.backbone) else None

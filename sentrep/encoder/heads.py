@@ -6,6 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from sentrep import checks
 from sentrep.config import Configurable
 from sentrep.errors import InputError
 
@@ -30,10 +31,9 @@ class ProjectionHead(Configurable, nn.Module):
         self, kind: Literal["linear", "mlp"] = "mlp", keep: bool = False, out_features: int | None = None
     ) -> None:
         super().__init__()
-        if kind not in ("linear", "mlp"):
-            raise InputError(f"kind of projection head must be 'linear' or 'mlp', got {kind!r}")
-        if out_features is not None and out_features < 1:
-            raise InputError(f"out_features of the projection head must be at least 1, got {out_features}")
+        checks.one_of(self, ("linear", "mlp"), kind=kind)
+        checks.flag(self, keep=keep)
+        checks.whole(self, 1, 10**7, **checks.given(out_features=out_features))
         self.kind = kind
         self.keep = keep
         self.out_features = out_features

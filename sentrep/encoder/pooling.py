@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sentrep.errors import InputError
-
 
 @dataclass
 class PoolingInput:
@@ -119,13 +117,3 @@ READS_ONE_TOKEN: dict[str, Callable[[Tensor, int | None], Tensor | None]] = {
 }
 """Poolings that read one token of the last layer: from attention mask (B, L) and the prompt's mask index (see
 `PoolingInput`) its position (B,); None is the first."""
-
-
-def check_pooling(pooling: str, prompt: str | None, subtract_template: bool = False) -> None:
-    """Refuse a pooling that does not exist, and without a prompt what needs one."""
-    if pooling not in POOLINGS:
-        raise InputError(f"unknown pooling {pooling!r}; choose one of {', '.join(POOLINGS)}")
-    if pooling == "mask" and prompt is None:
-        raise InputError("pooling 'mask' needs a prompt with a [MASK], for example '\"[X]\" means [MASK].'")
-    if subtract_template and prompt is None:
-        raise InputError("subtract_template needs a prompt: without one there is no template")

@@ -9,10 +9,11 @@ import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 from numpy.typing import NDArray
 
+from sentrep import checks
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.encoding import encode
 from sentrep.errors import InputError
-from sentrep.evaluation.suites import Request, evaluate_suite, load_suite
+from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
 from sentrep.functional.similarity import unit
 from sentrep.module import SentRepModule
 from sentrep.sharding import whole_encoder
@@ -53,8 +54,9 @@ class SuiteEvaluation(Callback):
         columns: list[str] | None = None,
         batch_size: int = 64,
     ) -> None:
-        if stage not in STAGES:
-            raise InputError(f"SuiteEvaluation: stage must be 'val' or 'test', got {stage!r}")
+        checks.one_of(self, tuple(STAGES), stage=stage)
+        checks.one_of(self, tuple(SUITES), suite=suite)
+        checks.whole(self, 1, batch_size=batch_size)
         if suite == "sts":
             raise InputError("SuiteEvaluation: name the sets of suite sts in data.val or data.test instead")
         self.suite = suite

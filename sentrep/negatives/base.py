@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sentrep import checks
 from sentrep.config import Configurable
 from sentrep.distributed import step_generator
-from sentrep.errors import InputError
 from sentrep.types import EncoderSpec
 
 
@@ -29,8 +29,7 @@ class NegativeSampler(Configurable, nn.Module, ABC):
 
     def __init__(self, weight: float = 1.0) -> None:
         super().__init__()
-        if not weight >= 0:
-            raise InputError(f"{type(self).__name__}: weight must be 0 or more, got {weight}")
+        checks.not_negative(self, weight=weight)
         self.weight = weight
         self.step = 0
 

@@ -1,14 +1,11 @@
-"""What several samplers ask of a batch: how many negatives it gets, its spread, its sound rows; and of their values."""
+"""What several samplers ask of a batch: how many negatives it gets, its spread, its sound rows."""
 
 from __future__ import annotations
-
-import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from sentrep.errors import InputError
+from sentrep import checks
 
 
 def count(anchors: Tensor, ratio: float) -> int:
@@ -44,35 +41,11 @@ def finite_rows(rows: Tensor) -> Tensor:
     return torch.where(sound.any(), rows, torch.zeros_like(rows))
 
 
-def check_positive(owner: object, **values: float) -> None:
-    """Refuse values that are not positive and finite, by name.
+def check_ratio(owner: object, ratio: float) -> None:
+    """Refuse a number of negatives, as a multiple of the batch, that no memory holds.
 
     Raises:
-        InputError: names the sampler's class, the argument and its value.
+        InputError: names the sampler's class.
     """
-    for name, value in values.items():
-        if not 0 < value < math.inf:
-            raise InputError(f"{type(owner).__name__}: {name} must be positive and finite, got {value}")
-
-
-def check_at_least(least: int, owner: object, **values: int) -> None:
-    """Refuse numbers below ``least``, by name.
-
-    Raises:
-        InputError: names the sampler's class, the argument and its value.
-    """
-    for name, value in values.items():
-        if value < least:
-            raise InputError(f"{type(owner).__name__}: {name} must be {least} or more, got {value}")
-
-
-def check_choice(owner: object, choices: tuple[Any, ...], **values: Any) -> None:
-    """Refuse a value that is none of ``choices``, by name.
-
-    Raises:
-        InputError: names the sampler's class, the argument, its value and the choices.
-    """
-    for name, value in values.items():
-        if value not in choices:
-            expected = " or ".join(map(repr, choices))
-            raise InputError(f"{type(owner).__name__}: {name} must be {expected}, got {value!r}")
+    checks.positive(owner, ratio=ratio)
+    checks.within(owner, 0, 10_000, open_below=True, ratio=ratio)

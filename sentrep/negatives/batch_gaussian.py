@@ -7,9 +7,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from sentrep import checks
 from sentrep.errors import InputError
 from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import check_choice, check_positive, count, deviation
+from sentrep.negatives.batch import check_ratio, count, deviation
 
 
 class BatchGaussianNegatives(NegativeSampler):
@@ -47,8 +48,9 @@ class BatchGaussianNegatives(NegativeSampler):
         weight: float = 1.0,
     ) -> None:
         super().__init__(weight)
-        check_positive(self, ratio=ratio)
-        check_choice(self, ("none", "multiplied", "full"), covariance=covariance)
+        check_ratio(self, ratio)
+        checks.flag(self, use_mean=use_mean, use_std=use_std)
+        checks.one_of(self, ("none", "multiplied", "full"), covariance=covariance)
         if covariance == "full" and not use_std:
             raise InputError("BatchGaussianNegatives: covariance 'full' has deviations of its own; leave use_std true")
         self.ratio = ratio

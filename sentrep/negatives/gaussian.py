@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
-from sentrep.errors import InputError
+from sentrep import checks
 from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import check_positive, count
+from sentrep.negatives.batch import check_ratio, count
 
 
 class GaussianNegatives(NegativeSampler):
@@ -30,9 +28,9 @@ class GaussianNegatives(NegativeSampler):
 
     def __init__(self, ratio: float = 3.0, mean: float = 0.0, std: float = 1.0, weight: float = 1.0) -> None:
         super().__init__(weight)
-        check_positive(self, ratio=ratio, std=std)
-        if not math.isfinite(mean):
-            raise InputError(f"GaussianNegatives: mean must be finite, got {mean}")
+        check_ratio(self, ratio)
+        checks.positive(self, std=std)
+        checks.within(self, -checks.LARGEST, checks.LARGEST, mean=mean)
         self.ratio = ratio
         self.mean = mean
         self.std = std

@@ -8,10 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from sentrep import checks
 from sentrep.distributed import step_generator
-from sentrep.errors import InputError
 from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import check_at_least, check_choice, check_positive, count, finite_rows
+from sentrep.negatives.batch import check_ratio, count, finite_rows
 from sentrep.types import EncoderSpec
 
 _DEAD = 0.01  # share of its even part of the mass below which a component is moved elsewhere
@@ -60,11 +60,11 @@ class GaussianMixtureNegatives(NegativeSampler):
         weight: float = 1.0,
     ) -> None:
         super().__init__(weight)
-        check_at_least(1, self, components=components)
-        check_choice(self, ("diag", "full"), covariance=covariance)
-        check_positive(self, variance_floor=variance_floor, ratio=ratio)
-        if not 0 < decay <= 1:
-            raise InputError(f"GaussianMixtureNegatives: decay must lie in (0, 1], got {decay}")
+        checks.whole(self, 1, 10**6, components=components)
+        checks.one_of(self, ("diag", "full"), covariance=covariance)
+        checks.positive(self, variance_floor=variance_floor)
+        checks.within(self, 0, 1, open_below=True, decay=decay)
+        check_ratio(self, ratio)
         self.components = components
         self.covariance = covariance
         self.decay = decay

@@ -8,8 +8,9 @@ import torch
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
+from sentrep import checks
 from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import check_at_least, finite_rows
+from sentrep.negatives.batch import finite_rows
 from sentrep.types import EncoderSpec
 
 
@@ -33,7 +34,7 @@ class MemoryBank(NegativeSampler):
 
     def __init__(self, size: int, weight: float = 1.0) -> None:
         super().__init__(weight)
-        check_at_least(1, self, size=size)
+        checks.whole(self, 1, size=size)
         self.size = size
         self.pointer = 0
         self.fill = 0

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import check_positive, count, deviation
+from sentrep.negatives.batch import check_ratio, count, deviation
 
 
 class NoisyAnchorNegatives(NegativeSampler):
@@ -25,7 +25,7 @@ class NoisyAnchorNegatives(NegativeSampler):
 
     def __init__(self, ratio: float = 1.0, weight: float = 1.0) -> None:
         super().__init__(weight)
-        check_positive(self, ratio=ratio)
+        check_ratio(self, ratio)
         self.ratio = ratio
 
     def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:

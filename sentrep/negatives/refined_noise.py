@@ -7,9 +7,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from sentrep import checks
 from sentrep.functional import refine_noise
 from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import check_at_least, check_choice, check_positive, count
+from sentrep.negatives.batch import check_ratio, count
 
 
 class RefinedNoiseNegatives(NegativeSampler):
@@ -42,9 +43,10 @@ class RefinedNoiseNegatives(NegativeSampler):
         weight: float = 1.0,
     ) -> None:
         super().__init__(weight)
-        check_positive(self, ratio=ratio, std=std, step_size=step_size, temperature=temperature)
-        check_at_least(0, self, steps=steps)
-        check_choice(self, ("noise", "batch_and_noise"), denominator=denominator)
+        check_ratio(self, ratio)
+        checks.positive(self, std=std, step_size=step_size, temperature=temperature)
+        checks.whole(self, 0, 10**6, steps=steps)
+        checks.one_of(self, ("noise", "batch_and_noise"), denominator=denominator)
         self.ratio = ratio
         self.std = std
         self.steps = steps

@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from sentrep import checks
 from sentrep.distributed import step_generator
 from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import check_at_least, check_positive, count, finite_rows
+from sentrep.negatives.batch import check_ratio, count, finite_rows
 from sentrep.types import EncoderSpec
 
 
@@ -58,8 +59,9 @@ class VAENegatives(NegativeSampler):
         weight: float = 1.0,
     ) -> None:
         super().__init__(weight)
-        check_at_least(1, self, latent=latent, hidden=hidden, window=window, steps=steps)
-        check_positive(self, learning_rate=learning_rate, ratio=ratio)
+        checks.whole(self, 1, 10**7, latent=latent, hidden=hidden, window=window, steps=steps)
+        checks.positive(self, learning_rate=learning_rate)
+        check_ratio(self, ratio)
         self.latent = latent
         self.hidden = hidden
         self.window = window

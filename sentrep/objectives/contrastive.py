@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from sentrep import distributed
+from sentrep import checks, distributed
 from sentrep.config import check_initialised
 from sentrep.errors import InputError
 from sentrep.functional import info_nce
@@ -32,7 +32,7 @@ class Contrastive(Objective):
         negatives: samplers of extra negatives, by name; None entries are left out.
         weighting: weights w of the pairs; None for all 1.
         label_smoothing: ε in [0, 1) of the cross-entropy.
-        hard_negative_weight: bonus on the logit of a row's own hard negative (log space, 0 for none).
+        hard_negative_weight: bonus in [−80, 80] on the logit of a row's own hard negative (log space, 0 for none).
         block: rows of the similarity matrix in memory at a time; 0 for all, None to decide by its size
             (`sentrep.functional.info_nce`). Weights, where there are any, are a matrix of that size too.
 
@@ -53,12 +53,12 @@ class Contrastive(Objective):
         block: int | None = None,
     ) -> None:
         super().__init__()
-        if not temperature > 0:
-            raise InputError(f"temperature must be positive, got {temperature}")
-        if not 0 <= label_smoothing < 1:
-            raise InputError(f"label_smoothing must lie in [0, 1), got {label_smoothing}")
-        if block is not None and block < 0:
-            raise InputError(f"block must be 0 or more rows, got {block}")
+        checks.positive(self, temperature=temperature)
+        checks.share(self, label_smoothing=label_smoothing)
+        checks.within(self, -80, 80, hard_negative_weight=hard_negative_weight)  # its exponential, in float32
+        checks.whole(self, 0, **checks.given(block=block))
+        checks.named(self, NegativeSampler, negatives=negatives or {})
+        checks.instance(self, PairWeighting, **checks.given(weighting=weighting))
         self.temperature = temperature
         self.block = block
         self.label_smoothing = label_smoothing
@@ -87,8 +87,10 @@ class Contrastive(Objective):
             weights = self._insert_hard(weights, positives, len(keys), len(hard), drawn)
             keys = torch.cat([keys, hard])
         if len(keys) + len(drawn) == 1:
+            empty = ", ".join(self.negatives)
             raise InputError(
-                "a batch of one sentence has nothing to contrast with: raise data.batch_size, or add negatives"
+                "a batch of one sentence has nothing to contrast with: raise data.batch_size"
+                + (f", because {empty} gives nothing in the first step" if empty else ", or add negatives")
             )
         return info_nce(
             views.anchor,

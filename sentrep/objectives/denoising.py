@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sentrep import distributed
+from sentrep import checks, distributed
 from sentrep.decoders import DenoisingDecoder, RealTokens
 from sentrep.encoder.dropout import dropout as drop
 from sentrep.errors import InputError
@@ -77,18 +77,12 @@ class Denoising(Objective):
         token_deletion: float = 0.0,
     ) -> None:
         super().__init__()
-        for name, count in (("layers", layers), ("heads", heads), ("feed_forward", feed_forward)):
-            if count < 1:
-                raise InputError(f"Denoising: {name} must be at least 1, got {count}")
-        for name, rate in (("dropout", dropout), ("noise", noise), ("token_deletion", token_deletion)):
-            if not 0 <= rate < 1:
-                raise InputError(f"Denoising: {name} must lie in [0, 1), got {rate}")
-        for name, choice, choices in (
-            ("activation", activation, ("relu", "gelu")),
-            ("target", target, ("positive", "anchor")),
-        ):
-            if choice not in choices:
-                raise InputError(f"Denoising: {name} must be one of {', '.join(choices)}, got {choice!r}")
+        checks.whole(self, 1, 10_000, layers=layers, heads=heads)
+        checks.whole(self, 1, 10**7, feed_forward=feed_forward)
+        checks.share(self, dropout=dropout, noise=noise, token_deletion=token_deletion)
+        checks.one_of(self, ("relu", "gelu"), activation=activation)
+        checks.one_of(self, ("positive", "anchor"), target=target)
+        checks.flag(self, causal=causal)
         self.noise = noise
         self.target = target
         self.causal = causal

@@ -7,7 +7,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from sentrep import distributed
+from sentrep import checks, distributed
 from sentrep.encoder.frozen import FrozenEncoder
 from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
@@ -40,9 +40,8 @@ class Distillation(Objective):
 
     def __init__(self, model: str, temperature: float = 0.05, teacher_temperature: float | None = None) -> None:
         super().__init__()
-        for name, value in (("temperature", temperature), ("teacher_temperature", teacher_temperature)):
-            if value is not None and not value > 0:
-                raise InputError(f"{name} must be positive, got {value}")
+        checks.text(self, model=model)
+        checks.positive(self, temperature=temperature, **checks.given(teacher_temperature=teacher_temperature))
         self.teacher = FrozenEncoder(model)
         self.temperature = temperature
         self.teacher_temperature = temperature if teacher_temperature is None else teacher_temperature

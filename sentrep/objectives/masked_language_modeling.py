@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from sentrep import distributed
+from sentrep import checks, distributed
 from sentrep.errors import InputError
 from sentrep.functional.chunked_cross_entropy import chunked_cross_entropy, rows_at_once
 from sentrep.functional.masking import choose_tokens, corrupt
@@ -41,8 +41,9 @@ class MaskedLanguageModeling(Objective):
         self, probability: float = 0.15, whole_word: bool = False, mask: float = 0.8, random: float = 0.1
     ) -> None:
         super().__init__()
-        if not 0 < probability < 1:
-            raise InputError(f"probability must lie in (0, 1), got {probability}")
+        checks.within(self, 0, 1 - 1e-9, open_below=True, probability=probability)
+        checks.within(self, -checks.LARGEST, checks.LARGEST, mask=mask, random=random)
+        checks.flag(self, whole_word=whole_word)
         if mask < 0 or random < 0 or mask + random > 1:
             raise InputError(f"mask and random must be ≥ 0 with a sum ≤ 1, got {mask} and {random}")
         self.probability = probability

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from sentrep import checks
 from sentrep.config import check_initialised
 from sentrep.errors import InputError
 from sentrep.objectives.base import Objective
@@ -32,6 +33,9 @@ class WeightedSum(nn.Module):
     ) -> None:
         super().__init__()
         terms = _named(objectives)
+        checks.named("model", Objective, objectives=terms)
+        if not isinstance(weights or {}, Mapping):
+            raise InputError(f"weights must be a dict of numbers by the objectives' names, got {weights!r}")
         if not terms:
             raise InputError(
                 "no objective to train with: name at least one under model.objectives, for example Contrastive"
@@ -39,10 +43,13 @@ class WeightedSum(nn.Module):
         unknown = set(weights or {}) - set(terms)
         if unknown:
             raise InputError(f"weights for unknown objectives {sorted(unknown)}; the objectives are {sorted(terms)}")
+        checks.within("model.weights", -checks.LARGEST, checks.LARGEST, **(weights or {}))
         for name, objective in terms.items():
             check_initialised(objective, f"objective {name!r}")
         self.terms = nn.ModuleDict(terms)
         self.weights = {name: float((weights or {}).get(name, 1.0)) for name in terms}
+        if not any(self.weights.values()):
+            raise InputError("model.weights: all are 0, so nothing is trained; give one objective a weight above 0")
         self._checked: set[str] = set()
 
     @property
@@ -113,6 +120,7 @@ class WeightedSum(nn.Module):
 def _named(objectives: Mapping[str, Objective | None] | Sequence[Objective]) -> dict[str, Objective]:
     if isinstance(objectives, Mapping):
         return {name: objective for name, objective in objectives.items() if objective is not None}
+    checks.each("model", Objective, objectives=objectives)
     terms: dict[str, Objective] = {}
     for objective in objectives:
         name = type(objective).__name__.lower()

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
+from sentrep import checks
 from sentrep.annotations import OptimizerCallable
-from sentrep.errors import InputError
 from sentrep.stability.base import PerturbedWeights
 
 
@@ -36,8 +36,7 @@ class AdversarialWeightPerturbation(PerturbedWeights):
     """
 
     def __init__(self, params: ParamsT, base_optimizer: OptimizerCallable, gamma: float = 0.005) -> None:
-        if not 0 < gamma < float("inf"):
-            raise InputError(f"AdversarialWeightPerturbation: gamma must be positive, got {gamma}")
+        checks.positive("AdversarialWeightPerturbation", gamma=gamma)
         super().__init__(params, base_optimizer)
         self.gamma = gamma
 

@@ -15,7 +15,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 from torch.optim import Optimizer
 
-from sentrep import distributed
+from sentrep import checks, distributed
 from sentrep.errors import InputError
 from sentrep.files import write_text
 from sentrep.sharding import whole
@@ -69,8 +69,8 @@ class NonFiniteGuard(Callback):
     """
 
     def __init__(self, action: Literal["stop", "skip"] = "stop", max_skips: int = 10) -> None:
-        if max_skips < 1:
-            raise InputError(f"NonFiniteGuard: max_skips must be at least 1, got {max_skips}")
+        checks.one_of(self, ("stop", "skip"), action=action)
+        checks.whole(self, 1, max_skips=max_skips)
         self.action = action
         self.max_skips = max_skips
         self.skipped = 0

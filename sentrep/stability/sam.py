@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
+from sentrep import checks
 from sentrep.annotations import OptimizerCallable
-from sentrep.errors import InputError
 from sentrep.stability.base import PerturbedWeights
 
 
@@ -47,8 +47,8 @@ class SAM(PerturbedWeights):
     def __init__(
         self, params: ParamsT, base_optimizer: OptimizerCallable, rho: float = 0.05, adaptive: bool = False
     ) -> None:
-        if not 0 < rho < float("inf"):
-            raise InputError(f"SAM: rho must be positive, got {rho}")
+        checks.positive("SAM", rho=rho)
+        checks.flag("SAM", adaptive=adaptive)
         super().__init__(params, base_optimizer)
         self.rho = rho
         self.adaptive = adaptive

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sentrep.errors import InputError
-from sentrep.views.perturbation import ContrastiveLoss, Perturbation, check_not_negative
+from sentrep import checks
+from sentrep.views.perturbation import ContrastiveLoss, Perturbation
 
 
 class FGSM(Perturbation):
@@ -25,9 +25,9 @@ class FGSM(Perturbation):
     """
 
     def __init__(self, epsilon: float = 0.001, temperature: float = 0.05) -> None:
-        super().__init__(check_not_negative(self, "epsilon", epsilon))
-        if not temperature > 0:
-            raise InputError(f"FGSM: temperature must be positive, got {temperature}")
+        checks.not_negative(self, epsilon=epsilon)
+        super().__init__(epsilon)
+        checks.positive(self, temperature=temperature)
         self.epsilon = epsilon
         self.temperature = temperature
 

@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from sentrep import checks
 from sentrep.encoder import SentenceEncoder
-from sentrep.errors import InputError
 from sentrep.types import TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
 from sentrep.views.passes import contrastive_loss, split_extra, stack
@@ -35,8 +35,8 @@ class EncodedViews(ViewMaker):
         self, augmentations: list[Perturbation] | None = None, on: Literal["positive", "both"] = "positive"
     ) -> None:
         super().__init__()
-        if on not in ("positive", "both"):
-            raise InputError(f"EncodedViews: on must be 'positive' or 'both', got {on!r}")
+        checks.one_of(self, ("positive", "both"), on=on)
+        checks.each(self, Perturbation, augmentations=augmentations or [])
         for augmentation in augmentations or []:
             check_place(augmentation, "input")
         self.augmentations = nn.ModuleList(augmentations or [])

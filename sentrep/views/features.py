@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from sentrep.errors import InputError
-from sentrep.views.perturbation import ContrastiveLoss, Perturbation, Place, check_rate
+from sentrep import checks
+from sentrep.views.perturbation import ContrastiveLoss, Perturbation, Place
 
 
 class FeatureDropout(Perturbation):
@@ -25,7 +25,8 @@ class FeatureDropout(Perturbation):
     """
 
     def __init__(self, rate: float = 0.1) -> None:
-        super().__init__(check_rate(self, rate))
+        checks.share(self, rate=rate)
+        super().__init__(rate)
         self.rate = rate
 
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
@@ -49,9 +50,9 @@ class FeatureMask(Perturbation):
     places: ClassVar[tuple[Place, ...]] = ("output",)
 
     def __init__(self, which: Literal["trivial", "significant"], rate: float = 0.1) -> None:
-        super().__init__(check_rate(self, rate))
-        if which not in ("trivial", "significant"):
-            raise InputError(f"FeatureMask: which must be 'trivial' or 'significant', got {which!r}")
+        checks.share(self, rate=rate)
+        super().__init__(rate)
+        checks.one_of(self, ("trivial", "significant"), which=which)
         self.which = which
         self.rate = rate
 

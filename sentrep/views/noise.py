@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sentrep import distributed
-from sentrep.views.perturbation import ContrastiveLoss, Perturbation, Place, check_not_negative, check_rate
+from sentrep import checks, distributed
+from sentrep.views.perturbation import ContrastiveLoss, Perturbation, Place
 
 
 class GaussianNoise(Perturbation):
@@ -23,7 +23,8 @@ class GaussianNoise(Perturbation):
     """
 
     def __init__(self, std: float = 0.001) -> None:
-        super().__init__(check_not_negative(self, "std", std))
+        checks.not_negative(self, std=std)
+        super().__init__(std)
         self.std = std
 
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
@@ -42,7 +43,8 @@ class GaussianDropout(Perturbation):
     """
 
     def __init__(self, std: float = 0.001) -> None:
-        super().__init__(check_not_negative(self, "std", std))
+        checks.not_negative(self, std=std)
+        super().__init__(std)
         self.std = std
 
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
@@ -66,7 +68,8 @@ class BatchGaussianNoise(Perturbation):
     places: ClassVar[tuple[Place, ...]] = ("output",)
 
     def __init__(self, scale: float = 1.0) -> None:
-        super().__init__(check_not_negative(self, "scale", scale))
+        checks.not_negative(self, scale=scale)
+        super().__init__(scale)
         self.scale = scale
 
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
@@ -87,7 +90,8 @@ class BernoulliDropout(Perturbation):
     """
 
     def __init__(self, rate: float = 0.1) -> None:
-        super().__init__(check_rate(self, rate))
+        checks.share(self, rate=rate)
+        super().__init__(rate)
         self.rate = rate
 
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:

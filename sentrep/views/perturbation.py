@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
+from sentrep import checks
 from sentrep.config import Configurable
 from sentrep.errors import InputError
 
@@ -59,34 +60,13 @@ class Perturbation(Configurable, nn.Module, ABC):
         """
 
 
-def check_rate(owner: Perturbation, rate: float) -> float:
-    """``rate`` if it lies in [0, 1).
-
-    Raises:
-        InputError: if it does not.
-    """
-    if not 0 <= rate < 1:
-        raise InputError(f"{type(owner).__name__}: rate must lie in [0, 1), got {rate}")
-    return rate
-
-
-def check_not_negative(owner: Perturbation, name: str, value: float) -> float:
-    """``value`` if it is a number from 0 up.
-
-    Raises:
-        InputError: if it is not.
-    """
-    if not 0 <= value < float("inf"):
-        raise InputError(f"{type(owner).__name__}: {name} must be 0 or more, got {value}")
-    return value
-
-
 def check_place(perturbation: Perturbation, place: Place) -> None:
     """Refuse a perturbation where it makes no sense.
 
     Raises:
-        InputError: with the view maker that it belongs to.
+        InputError: with the view maker that it belongs to; for what is no perturbation.
     """
+    checks.instance("views", Perturbation, perturbation=perturbation)
     if place not in perturbation.places:
         home = "OutputPerturbedViews" if place == "input" else "EncodedViews.augmentations"
         raise InputError(f"{type(perturbation).__name__} does not apply to the encoder's {place}; use it in {home}")

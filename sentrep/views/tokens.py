@@ -11,7 +11,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from sentrep.views.perturbation import ContrastiveLoss, Perturbation, Place, check_rate
+from sentrep import checks
+from sentrep.views.perturbation import ContrastiveLoss, Perturbation, Place
 
 
 class TokenCutoff(Perturbation):
@@ -30,7 +31,8 @@ class TokenCutoff(Perturbation):
     spares_frame: ClassVar[bool] = True
 
     def __init__(self, rate: float = 0.15) -> None:
-        super().__init__(check_rate(self, rate))
+        checks.share(self, rate=rate)
+        super().__init__(rate)
         self.rate = rate
 
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
@@ -56,7 +58,8 @@ class SpanCutoff(Perturbation):
     spares_frame: ClassVar[bool] = True
 
     def __init__(self, rate: float = 0.15) -> None:
-        super().__init__(check_rate(self, rate))
+        checks.share(self, rate=rate)
+        super().__init__(rate)
         self.rate = rate
 
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:

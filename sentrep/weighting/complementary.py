@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sentrep import checks
 from sentrep.encoder.frozen import FrozenEncoder
 from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
@@ -46,6 +47,8 @@ class ComplementaryWeighting(PairWeighting):
         self, model: str, threshold: float, mask_noise: bool = True, kind: Kind = "hard", softness: float = 0.05
     ) -> None:
         super().__init__()
+        checks.text(self, model=model)
+        checks.flag(self, mask_noise=mask_noise)
         self.complementary = FrozenEncoder(model)
         self.weigh = Threshold(threshold, kind, softness)
         self.mask_noise = mask_noise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sentrep import distributed
+from sentrep import checks, distributed
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.types import TextBatch, Views
 from sentrep.weighting.base import PairWeighting
@@ -27,6 +27,7 @@ class SelfWeighting(PairWeighting):
 
     def __init__(self, threshold: float, mask_noise: bool = True, kind: Kind = "hard", softness: float = 0.05) -> None:
         super().__init__()
+        checks.flag(self, mask_noise=mask_noise)
         self.weigh = Threshold(threshold, kind, softness)
         self.mask_noise = mask_noise
 

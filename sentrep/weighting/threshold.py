@@ -7,8 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sentrep import distributed
-from sentrep.errors import InputError
+from sentrep import checks, distributed
 
 Kind = Literal["hard", "soft"]
 
@@ -37,12 +36,9 @@ class Threshold:
     """
 
     def __init__(self, threshold: float, kind: Kind = "hard", softness: float = 0.05) -> None:
-        if not -1 <= threshold <= 1:
-            raise InputError(f"threshold must lie in [-1, 1], the range of a cosine, got {threshold}")
-        if kind not in ("hard", "soft"):
-            raise InputError(f"kind of weighting must be 'hard' or 'soft', got {kind!r}")
-        if not softness > 0:
-            raise InputError(f"softness must be positive, got {softness}; for a sharp threshold take kind 'hard'")
+        checks.within("weighting", -1, 1, threshold=threshold)
+        checks.one_of("weighting", ("hard", "soft"), kind=kind)
+        checks.positive("weighting", softness=softness)
         self.threshold = threshold
         self.kind = kind
         self.softness = softness

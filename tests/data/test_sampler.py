@@ -58,7 +58,7 @@ def test_fraction_out_of_range(fraction: float) -> None:
 
 
 def test_too_few_rows() -> None:
-    with pytest.raises(InputError, match=r"7 usable rows, but .* takes 8; lower the batch size"):
+    with pytest.raises(InputError, match=r"7 usable rows, but .* takes 8; lower batch_size"):
         GlobalBatchSampler(7, 4, world_size=2)
     with pytest.raises(InputError, match=r"batch_size 0: expected at least 1"):
         GlobalBatchSampler(7, 0)

@@ -171,7 +171,7 @@ def test_the_prompt_survives_truncation_and_a_mask_in_the_text() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"pooling": "avg"}, "unknown pooling"),
+        ({"pooling": "avg"}, "pooling must be one of"),
         ({"pooling": "mask"}, "needs a prompt"),
         ({"prompt": "no slots"}, "once each"),
         ({"subtract_template": True}, "needs a prompt"),

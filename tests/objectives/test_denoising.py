@@ -343,13 +343,13 @@ def test_views_of_other_sentences_are_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"layers": 0}, "layers must be at least 1"),
-        ({"heads": 0}, "heads must be at least 1"),
+        ({"layers": 0}, "layers must be 1 or more"),
+        ({"heads": 0}, "heads must be 1 or more"),
         ({"noise": 1.0}, r"noise must lie in \[0, 1\)"),
         ({"dropout": -0.1}, "dropout must lie"),
         ({"token_deletion": 1.0}, "token_deletion must lie"),
-        ({"target": "negative"}, "target must be one of positive, anchor"),
-        ({"activation": "tanh"}, "activation must be one of relu, gelu"),
+        ({"target": "negative"}, "target must be 'positive' or 'anchor'"),
+        ({"activation": "tanh"}, "activation must be 'relu' or 'gelu'"),
         ({"heads": 5}, "heads must divide the encoder's width 32"),
     ],
 )

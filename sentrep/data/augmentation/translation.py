@@ -164,6 +164,7 @@ def _load(name: str) -> tuple[Any, Any]:
         check_plain_files(Path(name).expanduser())
     elif os.path.lexists(name):
         check_plain(name)
+        raise InputError(f"{name}: is a file, where a translation model is a folder or a hub id")
     path = str(Path(name).expanduser()) if local else name
     hub = {"local_files_only": local, "trust_remote_code": False}
     bars = transformers_logging.is_progress_bar_enabled()

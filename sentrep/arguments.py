@@ -1,0 +1,67 @@
+"""The arguments of `SentRepModule`, checked before anything is built of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from sentrep import checks
+from sentrep.encoder import ProjectionHead, SentenceEncoder
+from sentrep.errors import InputError
+from sentrep.views import ViewMaker
+
+
+def check_module(arguments: Mapping[str, Any]) -> None:
+    """Refuse values that would fail, or be misunderstood, only in training.
+
+    Args:
+        arguments: of `SentRepModule`, by name.
+
+    Raises:
+        InputError: names the argument.
+    """
+    owner = "model"
+    checks.instance(owner, SentenceEncoder, encoder=arguments["encoder"])
+    checks.instance(owner, ProjectionHead, **checks.given(head=arguments["head"]))
+    checks.instance(owner, ViewMaker, **checks.given(views=arguments["views"]))
+    checks.one_of(owner, ("linear", "constant", "cosine"), scheduler=arguments["scheduler"])
+    checks.one_of(owner, (False, True, "reduce-overhead"), compile=arguments["compile"])
+    warmup = arguments["warmup_steps"]
+    checks.not_negative(owner, warmup_steps=warmup)
+    if warmup > 1 and warmup % 1:
+        raise InputError(f"{owner}: warmup_steps {warmup} is neither a whole number of steps nor a share below 1")
+    checks.whole(owner, 1, **checks.given(grad_cache_chunk=arguments["grad_cache_chunk"]))
+    checks.whole(owner, 0, 2**63 - 1, **checks.given(seed=arguments["seed"]))
+    check_optimizer(arguments["optimizer"])
+
+
+def check_optimizer(make: Any) -> None:
+    """Refuse an optimiser's settings before anything is read: torch itself looks at them when training begins.
+
+    Args:
+        make: called with parameter groups.
+
+    Raises:
+        InputError: for what is no optimiser, and for numbers that it refuses or that are not finite.
+    """
+    if not callable(make):
+        raise InputError(f"model.optimizer: {make!r} is no optimizer; name a class such as torch.optim.AdamW")
+    sizes = ((2, 2), (2,))
+    groups = [{"params": [nn.Parameter(torch.zeros(size))], "weight_decay": 0.0} for size in sizes]
+    groups[0].pop("weight_decay")
+    try:
+        optimizer = make(groups)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise error if isinstance(error, InputError) else InputError(f"model.optimizer: {error}") from None
+    if isinstance(optimizer, torch.optim.SparseAdam):
+        raise InputError("model.optimizer: SparseAdam takes sparse gradients, and these are dense; take AdamW")
+    if not isinstance(optimizer, Optimizer):
+        raise InputError(f"model.optimizer: {make!r} makes no optimizer; name a class such as torch.optim.AdamW")
+    for group in optimizer.param_groups:
+        for name, value in group.items():
+            if name != "params" and isinstance(value, (int, float)) and not isinstance(value, bool):
+                checks.not_negative("model.optimizer", **{name: value})
