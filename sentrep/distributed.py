@@ -133,7 +133,8 @@ def average_each(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """
     if world_size() == 1 or not values:
         return {name: value.detach() for name, value in values.items()}
-    together = total(torch.stack([value.detach().float() for value in values.values()])) / world_size()
+    device = next(iter(values.values())).device  # a metric may be a number of the host
+    together = total(torch.stack([value.detach().float().to(device) for value in values.values()])) / world_size()
     return dict(zip(values, together.unbind(), strict=True))
 
 

@@ -137,10 +137,8 @@ class SentRepModule(Configurable, LightningModule):
             self._refuse_no_number(losses)
         self._last_views = views
         self.terms = StepTerms(views, losses, self.objectives.weighted(losses))
-        logged = {"loss": loss.detach()}
-        if self._logs_this_step():  # of the global batch; in other steps this process's share, for the progress bar
-            logged = self._log_step(self.terms, loss)
-        self.log("train/loss", logged["loss"], prog_bar=True)
+        logs = self._log_step(self.terms, loss) if self._logs_this_step() else distributed.average_each({"loss": loss})
+        self.log("train/loss", logs["loss"], prog_bar=True)
         return loss
 
     def _refuse_no_number(self, losses: dict[str, Tensor]) -> None:
