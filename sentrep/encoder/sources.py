@@ -161,10 +161,17 @@ def _from_files(source: Source, path: str, arguments: dict[str, Any]) -> tuple[P
     try:
         with quiet_transformers():  # a masked-LM checkpoint has a head that an encoder does not load
             model, info = AutoModel.from_pretrained(
-                path, config=source.config, dtype=torch.float32, output_loading_info=True, **source.hub, **arguments
-            )
+                path, config=source.config, dtype=torch.float32, output_loading_info=True,
+                ignore_mismatched_sizes=True,  # its own error points to a report that nobody sees
+                **source.hub, **arguments,
+            )  # fmt: skip
     except Exception as error:  # transformers, safetensors, pickle and torch have types of their own
         raise InputError(f"{source.name}: its weights cannot be loaded: {first_line(error)}") from error
+    for key, found, wanted in info["mismatched_keys"]:
+        raise InputError(
+            f"{source.name}: the weights of {key} have the shape {tuple(found)}, and the configuration asks for "
+            f"{tuple(wanted)}; correct the sizes in its config.json"
+        )
     missing = set(info["missing_keys"])
     absent = (key for key in missing if not key.startswith("pooler."))
     check_complete(model, absent, info["unexpected_keys"], source.name)
