@@ -16,6 +16,7 @@ from torch import Tensor
 
 from sentrep.checkpointing import AtomicCheckpointIO
 from sentrep.cli.changes import RECORD, run_settings
+from sentrep.cli.configuration import Tree
 from sentrep.cli.writers import NpyWriter
 from sentrep.errors import InputError
 from sentrep.files import atomic_write, write_text
@@ -29,6 +30,8 @@ class SaveConfig(SaveConfigCallback):
 
     A folder that already holds one keeps it: the new file is called ``config-v1.yaml``, as ModelCheckpoint does it.
     """
+
+    _settings: Tree | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Write when training starts; scoring a checkpoint leaves no configuration behind."""
@@ -46,8 +49,10 @@ class SaveConfig(SaveConfigCallback):
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Put into the checkpoint what a resumed run's settings are compared with."""
-        config = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
-        checkpoint[RECORD] = run_settings(config, trainer.world_size)
+        if self._settings is None:  # as slow as all the rest of a small checkpoint
+            config = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
+            self._settings = run_settings(config, trainer.world_size)
+        checkpoint[RECORD] = self._settings
 
 
 class SaveLast(Checkpoint):
