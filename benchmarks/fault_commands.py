@@ -54,7 +54,7 @@ def kill_encode(root: Path, kills: int, moments: random.Random, model: Path) -> 
     trials = []
     for number in range(kills):
         place = _encode_place(root / f"encode-{number}")
-        moment = moments.uniform(0, seconds)
+        moment = moments.uniform(0, 0.8 * seconds)  # later it may have ended
         process = start(place, *_encode(model), command="encode")
         process.join(moment)
         _kill(process.pid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,34 @@ def text_batch(
 def toy_sentences(count: int) -> list[str]:
     """Some distinct sentences of different lengths."""
     return toy.sentences(count, seed=3)
+
+
+# Without commas, so that they stand in a csv as they are; known words, so that no two are the same to the tokenizer.
+SENTENCES = [sentence for sentence in toy_sentences(120) if "," not in sentence]
+PAIRS = [(SENTENCES[2 * i], SENTENCES[2 * i + 1], i % 6) for i in range(12)]
+
+
+def write_workplace(folder: Path) -> None:
+    """corpus.txt, dev.csv and run.yaml (a tiny random BERT, 4 steps of batch 4), as a user would have them."""
+    (folder / "corpus.txt").write_text("".join(f"{sentence}\n" for sentence in SENTENCES[24:40]))
+    rows = [f"{first},{second},{score}\n" for first, second, score in PAIRS]
+    (folder / "dev.csv").write_text("".join(["sentence1,sentence2,score\n", *rows]))
+    configuration = {
+        "model": {
+            "encoder": {"backbone": FAMILIES["bert"], "tokenizer": "toy", "pooling": "mean"},
+            "head": {"kind": "mlp"},
+            "objectives": {"simcse": {"class_path": "Contrastive", "init_args": {"temperature": 0.1}}},
+        },
+        "data": {"train": "corpus.txt", "val": ["dev.csv"], "batch_size": 4},
+        "trainer": {
+            "max_steps": 4,
+            "val_check_interval": 2,
+            "accelerator": "cpu",
+            "enable_model_summary": False,
+            "enable_progress_bar": False,
+        },
+    }
+    (folder / "run.yaml").write_text(json.dumps(configuration))  # JSON is YAML
 
 
 def assert_equal_to_one_process(

@@ -85,10 +85,14 @@ class EmbeddingParts:
         Raises:
             InputError: the folder's file system refuses locks.
         """
-        if part in self or not self._is_local:
+        if not self._is_local:
             yield part not in self
             return
         lock = Path(self._root) / f"part-{part:05d}.lock"
+        if part in self:
+            lock.unlink(missing_ok=True)  # of a process that was killed behind the record
+            yield False
+            return
         with ExitStack() as held:
             try:
                 held.enter_context(hold(lock, f"part {part} of {self.folder}"))
@@ -161,6 +165,8 @@ class EmbeddingParts:
                 "or delete this one"
             )
         if self.complete:
+            if self._is_local:
+                remove_leftovers(self._root)
             parts = sorted(self._records.values(), key=lambda record: record["first_row"])
             about = {"format": FORMAT, "rows": total, "dimension": parts[0]["dimension"], "settings": self.settings}
             self._write_json(MANIFEST, {**about, "parts": parts})

@@ -167,7 +167,7 @@ def _from_files(source: Source, path: str, arguments: dict[str, Any]) -> tuple[P
             )  # fmt: skip
     except Exception as error:  # transformers, safetensors, pickle and torch have types of their own
         raise InputError(f"{source.name}: its weights cannot be loaded: {first_line(error)}") from error
-    for key, found, wanted in info["mismatched_keys"]:
+    for key, found, wanted in sorted(info["mismatched_keys"]):
         raise InputError(
             f"{source.name}: the weights of {key} have the shape {tuple(found)}, and the configuration asks for "
             f"{tuple(wanted)}; correct the sizes in its config.json"

@@ -25,13 +25,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-import yaml
 from safetensors.torch import load_file, save_file
 
 import sentrep
 from sentrep.cli import main
 from sentrep.resumable import check
-from support import FAMILIES, toy_sentences
+from support import FAMILIES, SENTENCES, write_workplace
 
 NAMES: dict[str, Any] = {"sentrep": sentrep, "torch": torch, "np": np, "math": math, "Path": Path, "FAMILIES": FAMILIES}
 """What a row's ``call`` may name."""
@@ -41,32 +40,12 @@ PATCH = pytest.MonkeyPatch()
 KEPT: list[Any] = []
 """Open as long as the row runs."""
 
-SENTENCES = [sentence for sentence in toy_sentences(120) if "," not in sentence]
-
 
 def workplace(folder: Path) -> Path:
     """A folder with corpus.txt, pairs.csv, dev.csv, run.yaml (4 steps of batch 4), best.ckpt and model/."""
-    (folder / "corpus.txt").write_text("".join(f"{sentence}\n" for sentence in SENTENCES[24:40]))
+    write_workplace(folder)
     pairs = [f"{SENTENCES[2 * i]},{SENTENCES[2 * i + 1]}\n" for i in range(8)]
     (folder / "pairs.csv").write_text("".join(["sent0,sent1\n", *pairs]))
-    scored = [f"{SENTENCES[2 * i]},{SENTENCES[2 * i + 1]},{i % 6}\n" for i in range(12)]
-    (folder / "dev.csv").write_text("".join(["sentence1,sentence2,score\n", *scored]))
-    configuration = {
-        "model": {
-            "encoder": {"backbone": FAMILIES["bert"], "tokenizer": "toy", "pooling": "mean"},
-            "head": {"kind": "mlp"},
-            "objectives": {"simcse": {"class_path": "Contrastive", "init_args": {"temperature": 0.1}}},
-        },
-        "data": {"train": "corpus.txt", "val": ["dev.csv"], "batch_size": 4},
-        "trainer": {
-            "max_steps": 4,
-            "val_check_interval": 2,
-            "accelerator": "cpu",
-            "enable_model_summary": False,
-            "enable_progress_bar": False,
-        },
-    }
-    (folder / "run.yaml").write_text(yaml.safe_dump(configuration))
     here = Path.cwd()
     os.chdir(folder)
     try:

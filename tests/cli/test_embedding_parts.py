@@ -216,6 +216,18 @@ def test_killed_and_started_again(model: str) -> None:
     assert content("out") == content("one")
 
 
+def test_what_a_kill_leaves_beside_finished_parts_is_removed(model: str) -> None:
+    """Killed behind a part's record its lock stays, killed while the manifest is written its temporary file."""
+    assert run(model, "one") == 0
+    shutil.copytree("one", "out")
+    Path("out/manifest.json").unlink()
+    Path("out/part-00000.lock").touch()
+    Path("out/.manifest.json.1-abc.tmp").write_text("{")
+    assert run(model) == 0
+    assert {path.name for path in Path("out").iterdir()} == {path.name for path in Path("one").iterdir()}
+    assert content("out") == content("one")
+
+
 def test_a_part_that_another_process_is_at_is_left_to_it(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(model, "one") == 0
     Path("out").mkdir()

@@ -75,7 +75,7 @@ def test_encode_standard_input(model: str, monkeypatch: pytest.MonkeyPatch) -> N
         ("--input empty.txt --output out.npy", 1, "empty.txt: no sentences in it; nothing was written"),
         ("--input bytes.txt --output out.npy", 1, "bytes.txt, line 2"),
         ("--input lines.txt --output lines.txt/out.npy", 1, "lines.txt/out.npy: cannot be written there"),
-        ("--input lines.txt --output out.npy --pooling meen", 1, "unknown pooling 'meen'"),
+        ("--input lines.txt --output out.npy --pooling meen", 1, "pooling must be one of"),
         ("--input lines.txt --output out.npy --device abacus", 1, "device abacus cannot be used here"),
         ("--input lines.txt --output out.npy --btach_size 3", 2, "did you mean 'batch_size'?"),
         ("--input lines.txt --output out.npy --batch_size x", 2, "encode: batch_size: expected int, got 'x'"),
