@@ -5,8 +5,8 @@
 Each trial starts a small ``sentrep fit`` in a folder of its own, does its harm, goes on with ``--ckpt_path last`` until
 the run has finished, and compares a hash of all final weights (encoder, samplers and their extra state, decoder) and of
 the optimiser's state with the uninterrupted run's. Memory bank, Gaussian mixture, refined noise and denoising are
-active. ``kill -9`` comes at moments spread at random over the wall time of the run, from its first line to its last;
-the other faults come when the run has written a few checkpoints.
+active. ``kill -9`` comes at moments spread at random over the wall time of the run, but for its last tenth; the
+other faults come when the run has written a few checkpoints.
 
 Then three fits are started at once, whose three folders must be complete; ``sentrep encode`` into parts and
 ``sentrep compare`` are killed and run again, and what they leave must be that of the uninterrupted command, byte for
@@ -70,7 +70,7 @@ def _run_all(root: Path, options: argparse.Namespace) -> list[Trial]:
     moments = random.Random(options.seed)
     faults: list[tuple[str, Callable[[Path], tuple[str, list[int]]]]] = []
     for _ in range(options.kills):
-        moment = moments.uniform(0, seconds)
+        moment = moments.uniform(0, 0.9 * seconds)  # later it may have ended
         faults.append(("kill -9", lambda place, moment=moment: send(place, signal.SIGKILL, moment)))
     faults += [
         ("SIGTERM", lambda place: send(place, signal.SIGTERM)),
