@@ -150,10 +150,9 @@ def test_bad_input_is_named(corpus: str, pairs: str, options: dict, message: str
     places = {"CORPUS": corpus, "PAIRS": pairs, "EMPTY": str(Path(corpus).parent / "empty.tsv")}
     options = {"train": corpus, "pairs": pairs, **options}
     options = {key: places.get(value, value) if isinstance(value, str) else value for key, value in options.items()}
-    data = connected(options.pop("train"), cache_dir=str(Path(corpus).parent / "cache"), **options)
-    with pytest.raises(InputError, match=message):
-        data.setup("fit")
     cache = Path(corpus).parent / "cache"
+    with pytest.raises(InputError, match=message):
+        connected(options.pop("train"), cache_dir=str(cache), **options).setup("fit")
     assert not cache.exists() or not list(cache.iterdir())
 
 
