@@ -16,15 +16,15 @@ MOST = 100_000
 """Values, those that aliases repeat included."""
 
 
-class _Loader(yaml.SafeLoader):
+class _SafeLoader(yaml.SafeLoader):
     """YAML 1.2 as far as people expect it: 1e-4 is a number, 2020-01-01 a text."""
 
 
-_Loader.yaml_implicit_resolvers = {
+_SafeLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(
+_SafeLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$"), list("-+0123456789.")
 )
 
@@ -42,7 +42,7 @@ def read_yaml(content: str, name: str) -> Any:
     """
     try:
         check_yaml(content, name)
-        return yaml.load(content, _Loader)
+        return yaml.load(content, _SafeLoader)
     except UsageError:
         raise
     except yaml.MarkedYAMLError as error:
@@ -62,7 +62,7 @@ def check_yaml(content: str, name: str) -> None:
         yaml.YAMLError: it is no YAML.
     """
     depth = 0
-    for event in yaml.parse(content, _Loader):
+    for event in yaml.parse(content, _SafeLoader):
         if isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
             depth += 1
             if depth > DEEPEST:
@@ -70,7 +70,7 @@ def check_yaml(content: str, name: str) -> None:
                 raise UsageError(f"{name}, line {line}: nested more than {DEEPEST} levels deep; is it a configuration?")
         elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
             depth -= 1
-    if root := yaml.compose(content, _Loader):
+    if root := yaml.compose(content, _SafeLoader):
         _Walk(name).check(root)
 
 
