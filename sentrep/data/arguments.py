@@ -43,7 +43,8 @@ def _check_columns(name: str, columns: Any) -> None:
     checks.each("data", (str, int), **{name: columns})
     number = 3 if name == "columns" else 2
     if not (1 if name == "columns" else 2) <= len(columns) <= number:
-        raise InputError(f"data: {name} must name {'one to three' if number == 3 else 'two'} columns, got {columns}")
+        expected = "one to three columns" if number == 3 else "two columns (hard negatives are for data.train)"
+        raise InputError(f"data: {name} must name {expected}, got {columns}")
     for column in columns:
         if not isinstance(column, str):
             checks.whole("data", 0, **{name: column})

@@ -96,11 +96,6 @@ def open_training_text(
         if pair_columns is not None:
             raise InputError("`pair_columns` are the columns of the pairs to join: name their file (`pairs`) too")
         return corpus
-    if pair_columns is not None and len(pair_columns) != 2:
-        raise InputError(
-            f"pair_columns {pair_columns!r}: expected two, the sentence and its positive; to train on hard "
-            "negatives, give the pairs as the training text itself (`train`)"
-        )
     return PairedCorpus(corpus, open_corpus(pairs, pair_columns, split))
 
 
