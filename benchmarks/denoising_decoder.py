@@ -29,7 +29,7 @@ from machine import memory_mib
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForMaskedLM
 
-from sentrep.encoder.language_model_head import LanguageModelHead
+from sentrep.encoder.loading.lm_head import LanguageModelHead
 from sentrep.objectives import Denoising
 from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
 

@@ -17,8 +17,8 @@ import torch
 from rich.console import Console
 
 from sentrep import SentRepModule
-from sentrep.data.corpus import open_corpus
-from sentrep.encoder.encoding import pad
+from sentrep.data.text.corpus import open_corpus
+from sentrep.encoder.encode import pad
 from sentrep.evaluation.report import plain_table
 from sentrep.objectives import Denoising
 from sentrep.types import TextBatch

@@ -33,7 +33,7 @@ def measure(job: Job) -> dict[str, Any]:
     from transformers import AutoTokenizer
 
     from sentrep.data import Collate, GlobalBatchSampler, ResumableLoader, open_corpus, tokenize_corpus
-    from sentrep.encoder.tokenization import TextTokenizer
+    from sentrep.encoder.text.tokenizer import TextTokenizer
 
     tokenize = TextTokenizer(AutoTokenizer.from_pretrained(job.folder), limit=512)
     start = time.perf_counter()

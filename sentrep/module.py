@@ -16,27 +16,27 @@ from torch import Tensor
 from transformers import get_scheduler
 
 from sentrep import distributed
-from sentrep.annotations import OptimizerCallable
-from sentrep.arguments import check_module
-from sentrep.checkpointing import payload
+from sentrep.checkpoint.io import payload
+from sentrep.checkpoint.rebuild import rebuild, record
+from sentrep.checkpoint.rehearsal import rehearse
+from sentrep.checkpoint.resumable import check
+from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable, check_initialised
-from sentrep.encoder import ProjectionHead, SentenceEncoder, sources
-from sentrep.encoder.dropout_views import label_free_criteria
-from sentrep.encoder.encoding import encode, pairwise_cosine
-from sentrep.encoder.folders import check_storable
-from sentrep.encoder.language_model_head import LanguageModelHead
+from sentrep.encoder import ProjectionHead, SentenceEncoder
+from sentrep.encoder.encode import encode, pairwise_cosine
+from sentrep.encoder.label_free import label_free_criteria
+from sentrep.encoder.loading import sources
+from sentrep.encoder.loading.folders import check_storable
+from sentrep.encoder.loading.lm_head import LanguageModelHead
 from sentrep.errors import InputError
 from sentrep.functional import spearman
 from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Objective, WeightedSum
-from sentrep.parameter_groups import parameter_groups
-from sentrep.rebuilding import rebuild, record
-from sentrep.rehearsal import rehearse
-from sentrep.resumable import check
-from sentrep.resuming import align_position
-from sentrep.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
 from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
-from sentrep.types import HeldOut, ScoredPairs, StepTerms, TextBatch, Views
+from sentrep.training.arguments import check_module
+from sentrep.training.parameter_groups import parameter_groups
+from sentrep.training.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
+from sentrep.types import HeldOut, OptimizerCallable, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.views import EncodedViews, ViewMaker
 
 _BATCH = 32
@@ -107,14 +107,14 @@ class SentRepModule(Configurable, LightningModule):
         record(self)
 
     def configure_model(self) -> None:
-        """Divide the module among the processes where the strategy is FSDP2; see `sentrep.sharding`."""
+        """Divide the module among the processes where the strategy is FSDP2; see `sentrep.training.sharding`."""
         strategy = self.trainer.strategy
         check_strategy(self, strategy, self.trainer.world_size)
         if self.device_mesh is not None and not is_sharded(self):
             shard(self, self.device_mesh["data_parallel"], strategy.root_device)
 
     def on_train_start(self) -> None:  # a module may be fitted twice
-        """See that what is trained can be kept (`sentrep.rehearsal`)."""
+        """See that what is trained can be kept (`sentrep.checkpoint.rehearsal`)."""
         self._checked_views = self._checked_loss = False
         self._replay = StepReplay()
         rehearse(self.trainer, self)

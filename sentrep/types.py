@@ -6,15 +6,20 @@ layer's output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from sentrep.errors import InputError
+
+OptimizerCallable = Callable[[Iterable], Optimizer]
+"""Parameters, or groups of them, to an optimiser. Lightning's own stands in a module that needs jsonargparse, which a
+machine that only trains may not have."""
 
 
 @dataclass

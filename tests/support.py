@@ -14,7 +14,7 @@ from sentrep import SentenceEncoder, TextBatch
 from sentrep.data import toy
 from sentrep.doctor.gradients import loss_and_gradients
 from sentrep.doctor.processes import run_processes
-from sentrep.encoder.encoding import pad
+from sentrep.encoder.encode import pad
 
 __all__ = ["loss_and_gradients", "run_processes"]  # for the tests, which find all that they share here
 

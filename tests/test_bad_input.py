@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from sentrep import InputError, SentenceEncoder, SentRepDataModule, SentRepModule
 from sentrep.cli import main
 from sentrep.cli.configuration import read_config
-from sentrep.data.beir import load_reranking, load_retrieval
-from sentrep.data.cache import TokenRow
-from sentrep.data.collate import Collate
-from sentrep.data.corpus import open_corpus
-from sentrep.data.labelled import load_labelled_file
-from sentrep.data.sts import load_sts
+from sentrep.data.batches.collate import Collate
+from sentrep.data.sets.beir import load_reranking, load_retrieval
+from sentrep.data.sets.labelled import load_labelled_file
+from sentrep.data.sets.sts import load_sts
+from sentrep.data.text.cache import TokenRow
+from sentrep.data.text.corpus import open_corpus
 from sentrep.objectives import Contrastive
 from support import tiny_encoder, toy_sentences
 

@@ -21,8 +21,8 @@ from torch import Tensor, fx
 
 from sentrep import InputError, Objective, SentenceEncoder, SentRepDataModule, SentRepModule, negatives
 from sentrep.cli import main
-from sentrep.encoder import chunks, compiled
-from sentrep.encoder.encoding import pad
+from sentrep.encoder.compute import chunks, compiled
+from sentrep.encoder.encode import pad
 from sentrep.objectives import Alignment, Contrastive, Denoising, Distillation, MaskedLanguageModeling, Uniformity
 from sentrep.types import TextBatch
 from sentrep.views import FGSM, EncodedViews, GaussianNoise

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sentrep import ProjectionHead, SentRepModule, distributed
 from sentrep.data import SentRepDataModule
-from sentrep.encoder.encoding import encode
+from sentrep.encoder.encode import encode
 from sentrep.negatives import RefinedNoiseNegatives
 from sentrep.objectives import Contrastive
 from sentrep.types import ScoredPairs

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from sentrep.errors import InputError
-from sentrep.files import BusyError, atomic_write, hold, remove_leftovers, write_text
+from sentrep.io.files import BusyError, atomic_write, hold, remove_leftovers, write_text
 
 _WRITE_SLOWLY = """
 import sys, time
-from sentrep.files import atomic_write
+from sentrep.io.files import atomic_write
 with atomic_write(sys.argv[1], "w") as file:
     file.write("half")
     file.flush()
@@ -28,7 +28,7 @@ with atomic_write(sys.argv[1], "w") as file:
 
 _HOLD = """
 import sys, time
-from sentrep.files import hold
+from sentrep.io.files import hold
 with hold(sys.argv[1], "x"):
     print("holding", flush=True)
     time.sleep(60)

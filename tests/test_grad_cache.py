@@ -22,7 +22,7 @@ from sentrep import (
     Views,
     negatives,
 )
-from sentrep.encoder import chunks
+from sentrep.encoder.compute import chunks
 from sentrep.objectives import (
     Alignment,
     Contrastive,

@@ -18,7 +18,7 @@ from torch import Tensor
 from sentrep import InputError, Objective, ProjectionHead, SentenceEncoder, SentRepModule, TextBatch, Views
 from sentrep.data import toy
 from sentrep.objectives import Contrastive
-from sentrep.parameter_groups import parameter_groups
+from sentrep.training.parameter_groups import parameter_groups
 from support import text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(32)

@@ -24,20 +24,20 @@ from rich.console import Console
 from rich.text import Text
 
 from sentrep import InputError, SentenceEncoder, SentRepDataModule, SentRepModule
+from sentrep.checkpoint.trust import recorded_arguments, refuse_foreign_classes
 from sentrep.cli import main, yaml_text
 from sentrep.cli.configuration import parse_request
 from sentrep.cli.sections import build_tree
-from sentrep.data.leakage import Overlap, overlap_list
+from sentrep.data.sets.leakage import Overlap, overlap_list
 from sentrep.doctor.diagnosis import Outcome
 from sentrep.doctor.report import print_outcomes, write_outcomes
 from sentrep.evaluation import Evaluation, print_results, write_report
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.plots.style import new_figure, save_figure
 from sentrep.evaluation.results import TaskResult
-from sentrep.harmless import csv_text, html_text, markdown_text, printable, screen_text
+from sentrep.io.harmless import csv_text, html_text, markdown_text, printable, screen_text
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive, Objective
-from sentrep.trust import recorded_arguments, refuse_foreign_classes
 from support import tiny_encoder, toy_sentences
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -15,9 +15,9 @@ from transformers import PreTrainedConfig
 
 from sentrep import InputError, SentenceEncoder, SentRepDataModule, SentRepModule
 from sentrep.data.augmentation.translation import Translator
-from sentrep.encoder import sources
+from sentrep.encoder.loading import sources
+from sentrep.io.strangers import build_config, read_tokenizer
 from sentrep.objectives import Contrastive
-from sentrep.strangers import build_config, read_tokenizer
 from support import FAMILIES, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(3)
@@ -104,7 +104,7 @@ def alarm(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         rung.append(str(name))
         raise ValueError(f"would have fetched {name}")
 
-    for module in (modeling_utils, hub_kernels, __import__("sentrep.strangers").strangers):
+    for module in (modeling_utils, hub_kernels, __import__("sentrep.io.strangers").strangers):
         monkeypatch.setattr(module, "is_kernels_available", lambda *a, **k: True)
     for name in ("get_kernel", "get_kernel_hub"):
         monkeypatch.setattr(hub_kernels, name, fetch, raising=False)

@@ -11,9 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from sentrep.data.augmentation.parts import PartStore
-from sentrep.data.corpus import Corpus, open_corpus
+from sentrep.data.text.corpus import Corpus, open_corpus
 from sentrep.errors import InputError
-from sentrep.harmless import screen_text
+from sentrep.io.harmless import screen_text
 
 
 def open_sentences(path: str, column: str | None) -> tuple[Corpus, int]:

@@ -17,11 +17,11 @@ from sentrep.data.augmentation.backtranslation import (
 from sentrep.data.augmentation.filters import PairFilter
 from sentrep.data.augmentation.parts import PartStore, check_output
 from sentrep.data.augmentation.translation import Decoding, Translator
-from sentrep.data.corpus import Corpus
-from sentrep.data.shard import Shard, local_rank
+from sentrep.data.text.corpus import Corpus
+from sentrep.data.text.shard import Shard, local_rank
 from sentrep.errors import InputError, did_you_mean
-from sentrep.harmless import printable
-from sentrep.paths import check_name
+from sentrep.io.harmless import printable
+from sentrep.io.paths import check_name
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 

@@ -10,7 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.trainer.states import TrainerFn
 
-from sentrep.data.locations import is_address
+from sentrep.data.text.locations import is_address
 from sentrep.errors import InputError
 
 State = dict[str, Any]

@@ -14,15 +14,15 @@ from lightning.pytorch.cli import SaveConfigCallback
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
-from sentrep.checkpointing import AtomicCheckpointIO
+from sentrep.checkpoint.io import AtomicCheckpointIO
+from sentrep.checkpoint.rehearsal import Rehearsal
 from sentrep.cli.changes import RECORD, run_settings
 from sentrep.cli.configuration import Tree
 from sentrep.cli.writers import NpyWriter
 from sentrep.errors import InputError
-from sentrep.files import atomic_write, write_text
-from sentrep.harmless import printable
-from sentrep.paths import writing
-from sentrep.rehearsal import Rehearsal
+from sentrep.io.files import atomic_write, write_text
+from sentrep.io.harmless import printable
+from sentrep.io.paths import writing
 
 
 class SaveConfig(SaveConfigCallback):

@@ -8,10 +8,10 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
+from sentrep.checkpoint.resume import convert_position
 from sentrep.cli.configuration import Tree
 from sentrep.cli.errors import UsageError
-from sentrep.harmless import printable
-from sentrep.resuming import convert_position
+from sentrep.io.harmless import printable
 
 RECORD = "sentrep_run"
 """Key of a checkpoint under which `run_settings` lie."""

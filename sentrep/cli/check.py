@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, get_args, get_origin
 
-from sentrep.annotations import alternatives, hints, item, plugins
+from sentrep.checkpoint.annotations import alternatives, hints, item, plugins
 from sentrep.cli.configuration import NODE_KEYS, Tree, is_node
 from sentrep.cli.errors import UsageError
 from sentrep.errors import did_you_mean

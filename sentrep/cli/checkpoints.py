@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from sentrep.checkpointing import DamagedError, verify
+from sentrep.checkpoint.io import DamagedError, verify
+from sentrep.checkpoint.trust import recorded_arguments
 from sentrep.cli.configuration import Request, Tree, is_node
 from sentrep.cli.errors import UsageError
 from sentrep.cli.run_folders import RunFolders, is_leader, newest_training
-from sentrep.encoder import sources
+from sentrep.encoder.loading import sources
 from sentrep.errors import InputError
-from sentrep.files import remove_leftovers
-from sentrep.harmless import printable
-from sentrep.trust import recorded_arguments
+from sentrep.io.files import remove_leftovers
+from sentrep.io.harmless import printable
 
 NAMES = ("best", "last", "hpc", "registry")
 """Words that Lightning takes in place of a path (``registry:name`` included)."""

@@ -19,7 +19,7 @@ from sentrep.cli.trainer import prepare_parsing
 from sentrep.distributed import derive_seed
 from sentrep.errors import InputError
 from sentrep.evaluation.comparison import Comparison
-from sentrep.harmless import printable
+from sentrep.io.harmless import printable
 
 THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
 """Of the thesis (section 5.2); further ones are derived."""

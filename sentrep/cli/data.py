@@ -9,14 +9,14 @@ from pathlib import Path
 
 from sentrep.cli.encode import sentence_progress
 from sentrep.cli.functions import run_one_of
-from sentrep.data.corpus import open_corpus
-from sentrep.data.evaluation_texts import load_evaluation_texts
-from sentrep.data.leakage import Leakage, check_leakage, overlap_list
+from sentrep.data.sets.evaluation_texts import load_evaluation_texts
+from sentrep.data.sets.leakage import Leakage, check_leakage, overlap_list
+from sentrep.data.text.corpus import open_corpus
 from sentrep.errors import InputError
 from sentrep.evaluation.leakage_report import print_leakage, write_leakage
 from sentrep.evaluation.report_files import check_report_path
-from sentrep.harmless import printable
-from sentrep.paths import check_target
+from sentrep.io.harmless import printable
+from sentrep.io.paths import check_target
 
 
 def run(command: str, words: list[str]) -> int:

@@ -14,12 +14,12 @@ from fsspec.implementations.local import LocalFileSystem
 
 from sentrep.cli.writers import NpyWriter, open_writer
 from sentrep.data.augmentation.record import differences
-from sentrep.data.fingerprints import TextHash
-from sentrep.data.locations import file_system
-from sentrep.data.shard import Shard
-from sentrep.encoder.stored import FORMAT, MANIFEST, open_array
+from sentrep.data.stored_embeddings import FORMAT, MANIFEST, open_array
+from sentrep.data.text.fingerprints import TextHash
+from sentrep.data.text.locations import file_system
+from sentrep.data.text.shard import Shard
 from sentrep.errors import InputError
-from sentrep.files import BusyError, hold, remove_leftovers, write_text
+from sentrep.io.files import BusyError, hold, remove_leftovers, write_text
 
 _SETTINGS = "settings.json"
 _LEVELS = 127

@@ -17,15 +17,15 @@ from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
 from sentrep.cli.streamed_parts import chunks_of, encode_parts
 from sentrep.cli.writers import EmbeddingWriter, open_writer
-from sentrep.data.cells import text_cell
-from sentrep.data.corpus import open_corpus
-from sentrep.data.locations import is_address
-from sentrep.data.shard import Shard, local_rank
+from sentrep.data.text.cells import text_cell
+from sentrep.data.text.corpus import open_corpus
+from sentrep.data.text.locations import is_address
+from sentrep.data.text.shard import Shard, local_rank
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.fingerprint import fingerprint
+from sentrep.encoder.loading.fingerprint import fingerprint
 from sentrep.errors import InputError
-from sentrep.harmless import printable
-from sentrep.paths import check_target
+from sentrep.io.harmless import printable
+from sentrep.io.paths import check_target
 
 Precision = Literal["fp32", "bf16"]
 StoredType = Literal["float32", "float16", "int8"]
@@ -195,7 +195,7 @@ class CorpusColumn:
     """The sentences of a file, streamed.
 
     Args:
-        path: what `sentrep.data.corpus.open_corpus` opens.
+        path: what `sentrep.data.text.corpus.open_corpus` opens.
         column: which column; None picks the usual one.
     """
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sentrep.cli.encode import whitening_corpus
 from sentrep.cli.functions import run_function
-from sentrep.export import export
-from sentrep.harmless import printable
+from sentrep.encoder.loading.export import export
+from sentrep.io.harmless import printable
 
 
 def run(command: str, words: list[str]) -> int:

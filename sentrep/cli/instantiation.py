@@ -9,9 +9,9 @@ from jsonargparse import Namespace
 from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import Trainer
 
-from sentrep.checkpointing import AtomicCheckpointIO
+from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.errors import InputError
-from sentrep.sharding import NOT_FSDP1
+from sentrep.training.sharding import NOT_FSDP1
 
 
 def make_trainer(make: Callable[[], Trainer], asked: Namespace) -> Trainer:

@@ -7,7 +7,7 @@ import sys
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from sentrep.harmless import printable
+from sentrep.io.harmless import printable
 
 
 class _StandardError(logging.Handler):

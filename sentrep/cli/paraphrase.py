@@ -14,9 +14,9 @@ from sentrep.data.augmentation.filters import PairFilter
 from sentrep.data.augmentation.paraphrasing import Paraphrasing, publish_triplets
 from sentrep.data.augmentation.parts import PartStore, check_output
 from sentrep.data.augmentation.prompt import prompt_fingerprint
-from sentrep.data.corpus import Corpus
+from sentrep.data.text.corpus import Corpus
 from sentrep.errors import InputError
-from sentrep.paths import check_name
+from sentrep.io.paths import check_name
 
 PATIENCE = 10.0
 """Seconds without an answer after which that is said."""

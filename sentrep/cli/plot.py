@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from sentrep.cli.encode import load_encoder
 from sentrep.cli.functions import run_one_of
-from sentrep.data.corpus import open_corpus
-from sentrep.data.sts import PairsFile, load_sts
+from sentrep.data.sets.sts import PairsFile, load_sts
+from sentrep.data.text.corpus import open_corpus
 from sentrep.evaluation.plots import (
     draw_cosines,
     draw_curves,
@@ -29,7 +29,7 @@ from sentrep.evaluation.plots.style import picture_files
 from sentrep.evaluation.plots.sweep import Take
 from sentrep.evaluation.runs import find_runs
 from sentrep.evaluation.sts import display_name
-from sentrep.harmless import printable
+from sentrep.io.harmless import printable
 
 
 def run(command: str, words: list[str]) -> int:

@@ -14,11 +14,11 @@ from jsonargparse import Namespace
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from sentrep.data.locations import is_address
-from sentrep.data.shard import Shard, local_rank
+from sentrep.data.text.locations import is_address
+from sentrep.data.text.shard import Shard, local_rank
 from sentrep.errors import InputError
 from sentrep.evaluation.runs import version_of
-from sentrep.files import BusyError, hold
+from sentrep.io.files import BusyError, hold
 
 LOCK = ".lock"
 """The file in a folder that stands for a process which trains there."""

@@ -12,17 +12,17 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
+from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.cli.check import check_arguments, check_value
 from sentrep.cli.configuration import Request, Tree, apply_flags, merge
 from sentrep.cli.errors import UsageError
 from sentrep.config import to_config
 from sentrep.data import SentRepDataModule
-from sentrep.encoder.dropout_views import CRITERIA
+from sentrep.encoder.label_free import CRITERIA
 from sentrep.errors import did_you_mean
 from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.module import SentRepModule
 from sentrep.stability import NonFiniteGuard
-from sentrep.trust import refuse_foreign_classes
 
 TRAINER_DEFAULTS = {"use_distributed_sampler": False, "num_sanity_val_steps": 0, "log_every_n_steps": 10}
 """The sampler of `SentRepDataModule` knows its rank; Lightning's would shuffle the evaluation and repeat rows."""

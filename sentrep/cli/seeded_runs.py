@@ -19,12 +19,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sentrep.cli.configuration import parse_request
 from sentrep.cli.errors import UsageError
-from sentrep.data.sts import PairsFile, load_sts
+from sentrep.data.sets.sts import PairsFile, load_sts
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.evaluation.runs import version_of
-from sentrep.files import BusyError, atomic_write, hold, write_text
-from sentrep.harmless import screen_text
+from sentrep.io.files import BusyError, atomic_write, hold, write_text
+from sentrep.io.harmless import screen_text
 
 SCORES = "scores.npz"
 """What a finished run leaves: cosines and gold scores of every set."""

@@ -7,8 +7,8 @@ from itertools import chain, islice
 from typing import Any
 
 from sentrep.cli.embedding_parts import EmbeddingParts
-from sentrep.data.fingerprints import TextHash
-from sentrep.data.shard import Shard
+from sentrep.data.text.fingerprints import TextHash
+from sentrep.data.text.shard import Shard
 
 
 def encode_parts(

@@ -22,6 +22,7 @@ import sentrep.negatives
 import sentrep.objectives
 import sentrep.views
 import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be found by their short names)
+from sentrep.checkpoint.resumable import check
 from sentrep.cli.best_so_far import RememberBest
 from sentrep.cli.callbacks import SaveConfig, SaveLast, SavePredictions
 from sentrep.cli.changes import (
@@ -48,7 +49,6 @@ from sentrep.data import SentRepDataModule
 from sentrep.distributed import explain_lost_peer, leave_gloo_group
 from sentrep.errors import InputError
 from sentrep.module import SentRepModule
-from sentrep.resumable import check
 
 COMMANDS = ("fit", "validate", "test", "predict")
 _ALLOW = ("--allow-changes", "--allow_changes")

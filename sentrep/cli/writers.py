@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sentrep.data.locations import file_system, is_address
+from sentrep.data.text.locations import file_system, is_address
 from sentrep.errors import InputError
-from sentrep.files import atomic_write
-from sentrep.paths import unwritable
+from sentrep.io.files import atomic_write
+from sentrep.io.paths import unwritable
 
 
 class EmbeddingWriter(ABC):

@@ -5,19 +5,19 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sentrep.data.beir import RankingSet, load_reranking, load_retrieval
-from sentrep.data.cache import CorpusCounts, TokenizedCorpus, TokenRow, tokenize_corpus
-from sentrep.data.collate import Collate
-from sentrep.data.corpus import Corpus, open_corpus
-from sentrep.data.distinct_batches import DistinctBatches
-from sentrep.data.labelled import LabelledSet, LabelledTexts, load_labelled_file, load_labelled_folder
-from sentrep.data.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
-from sentrep.data.pairing import PairedCorpus
-from sentrep.data.sampler import GlobalBatchSampler
-from sentrep.data.streaming import StreamedBatches, TokenizedRows
-from sentrep.data.sts import SET_NAMES, PairsFile, load_sts
-from sentrep.data.tables import TableFile
-from sentrep.data.transfer import TRANSFER_NAMES, load_transfer
+from sentrep.data.batches.collate import Collate
+from sentrep.data.batches.distinct_batches import DistinctBatches
+from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
+from sentrep.data.batches.pairing import PairedCorpus
+from sentrep.data.batches.sampler import GlobalBatchSampler
+from sentrep.data.sets.beir import RankingSet, load_reranking, load_retrieval
+from sentrep.data.sets.labelled import LabelledSet, LabelledTexts, load_labelled_file, load_labelled_folder
+from sentrep.data.sets.sts import SET_NAMES, PairsFile, load_sts
+from sentrep.data.sets.transfer import TRANSFER_NAMES, load_transfer
+from sentrep.data.text.cache import CorpusCounts, TokenizedCorpus, TokenRow, tokenize_corpus
+from sentrep.data.text.corpus import Corpus, open_corpus
+from sentrep.data.text.streaming import StreamedBatches, TokenizedRows
+from sentrep.data.text.tables import TableFile
 
 if TYPE_CHECKING:
     from sentrep.data.datamodule import SentRepDataModule

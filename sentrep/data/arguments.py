@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sentrep import checks
-from sentrep.data.sts import PairsFile
+from sentrep.data.sets.sts import PairsFile
 from sentrep.errors import InputError
 
 

@@ -11,15 +11,15 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch.utils.data import Subset
 
 from sentrep.data.arguments import check_arguments
-from sentrep.data.cache import TokenizedCorpus, tokenize_corpus
-from sentrep.data.collate import Collate
-from sentrep.data.corpus import Corpus, open_corpus
-from sentrep.data.held_out import held_out_fingerprint, hold_out, sentence_keys
-from sentrep.data.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
-from sentrep.data.pairing import PairedCorpus, open_training_text
-from sentrep.data.sampler import GlobalBatchSampler
-from sentrep.data.streaming import StreamedBatches, TokenizedRows, check_streaming
-from sentrep.data.sts import PairsFile, load_all_sts
+from sentrep.data.batches.collate import Collate
+from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
+from sentrep.data.batches.pairing import PairedCorpus, open_training_text
+from sentrep.data.batches.sampler import GlobalBatchSampler
+from sentrep.data.sets.held_out import held_out_fingerprint, hold_out, sentence_keys
+from sentrep.data.sets.sts import PairsFile, load_all_sts
+from sentrep.data.text.cache import TokenizedCorpus, tokenize_corpus
+from sentrep.data.text.corpus import Corpus, open_corpus
+from sentrep.data.text.streaming import StreamedBatches, TokenizedRows, check_streaming
 from sentrep.errors import InputError
 from sentrep.types import HeldOut, ScoredPairs, Tokenize
 
@@ -52,7 +52,7 @@ class SentRepDataModule(LightningDataModule):
             column of sentences and one of positives. A sentence without a pair is its own positive (counted).
         pair_columns: these two columns, like ``columns``; None picks the usual names.
         held_out: how many sentences are taken out of the training text, to validate on without labels
-            (`sentrep.encoder.dropout_views.label_free_criteria`); the same ones whatever the seed.
+            (`sentrep.encoder.label_free.label_free_criteria`); the same ones whatever the seed.
         streaming: read the text while training instead of tokenising it first, for text larger than the disk; see
             `sentrep.data.StreamedBatches`. The length is unknown then, so the trainer needs ``max_steps``.
         shuffle_buffer: rows in memory that streaming shuffles at a time.

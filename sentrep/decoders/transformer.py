@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from sentrep.encoder.dropout import dropout as drop
-from sentrep.encoder.dropout import keep, keep_mask
+from sentrep.encoder.compute.dropout import dropout as drop
+from sentrep.encoder.compute.dropout import keep, keep_mask
 from sentrep.functional.packing import RealTokens
 
 Activation = Literal["relu", "gelu"]
@@ -21,8 +21,8 @@ class DenoisingDecoder(nn.Module):
 
     Equal to ``nn.TransformerDecoder`` of ``nn.TransformerDecoderLayer`` with a memory of length 1, without what cannot
     matter there: a softmax over one key is 1, so that cross-attention has no use for queries and keys, and padding is
-    left out of everything but self-attention. On a CPU dropout is that of `sentrep.encoder.dropout`, rates exact to
-    2⁻¹⁶. Weights start as N(0, 0.02²), biases at 0.
+    left out of everything but self-attention. On a CPU dropout is that of `sentrep.encoder.compute.dropout`, rates
+    exact to 2⁻¹⁶. Weights start as N(0, 0.02²), biases at 0.
 
     Args:
         width: E of tokens in and out.

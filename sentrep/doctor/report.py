@@ -13,7 +13,7 @@ from sentrep.doctor.outcome import Outcome
 from sentrep.errors import InputError
 from sentrep.evaluation.report import plain_table
 from sentrep.evaluation.report_files import markdown_table, save_text
-from sentrep.harmless import markdown_text, screen_text
+from sentrep.io.harmless import markdown_text, screen_text
 from sentrep.version import __version__
 
 _HEAD = ("", "check", "measured", "bound")

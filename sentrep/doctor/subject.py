@@ -15,9 +15,9 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import instantiate_module
 
 from sentrep.data import SentRepDataModule
-from sentrep.data.corpus import Corpus, open_corpus
-from sentrep.data.pairing import PairedCorpus
-from sentrep.encoder.encoding import pad
+from sentrep.data.batches.pairing import PairedCorpus
+from sentrep.data.text.corpus import Corpus, open_corpus
+from sentrep.encoder.encode import pad
 from sentrep.errors import InputError
 from sentrep.module import SentRepModule
 from sentrep.types import TextBatch, TokenBatch

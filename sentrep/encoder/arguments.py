@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sentrep import checks
-from sentrep.encoder.pooling import POOLINGS
+from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.errors import InputError
 
 LONGEST = 10**6

@@ -11,19 +11,21 @@ import torch
 from torch import Tensor, nn
 
 from sentrep.config import Configurable
-from sentrep.encoder import compiled, encoding, folders, forward, sources
+from sentrep.encoder import encode as encoding
 from sentrep.encoder.arguments import check_arguments
-from sentrep.encoder.attention import use_own_attention
-from sentrep.encoder.checks import check_tokenizer
-from sentrep.encoder.dropout import use_fast_dropout
+from sentrep.encoder.compute import compiled, forward
+from sentrep.encoder.compute.attention import use_own_attention
+from sentrep.encoder.compute.dropout import use_fast_dropout
+from sentrep.encoder.compute.last_layer import LastLayer, can_leave_out
+from sentrep.encoder.compute.packed import one_row
+from sentrep.encoder.compute.passes import training_pass
 from sentrep.encoder.heads import ProjectionHead, check_kept
-from sentrep.encoder.language_model_head import HeadOrigin
-from sentrep.encoder.last_layer import LastLayer, can_leave_out
-from sentrep.encoder.packed import one_row
-from sentrep.encoder.passes import training_pass
+from sentrep.encoder.loading import folders, sources
+from sentrep.encoder.loading.checks import check_tokenizer
+from sentrep.encoder.loading.lm_head import HeadOrigin
+from sentrep.encoder.loading.tokenizers import load_tokenizer
 from sentrep.encoder.specification import specification
-from sentrep.encoder.tokenization import TextTokenizer
-from sentrep.encoder.tokenizers import load_tokenizer
+from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.functional.similarity import unit
 from sentrep.types import EncoderOutput, EncoderSpec, TokenBatch
@@ -44,10 +46,10 @@ class SentenceEncoder(Configurable, nn.Module):
         tokenizer: folder or hub id of another tokenizer than the backbone's; ``toy`` is the embedded one.
         dropout: replaces every dropout rate of the backbone; None keeps its own.
         normalize: scale vectors to length 1 in `encode`.
-        chunks: groups of like length in which a batch is computed (`sentrep.encoder.layouts`), for less padding and the
+        chunks: groups of like length in which a batch is computed (`encoder.compute.layouts`), for less padding and the
             same result. None: 8 on a CPU, or 4 where every layer has to run group by group; 1 elsewhere.
-        packed: compute no padding at all (`sentrep.encoder.packed`), where the family allows it; the same result.
-        fast_dropout: on a CPU, cheaper dropout masks and attention (`sentrep.encoder.dropout`); elsewhere torch's.
+        packed: compute no padding at all (`encoder.compute.packed`), where the family allows it; the same result.
+        fast_dropout: on a CPU, cheaper dropout masks and attention (`encoder.compute.dropout`); elsewhere torch's.
         pooled_token_only: where nothing reads the other tokens, end the last layer for the pooled token alone.
         revision: branch, tag or commit on the hub.
         trust_remote_code: let the hub's model run its own code.
@@ -146,7 +148,7 @@ class SentenceEncoder(Configurable, nn.Module):
         return training_pass(self, tokens, word_embeddings)
 
     def cache_gradients(self, chunk: int | None, keep_tokens: bool = True) -> None:
-        """Run with the activations of at most ``chunk`` rows at a time (`sentrep.encoder.chunks`) from now on.
+        """Run with the activations of at most ``chunk`` rows at a time (`sentrep.encoder.compute.chunks`) from now on.
 
         Args:
             chunk: rows, all views of a sentence counted; None for the plain pass.
@@ -156,7 +158,7 @@ class SentenceEncoder(Configurable, nn.Module):
         self.keeps_tokens = keep_tokens
 
     def compile_training(self, mode: compiled.Mode) -> None:
-        """From now on run `forward` through `torch.compile` (`sentrep.encoder.compiled`); not `encode`."""
+        """From now on run `forward` through `torch.compile` (`sentrep.encoder.compute.compiled`); not `encode`."""
         compiled.check_encoder(self)
         self.compile_mode = mode
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from sentrep.encoder import encoding
+from sentrep.encoder import encode as encoding
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.functional.similarity import unit
 from sentrep.types import TokenBatch

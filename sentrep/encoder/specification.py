@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from sentrep.encoder.language_model_head import HeadOrigin, language_model_head
+from sentrep.encoder.loading.lm_head import HeadOrigin, language_model_head
 from sentrep.types import EncoderSpec
 
 if TYPE_CHECKING:

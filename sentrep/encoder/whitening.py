@@ -8,7 +8,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from sentrep.encoder import encoding
+from sentrep.encoder import encode as encoding
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.errors import InputError

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sentrep.data.labelled import LabelledSet
+from sentrep.data.sets.labelled import LabelledSet
 from sentrep.encoder import SentenceEncoder
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.vectors import Vectors, encode_texts, refuse_collapse

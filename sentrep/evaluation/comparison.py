@@ -14,8 +14,8 @@ from sentrep.evaluation.report import plain_table
 from sentrep.evaluation.report_files import markdown_table
 from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, spearman_rows
 from sentrep.evaluation.sts import display_name
-from sentrep.files import write_text
-from sentrep.harmless import html_text, screen_text
+from sentrep.io.files import write_text
+from sentrep.io.harmless import html_text, screen_text
 
 _NOTE = (
     "Spearman × 100 of the cosine, mean ± standard deviation over seeds. Difference: of the mean over the sets to the "

@@ -17,8 +17,8 @@ from torch.optim import Optimizer
 
 from sentrep import distributed
 from sentrep.evaluation.gradient_monitor import check_interval, is_monitored
-from sentrep.files import write_text
 from sentrep.functional import cosine_similarity_matrix
+from sentrep.io.files import write_text
 from sentrep.module import SentRepModule
 
 BINS = 100

@@ -14,7 +14,7 @@ from sentrep import distributed
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32
 from sentrep.module import SentRepModule
-from sentrep.sharding import is_sharded
+from sentrep.training.sharding import is_sharded
 from sentrep.types import TextBatch
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from lightning.pytorch import Trainer
 from torch import Tensor
 
-from sentrep.files import atomic_write
-from sentrep.paths import writing
+from sentrep.io.files import atomic_write
+from sentrep.io.paths import writing
 
 Course = list[tuple[int, float]]
 """Values of one metric: (optimiser step, value), steps rising."""

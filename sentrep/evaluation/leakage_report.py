@@ -10,10 +10,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sentrep.data.leakage import Leakage
+from sentrep.data.sets.leakage import Leakage
 from sentrep.evaluation.report import plain_table, set_name
 from sentrep.evaluation.report_files import check_report_path, markdown_table, save_text
-from sentrep.harmless import csv_text, markdown_text, screen_text
+from sentrep.io.harmless import csv_text, markdown_text, screen_text
 from sentrep.version import __version__
 
 _COLUMNS = ("set", "sentences", "exact", "near", "share")
@@ -23,7 +23,7 @@ def print_leakage(leakage: Leakage, console: Console | None = None) -> None:
     """Print one line per evaluation set, and what the training text repeats.
 
     Args:
-        leakage: of `sentrep.data.leakage.check_leakage`.
+        leakage: of `sentrep.data.sets.leakage.check_leakage`.
         console: where to; None for standard output.
     """
     console = console or Console()

@@ -10,12 +10,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from sentrep.data.transfer import TRANSFER_NAMES
+from sentrep.data.sets.transfer import TRANSFER_NAMES
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.fingerprint import fingerprint
+from sentrep.encoder.loading.fingerprint import fingerprint
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.sts import PROTOCOLS, STSResult, display_name, senteval_average, side_by_side
-from sentrep.harmless import screen_text
+from sentrep.io.harmless import screen_text
 from sentrep.version import __version__
 
 _RECORDED = ("torch", "transformers", "tokenizers", "scipy", "scikit-learn")

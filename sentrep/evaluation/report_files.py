@@ -14,9 +14,9 @@ from sentrep.errors import InputError
 from sentrep.evaluation.report import Evaluation, average, columns, main_scores, metric_name, set_name
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.sts import side_by_side
-from sentrep.files import write_text
-from sentrep.harmless import csv_text, markdown_text
-from sentrep.paths import check_target, writing
+from sentrep.io.files import write_text
+from sentrep.io.harmless import csv_text, markdown_text
+from sentrep.io.paths import check_target, writing
 
 
 def check_report_path(path: str | Path, inputs: Iterable[str | Path] = ()) -> Path:

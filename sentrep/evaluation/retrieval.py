@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sentrep.data.beir import RankingSet
+from sentrep.data.sets.beir import RankingSet
 from sentrep.encoder import SentenceEncoder
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.search import TopK

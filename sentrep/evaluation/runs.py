@@ -15,7 +15,7 @@ import yaml
 
 from sentrep.errors import InputError, did_you_mean
 from sentrep.evaluation.history import Course
-from sentrep.paths import not_there
+from sentrep.io.paths import not_there
 
 _CONFIG = "config.yaml"
 _METRICS = "metrics.csv"

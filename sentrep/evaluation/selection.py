@@ -11,9 +11,9 @@ import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from sentrep.encoder.dropout_views import CRITERIA
+from sentrep.encoder.label_free import CRITERIA
 from sentrep.evaluation.sts import display_name
-from sentrep.files import write_text
+from sentrep.io.files import write_text
 from sentrep.types import ScoredPairs
 
 FILE = "selection.json"

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from sentrep import checks
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.encoding import encode
+from sentrep.encoder.encode import encode
 from sentrep.errors import InputError
 from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
 from sentrep.functional.similarity import unit
 from sentrep.module import SentRepModule
-from sentrep.sharding import whole_encoder
+from sentrep.training.sharding import whole_encoder
 
 STAGES = {"val": ("fit", "validate"), "test": ("test",)}
 

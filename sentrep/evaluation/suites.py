@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sentrep.data.beir import load_reranking, load_retrieval
-from sentrep.data.labelled import LabelledSet, find_split, load_labelled_file, load_labelled_folder
-from sentrep.data.sts import SET_NAMES, PairsFile, load_sts
-from sentrep.data.transfer import TRANSFER_NAMES, load_transfer
+from sentrep.data.sets.beir import load_reranking, load_retrieval
+from sentrep.data.sets.labelled import LabelledSet, find_split, load_labelled_file, load_labelled_folder
+from sentrep.data.sets.sts import SET_NAMES, PairsFile, load_sts
+from sentrep.data.sets.transfer import TRANSFER_NAMES, load_transfer
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError, did_you_mean
 from sentrep.evaluation.clustering import evaluate_clustering

@@ -17,14 +17,14 @@ from rich.table import Table
 from torch import Tensor
 
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.dropout_views import CRITERIA, label_free_criteria
+from sentrep.encoder.label_free import CRITERIA, label_free_criteria
 from sentrep.evaluation.history import Course, MetricHistory, is_log_step
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.report import add_mean, plain_table
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.sts import display_name, evaluate_sts
-from sentrep.harmless import printable, screen_text
-from sentrep.sharding import whole_encoder
+from sentrep.io.harmless import printable, screen_text
+from sentrep.training.sharding import whole_encoder
 from sentrep.types import HeldOut, ScoredPairs, TextBatch
 
 _TOY = "toy-"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sentrep.data.labelled import LabelledSet, LabelledTexts
+from sentrep.data.sets.labelled import LabelledSet, LabelledTexts
 from sentrep.encoder import SentenceEncoder
 from sentrep.evaluation.classification import (
     Features,

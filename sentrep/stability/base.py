@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import ParamsT
 
-from sentrep.annotations import OptimizerCallable
 from sentrep.errors import InputError
+from sentrep.types import OptimizerCallable
 
 
 class PerturbedWeights(Optimizer, ABC):

@@ -17,8 +17,8 @@ from torch.optim import Optimizer
 
 from sentrep import checks, distributed
 from sentrep.errors import InputError
-from sentrep.files import write_text
-from sentrep.sharding import whole
+from sentrep.io.files import write_text
+from sentrep.training.sharding import whole
 from sentrep.types import TextBatch
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from sentrep import checks
-from sentrep.annotations import OptimizerCallable
 from sentrep.stability.base import PerturbedWeights
+from sentrep.types import OptimizerCallable
 
 
 class SAM(PerturbedWeights):

@@ -28,8 +28,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import sentrep
+from sentrep.checkpoint.resumable import check
 from sentrep.cli import main
-from sentrep.resumable import check
 from support import FAMILIES, SENTENCES, write_workplace
 
 NAMES: dict[str, Any] = {"sentrep": sentrep, "torch": torch, "np": np, "math": math, "Path": Path, "FAMILIES": FAMILIES}

@@ -9,7 +9,8 @@ import pytest
 from evaluation.sets import write_beir
 
 from sentrep.cli import main
-from sentrep.data import load_sts, sts
+from sentrep.data import load_sts
+from sentrep.data.sets import sts
 from sentrep.evaluation import evaluate_sts
 from support import shared_path, tiny_encoder, toy_sentences
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 from lightning.pytorch import Callback
 
+from sentrep.checkpoint.rehearsal import Rehearsal
 from sentrep.cli import main
 from sentrep.cli.checkpoints import newest_intact
 from sentrep.cli.signals import StopOnSignal
-from sentrep.rehearsal import Rehearsal
 
 CHECKPOINTS = Path("runs/run/version_0/checkpoints")
 STEADY = "--model.scheduler=constant"  # else the learning rate depends on where the run is to end

@@ -19,7 +19,7 @@ from sentrep.cli import main
 from sentrep.cli.checkpoints import newest_intact
 from sentrep.cli.run_folders import LOCK, RunFolders, is_leader
 from sentrep.errors import InputError
-from sentrep.files import BusyError, hold
+from sentrep.io.files import BusyError, hold
 
 RUN = Path("runs/run/version_0")
 

@@ -36,7 +36,8 @@ from sentrep.doctor import (
     resume,
     versions,
 )
-from sentrep.encoder import chunks, encoding
+from sentrep.encoder import encode as encoding
+from sentrep.encoder.compute import chunks
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # lightning comments on the folders and the tiny model
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder
-from sentrep.encoder import POOLINGS, forward
-from sentrep.encoder.encoding import pad
+from sentrep.encoder import POOLINGS
+from sentrep.encoder.compute import forward
+from sentrep.encoder.encode import pad
 from support import FAMILIES, shared_path, text_batch, tiny_encoder, toy_sentences
 
 PROMPT = '"[X]" means [MASK].'
@@ -302,7 +303,7 @@ def test_templates_of_all_lengths_contain_those_that_occur() -> None:
 def test_windows_of_a_long_list_change_nothing(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder, sentences = tiny_encoder(), toy_sentences(17)
     whole = encoder.encode(sentences, batch_size=2, convert_to_tensor=True)
-    monkeypatch.setattr("sentrep.encoder.encoding.WINDOW", window)
+    monkeypatch.setattr("sentrep.encoder.encode.WINDOW", window)
     torch.testing.assert_close(encoder.encode(sentences, batch_size=2, convert_to_tensor=True), whole)
 
 

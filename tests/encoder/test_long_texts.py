@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from sentrep.data import toy
-from sentrep.encoder.tokenization import TextTokenizer
+from sentrep.encoder.text.tokenizer import TextTokenizer
 
 SENTENCES = toy.sentences(1000, seed=1)
 SPECIAL = ["<unk>", "<pad>"]

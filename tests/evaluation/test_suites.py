@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.sets import write_beir
-from sentrep.data import transfer
+from sentrep.data.sets import transfer
 from sentrep.errors import InputError
 from sentrep.evaluation import SUITES, Request, evaluate_suite, load_suite, sts, suites
 from sentrep.types import ScoredPairs

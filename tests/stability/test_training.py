@@ -18,8 +18,8 @@ from torch.optim import SGD, AdamW
 from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule, TextBatch, TokenBatch, distributed
 from sentrep.config import to_config
 from sentrep.objectives import Contrastive
-from sentrep.parameter_groups import parameter_groups
 from sentrep.stability import SAM, AdversarialWeightPerturbation
+from sentrep.training.parameter_groups import parameter_groups
 from sentrep.views import FGSM, EncodedViews, GaussianNoise
 from support import run_processes, text_batch, tiny_encoder, toy_sentences
 

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from references.dclr import weighted_loss
 from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule, TextBatch, Views
-from sentrep.encoder.fingerprint import fingerprint
+from sentrep.encoder.loading.fingerprint import fingerprint
 from sentrep.objectives import Contrastive
-from sentrep.parameter_groups import parameter_groups
+from sentrep.training.parameter_groups import parameter_groups
 from sentrep.weighting import ComplementaryWeighting
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 

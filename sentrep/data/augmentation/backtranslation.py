@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from sentrep.data.augmentation.filters import BLANK, KEPT, PairFilter
 from sentrep.data.augmentation.parts import ROW, PartStore
 from sentrep.data.augmentation.translation import Translation
-from sentrep.data.corpus import CorpusRow
-from sentrep.data.shard import Shard
+from sentrep.data.text.corpus import CorpusRow
+from sentrep.data.text.shard import Shard
 from sentrep.errors import InputError
 
 PAIR_SCHEMA = pa.schema([("sent0", pa.string()), ("sent1", pa.string())])

@@ -14,7 +14,7 @@ from sentrep.data.augmentation.backtranslation import count_verdicts
 from sentrep.data.augmentation.endpoint import Answer, NoAnswerError
 from sentrep.data.augmentation.filters import BLANK, IDENTICAL, KEPT, PairFilter
 from sentrep.data.augmentation.parts import ROW, PartStore
-from sentrep.data.corpus import CorpusRow
+from sentrep.data.text.corpus import CorpusRow
 from sentrep.errors import InputError
 
 TRIPLET_SCHEMA = pa.schema([("sent0", pa.string()), ("sent1", pa.string()), ("hard_neg", pa.string())])

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from sentrep.data.augmentation.record import METADATA_KEY, differences, fingerprint, read_record
 from sentrep.errors import InputError
-from sentrep.files import atomic_write, hold, remove_leftovers
-from sentrep.paths import check_target
+from sentrep.io.files import atomic_write, hold, remove_leftovers
+from sentrep.io.paths import check_target
 
 logger = logging.getLogger("sentrep")
 

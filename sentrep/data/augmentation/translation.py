@@ -19,8 +19,8 @@ from transformers.utils import logging as transformers_logging
 
 from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
 from sentrep.errors import InputError
-from sentrep.paths import check_plain, check_plain_files
-from sentrep.strangers import read_config, read_tokenizer
+from sentrep.io.paths import check_plain, check_plain_files
+from sentrep.io.strangers import read_config, read_tokenizer
 
 _MORE_TOKENS = 16
 _UNLIMITED = 1 << 30  # sources are measured here; the tokenizer would warn of each one above its own limit

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, PAGE, new_figure, save_figure, styled
 from sentrep.evaluation.significance import Difference, RecipeScores
-from sentrep.harmless import printable
+from sentrep.io.harmless import printable
 
 
 def plot_comparison(recipes: Mapping[str, RecipeScores], differences: Mapping[str, Difference], stem: Path) -> None:

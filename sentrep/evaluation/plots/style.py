@@ -12,9 +12,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from sentrep.files import atomic_write
-from sentrep.harmless import printable
-from sentrep.paths import check_name, check_target, writing
+from sentrep.io.files import atomic_write
+from sentrep.io.harmless import printable
+from sentrep.io.paths import check_name, check_target, writing
 
 # Okabe and Ito's palette: told apart with every kind of colour vision, and in grey
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C8C8C"

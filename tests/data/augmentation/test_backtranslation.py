@@ -21,8 +21,8 @@ from sentrep.data.augmentation.backtranslation import (
 from sentrep.data.augmentation.filters import PairFilter
 from sentrep.data.augmentation.parts import PartStore
 from sentrep.data.augmentation.translation import Translation
-from sentrep.data.corpus import CorpusRow
-from sentrep.data.shard import Shard, local_rank
+from sentrep.data.text.corpus import CorpusRow
+from sentrep.data.text.shard import Shard, local_rank
 from sentrep.errors import InputError
 
 Draw = tuple[int, ...]

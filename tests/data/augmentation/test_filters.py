@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from sentrep.data.augmentation.filters import EMPTY, IDENTICAL, KEPT, LENGTH, SCRIPT, PairFilter
-from sentrep.data.tables import TableFile
+from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError
 from support import shared_path
 

@@ -18,7 +18,7 @@ from sentrep.data.augmentation.endpoint import Answer, NoAnswerError
 from sentrep.data.augmentation.filters import PairFilter
 from sentrep.data.augmentation.paraphrasing import Paraphrasing, publish_triplets
 from sentrep.data.augmentation.parts import PartStore
-from sentrep.data.corpus import CorpusRow
+from sentrep.data.text.corpus import CorpusRow
 from sentrep.errors import InputError
 
 ROWS = [CorpusRow(number, ("" if number % 10 == 3 else f"sentence number {number}",)) for number in range(50)]

@@ -1,0 +1,224 @@
+"""Checkpoint files: what sentrep puts in, atomic writing, and the check before one is trusted."""
+
+from __future__ import annotations
+
+import errno
+import importlib.metadata
+import io
+import shutil
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from lightning.fabric.plugins.io import TorchCheckpointIO
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+
+from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.loading import folders, sources
+from sentrep.encoder.loading.tokenizers import tokenizer_files
+from sentrep.errors import InputError
+from sentrep.io.files import atomic_write
+from sentrep.version import __version__
+
+_RECORDED = ("torch", "lightning", "transformers", "datasets", "tokenizers")
+_READABLE = (torch.Tensor, torch.nn.Parameter, int, float, bool, str, type(None))
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_OF_CONTENT = (errno.EINVAL, errno.EOVERFLOW)
+"""What the system answers to the impossible offsets of a damaged file; other numbers are its own trouble."""
+
+
+class DamagedError(InputError):
+    """A file was read, and its content is not what was written."""
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Writes a checkpoint under a temporary name in its own folder, syncs it to the disk, then renames it.
+
+    A process that dies while it saves leaves the previous file of this name as it was. Where the disk is full, the
+    temporary file is removed, a warning says how much space is needed and free, and training goes on; the next save is
+    tried as usual. Until one succeeds no older checkpoint is removed. ``sentrep fit`` uses it; in Python::
+
+        Trainer(plugins=[AtomicCheckpointIO()], ...)
+
+    Paths with a protocol (``s3://...``) are left to Lightning.
+
+    Attributes:
+        failure: why the last save failed; None where it succeeded.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failure: str | None = None
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
+        """Write one file, whole or not at all.
+
+        Raises:
+            InputError: for a content that could not be read again; nothing is written.
+            OSError: for anything but a full disk or an exhausted quota.
+        """
+        if found := unreadable(checkpoint):
+            place = ".".join(map(str, found[0]))
+            raise InputError(
+                f"{path} was not written: {place} is a {type(found[1]).__qualname__}, which a checkpoint cannot hold; "
+                "let the callback or plug-in give numbers, texts, tensors, lists and dicts"
+            )
+        if storage_options is not None or "://" in str(path):
+            super().save_checkpoint(checkpoint, path, storage_options)
+            return
+        target = Path(path)
+        try:
+            with atomic_write(target) as file:
+                _write(checkpoint, file)
+        except OSError as error:
+            if error.errno not in _NO_SPACE:
+                raise
+            free = shutil.disk_usage(target.parent).free
+            self.failure = (
+                f"{target} was not written: it needs {_mib(_size(checkpoint))} and {_mib(free)} are free; "
+                "make room on this disk"
+            )
+            rank_zero_warn(f"{self.failure}. Older checkpoints are kept, training goes on, the next save is tried.")
+        else:
+            self.failure = None
+
+    def load_checkpoint(
+        self, path: str | Path, map_location: Callable | None = lambda storage, _: storage, weights_only: Any = None
+    ) -> dict[str, Any]:
+        """Read a file after `verify`, without running code from it unless ``weights_only=False`` asks for that.
+
+        Raises:
+            InputError: for a file that is missing or damaged.
+        """
+        if "://" not in str(path):
+            verify(path)
+        return super().load_checkpoint(path, map_location, True if weights_only is None else weights_only)
+
+    def remove_checkpoint(self, path: str | Path) -> None:
+        """Remove a file, unless the last save failed: then the older one is all there is."""
+        if self.failure is None:
+            super().remove_checkpoint(path)
+
+
+def verify(path: str | Path) -> None:
+    """Read a checkpoint file once and compare its checksums: a cut or altered file is recognised.
+
+    ``torch.save`` stores a CRC-32 of every record and ``torch.load`` does not look at it.
+
+    Raises:
+        DamagedError: the file is cut off, or its content is not what was written.
+        InputError: the file is missing, or cannot be read.
+    """
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such checkpoint file; check the path")
+    try:
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise DamagedError(f"{path}: is not a checkpoint, or was cut off; use another checkpoint")
+            with zipfile.ZipFile(file) as archive:
+                damaged = archive.testzip()
+    except DamagedError:
+        raise
+    except Exception as error:  # a changed byte in the directory gives one of half a dozen types
+        if isinstance(error, OSError) and error.errno is not None and error.errno not in _OF_CONTENT:
+            raise InputError(f"{path}: cannot be read ({error.strerror}); mend that, or use another file") from error
+        damaged = type(error).__name__
+    if damaged is not None:
+        raise DamagedError(f"{path}: is damaged or incomplete (checksum of {damaged}); use another checkpoint")
+
+
+def unreadable(value: Any, path: tuple[Any, ...] = ()) -> tuple[tuple[Any, ...], Any] | None:
+    """The first thing in a checkpoint that ``torch.load(weights_only=True)`` would refuse.
+
+    Args:
+        value: the content, or a part of it.
+        path: keys that lead to the part.
+
+    Returns:
+        The keys that lead there and the value; None where all can be read.
+
+    Example:
+        >>> unreadable({"a": [1, {"b": slice(0, 3)}]})
+        (('a', 1, 'b'), slice(0, 3, None))
+    """
+    parts: Iterable[tuple[tuple[Any, ...], Any]]
+    if type(value) in (dict, OrderedDict):
+        parts = chain(((("a key",), key) for key in value), (((key,), part) for key, part in value.items()))
+    elif type(value) in (list, tuple):
+        parts = (((place,), part) for place, part in enumerate(value))
+    elif type(value) in _READABLE:
+        return None
+    else:
+        try:
+            torch.save(value, file := io.BytesIO())
+            torch.load(io.BytesIO(file.getvalue()), weights_only=True)
+        except Exception:  # whatever pickling stumbles over: it cannot be kept
+            return path, value
+        return None
+    return next((found for key, part in parts if (found := unreadable(part, path + key))), None)
+
+
+def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str | None = None) -> dict[str, Any]:
+    """What a checkpoint needs to be used alone, architecture, tokenizer and settings, and where it comes from.
+
+    Args:
+        encoder: the trained one.
+        seed: of the run.
+        data: fingerprint of the training text.
+        lm_head: where in the weights the masked-LM head lies that the objectives were trained with, if they had one.
+    """
+    return {
+        "version": __version__,
+        "architecture": sources.architecture(encoder.backbone),
+        "tokenizer": tokenizer_files(encoder.tokenize.tokenizer),
+        "settings": folders.settings(encoder),
+        "seed": seed,
+        "data": data,
+        "lm_head": lm_head,
+        "versions": {name: importlib.metadata.version(name) for name in _RECORDED},
+    }
+
+
+class _Sink:
+    """A file for ``torch.save`` that remembers its error: torch reports a failed write as a RuntimeError of its own."""
+
+    def __init__(self, file: IO[bytes] | None) -> None:
+        self.file = file
+        self.size = 0
+        self.error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        self.size += memoryview(data).nbytes
+        if self.file is not None and self.error is None:
+            try:
+                self.file.write(data)
+            except OSError as error:
+                self.error = error
+                raise
+        return memoryview(data).nbytes
+
+    def flush(self) -> None:
+        if self.file is not None:
+            self.file.flush()
+
+
+def _write(checkpoint: dict[str, Any], file: IO[bytes]) -> None:
+    sink = _Sink(file)
+    try:
+        torch.save(checkpoint, sink)  # type: ignore[arg-type]
+    except Exception as error:
+        raise sink.error or error from None
+
+
+def _size(checkpoint: dict[str, Any]) -> int:
+    sink = _Sink(None)
+    torch.save(checkpoint, sink)  # type: ignore[arg-type]
+    return sink.size
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"

@@ -1,0 +1,1 @@
+"""Rows to training batches: order, collation, loaders."""

@@ -1,0 +1,39 @@
+"""Rows of token ids → one padded training batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sentrep.data.text.cache import TokenRow
+from sentrep.types import TextBatch, TokenBatch
+
+
+class Collate:
+    """Pads rows on the right, each column to its longest sentence in the batch.
+
+    Example:
+        >>> rows = [TokenRow(7, (np.array([1, 5, 2]),)), TokenRow(3, (np.array([1, 2]),))]
+        >>> batch = Collate(pad_token_id=0)(rows)
+        >>> batch.anchor.input_ids.tolist(), batch.anchor.attention_mask.tolist(), batch.rows.tolist()
+        ([[1, 5, 2], [1, 2, 0]], [[1, 1, 1], [1, 1, 0]], [7, 3])
+    """
+
+    def __init__(self, pad_token_id: int) -> None:
+        self.pad_token_id = pad_token_id
+
+    def __call__(self, rows: Sequence[TokenRow]) -> TextBatch:
+        columns = [self._pad(column) for column in zip(*(row.ids for row in rows), strict=True)]
+        anchor, positive, negative = (*columns, None, None)[:3]
+        assert anchor is not None
+        return TextBatch(anchor, positive, negative, rows=torch.tensor([row.row for row in rows]))
+
+    def _pad(self, sentences: Sequence[NDArray[np.int32]]) -> TokenBatch:
+        lengths = np.array([len(ids) for ids in sentences])
+        mask = np.arange(lengths.max()) < lengths[:, None]
+        ids = np.full(mask.shape, self.pad_token_id, np.int64)
+        ids[mask] = np.concatenate(sentences)
+        return TokenBatch(torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64)), int(lengths.sum()))

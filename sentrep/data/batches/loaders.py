@@ -1,0 +1,151 @@
+"""Loaders: training batches that can stop and go on at any batch, evaluation sets, sentences to encode."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import torch
+from lightning_utilities.core.apply_func import apply_to_collection
+from torch.utils.data import DataLoader, Subset
+
+from sentrep.data.batches.batch_order import BatchOrder
+from sentrep.data.text.cache import TokenizedCorpus
+from sentrep.data.text.corpus import Corpus
+from sentrep.data.text.streaming import TokenizedRows
+from sentrep.errors import InputError
+from sentrep.types import HeldOut, ScoredPairs, TextBatch
+
+
+class ResumableLoader:
+    """Training batches, with a state from which another process goes on with the next batch.
+
+    It is not a ``DataLoader``, so Lightning puts no sampler of its own into it, whatever ``use_distributed_sampler``
+    says; Lightning saves and restores its state with the checkpoint and sets the sampler's epoch.
+
+    Args:
+        corpus: from what the sampler gives to rows of token ids.
+        sampler: the rows of each batch.
+        collate: makes a batch of rows.
+        num_workers: processes that prepare batches ahead; 0 means in this process.
+        pin_memory: put batches into page-locked memory for the copy to a GPU.
+        fingerprint: of the corpus; a state of another corpus is refused.
+        completed: how many batches of the epoch the trainer has completed. A batch that was delivered but whose step
+            failed is delivered again on resume. None means that all delivered batches count.
+
+    Raises:
+        InputError: for more workers than a machine can have use for.
+    """
+
+    def __init__(
+        self,
+        corpus: TokenizedCorpus | Subset | TokenizedRows,
+        sampler: BatchOrder,
+        collate: Callable[[Any], TextBatch],
+        *,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        fingerprint: str = "",
+        completed: Callable[[], int] | None = None,
+    ) -> None:
+        most = max(64, 4 * (os.cpu_count() or 1))
+        if not 0 <= num_workers <= most:
+            raise InputError(f"num_workers {num_workers}: expected 0 to {most} on this machine; every one is a process")
+        self.sampler = sampler
+        self._pin_memory = pin_memory
+        self._fingerprint = fingerprint
+        self._completed = completed
+        self._resuming = False
+        self._loader: DataLoader[Any] = DataLoader(
+            corpus,  # type: ignore[arg-type]  # it has __len__ and __getitem__, which is all that is used
+            batch_sampler=sampler,
+            collate_fn=collate,
+            num_workers=num_workers,
+            persistent_workers=num_workers > 0,
+            generator=torch.Generator(),  # else every pass would draw from the global stream and shift the dropout
+        )
+
+    def __len__(self) -> int:
+        return len(self.sampler)  # type: ignore[arg-type]  # TypeError, as lightning expects, where it is unknown
+
+    def __iter__(self) -> Iterator[TextBatch]:
+        if not self._resuming:
+            self.sampler.done = 0
+        self._resuming = False
+        for batch in self._loader:
+            self.sampler.done += 1
+            yield apply_to_collection(batch, torch.Tensor, torch.Tensor.pin_memory) if self._pin_memory else batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Epoch, completed batches, and what they depend on."""
+        done = self.sampler.done if self._completed is None else min(self.sampler.done, self._completed())
+        return {
+            "epoch": self.sampler.epoch,
+            "done": done,
+            "skipped": self.sampler.skipped,
+            "order": self.order(),
+            "place": self.sampler.place(done),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on behind the last completed batch of a state.
+
+        Raises:
+            InputError: corpus, batch size, number of processes, seed or fraction differ, so that the order would too.
+        """
+        here = self.order()
+        changed = [
+            f"{name} was {state['order'].get(name)} and is {here.get(name)}"
+            for name in {**state["order"], **here}
+            if state["order"].get(name) != here.get(name)
+        ]
+        if changed:
+            raise InputError(
+                f"cannot resume in the middle of this training: {', '.join(changed)}; use the same values, or "
+                "continue with an approximation: sentrep fit --allow-changes"
+            )
+        self.sampler.resume(state["epoch"], state["done"], state["skipped"], state["place"])
+        self._resuming = True
+
+    def order(self) -> dict[str, int | float | str]:
+        """What the order of the rows and the batches depend on."""
+        return {"corpus": self._fingerprint, **self.sampler.settings()}
+
+
+class OneBatchLoader:
+    """One evaluation set as the only batch, on every process: Lightning's own sampler would repeat rows."""
+
+    def __init__(self, batch: ScoredPairs | HeldOut) -> None:
+        self.batch = batch
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[ScoredPairs | HeldOut]:
+        yield self.batch
+
+
+class SentenceLoader:
+    """Batches of sentences in the order of the corpus, blank rows included so that outputs line up with the rows.
+
+    Args:
+        corpus: where the sentences (its first column) come from.
+        batch_size: sentences in a batch.
+        rank: this process; of W processes it takes the batches rank, rank + W, ...
+        world_size: W.
+    """
+
+    def __init__(self, corpus: Corpus, batch_size: int, *, rank: int = 0, world_size: int = 1) -> None:
+        self._corpus = corpus
+        self._batch_size = batch_size
+        self._rank, self._world_size = rank, world_size
+
+    def __iter__(self) -> Iterator[list[str]]:
+        sentences = (row.sentences[0] for row in self._corpus.rows())
+        number = 0
+        while batch := list(islice(sentences, self._batch_size)):
+            if number % self._world_size == self._rank:
+                yield batch
+            number += 1

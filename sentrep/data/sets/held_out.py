@@ -1,0 +1,61 @@
+"""Sentences that are taken out of the training text, to choose a checkpoint by without labels."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import Subset
+
+from sentrep.data.text.cache import TokenizedCorpus
+from sentrep.errors import InputError
+from sentrep.types import HeldOut
+
+_SEED = 0
+"""Of the choice: not the run's, so that runs with different seeds are judged on the same sentences."""
+
+
+def hold_out(tokens: TokenizedCorpus, count: int) -> tuple[HeldOut, Subset]:
+    """Draw sentences (anchors, no two the same) from the corpus; what is left to train on has none of them.
+
+    Every row in which a held-out sentence stands, in whatever column, is left out, so that a sentence that the corpus
+    repeats is not trained on either. The choice is a function of the tokenised corpus and ``count`` alone.
+
+    Args:
+        tokens: the corpus.
+        count: how many sentences, at least 2.
+
+    Returns:
+        The sentences, and the rows to train on, in the order of the corpus.
+
+    Raises:
+        InputError: for a number below 2, or as many as there are different sentences.
+    """
+    if count < 2:
+        raise InputError(f"held_out {count}: expected 0 (none) or at least 2 sentences")
+    keys = tokens.sentence_keys()
+    order = np.random.default_rng(np.random.SeedSequence(_SEED)).permutation(len(tokens))
+    distinct = np.sort(np.unique(keys[order, 0], return_index=True)[1])
+    if count >= len(distinct):
+        raise InputError(
+            f"held_out {count}: the training text has only {len(distinct)} different sentences; hold out fewer"
+        )
+    chosen = order[distinct[:count]]
+    kept = np.flatnonzero(~np.isin(keys, keys[chosen, 0]).any(axis=1))
+    return HeldOut([tokens[row].ids[0].tolist() for row in chosen]), Subset(tokens, kept)  # type: ignore[arg-type]
+
+
+def sentence_keys(rows: TokenizedCorpus | Subset) -> NDArray[np.uint64]:
+    """`TokenizedCorpus.sentence_keys` of all rows, or of those that `hold_out` left."""
+    if isinstance(rows, TokenizedCorpus):
+        return rows.sentence_keys()
+    assert isinstance(rows.dataset, TokenizedCorpus)
+    return rows.dataset.sentence_keys()[rows.indices]
+
+
+def held_out_fingerprint(corpus: str, count: int) -> str:
+    """Fingerprint of a training text without ``count`` held-out sentences; the corpus's own where there are none."""
+    if not count:
+        return corpus
+    return hashlib.blake2b(repr(("held out", count, corpus)).encode(), digest_size=16).hexdigest()

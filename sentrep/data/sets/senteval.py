@@ -1,0 +1,66 @@
+"""What all sets in SentEval's layout share: where their folder is, and how their files are read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sentrep.data.text.cells import text_cell
+from sentrep.errors import InputError
+from sentrep.io.paths import check_plain
+
+
+def senteval_place(folder: Path, relative: str, name: str) -> Path:
+    """Where a set lies.
+
+    Args:
+        folder: the folder that contains ``STS``, ``SICK``, ``MR`` and so on, one of these, or SentEval's own root.
+        relative: place of the set in it, for example ``STS/STSBenchmark``.
+        name: of the set, for the message.
+
+    Raises:
+        InputError: it is not there.
+    """
+    roots = [folder, folder.parent, folder / "downstream", folder / "data" / "downstream"]
+    place = next((root / relative for root in roots if (root / relative).is_dir()), None)
+    if place is None:
+        contains = "STS and SICK" if relative.split("/")[0] in ("STS", "SICK") else relative.split("/")[0]
+        raise InputError(f"{folder}: no {relative} in it for {name}; give the folder that contains {contains}")
+    return place
+
+
+def read_lines(file: Path, *, latin_1: bool = False) -> list[str]:
+    """Lines of a UTF-8 file, blank ones included.
+
+    Args:
+        file: with or without a byte order mark; lines end at LF or CR LF.
+        latin_1: read a file that is not UTF-8 as Latin-1, which some of the transfer tasks are published in.
+
+    Raises:
+        InputError: there is no such file, or a line is not UTF-8.
+    """
+    if os.path.lexists(file):
+        check_plain(file)
+    else:
+        raise InputError(f"{file}: no such file; the folder of the SentEval data is incomplete")
+    content = file.read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # surrogateescape lets undecodable bytes through to `text_cell`, which names the line they are on
+        text = content.decode("latin-1") if latin_1 else content.decode("utf-8-sig", errors="surrogateescape")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.removesuffix("\n").split("\n")  # str.splitlines would split at U+2028 too
+    return [text_cell(line, f"{file}, line {number}") for number, line in enumerate(lines, start=1)]
+
+
+def tab_cells(line: str, positions: tuple[int, ...], where: str) -> list[str]:
+    """Some of a line's tab-separated cells.
+
+    Raises:
+        InputError: the line has too few.
+    """
+    cells = line.split("\t")
+    if len(cells) <= max(positions):
+        raise InputError(f"{where}: {len(cells)} tab-separated cells; expected at least {max(positions) + 1}")
+    return [cells[position] for position in positions]

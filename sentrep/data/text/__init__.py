@@ -1,0 +1,1 @@
+"""Text: where it comes from, how its rows are read, kept and streamed."""

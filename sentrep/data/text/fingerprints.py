@@ -1,0 +1,55 @@
+"""Telling two data sets apart by what is in them, wherever and in whatever format they lie."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from sentrep.data.text.locations import open_binary
+
+_READ_CHUNK = 1 << 20
+
+
+def hash_columns(*columns: Iterable[object]) -> str:
+    """32 hexadecimal digits that follow the cells of some columns, their order and where one cell ends.
+
+    Example:
+        >>> hash_columns(["a", "b"], [1, 2]) == hash_columns(("a", "b"), (1, 2))
+        True
+        >>> hash_columns(["ab", ""]) == hash_columns(["a", "b"])
+        False
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for column in columns:
+        digest.update(b"column\n")
+        for cell in column:
+            digest.update(repr(cell).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def hash_files(label: str, paths: Sequence[str]) -> str:
+    """Hash of a label and of what the files contain, in bounded memory."""
+    digest = hashlib.blake2b(label.encode(), digest_size=16)
+    for path in paths:
+        with open_binary(path) as file:
+            while chunk := file.read(_READ_CHUNK):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+class TextHash:
+    """A hash of sentences that are on their way to somebody else."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def over(self, sentences: Iterable[str]) -> Iterator[str]:
+        """The sentences, hashed one by one."""
+        for sentence in sentences:
+            text = sentence.encode("utf-8", "surrogatepass")
+            self._digest.update(len(text).to_bytes(8, "little") + text)
+            yield sentence
+
+    def hexdigest(self) -> str:
+        """Of those so far."""
+        return self._digest.hexdigest()

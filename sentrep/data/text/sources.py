@@ -1,0 +1,190 @@
+"""Where rows come from: a file, a data set on the disk or streamed from the Hub, the embedded toy."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from sentrep.data import toy
+from sentrep.data.text.cells import Columns, pick_columns
+from sentrep.data.text.fingerprints import hash_files
+from sentrep.data.text.hub import HUB_FILE, download_hub_file, load_hub_split, stream_hub_split
+from sentrep.data.text.locations import find_addresses, is_address
+from sentrep.data.text.tables import Row, TableFile
+from sentrep.errors import InputError, did_you_mean
+from sentrep.io.paths import check_name, check_plain, not_there
+
+if TYPE_CHECKING:
+    import datasets
+
+_TOY_SENTENCES = 20_000
+_TOY_SEED = 0
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+class Source(Protocol):
+    """One place that rows come from: a file, a data set, the toy."""
+
+    name: str
+    unit: str
+    """How a place in it is called in a message: line or row."""
+
+    @property
+    def fraction_read(self) -> float: ...
+    def fingerprint(self) -> str: ...
+    def stamp(self) -> str: ...
+    def rows(self, columns: Columns | None) -> Iterator[Row]: ...
+
+
+class DatasetSource:
+    """A ``datasets.Dataset`` that lies in Arrow files on the disk."""
+
+    unit = "row"
+
+    def __init__(self, name: str, dataset: datasets.Dataset) -> None:
+        self.name = name
+        self._dataset = dataset
+        self._read = 0
+
+    @property
+    def fraction_read(self) -> float:
+        return self._read / max(1, len(self._dataset))
+
+    def fingerprint(self) -> str:
+        """Hash of the Arrow files."""
+        return hash_files("arrow", [file["filename"] for file in self._dataset.cache_files])
+
+    def stamp(self) -> str:
+        """Names and sizes of the Arrow files."""
+        paths = [Path(file["filename"]) for file in self._dataset.cache_files]
+        return repr([(path.name, path.stat().st_size) for path in paths])
+
+    def rows(self, columns: Columns | None) -> Iterator[Row]:
+        found = self._dataset.column_names
+        wanted = [found[position] for position in pick_columns(self.name, found, columns)]
+        self._read = 0
+        for batch in self._dataset.select_columns(wanted).iter(batch_size=1000):
+            for cells in zip(*(batch[column] for column in wanted), strict=True):
+                self._read += 1
+                yield Row(self._read, cells)
+
+
+class StreamedShard:
+    """One shard of a data set that ``datasets`` streams, usually one of its files."""
+
+    unit = "row"
+    fraction_read = 0.0
+
+    def __init__(self, name: str, dataset: datasets.IterableDataset) -> None:
+        self.name = name
+        self._dataset = dataset
+
+    def stamp(self) -> str:
+        """The name alone: what is streamed is not read to be hashed."""
+        return self.name
+
+    fingerprint = stamp
+
+    def rows(self, columns: Columns | None) -> Iterator[Row]:
+        dataset = self._dataset
+        found = dataset.column_names or list(next(iter(dataset), {}))
+        wanted = [found[position] for position in pick_columns(self.name, found, columns)]
+        number = 0
+        for batch in dataset.select_columns(wanted).iter(batch_size=1000):
+            for cells in zip(*(batch[column] for column in wanted), strict=True):
+                number += 1
+                yield Row(number, cells)
+
+
+class ToySource:
+    """The sentences that ship with the package (`sentrep.data.toy`)."""
+
+    name = "toy"
+    unit = "row"
+    fraction_read = 0.0
+
+    def fingerprint(self) -> str:
+        text = "\n".join(_toy_sentences())
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    stamp = fingerprint
+
+    def rows(self, columns: Columns | None) -> Iterator[Row]:
+        pick_columns(self.name, ["text"], columns)
+        for number, sentence in enumerate(_toy_sentences(), start=1):
+            yield Row(number, (sentence,))
+
+
+@functools.cache
+def _toy_sentences() -> list[str]:
+    return toy.sentences(_TOY_SENTENCES, _TOY_SEED)
+
+
+def find_sources(spec: str, split: str, streaming: bool) -> list[Source]:
+    """What one entry of `open_corpus` names."""
+    if spec.startswith(HUB_FILE) and not streaming:
+        return [TableFile(download_hub_file(spec))]
+    if is_address(spec):
+        return [TableFile(address) for address in find_addresses(spec)]
+    check_name(spec, "the text to read (input, data.train)")
+    path = Path(spec).expanduser()
+    if os.path.isdir(path):  # where Path.is_dir fails for a name that is too long
+        return [_load_folder(path, split)]
+    if os.path.lexists(path):
+        check_plain(path)
+        return [TableFile(path)]
+    if spec == "toy":
+        return [ToySource()]
+    if matches := sorted(match for match in glob.glob(str(path), recursive=True) if os.path.isfile(match)):
+        return [TableFile(match) for match in matches]
+    if _looks_local(spec):
+        raise not_there(path, "file or folder")
+    if streaming:
+        return _stream(spec, split)
+    return [DatasetSource(spec, load_hub_split(spec, split))]
+
+
+def _looks_local(spec: str) -> bool:
+    if spec.startswith(("/", ".", "~")) or glob.has_magic(spec) or not _HUB_ID.fullmatch(spec):
+        return True
+    try:
+        TableFile(spec)
+    except InputError:
+        return False
+    return True
+
+
+def _load_folder(path: Path, split: str) -> Source:
+    import datasets  # a second of import time that only its users should pay
+
+    try:
+        loaded = datasets.load_from_disk(str(path))
+    except FileNotFoundError:
+        raise InputError(
+            f"{path}: a folder that `save_to_disk` did not write; name the files in it, for example {path}/*.txt"
+        ) from None
+    except Exception as error:  # of datasets, arrow and JSON, for files that are damaged
+        raise InputError(f"{path}: this saved data set is damaged ({str(error)[:150]}); save it again") from error
+    return DatasetSource(str(path), _choose_split(loaded, split, str(path)))
+
+
+def _choose_split(loaded: datasets.Dataset | datasets.DatasetDict, split: str, name: str) -> datasets.Dataset:
+    import datasets
+
+    if isinstance(loaded, datasets.Dataset):
+        return loaded
+    if split not in loaded:
+        raise InputError(f"{name}: no split {split!r}; found {', '.join(loaded)}{did_you_mean(split, list(loaded))}")
+    return loaded[split]
+
+
+def _stream(name: str, split: str) -> list[Source]:
+    dataset = stream_hub_split(name, split)
+    count = dataset.num_shards
+    return [StreamedShard(f"{name}, shard {i} of {count}", dataset.shard(count, i)) for i in range(count)]

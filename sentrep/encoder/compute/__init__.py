@@ -1,0 +1,1 @@
+"""Token ids to vectors: how a pass of the backbone is computed."""

@@ -1,0 +1,1 @@
+"""Where an encoder comes from and goes to: hub, folders, checkpoints, configurations."""

@@ -1,0 +1,237 @@
+"""Model folders: one layout that sentrep, transformers and sentence-transformers all read.
+
+The transformer and its tokenizer lie at the top as transformers wants them. ``sentrep.json`` holds what makes an
+encoder of them. ``modules.json`` and its folders describe the same in sentence-transformers' own modules, in the older
+layout that all its versions load. Where those modules cannot express the pooling or the prompt, ``modules.json`` names
+the one of `sentrep.encoder.exported`, so that sentence-transformers gives our vectors or none.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from huggingface_hub import HfApi
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+from sentrep.encoder.compute.pooling import POOLINGS
+from sentrep.encoder.heads import ProjectionHead, check_kept
+from sentrep.encoder.loading import sources
+from sentrep.encoder.loading import st_folders as modules
+from sentrep.encoder.loading.checks import check_files, check_finite
+from sentrep.encoder.loading.model_card import model_card
+from sentrep.encoder.loading.model_files import first_line, not_found, read_json, write_json
+from sentrep.errors import InputError
+from sentrep.io.files import write_text
+from sentrep.io.paths import check_name, check_plain, writing
+from sentrep.version import __version__
+
+if TYPE_CHECKING:
+    from sentrep.encoder.encoder import SentenceEncoder
+
+SETTINGS_FILE = "sentrep.json"
+HEAD_FILE = "sentrep_head.safetensors"
+
+_SETTINGS: dict[str, tuple[type, ...]] = {
+    "pooling": (str,),
+    "prompt": (str, type(None)),
+    "subtract_template": (bool,),
+    "max_length": (int,),
+    "max_seq_length": (int, type(None)),
+    "normalize": (bool,),
+}
+"""What travels with a model, apart from its head, and the types of the values."""
+
+
+def settings(encoder: SentenceEncoder) -> dict[str, Any]:
+    """What turns a transformer into this encoder, as plain data. A head that is for training only is no part of it."""
+    return {
+        "pooling": encoder.pooling,
+        "prompt": encoder.prompt,
+        "subtract_template": encoder.subtract_template,
+        "max_length": encoder.max_length,
+        "max_seq_length": encoder.max_seq_length,
+        "normalize": encoder.normalize,
+        "head": None if encoder.head is None or not encoder.head.keep else encoder.head.init_args,
+    }
+
+
+def check_storable(encoder: SentenceEncoder) -> None:
+    """Refuse an encoder, before it is trained or exported, of which settings and weights are not everything.
+
+    Raises:
+        InputError: for a class of its own, or a kept head of one.
+    """
+    from sentrep.encoder.encoder import SentenceEncoder
+
+    if type(encoder) is not SentenceEncoder:
+        raise InputError(
+            f"{type(encoder).__name__} is a subclass of SentenceEncoder, whose code no checkpoint or folder holds: it "
+            "would come back as another encoder; compose instead (pooling, head, objectives, views)"
+        )
+    if encoder.head is not None:
+        check_kept(encoder.head)
+
+
+def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, Any]:
+    """Settings that came with a model, as constructor arguments. Nothing else may come with it: no permission to run
+    code, no other model or tokenizer.
+
+    Raises:
+        InputError: for another key, or a value of another type.
+    """
+    for key, value in stored.items():
+        if key not in _SETTINGS:
+            raise InputError(f"{source}: unknown setting {str(key)[:80]!r}; it is damaged or of a newer sentrep")
+        if type(value) not in _SETTINGS[key]:  # True is no number
+            raise InputError(f"{source}: setting {key} is {str(value)[:80]!r}; the model is damaged")
+    if stored.get("pooling", "cls") not in POOLINGS:
+        raise InputError(f"{source}: unknown pooling {stored['pooling']!r}; it is damaged or of a newer sentrep")
+    return stored
+
+
+def save(encoder: SentenceEncoder, folder: Path) -> None:
+    """Write the folder. A head that is for training only stays behind.
+
+    Raises:
+        InputError: the folder cannot be one, or the encoder holds code that no folder holds.
+    """
+    check_storable(encoder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: a file is in the way of the model folder; choose another name")
+    with writing(folder), sources.quiet_transformers():
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            encoder.backbone.save_pretrained(folder)
+        except SafetensorError as error:  # its own type for what the disk refuses
+            raise OSError(f"its weights: {error}") from error
+        encoder.tokenize.tokenizer.save_pretrained(folder)
+    head = encoder.head if encoder.head is not None and encoder.head.keep else None
+    if head is not None:
+        save_file({k: v.contiguous() for k, v in head.state_dict().items()}, folder / HEAD_FILE)
+    write_json(folder / SETTINGS_FILE, {"version": __version__, **settings(encoder)})
+    missing = modules.missing_for(encoder)
+    if missing is None:
+        modules.write_modules(encoder, head, folder)
+    else:
+        modules.write_own_module(folder)
+        warnings.warn(
+            f"{folder}: sentence-transformers has no module for {missing}; it loads the folder only with "
+            "trust_remote_code=True and where sentrep is installed, and refuses it otherwise",
+            stacklevel=3,
+        )
+    write_text(folder / "README.md", model_card(encoder, missing))
+
+
+def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> SentenceEncoder:
+    """The encoder that a checkpoint, a folder or a hub id describes, with ``overrides`` on top."""
+    check_name(name, "the model")
+    folder = Path(name).expanduser()
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        check_plain(folder)  # where Path.is_file fails for a name that is too long
+        stored = sources.read_checkpoint(folder)[sources.PAYLOAD_KEY]["settings"]
+        stored.pop("head", None)  # the constructor reads a kept head from the checkpoint itself
+        return cls(name, **{**checked_settings(stored, name), **overrides})
+    if not os.path.isdir(folder):
+        folder = _download(name, overrides)
+    check_files(folder)
+    if (folder / SETTINGS_FILE).is_file():
+        stored = read_json(folder / SETTINGS_FILE)
+        stored.pop("version", None)
+        head = stored.pop("head", None)
+        checked_settings(stored, folder / SETTINGS_FILE)
+        weights = {} if head is None else modules.tensors(folder / HEAD_FILE)
+    elif (folder / "modules.json").is_file():
+        stored, head, weights = modules.read_modules(folder)
+        checked_settings(stored, folder)
+    else:
+        if "pooling" not in overrides:
+            warnings.warn(f"{name}: a plain transformers model, which carries no pooling; taking 'cls'", stacklevel=3)
+        stored, head, weights = {}, None, {}
+    encoder = cls(str(folder), **{**stored, **overrides})
+    if head is not None:
+        _attach(encoder, head, name)
+        assert encoder.head is not None
+        try:
+            encoder.head.load_state_dict(weights)
+        except RuntimeError as error:
+            raise InputError(f"{name}: the head's weights do not fit: {first_line(error)}") from error
+        check_finite({f"head.{key}": tensor for key, tensor in weights.items()}, name)
+    return encoder
+
+
+def restore(encoder: SentenceEncoder, source: sources.Source) -> None:
+    """Put a checkpoint's weights into an encoder, with a head that is kept."""
+    assert source.state is not None
+    head = source.payload["settings"].get("head")
+    if isinstance(head, dict) and head.get("keep"):
+        _attach(encoder, head, source.name)
+    wanted = {k: v for k, v in source.state.items() if encoder.head is not None or not k.startswith("head.")}
+    try:
+        missing, unexpected = encoder.load_state_dict(wanted, strict=False)
+    except (RuntimeError, AttributeError, TypeError) as error:  # another shape, or no tensor at all
+        reason = first_line(error)
+        raise InputError(f"{source.name}: the checkpoint's weights do not fit its architecture: {reason}") from error
+    # a pooler may be in one of the two only: it belongs to the pooling, which the caller may choose anew
+    if wrong := [key for key in (*missing, *unexpected) if not key.startswith("backbone.pooler.")]:
+        raise InputError(f"{source.name}: the checkpoint's weights do not fit its architecture, e.g. {wrong[0]}")
+    check_finite(wanted, source.name)
+
+
+def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
+    """See that a checkpoint's weights will find their places in a backbone made from its architecture, without memory.
+
+    Args:
+        payload: what the checkpoint says of its encoder.
+        state: weights of the whole checkpoint.
+
+    Raises:
+        InputError: names a weight that has no place, or a place that has no weight.
+    """
+    pooler = payload["settings"]["pooling"] == "pooler"
+    with torch.device("meta"), sources.quiet_transformers():
+        source = sources.Source(
+            "checkpoint", None, sources.config_from(payload["architecture"], "checkpoint", trust_remote_code=False), {}
+        )
+        fresh = sources.load_backbone(source, pretrained=False, dropout=None, pooler=pooler).state_dict()
+    prefix = "encoder.backbone."
+    found = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+    wrong = [key for key in fresh.keys() ^ found.keys() if not key.startswith("pooler.")]
+    wrong += [key for key in fresh.keys() & found.keys() if fresh[key].shape != found[key].shape]
+    if wrong:
+        raise InputError(
+            f"the encoder's backbone has other weights than its configuration gives, e.g. {min(wrong)!r}, so no "
+            "checkpoint of it could be read back; train a backbone whose modules are those of its model type"
+        )
+
+
+def _attach(encoder: SentenceEncoder, head: Any, source: str) -> None:
+    try:
+        encoder.attach_head(ProjectionHead(**head))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{source}: its projection head cannot be built: {first_line(error)}") from error
+
+
+def push(encoder: SentenceEncoder, repo_id: str, *, private: bool | None, token: str | None) -> str:
+    """Upload the folder of `save` to the hub."""
+    api = HfApi(token=token)
+    address = api.create_repo(repo_id, private=private, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        save(encoder, Path(folder))
+        api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message="Upload a sentence encoder")
+    return str(address)
+
+
+def _download(name: str, overrides: dict[str, Any]) -> Path:
+    """The hub's snapshot of a model, as a local folder."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, revision=overrides.pop("revision", None)))
+    except (OSError, ValueError) as error:
+        raise InputError(not_found(name)) from error

@@ -1,0 +1,165 @@
+"""The backbone's own masked-LM head, on the word embeddings that are being trained."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from transformers import AutoModelForMaskedLM, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+from sentrep.distributed import own_draws
+from sentrep.encoder.loading.model_files import first_line
+from sentrep.encoder.loading.sources import Source, quiet_transformers
+from sentrep.errors import InputError
+
+
+@dataclass(frozen=True)
+class HeadOrigin:
+    """Where a head's weights come from: what is kept of a `Source` after the encoder is built."""
+
+    name: str
+    path: str | None
+    """Folder or hub id to load from; None for fresh weights, or those of a checkpoint."""
+    hub: dict[str, Any]
+    state: dict[str, Tensor] | None
+    """Weights found in a checkpoint, without the word embeddings."""
+    pretrained: bool
+
+    @classmethod
+    def of(cls, source: Source, pretrained: bool) -> HeadOrigin:
+        """The origin of the head that belongs to an encoder's source."""
+        trained = pretrained and (source.path is not None or source.state is not None)
+        return cls(
+            source.name, source.path if trained else None, source.hub, source.lm_head if trained else None, trained
+        )
+
+
+class LanguageModelHead(nn.Module):
+    """Logits over the vocabulary for any hidden states, through the masked-LM head that the backbone's family has.
+
+    It is transformers' own masked-LM model with the backbone taken out. The output matrix *is* the word embedding of
+    the encoder that is trained (one parameter, which `nn.Module.parameters` lists once), unless the backbone's
+    configuration says ``tie_word_embeddings: false``. It belongs to the objectives that call it, never to the encoder,
+    so that exports do not hold it.
+
+    Args:
+        model: a masked-LM model; its backbone is thrown away.
+        words: the encoder's word embeddings (V, W).
+
+    Raises:
+        InputError: for a family whose head cannot be used without its backbone.
+    """
+
+    def __init__(self, model: PreTrainedModel, words: nn.Parameter) -> None:
+        super().__init__()
+        setattr(model, model.base_model_prefix, _HiddenStates())
+        self.model: Any = nn.Module.to(model, words.device, words.dtype)
+        self.hidden_size: int = model.config.hidden_size
+        if getattr(model.config, "tie_word_embeddings", True):
+            self._tie(words)
+        self._check()
+        self.train()
+
+    def forward(self, states: Tensor) -> Tensor:
+        """(..., H) hidden states → (..., V) logits; every row by itself."""
+        rows = states.reshape(1, -1, states.shape[-1])
+        logits: Tensor = self.model(inputs_embeds=rows).logits
+        return logits.view(*states.shape[:-1], logits.shape[-1])
+
+    def _tie(self, words: nn.Parameter) -> None:
+        output = self.model.get_output_embeddings()
+        if output is None or getattr(output, "weight", None) is None or output.weight.shape != words.shape:
+            raise InputError(self._refusal("it has no output layer of the word embeddings' shape"))
+        output.weight = words
+
+    @torch.no_grad()
+    def _check(self) -> None:
+        """Some families' heads ask more of their backbone than its hidden states."""
+        weight = next(self.model.parameters())
+        try:
+            logits = self(weight.new_zeros(2, self.hidden_size))
+        except Exception as error:  # whatever such a head stumbles over
+            raise InputError(self._refusal(first_line(error))) from error
+        if logits.ndim != 2:
+            raise InputError(self._refusal(f"its logits have shape {tuple(logits.shape)}"))
+
+    def _refusal(self, reason: str) -> str:
+        return (
+            f"the masked-LM head of model type '{self.model.config.model_type}' cannot be used apart from its "
+            f"backbone ({reason}); leave out the objectives that need it, or take another backbone"
+        )
+
+
+class _HiddenStates(nn.Module):
+    """In the backbone's place: passes hidden states on to the head."""
+
+    def forward(self, *args: Any, inputs_embeds: Tensor, **kwargs: Any) -> BaseModelOutput:
+        return BaseModelOutput(last_hidden_state=inputs_embeds)
+
+
+def language_model_head(backbone: PreTrainedModel, origin: HeadOrigin, seed: int) -> LanguageModelHead:
+    """The head for ``backbone``: with the weights of its origin, else as the family initialises them.
+
+    What is drawn depends on ``seed`` alone and leaves torch's global generator as it was.
+
+    Args:
+        backbone: the transformer that is trained.
+        origin: where it came from; a local folder is read without the network.
+        seed: of fresh weights.
+
+    Raises:
+        InputError: when the family has no masked-LM head, or one that cannot be used alone.
+    """
+    with own_draws(seed, "lm_head"), quiet_transformers():
+        if origin.path is None:
+            model, missing = _fresh(backbone, origin), origin.pretrained and origin.state is None
+        else:
+            model, missing = _from_files(backbone, origin, origin.path)
+    if missing:
+        warnings.warn(
+            f"{origin.name} has no masked-LM head, or not all of it: what is missing starts from random weights",
+            stacklevel=2,
+        )
+    head = LanguageModelHead(model, backbone.get_input_embeddings().weight)  # type: ignore[arg-type]
+    if origin.state is not None:
+        _, unexpected = head.load_state_dict(origin.state, strict=False)
+        if unexpected:
+            raise InputError(f"{origin.name}: the checkpoint's masked-LM head does not fit, e.g. {unexpected[0]}")
+    return head
+
+
+def _fresh(backbone: PreTrainedModel, origin: HeadOrigin) -> PreTrainedModel:
+    try:
+        return AutoModelForMaskedLM.from_config(
+            copy.deepcopy(backbone.config),
+            dtype=torch.float32,
+            trust_remote_code=origin.hub.get("trust_remote_code", False),
+        )
+    except ValueError as error:
+        raise InputError(_no_such_head(backbone)) from error
+
+
+def _from_files(backbone: PreTrainedModel, origin: HeadOrigin, path: str) -> tuple[PreTrainedModel, bool]:
+    """The model, and whether weights of its head are missing in the files."""
+    try:
+        model, info = AutoModelForMaskedLM.from_pretrained(
+            path, config=copy.deepcopy(backbone.config), dtype=torch.float32, output_loading_info=True, **origin.hub
+        )
+    except ValueError as error:
+        raise InputError(_no_such_head(backbone)) from error
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"{origin.name}: its masked-LM head cannot be loaded: {first_line(error)}") from error
+    return model, any(not key.startswith(f"{model.base_model_prefix}.") for key in info["missing_keys"])
+
+
+def _no_such_head(backbone: PreTrainedModel) -> str:
+    return (
+        f"transformers has no masked-LM head for model type '{backbone.config.model_type}'; "
+        "leave out the objectives that need it, or take another backbone"
+    )

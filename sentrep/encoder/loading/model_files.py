@@ -1,0 +1,50 @@
+"""Files of a model folder, and the sentences for a model that cannot be found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sentrep.data.text.cells import parse_json
+from sentrep.errors import InputError
+from sentrep.io.files import write_text
+from sentrep.io.paths import writing
+
+
+def read_json(file: Path, kind: type = dict) -> Any:
+    """Content of a JSON file of a model folder, an object unless said otherwise.
+
+    Raises:
+        InputError: for a file that is missing, damaged, or holds something else.
+    """
+    try:
+        content = parse_json(file.read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{file}: missing or not JSON; the model folder is incomplete") from error
+    except ValueError as error:
+        raise InputError(f"{file}: {error}; remove one of the two") from error
+    if not isinstance(content, kind):
+        raise InputError(f"{file}: found a JSON {type(content).__name__} where a {kind.__name__} was expected")
+    return content
+
+
+def write_json(file: Path, content: Any) -> None:
+    """Write what `read_json` reads."""
+    with writing(file):
+        write_text(file, json.dumps(content, indent=2) + "\n")
+
+
+def not_found(name: str, folder_error: Exception | None = None, what: str = "model") -> str:
+    """The sentence for a name that led nowhere; ``folder_error`` is what an existing folder failed with."""
+    if folder_error is not None:
+        return f"{name}: this folder holds no {what} that transformers can load: {first_line(folder_error)}"
+    return (
+        f"{name}: no such folder or checkpoint, and the {what} hub did not answer or has no such {what}; "
+        "check the spelling, or give the path of a local folder"
+    )
+
+
+def first_line(error: Exception) -> str:
+    """What an exception says, in one line that is not too long."""
+    return str(error).strip().splitlines()[0][:250] if str(error).strip() else type(error).__name__

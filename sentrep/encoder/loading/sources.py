@@ -1,0 +1,251 @@
+"""Where an encoder comes from: a model hub id, a folder, a checkpoint, or a configuration with random weights."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from sentrep.encoder.loading.checks import check_complete, check_files, check_finite, check_sizes
+from sentrep.encoder.loading.model_files import first_line, not_found
+from sentrep.encoder.loading.st_folders import transformer_folder
+from sentrep.errors import InputError
+from sentrep.io.paths import check_name, check_plain
+from sentrep.io.strangers import build_config, read_config
+
+PAYLOAD_KEY = "sentrep"
+"""Key of a checkpoint under which the encoder's architecture, tokenizer and settings lie."""
+
+_PAYLOAD = ("architecture", "tokenizer", "settings")
+
+_FIRST_HEAD = re.compile(r"objectives\.terms\.[^.]+\.lm_head\.")
+
+_DROPOUT_NAMES = (
+    "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout",
+    "embedding_dropout", "mlp_dropout", "classifier_dropout_prob",
+)  # fmt: skip
+
+# Families whose position table starts after the padding index, so that two of its rows are never positions.
+_OFFSET_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "data2vec-text", "longformer"}
+
+
+@dataclass
+class Source:
+    """An opened origin of a backbone."""
+
+    name: str
+    path: str | None
+    """Folder or hub id that transformers loads from; None for a checkpoint or a configuration."""
+    config: PretrainedConfig
+    hub: dict[str, Any]
+    """Arguments for every ``from_pretrained`` of this source."""
+    state: dict[str, Tensor] | None = None
+    """Weights of a checkpoint, keyed as in `SentenceEncoder`."""
+    payload: dict[str, Any] = field(default_factory=dict)
+    """What a checkpoint says of itself."""
+    lm_head: dict[str, Tensor] | None = None
+    """Weights of the masked-LM head that a checkpoint's objectives were trained with, if they had one."""
+
+
+def read_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Content of a checkpoint file, read without running any code from it.
+
+    Raises:
+        InputError: for a file that is no checkpoint, is damaged, or was not written by sentrep.
+    """
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such checkpoint file; check the path")
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises half a dozen types for damaged files
+        if isinstance(error, OSError) and error.strerror:
+            raise InputError(f"{path}: cannot be read ({error.strerror}); mend that, or use another file") from error
+        if "Unsupported global" in str(error):  # refused by `weights_only`: nothing is wrong with the file
+            raise InputError(
+                f"{path}: holds objects that are not loaded, because that would run code; use another checkpoint"
+            ) from error
+        kind = "is damaged or incomplete" if zipfile.is_zipfile(path) else "is not a checkpoint, or was cut off"
+        raise InputError(f"{path}: {kind} ({type(error).__name__}); use another checkpoint") from error
+    payload = checkpoint.get(PAYLOAD_KEY) if isinstance(checkpoint, dict) else None
+    if not isinstance(payload, dict) or not isinstance(checkpoint.get("state_dict"), dict):
+        raise InputError(f"{path}: a checkpoint, but not one of sentrep; train one with `sentrep fit`")
+    weights = [value for name, value in checkpoint["state_dict"].items() if str(name).startswith("encoder.")]
+    if not weights or not all(isinstance(value, Tensor) for value in weights):
+        raise InputError(f"{path}: the checkpoint's weights are missing or damaged; use another checkpoint")
+    if wrong := [part for part in _PAYLOAD if not isinstance(payload.get(part), dict)]:
+        raise InputError(f"{path}: the checkpoint's {wrong[0]} is missing or damaged; use another checkpoint")
+    return checkpoint
+
+
+def open_source(backbone: str | dict[str, Any], revision: str | None, trust_remote_code: bool) -> Source:
+    """Find out what ``backbone`` names and read its configuration. A local path never touches the network.
+
+    Raises:
+        InputError: when nothing is found, or what is found is no encoder.
+    """
+    if isinstance(backbone, dict):
+        return Source("configuration", None, config_from(backbone, "backbone", trust_remote_code, own=True), {})
+    check_name(backbone, "the model")
+    path = Path(backbone).expanduser()
+    if os.path.lexists(path) and not path.is_dir():
+        check_plain(path)
+        checkpoint = read_checkpoint(path)
+        payload = checkpoint[PAYLOAD_KEY]
+        prefix = "encoder."
+        state = {k[len(prefix) :]: v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
+        config = config_from(payload["architecture"], str(backbone), trust_remote_code)
+        head = _lm_head(checkpoint["state_dict"], payload.get("lm_head"))
+        return Source(str(backbone), None, config, {}, state, payload, head)
+    hub: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+    if path.is_dir():
+        name = str(transformer_folder(path))
+        check_files(Path(name))
+        hub["local_files_only"] = True
+    else:
+        name = backbone
+        hub["revision"] = revision
+    try:
+        return Source(name, name, read_config(name, hub), hub)
+    except InputError:
+        raise
+    except Exception as error:  # transformers has a dozen types for values that do not fit
+        raise InputError(not_found(backbone, error if path.is_dir() else None)) from error
+
+
+def load_backbone(source: Source, pretrained: bool, dropout: float | None, pooler: bool) -> PreTrainedModel:
+    """The transformer itself, in float32, with the source's weights (or random ones).
+
+    Raises:
+        InputError: when weights cannot be read, are missing or not finite, or when ``pooler`` is wanted and the source
+            has none to load.
+    """
+    config = source.config
+    check_sizes(config, source.name)
+    if dropout is not None:
+        for name in _DROPOUT_NAMES:
+            if hasattr(config, name):
+                setattr(config, name, dropout)
+    # Some families take the switch for their pooler, the rest fail on it. Without this an unused pooler breaks DDP.
+    model_class: Any = MODEL_MAPPING.get(type(config), None)
+    arguments = {}
+    if model_class is not None and "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
+        arguments["add_pooling_layer"] = pooler
+    if not pretrained or source.path is None:
+        arguments["trust_remote_code"] = source.hub.get("trust_remote_code", False)
+        try:
+            model = AutoModel.from_config(config, dtype=torch.float32, **arguments)
+        except Exception as error:  # of its code and torch's, for values that do not fit together
+            raise InputError(f"{source.name}: no model can be built so: {first_line(error)}") from error
+        missing: set[str] = set()
+    else:
+        model, missing = _from_files(source, source.path, arguments)
+    if pooler and (getattr(model, "pooler", None) is None or any(key.startswith("pooler.") for key in missing)):
+        raise InputError(f"{source.name} has no trained pooler; choose another pooling than 'pooler'")
+    return model
+
+
+def _from_files(source: Source, path: str, arguments: dict[str, Any]) -> tuple[PreTrainedModel, set[str]]:
+    """The model and the names of weights that its files lack, without transformers' own report of them."""
+    try:
+        with quiet_transformers():  # a masked-LM checkpoint has a head that an encoder does not load
+            model, info = AutoModel.from_pretrained(
+                path, config=source.config, dtype=torch.float32, output_loading_info=True,
+                ignore_mismatched_sizes=True,  # its own error points to a report that nobody sees
+                **source.hub, **arguments,
+            )  # fmt: skip
+    except Exception as error:  # transformers, safetensors, pickle and torch have types of their own
+        raise InputError(f"{source.name}: its weights cannot be loaded: {first_line(error)}") from error
+    for key, found, wanted in sorted(info["mismatched_keys"]):
+        raise InputError(
+            f"{source.name}: the weights of {key} have the shape {tuple(found)}, and the configuration asks for "
+            f"{tuple(wanted)}; correct the sizes in its config.json"
+        )
+    missing = set(info["missing_keys"])
+    absent = (key for key in missing if not key.startswith("pooler."))
+    check_complete(model, absent, info["unexpected_keys"], source.name)
+    check_finite(model.state_dict(), source.name)
+    return model, missing
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No progress bars and reports of transformers: a model of ours is one line of ours, or none."""
+    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
+def architecture(backbone: PreTrainedModel) -> dict[str, Any]:
+    """The backbone's configuration as plain data, from which `open_source` builds it again."""
+    return json.loads(backbone.config.to_json_string(use_diff=False))
+
+
+def position_limit(backbone: PreTrainedModel) -> int | None:
+    """Longest sequence that the position table holds (None for models without one)."""
+    positions = getattr(backbone.config, "max_position_embeddings", None)
+    if positions is not None and positions < 1:  # how XLNet says that it has none
+        return None
+    if positions is not None and backbone.config.model_type in _OFFSET_POSITIONS:
+        positions -= 2
+    return positions
+
+
+def first_position(backbone: PreTrainedModel) -> int:
+    """Number of a sentence's first position: RoBERTa and its kin count from behind that of padding."""
+    return backbone.config.pad_token_id + 1 if backbone.config.model_type in _OFFSET_POSITIONS else 0
+
+
+def _lm_head(state: dict[str, Tensor], place: Any) -> dict[str, Tensor] | None:
+    """The masked-LM head that the objectives were trained with, without the word embeddings that it shares.
+
+    Args:
+        state: weights of the whole checkpoint.
+        place: of the head in them, as `sentrep.checkpoint.io.payload` records it; checkpoints of version 0.1 do not say
+            so, and there it is that of the first objective.
+    """
+    if place is None:
+        place = next((key[0] for key in map(_FIRST_HEAD.match, state) if key), None)
+    if not isinstance(place, str):
+        return None
+    prefix = place.rstrip(".") + "."
+    shared = {tensor.data_ptr() for key, tensor in state.items() if key.startswith("encoder.")}
+    found = {key.removeprefix(prefix): tensor for key, tensor in state.items() if key.startswith(prefix)}
+    return {key: tensor for key, tensor in found.items() if tensor.data_ptr() not in shared} or None
+
+
+def config_from(
+    description: dict[str, Any], source: str, trust_remote_code: bool, own: bool = False
+) -> PretrainedConfig:
+    """A transformers configuration from plain data: the user's ``own``, or a checkpoint's.
+
+    Raises:
+        InputError: for one that transformers does not take.
+    """
+    if "model_type" not in description:
+        raise InputError("a backbone given as a configuration needs `model_type`, for example bert")
+    try:
+        if trust_remote_code or description["model_type"] not in CONFIG_MAPPING:  # which says what families there are
+            return AutoConfig.for_model(**description)
+        return build_config(description, source, own)
+    except InputError:
+        raise
+    except Exception as error:  # transformers checks some values itself, and stumbles over others
+        raise InputError(f"backbone configuration: {first_line(error)}") from error

@@ -1,0 +1,164 @@
+"""The modules of a sentence-transformers folder: transformer, pooling, dense layer, normalisation.
+
+Both layouts are read, and the older one, which all versions load, is written.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from sentrep.encoder.heads import ProjectionHead
+from sentrep.encoder.loading.model_files import read_json, write_json
+from sentrep.errors import InputError
+
+if TYPE_CHECKING:
+    from sentrep.encoder.encoder import SentenceEncoder
+
+# our name → key of sentence-transformers' Pooling
+POOLINGS = {
+    "cls": "pooling_mode_cls_token",
+    "mean": "pooling_mode_mean_tokens",
+    "max": "pooling_mode_max_tokens",
+    "last": "pooling_mode_lasttoken",
+}
+_ST_ACTIVATIONS = {"linear": "torch.nn.modules.linear.Identity", "mlp": "torch.nn.modules.activation.Tanh"}
+_UNLIMITED = 1 << 30
+_ST_ORDER = ["Transformer", "Pooling", "Dense", "Normalize"]
+
+
+OWN_MODULE = "sentrep.encoder.exported.SentenceEncoderModule"
+
+
+def missing_for(encoder: SentenceEncoder) -> str | None:
+    """What of an encoder sentence-transformers' own modules cannot express; None where they give the same vectors."""
+    if encoder.prompt is not None:
+        return "a prompt"
+    return None if encoder.pooling in POOLINGS else f"pooling '{encoder.pooling}'"
+
+
+def write_own_module(folder: Path) -> None:
+    """Name the module that holds the whole encoder, which runs with sentrep alone."""
+    write_json(folder / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": OWN_MODULE}])
+
+
+def write_modules(encoder: SentenceEncoder, head: ProjectionHead | None, folder: Path) -> None:
+    """The same encoder in sentence-transformers' words."""
+    types = ["Transformer", "Pooling"] + ["Dense"] * (head is not None) + ["Normalize"] * encoder.normalize
+    modules = []
+    for number, kind in enumerate(types):
+        path = "" if kind == "Transformer" else f"{number}_{kind}"
+        modules.append(
+            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        )
+        if path:
+            (folder / path).mkdir(exist_ok=True)
+    write_json(folder / "modules.json", modules)
+    # without a limit they would take the tokenizer's, which is not ours
+    limit = min((n for n in (encoder.max_seq_length, encoder.tokenize.limit) if n is not None), default=_UNLIMITED)
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": limit, "do_lower_case": False})
+    width = encoder.hidden_size
+    modes = {key: name == encoder.pooling for name, key in POOLINGS.items()}
+    write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **modes})
+    if head is not None:
+        dense = {"in_features": width, "out_features": head.dense.out_features, "bias": True}
+        write_json(folder / "2_Dense" / "config.json", {**dense, "activation_function": _ST_ACTIVATIONS[head.kind]})
+        weights = {f"linear.{k}": v.contiguous() for k, v in head.dense.state_dict().items()}
+        save_file(weights, folder / "2_Dense" / "model.safetensors")
+
+
+def read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, Tensor]]:
+    """Settings, head and the head's weights out of a sentence-transformers folder, whichever layout it has."""
+    stored: dict[str, Any] = {}
+    head: dict[str, Any] | None = None
+    weights: dict[str, Tensor] = {}
+    modules = listed_modules(folder)
+    for kind, path in modules:
+        if kind == "Transformer":
+            file = path / "sentence_bert_config.json"
+            config = read_json(file) if file.is_file() else {}
+            if config.get("do_lower_case"):
+                raise InputError(f"{folder}: it lower-cases text outside its tokenizer, which is not supported")
+            stored["max_seq_length"] = config.get("max_seq_length")
+        elif kind == "Pooling":
+            stored["pooling"] = _read_pooling(path / "config.json")
+        elif kind == "Dense":
+            head, weights = _read_dense(path)
+        elif kind == "Normalize":
+            stored["normalize"] = True
+        else:
+            raise InputError(f"{folder}: its module '{kind}' has no counterpart in sentrep; load it elsewhere")
+    kinds = [kind for kind, _ in modules]
+    if kinds != [kind for kind in _ST_ORDER if kind in kinds]:
+        raise InputError(f"{folder}: sentrep knows its modules, but only once each and in the order {_ST_ORDER}")
+    return stored, head, weights
+
+
+def _read_pooling(file: Path) -> str:
+    config = read_json(file)
+    if "pooling_mode" in config:  # the newer layout names the mode, alone or in a list
+        modes = config["pooling_mode"]
+        modes = modes if isinstance(modes, list) else [modes]
+        chosen = ["last" if mode == "lasttoken" else mode for mode in modes]
+    else:
+        chosen = [name for name, key in POOLINGS.items() if config.get(key)]
+        chosen += [key for key, on in config.items() if key.startswith("pooling_mode_") and on is True
+                   and key not in POOLINGS.values()]  # fmt: skip
+    if len(chosen) != 1 or chosen[0] not in list(POOLINGS):
+        raise InputError(f"{file}: pooling {' + '.join(map(str, chosen)) or 'none'} has no counterpart in sentrep")
+    return chosen[0]
+
+
+def _read_dense(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """A Dense layer as a head that is kept: its settings and weights."""
+    config = read_json(path / "config.json")
+    kinds = {activation.rsplit(".", 1)[1]: kind for kind, activation in _ST_ACTIVATIONS.items()}
+    kind = kinds.get(str(config.get("activation_function")).rsplit(".", 1)[-1])
+    target = {str(config.get(key, "sentence_embedding")) for key in ("module_input_name", "module_output_name")}
+    width = config.get("out_features")
+    if kind is None or config.get("use_residual") or target != {"sentence_embedding"} or not isinstance(width, int):
+        raise InputError(f"{path}: this Dense layer has no counterpart in sentrep (sentence vector, linear or tanh)")
+    file, older = path / "model.safetensors", path / "pytorch_model.bin"
+    stored = tensors(file if file.is_file() or not older.is_file() else older)
+    if "linear.weight" not in stored:
+        raise InputError(f"{path}: its weights hold no linear layer; the model folder is damaged")
+    bias = stored.get("linear.bias", torch.zeros(width))
+    head = {"kind": kind, "keep": True, "out_features": width}
+    return head, {"dense.weight": stored["linear.weight"], "dense.bias": bias}
+
+
+def transformer_folder(folder: Path) -> Path:
+    """Where in a sentence-transformers folder (of either layout) the transformer lies."""
+    return folder if not (folder / "modules.json").is_file() else listed_modules(folder)[0][1]
+
+
+def listed_modules(folder: Path) -> list[tuple[str, Path]]:
+    """Kind and place of each module of a sentence-transformers folder.
+
+    Raises:
+        InputError: for a list of modules that is damaged, or leads out of the folder.
+    """
+    file = folder / "modules.json"
+    found = []
+    for module in read_json(file, list):
+        kind, inner = (module.get("type"), module.get("path", "")) if isinstance(module, dict) else (None, None)
+        if not isinstance(kind, str) or not isinstance(inner, str):
+            raise InputError(f"{file}: expected a type and a path for every module; the model folder is damaged")
+        if Path(inner).is_absolute() or ".." in Path(inner).parts or "\0" in inner:
+            raise InputError(f"{file}: the path {inner!r} leads out of the model folder; do not use this model")
+        found.append((kind.rsplit(".", 1)[-1], folder / inner))
+    if not found:
+        raise InputError(f"{file}: no module in it; the model folder is damaged")
+    return found
+
+
+def tensors(file: Path) -> dict[str, Tensor]:
+    """Weights of a safetensors file, or of an older one of PyTorch, which runs no code."""
+    try:
+        return load_file(file) if file.suffix == ".safetensors" else torch.load(file, "cpu", weights_only=True)
+    except Exception as error:  # safetensors, pickle, zip and the disk have types of their own
+        raise InputError(f"{file}: the weights are missing or damaged ({type(error).__name__})") from error

@@ -1,0 +1,1 @@
+"""What `SentRepModule` hands over: its arguments, its parameter groups, its parts on many devices."""

@@ -1,0 +1,155 @@
+"""Checkpoint files: whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sentrep.checkpoint import io as checkpointing
+from sentrep.checkpoint.io import AtomicCheckpointIO, verify
+from sentrep.errors import InputError
+
+CONTENT: dict[str, Any] = {"weights": torch.arange(300.0), "more": {"names": ["a", "b"], "numbers": torch.ones(7, 5)}}
+
+
+def equal(content: dict[str, Any]) -> bool:
+    return (
+        torch.equal(content["weights"], CONTENT["weights"])
+        and content["more"]["names"] == CONTENT["more"]["names"]
+        and torch.equal(content["more"]["numbers"], CONTENT["more"]["numbers"])
+    )
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    if os.name == "nt" or os.geteuid() != 0:
+        pytest.skip("only root may mount a file system")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_what_is_written_is_read_and_leaves_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "x.ckpt"
+    AtomicCheckpointIO().save_checkpoint(CONTENT, path)
+    assert equal(AtomicCheckpointIO().load_checkpoint(path))
+    assert [file.name for file in path.parent.iterdir()] == ["x.ckpt"]
+
+
+def test_the_file_appears_by_a_rename_after_it_was_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.ckpt"
+    calls = []
+    fsync, replace = os.fsync, os.replace
+
+    def note_sync(handle: int) -> None:
+        calls.append(os.readlink(f"/proc/self/fd/{handle}") if os.path.exists("/proc/self/fd") else "?")
+        fsync(handle)
+
+    def note_rename(source: Path, target: Path) -> None:
+        verify(source)  # whole before it takes the name
+        assert calls[0] in (str(source), "?")
+        calls.append(f"rename to {target}")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "replace", note_rename)
+    AtomicCheckpointIO().save_checkpoint(CONTENT, path)
+    if calls[0] != "?":
+        assert calls[1:] == [f"rename to {path}", str(tmp_path)]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_failed_write_keeps_the_old_file_and_the_run(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, older = tmp_path / "x.ckpt", tmp_path / "older.ckpt"
+    io = AtomicCheckpointIO()
+    io.save_checkpoint(CONTENT, path)
+    io.save_checkpoint(CONTENT, older)
+    with monkeypatch.context() as patch:
+
+        def fail(self: checkpointing._Sink, data: Any) -> int:
+            if self.file is None:  # only counts
+                return write(self, data)
+            self.error = OSError(number, "no space")
+            raise self.error
+
+        write = checkpointing._Sink.write
+        patch.setattr(checkpointing._Sink, "write", fail)
+        with pytest.warns(UserWarning, match=r"x\.ckpt was not written: it needs [\d.]+ MiB and [\d.,]+ MiB are free"):
+            io.save_checkpoint({"weights": torch.zeros(9)}, path)
+        assert io.failure
+        io.remove_checkpoint(older)  # what ModelCheckpoint does next
+        assert older.exists()
+    assert equal(io.load_checkpoint(path))
+    assert {file.name for file in tmp_path.iterdir()} == {"x.ckpt", "older.ckpt"}
+    io.save_checkpoint(CONTENT, path)  # there is room again
+    assert io.failure is None
+    io.remove_checkpoint(older)
+    assert not older.exists()
+
+
+def test_another_error_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> None:
+        raise OSError(errno.EIO, "broken disk")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="broken disk"):
+        AtomicCheckpointIO().save_checkpoint(CONTENT, tmp_path / "x.ckpt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_is_really_full(full_disk: Path) -> None:
+    io = AtomicCheckpointIO()
+    large = {"weights": torch.ones(150_000)}  # 0.6 MiB: one fits, two do not
+    io.save_checkpoint(large, full_disk / "x.ckpt")
+    with pytest.warns(UserWarning, match="it needs 0.6 MiB and 0.4 MiB are free"):
+        io.save_checkpoint({"weights": torch.zeros(150_000)}, full_disk / "x.ckpt")
+    assert torch.equal(io.load_checkpoint(full_disk / "x.ckpt")["weights"], large["weights"])
+    assert [file.name for file in full_disk.iterdir()] == ["x.ckpt"]
+
+
+def test_a_flipped_bit_is_noticed_wherever_it_matters(tmp_path: Path) -> None:
+    path, changed = tmp_path / "x.ckpt", tmp_path / "y.ckpt"
+    torch.save(CONTENT, path)
+    whole = path.read_bytes()
+    noticed = 0
+    for place in range(0, len(whole), 11):
+        data = bytearray(whole)
+        data[place] ^= 1 << place % 8
+        changed.write_bytes(data)
+        try:
+            content = AtomicCheckpointIO().load_checkpoint(changed)
+        except Exception:
+            noticed += 1
+        else:
+            assert equal(content), f"byte {place} changes the content and is not noticed"
+    assert noticed > len(whole) / 11 / 2  # the rest is padding and dates
+
+
+@pytest.mark.parametrize("kept", [0, 10, 0.5, 0.999])
+def test_a_cut_file_is_noticed(kept: float, tmp_path: Path) -> None:
+    path = tmp_path / "x.ckpt"
+    torch.save(CONTENT, path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(kept if kept > 1 else kept * len(whole))])
+    with pytest.raises(InputError, match=r"x\.ckpt: is (not a checkpoint, or was cut off|damaged)"):
+        verify(path)
+
+
+def test_nothing_is_run_from_a_file(tmp_path: Path) -> None:
+    torch.save({"x": Path("a")}, tmp_path / "x.ckpt")
+    with pytest.raises(Exception, match="weights_only"):
+        AtomicCheckpointIO().load_checkpoint(tmp_path / "x.ckpt")

@@ -1,0 +1,187 @@
+"""A corpus and a file of pairs, joined by sentence."""
+
+from __future__ import annotations
+
+import logging
+import random
+import tempfile
+from pathlib import Path
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from words import WordTokenize
+
+from sentrep.data import PairedCorpus, SentRepDataModule, open_corpus
+from sentrep.data.batches import pairing
+from sentrep.errors import InputError
+from support import shared_path
+
+CORPUS = ["first one", "", "second  one", "third one", "first one", "vierte \U0001f600 Zeile"]
+PAIRS = [
+    ("second one", "number two"),
+    ("unknown", "not in the corpus"),
+    ("first one", "number one"),
+    ("first one", "a later pair of the same sentence"),
+    ("third one", ""),
+    ("", "no sentence"),
+    ("vierte \U0001f600 Zeile", "fourth 行"),
+]
+JOINED = [
+    (("first one", "number one"), True),
+    (("", ""), False),
+    (("second  one", "number two"), True),
+    (("third one", "third one"), False),
+    (("first one", "number one"), True),
+    (("vierte \U0001f600 Zeile", "fourth 行"), True),
+]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> str:
+    (tmp_path / "corpus.txt").write_text("\n".join(CORPUS))
+    return str(tmp_path / "corpus.txt")
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> str:
+    columns = {"a": [a for a, _ in PAIRS], "other": [0] * len(PAIRS), "b": [b for _, b in PAIRS]}
+    pq.write_table(pa.table(columns), tmp_path / "pairs.parquet")
+    return str(tmp_path / "pairs.parquet")
+
+
+def connected(corpus: str, **options: object) -> SentRepDataModule:
+    data = SentRepDataModule(corpus, **{"cache_dir": str(Path(corpus).parent / "cache"), "batch_size": 2, **options})
+    data.connect(WordTokenize(), 8)
+    return data
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 2, 8192])
+def test_rows_keep_their_number_and_get_their_first_positive(
+    corpus: str, pairs: str, chunk_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairing, "_CHUNK_ROWS", chunk_rows)
+    rows = list(PairedCorpus(open_corpus(corpus), open_corpus(pairs, ["a", "b"])).rows())
+    assert [(row.sentences, row.paired) for row in rows] == JOINED
+    assert [row.number for row in rows] == list(range(len(CORPUS)))
+
+
+def test_equal_to_a_dictionary_on_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairing, "_CHUNK_ROWS", 100)
+    draw = random.Random(3)
+    sentences = [f"sentence {draw.randrange(3000)}" for _ in range(2000)]
+    table = [(f"sentence {draw.randrange(3000)}", "é" * draw.randrange(1, 9) + str(number)) for number in range(2000)]
+    (tmp_path / "corpus.txt").write_text("\n".join(sentences))
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in table))
+    first = dict(reversed(table))
+    joined = PairedCorpus(open_corpus(tmp_path / "corpus.txt"), open_corpus(tmp_path / "pairs.tsv", [0, 1]))
+    assert [row.sentences for row in joined.rows()] == [(text, first.get(text, text)) for text in sentences]
+
+
+def test_the_data_module_joins_counts_and_says_so(corpus: str, pairs: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "sentrep")
+    for how in ("tokenised", "from the cache"):
+        caplog.clear()
+        data = connected(corpus, pairs=pairs, pair_columns=["a", "b"])
+        data.setup("fit")
+        batches = list(data.train_dataloader())
+        expected, _ = WordTokenize()([text for (pair, _) in JOINED if pair[0] for text in pair], 8)
+        seen = {
+            (int(row), tuple(a[m.bool()].tolist()), tuple(b[n.bool()].tolist()))
+            for batch in batches
+            for row, a, m, b, n in zip(
+                batch.rows, batch.anchor.input_ids, batch.anchor.attention_mask,
+                batch.positive.input_ids, batch.positive.attention_mask, strict=True,
+            )
+        }  # fmt: skip
+        kept = [0, 2, 3, 4, 5]
+        wanted = {(kept[i], tuple(expected[2 * i]), tuple(expected[2 * i + 1])) for i in range(5)}
+        assert len(seen) == 4
+        assert seen < wanted
+        assert caplog.messages[0] == (
+            f"{corpus} with the pairs of {pairs}: 5 rows {how} (6 read, 1 blank and skipped, 1 without a pair and "
+            "their own positive, 0 sentences cut to 8 tokens)"
+        )
+        assert data.report()["train"]["without a pair"] == 1
+
+
+def test_the_fingerprint_follows_both_texts_and_the_columns(corpus: str, pairs: str) -> None:
+    def fingerprint(**options: object) -> str:
+        data = connected(corpus, **{"pairs": pairs, "pair_columns": ["a", "b"], **options})
+        data.setup("fit")
+        return data.fingerprint
+
+    first = fingerprint()
+    assert fingerprint() == first
+    assert fingerprint(pair_columns=["b", "a"], pairs=_swapped(pairs)) != first
+    pq.write_table(pa.table({"a": ["first one"], "b": ["other"]}), pairs)
+    second = fingerprint()
+    Path(corpus).write_text("first one\nsomething else\n")
+    assert len({first, second, fingerprint(), fingerprint(pairs=None, pair_columns=None)}) == 4
+
+
+def _swapped(pairs: str) -> str:
+    path = Path(pairs).with_name("swapped.parquet")
+    pq.write_table(pa.table({"b": [a for a, _ in PAIRS], "a": [b for _, b in PAIRS]}), path)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"pairs\.parquet: which columns hold the sentences\? Found 'a', 'other', 'b'"),
+        ({"pair_columns": ["a", "c"]}, r"pairs\.parquet: no column 'c'; found 'a', 'other', 'b'"),
+        ({"pair_columns": ["a"]}, r"pair_columns must name two columns .*, got \['a'\]"),
+        ({"pair_columns": ["a", "b", "other"]}, r"pair_columns must name two columns .*, got \['a', 'b', 'other'\]"),
+        ({"pair_columns": ["b", "a"]}, r"no sentence of .*corpus\.txt has a pair in .*pairs\.parquet; are they"),
+        ({"pair_columns": ["a", "other"]}, r"pairs\.parquet, row 1: found 0 where a sentence was expected"),
+        ({"pairs": "no_such.tsv"}, r"no_such\.tsv: no such file"),
+        ({"pairs": None, "pair_columns": ["a", "b"]}, r"name their file \(`pairs`\) too"),
+        ({"pairs": "CORPUS"}, r"corpus\.txt: one column of sentences; expected a sentence and its positive"),
+        ({"pairs": "EMPTY"}, r"empty\.tsv: no pairs in it"),
+        (
+            {"train": "PAIRS", "columns": ["a", "b"], "pair_columns": ["a", "b"]},
+            r"2 columns of sentences, but `pairs` gives the positives",
+        ),
+    ],
+)
+def test_bad_input_is_named(corpus: str, pairs: str, options: dict, message: str) -> None:
+    (Path(corpus).parent / "empty.tsv").write_text("sent0\tsent1\n\t\n")
+    places = {"CORPUS": corpus, "PAIRS": pairs, "EMPTY": str(Path(corpus).parent / "empty.tsv")}
+    options = {"train": corpus, "pairs": pairs, **options}
+    options = {key: places.get(value, value) if isinstance(value, str) else value for key, value in options.items()}
+    cache = Path(corpus).parent / "cache"
+    with pytest.raises(InputError, match=message):
+        connected(options.pop("train"), cache_dir=str(cache), **options).setup("fit")
+    assert not cache.exists() or not list(cache.iterdir())
+
+
+def test_no_room_for_the_temporary_file(corpus: str, pairs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: open("/dev/full", "w+b", buffering=0))  # noqa: SIM115
+    with pytest.raises(InputError, match=r"cannot keep the pairs in .*: No space left on device; make room there"):
+        list(PairedCorpus(open_corpus(corpus), open_corpus(pairs, ["a", "b"])).rows())
+
+
+def test_pairs_of_the_hub(corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `Singhoo/denosent_data` has them: alone, and joined to a corpus."""
+    rows = [pair for pair in PAIRS if all(pair)]
+    table = datasets.Dataset.from_dict({"sent0": [a for a, _ in rows], "sent1": [b for _, b in rows]})
+    table.save_to_disk(str(tmp_path / "saved"))
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, split: datasets.load_from_disk(str(tmp_path / "saved")))
+    alone = open_corpus("Singhoo/denosent_data")
+    assert [row.sentences for row in alone.rows()] == rows
+    joined = connected(corpus, pairs="Singhoo/denosent_data")
+    joined.setup("fit")
+    assert joined.report()["train"]["without a pair"] == 1
+
+
+def test_real_rewrites_joined_to_their_own_sentences(tmp_path: Path) -> None:
+    rewrites = shared_path("data/pairs/wiki_rewrites.tsv")
+    pairs = [row.sentences for row in open_corpus(rewrites, [0, 1]).rows()][:5000]
+    lines = [sentence for sentence, _ in pairs] + ["this sentence has no pair"]
+    (tmp_path / "corpus.txt").write_text("\n".join(lines))
+    rows = list(PairedCorpus(open_corpus(tmp_path / "corpus.txt"), open_corpus(rewrites, [0, 1])).rows())
+    assert sum(not row.paired for row in rows) == 1
+    first = {" ".join(sentence.split()): rewrite for sentence, rewrite in reversed(pairs)}
+    assert all(row.sentences[1] == first[" ".join(row.sentences[0].split())] for row in rows[:-1])

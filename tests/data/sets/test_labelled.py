@@ -1,0 +1,159 @@
+"""Text and label, from SentEval's files and from any table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sentrep.data import TRANSFER_NAMES, load_labelled_file, load_labelled_folder, load_transfer
+from sentrep.data.sets import transfer
+from sentrep.errors import InputError
+from support import shared_path
+
+SIZES = {
+    "mr": {"all": 10662},
+    "cr": {"all": 3775},
+    "subj": {"all": 10000},
+    "mpqa": {"all": 10606},
+    "sst2": {"train": 67349, "dev": 872, "test": 1821},
+    "trec": {"train": 5452, "test": 500},
+    "mrpc": {"train": 4076, "test": 1725},
+}
+
+
+@pytest.mark.parametrize("name", TRANSFER_NAMES)
+def test_real_tasks_are_complete(name: str) -> None:
+    task = load_transfer(name, shared_path("data/senteval"))
+    assert {split: len(part) for split, part in task.splits.items()} == SIZES[name]
+    labels = {label for part in task.splits.values() for label in part.labels}
+    assert labels == ({"ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"} if name == "trec" else {"0", "1"})
+    assert all((part.second is not None) == (name == "mrpc") for part in task.splits.values())
+
+
+def test_real_rows() -> None:
+    folder = shared_path("data/senteval")
+    trec = load_transfer("trec", folder)
+    assert (trec.splits["test"].texts[0], trec.splits["test"].labels[0]) == (
+        "How far is it from Denver to Aspen ?",
+        "NUM",
+    )
+    latin_1 = [text for text in trec.splits["train"].texts if not text.isascii()]
+    assert latin_1
+    assert not any("\ufffd" in text for text in latin_1)
+    mrpc = load_transfer("MRPC", folder / "MRPC").splits["test"]
+    assert mrpc.texts[0].startswith("PCCW 's chief operating officer")
+    assert mrpc.second is not None
+    assert (mrpc.second[0][:24], mrpc.labels[0]) == ("Current Chief Operating", "1") or mrpc.second[0].startswith(
+        "Current"
+    )
+
+
+def write_trec(folder: Path, train: bytes, test: bytes = b"NUM:dist How  far ?\n") -> None:
+    (folder / "TREC").mkdir(exist_ok=True)
+    (folder / "TREC" / "train_5500.label").write_bytes(train)
+    (folder / "TREC" / "TREC_10.label").write_bytes(test)
+
+
+def test_latin_1_and_completeness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_trec(tmp_path, b"LOC:city Where is K\xf6ln ?\r\nHUM:ind Who ?\r\n")
+    with pytest.raises(InputError, match=r"TREC: 2 rows of trec train where 5452 are expected; is it complete\?"):
+        load_transfer("trec", tmp_path)
+    monkeypatch.setitem(transfer._TASKS, "trec", transfer._TASKS["trec"]._replace(sizes={"train": 2, "test": 1}))
+    task = load_transfer("trec", tmp_path)
+    assert task.splits["train"].texts == ["Where is Köln ?", "Who ?"]
+    assert task.splits["train"].labels == ["LOC", "HUM"]
+    assert task.splits["test"].texts == ["How far ?"]
+    before = task.fingerprint
+    write_trec(tmp_path, b"LOC:city Where is K\xf6ln ?\nHUM:ind Whom ?\n")
+    assert load_transfer("trec", tmp_path).fingerprint != before
+
+
+def test_blank_lines_are_texts_as_in_senteval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "CR").mkdir()
+    (tmp_path / "CR" / "custrev.pos").write_text("good  one \n\n")
+    (tmp_path / "CR" / "custrev.neg").write_text("bad\n")
+    monkeypatch.setitem(transfer._TASKS, "cr", transfer._TASKS["cr"]._replace(sizes={"all": 3}))
+    part = load_transfer("cr", tmp_path).splits["all"]
+    assert (part.texts, part.labels) == (["good one", "", "bad"], ["1", "1", "0"])
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"no class\n", r"train_5500\.label, line 1: expected a class, a colon"),
+        (b"LOC:city\n", r"train_5500\.label, line 1: expected a class, a colon"),
+    ],
+)
+def test_bad_lines(line: bytes, message: str, tmp_path: Path) -> None:
+    write_trec(tmp_path, line)
+    with pytest.raises(InputError, match=message):
+        load_transfer("trec", tmp_path)
+
+
+def test_missing_and_unknown_tasks(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"unknown transfer task 'trek'; did you mean 'trec'\? known are mr, cr"):
+        load_transfer("trek", tmp_path)
+    with pytest.raises(InputError, match=r"no MRPC in it for mrpc; give the folder that contains MRPC"):
+        load_transfer("mrpc", tmp_path)
+    (tmp_path / "MRPC").mkdir()
+    with pytest.raises(InputError, match=r"msr_paraphrase_train\.txt: no such file"):
+        load_transfer("mrpc", tmp_path)
+    (tmp_path / "MRPC" / "msr_paraphrase_train.txt").write_text("Quality\tid\n")
+    with pytest.raises(InputError, match=r"line 1: 2 tab-separated cells; expected at least 5"):
+        load_transfer("mrpc", tmp_path)
+
+
+@pytest.mark.parametrize("header", ["text,label", "id,category,sentence"])
+def test_tables(header: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cells = {"text": '"a, b"', "sentence": '"a, b"', "label": "x", "category": "x", "id": "1"}
+    first = ",".join(cells[name] for name in header.split(","))
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n{first}\n{first.replace('x', ' y ')}\n{first.replace('a, b', ' ')}\n")
+    found = load_labelled_file(path)
+    assert (found.texts, found.labels) == (["a, b", "a, b"], ["x", "y"])
+    assert "1 rows without a text are left out" in caplog.text
+
+
+def test_named_and_numbered_columns(tmp_path: Path) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_text("x\ta\ny\tb\n")
+    assert load_labelled_file(path, ["1", "0"]).texts == ["a", "b"]
+    path.write_text("topic\ttitle\nx\ta\ny\tb\n")
+    assert load_labelled_file(path, ["title", "topic"]).labels == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "message"),
+    [
+        ("title,topic\na,b\n", None, r"which columns hold text and label\? found 'title', 'topic'"),
+        ("text,label\na,\n", None, r"t\.csv, line 2: a text without a label"),
+        ("text,label\na,x\nb,x\n", None, r"2 texts with 1 different labels; at least 2 are needed"),
+        ("text,label\n", None, r"0 texts with 0 different labels"),
+        ("text,label\na,x\n", ["text"], r"expected two, of the text and of the label"),
+        ("text,label\na,x\n", ["txt", "label"], r"no column 'txt'; found 'text', 'label'; did you mean 'text'\?"),
+    ],
+)
+def test_bad_tables(content: str, columns: list[str] | None, message: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(InputError, match=message):
+        load_labelled_file(tmp_path / "t.csv", columns)
+
+
+def test_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "bank"
+    with pytest.raises(InputError, match="bank: no such folder"):
+        load_labelled_folder(folder)
+    folder.mkdir()
+    (folder / "train.csv").write_text("text,label\na,x\nb,y\n")
+    with pytest.raises(InputError, match=r"bank: no test\.csv; expected one table called test"):
+        load_labelled_folder(folder)
+    (folder / "test.tsv").write_text("text\tlabel\nc\tx\nd\ty\n")
+    loaded = load_labelled_folder(folder)
+    assert (loaded.name, loaded.splits["test"].texts, loaded.protocol) == ("bank", ["c", "d"], "MTEB")
+    (folder / "test.tsv").write_text("text\tlabel\nc\tx\nd\tz\n")
+    with pytest.raises(InputError, match=r"the label 'z' is in test but never in train"):
+        load_labelled_folder(folder)
+    (folder / "test.csv").write_text("text,label\nc,x\n")
+    with pytest.raises(InputError, match=r"both test\.csv and test\.tsv"):
+        load_labelled_folder(folder)

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import pickle
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from words import WordTokenize
+
+from sentrep.data import open_corpus, tokenize_corpus
+from sentrep.data.text import cache
+from sentrep.data.text.cache import TokenizedCorpus
+from sentrep.errors import InputError
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    lines = [f"anchor {n},positive number {n}" if n % 5 else f"anchor {n}," for n in range(100)]
+    path = tmp_path / "pairs.csv"
+    path.write_text("sent0,sent1\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def build(path: Path, **options) -> TokenizedCorpus:
+    arguments = {"tokenize": WordTokenize(), "max_length": 8, "cache_dir": path.parent / "cache"}
+    return tokenize_corpus(open_corpus(path), **{**arguments, **options})
+
+
+def test_rows_are_the_tokenised_sentences(pairs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_CHUNK_ROWS", 7)  # several record batches
+    tokens = build(pairs)
+    tokenize = WordTokenize()
+    kept = [n for n in range(100) if n % 5]
+    assert len(tokens) == len(kept) == 80
+    for index in (0, 1, 5, 6, 40, 79):
+        row = tokens[index]
+        expected, _ = tokenize([f"anchor {kept[index]}", f"positive number {kept[index]}"], 8)
+        assert row.row == kept[index]
+        assert [ids.tolist() for ids in row.ids] == expected
+    together = tokens.__getitems__([79, 0, 6])
+    assert [(row.row, [ids.tolist() for ids in row.ids]) for row in together] == [
+        (tokens[index].row, [ids.tolist() for ids in tokens[index].ids]) for index in (79, 0, 6)
+    ]
+    for outside in (80, -1):
+        with pytest.raises(IndexError, match="of a corpus of 80"):
+            tokens.__getitems__([0, outside])
+
+
+def test_counts_are_logged_at_the_first_build_and_on_reuse(pairs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "sentrep")
+    first, second = build(pairs, max_length=4), build(pairs, max_length=4)
+    assert first.counts == second.counts == cache.CorpusCounts(rows=100, blank=20, cut=80)
+    assert "80 rows tokenised (100 read, 20 blank and skipped, 80 sentences cut to 4 tokens)" in caplog.messages[0]
+    assert "80 rows from the cache (100 read, 20 blank and skipped, 80 sentences cut" in caplog.messages[1]
+
+
+def test_tokenised_once(pairs: Path) -> None:
+    class Refuse(WordTokenize):
+        def __call__(self, sentences, max_length):
+            raise AssertionError("tokenised again")
+
+    build(pairs)
+    moved = pairs.rename(pairs.with_name("moved.csv"))
+    build(moved, tokenize=Refuse())
+    for change in ({"max_length": 9}, {"tokenize": Refuse("another")}):
+        with pytest.raises(AssertionError, match="tokenised again"):
+            build(moved, **{"tokenize": Refuse(), **change})
+    moved.write_text("sent0,sent1\nother,text\n")
+    with pytest.raises(AssertionError, match="tokenised again"):
+        build(moved, tokenize=Refuse())
+    assert not list(moved.parent.glob("cache/*.tmp"))
+
+
+def damage_cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def damage_zeros(content: bytes) -> bytes:
+    middle = content.index(np.int32(2).tobytes() + np.int32(1).tobytes())  # [SEP] [CLS] in the token ids
+    return content[:middle] + bytes(64) + content[middle + 64 :]
+
+
+@pytest.mark.parametrize("damage", [damage_cut, damage_zeros, lambda content: b"", lambda content: b"garbage" * 99])
+def test_damaged_cache_is_built_again(pairs: Path, damage, caplog: pytest.LogCaptureFixture) -> None:
+    expected = [ids.tolist() for row in map(build(pairs).__getitem__, range(80)) for ids in row.ids]
+    (file,) = pairs.parent.glob("cache/*.arrow")
+    file.write_bytes(damage(file.read_bytes()))
+    again = build(pairs)
+    assert [ids.tolist() for row in map(again.__getitem__, range(80)) for ids in row.ids] == expected
+    assert any("cannot be used" in message and "is built again" in message for message in caplog.messages)
+    assert len(build(pairs)) == 80
+
+
+def test_memory_map_is_shared_not_copied(pairs: Path) -> None:
+    tokens = build(pairs)
+    assert not tokens[0].ids[0].flags.owndata
+    assert len(pickle.dumps(tokens)) < 500
+    assert pickle.loads(pickle.dumps(tokens))[7].row == tokens[7].row
+
+
+@pytest.mark.parametrize("content", ["", "\n \n\t\n", "\ufeff"])
+def test_no_usable_sentence(tmp_path: Path, content: str) -> None:
+    (tmp_path / "empty.txt").write_text(content)
+    with pytest.raises(InputError, match=r"empty\.txt: no sentences"):
+        build(tmp_path / "empty.txt")
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_blank_tail_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_CHUNK_ROWS", 2)
+    (tmp_path / "a.txt").write_text("one\ntwo\n\n\n\n")
+    assert build(tmp_path / "a.txt").counts == cache.CorpusCounts(rows=5, blank=3)
+
+
+def test_a_pipe_in_the_cache_is_replaced(pairs: Path) -> None:
+    before = len(build(pairs))
+    (cached,) = pairs.parent.glob("cache/*.arrow")
+    cached.unlink()
+    os.mkfifo(cached)
+    assert len(build(pairs)) == before
+    assert cached.is_file()
+
+
+def test_control_characters_pass(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("a\x7fb \x01 \u200b\u2028 \U0001f600\n".encode())
+    assert len(build(tmp_path / "a.txt")) == 1
+
+
+def build_in_process(path: Path) -> int:
+    return len(build(path))
+
+
+def test_processes_may_build_at_the_same_time(pairs: Path) -> None:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(build_in_process, [pairs] * 6) == [80] * 6
+    assert len(list(pairs.parent.glob("cache/*"))) == 1
+
+
+def test_default_folder(pairs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "elsewhere"))
+    build(pairs, cache_dir=None)
+    assert len(list((tmp_path / "elsewhere").iterdir())) == 1
+    monkeypatch.delenv("SENTREP_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache.default_cache_dir() == tmp_path / ".cache" / "sentrep"
+
+
+def test_the_rights_are_those_of_the_umask(pairs: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        tokens = build(pairs)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(tokens.path).st_mode) == 0o664
+    assert stat.S_IMODE(Path(tokens.path).parent.stat().st_mode) == 0o775
+
+
+def test_what_a_killed_process_left_is_removed(pairs: Path) -> None:
+    path = Path(build(pairs).path)
+    path.rename(path.with_name(f".{path.name}.1-a.tmp"))
+    build(pairs)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+_READ = """
+import sys
+from sentrep.data.text.cache import TokenizedCorpus
+tokens = TokenizedCorpus(sys.argv[1])
+print("open", flush=True)
+sys.stdin.readline()
+try:
+    for index in range(len(tokens)):
+        tokens[index]
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("length", [0, 100, 1 << 15])
+def test_a_cache_that_is_cut_under_its_reader_is_one_sentence(length: int, pairs: Path) -> None:
+    """Not SIGBUS, with which the system answers a look at a page that is gone."""
+    pairs.write_text("sent0,sent1\n" + "".join(f"anchor {n},positive number {n}\n" for n in range(3000)))
+    path = build(pairs).path
+    assert os.path.getsize(path) > 1 << 16
+    reader = subprocess.Popen([sys.executable, "-c", _READ, path], stdin=-1, stdout=-1, text=True)
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "open\n"
+    os.truncate(path, length)
+    said, _ = reader.communicate("go on\n", timeout=60)
+    assert reader.returncode == 0
+    assert said.startswith(f"{path}: was cut or written to while it was being read; ")

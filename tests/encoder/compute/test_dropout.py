@@ -1,0 +1,134 @@
+"""Fast dropout: the same distribution, gradient and attention as torch's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from sentrep import SentenceEncoder
+from sentrep.encoder.compute import dropout
+from sentrep.types import TokenBatch
+from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.825])
+def test_rate_scale_and_independence(p: float) -> None:
+    torch.manual_seed(0)
+    mask = dropout.keep_mask(torch.empty(1000, 1003), p)  # an odd width: not a multiple of four
+    assert (mask == 0).float().mean().item() == pytest.approx(p, abs=2e-3)
+    assert mask.mean().item() == pytest.approx(1.0, abs=5e-3)
+    assert mask.unique().numel() == 2
+    kept = (mask > 0).float() - (1 - p)
+    for shift in (1, 2, 3, 4):  # neighbours share a random number
+        covariance = (kept[:, shift:] * kept[:, :-shift]).mean().item()
+        assert abs(covariance) < 2e-3 * p * (1 - p) * 4
+
+
+def test_value_and_gradient_belong_to_one_mask() -> None:
+    x = torch.randn(50, 7, requires_grad=True)
+    torch.manual_seed(3)
+    mask = dropout.keep_mask(x, 0.3)
+    torch.manual_seed(3)
+    y = dropout.dropout(x, 0.3)
+    torch.testing.assert_close(y, x * mask)
+    (gradient,) = torch.autograd.grad(y.square().sum(), x)
+    torch.testing.assert_close(gradient, 2 * x * mask * mask)
+
+
+def test_no_dropout_without_training_or_rate() -> None:
+    x = torch.randn(4, 4)
+    layer = dropout.FastDropout(0.5)
+    assert layer.eval()(x) is x
+    assert torch.equal(dropout.FastDropout(0.0)(x), x)
+    assert torch.equal(dropout.FastDropout(1.0)(x), torch.zeros(4, 4))
+
+
+def test_attention_equals_torch_for_a_given_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = (torch.randn(2, 3, 5, 4) for _ in range(3))
+    padding = torch.ones(2, 1, 5, 5, dtype=torch.bool)
+    padding[1, :, :, 3:] = False
+    monkeypatch.setattr(dropout, "keep", lambda x, p: (torch.ones_like(x, dtype=torch.uint8), 1.0))
+    out, _ = dropout._attention(torch.nn.Module(), q, k, v, padding, dropout=0.1)
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=padding).transpose(1, 2)
+    torch.testing.assert_close(out, expected)
+
+
+@pytest.mark.parametrize("length", [7, 49])
+@pytest.mark.parametrize("padded", [False, True])
+def test_attention_without_dropout_is_torchs(length: int, padded: bool) -> None:
+    q, k, v = torch.randn(3, 2, 4, length, 8, dtype=torch.float64)
+    visible = (torch.arange(length) < torch.tensor([[length], [3]]))[:, None, None, :] if padded else None
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=0.3).transpose(1, 2)
+    for mode in (torch.no_grad(), torch.enable_grad()):
+        with mode:
+            module = torch.nn.Module()
+            found = dropout._attention(module, q, k, v, visible, dropout=0.0, scaling=0.3, is_causal=False)[0]
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("rate", [0.0, 1e-9])
+def test_a_decoders_attention_stays_causal(rate: float) -> None:
+    module = torch.nn.Module()
+    module.is_causal = True
+    q, k, v = torch.randn(3, 2, 4, 7, 8, dtype=torch.float64)
+    with torch.no_grad():
+        found = dropout._attention(module, q, k, v, None, dropout=rate)[0]
+    expected = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_decoder_as_backbone_gives_transformers_own_states() -> None:
+    shape = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 2200}
+    encoder = SentenceEncoder(shape, tokenizer="toy", pooling="last").eval()
+    ids = torch.arange(24).view(2, 12) + 5
+    found = encoder.pool(TokenBatch(ids, torch.ones_like(ids)))
+    encoder.backbone.set_attn_implementation("eager")
+    with torch.no_grad():
+        torch.testing.assert_close(found, encoder.backbone(ids).last_hidden_state[:, -1])
+
+
+@pytest.mark.parametrize("length", [7, 129])
+def test_attention_in_bfloat16_is_as_exact_as_torchs(length: int) -> None:
+    torch.manual_seed(0)
+    padding = torch.ones(2, 1, length, length, dtype=torch.bool)
+    padding[1, :, :, 3:] = False
+    exact = [torch.randn(2, 3, length, 8, requires_grad=True) for _ in range(3)]
+    weight = torch.randn(2, length, 3, 8)
+    errors = []
+    for attention in (
+        lambda q, k, v: dropout._attention(torch.nn.Module(), q, k, v, padding, dropout=0.0)[0],
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=padding).transpose(1, 2),
+    ):
+        rounded = [x.detach().bfloat16().requires_grad_() for x in exact]
+        wanted = F.scaled_dot_product_attention(*(x.float() for x in rounded), attn_mask=padding).transpose(1, 2)
+        found = attention(*rounded)
+        assert found.dtype == torch.bfloat16
+        gradients = zip(
+            torch.autograd.grad((found.float() * weight).sum(), rounded),
+            torch.autograd.grad((wanted * weight).sum(), rounded),
+            strict=True,
+        )
+        differences = [found.float() - wanted, *(one.float() - two.float() for one, two in gradients)]
+        errors.append(max(difference.abs().max().item() for difference in differences))
+    assert errors[0] <= max(1.5 * errors[1], 0.02)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_takes_it(family: str) -> None:
+    plain, fast = tiny_encoder(family, dropout=0.1, fast_dropout=False), tiny_encoder(family, dropout=0.1)
+    sentences = toy_sentences(9)
+    assert fast.has_dropout
+    tokens = text_batch(fast, sentences).anchor
+    assert not torch.equal(fast(tokens).embedding, fast(tokens).embedding)
+    torch.testing.assert_close(torch.tensor(fast.encode(sentences)), torch.tensor(plain.encode(sentences)))
+
+
+def test_in_expectation_it_is_torchs_dropout() -> None:
+    plain, fast = tiny_encoder(dropout=0.1, fast_dropout=False), tiny_encoder(dropout=0.1)
+    tokens = text_batch(plain, toy_sentences(8)).anchor
+    with torch.no_grad():
+        moments = [
+            torch.stack([encoder(tokens).embedding for _ in range(400)]).var(0).mean() for encoder in (plain, fast)
+        ]
+    assert moments[1].item() == pytest.approx(moments[0].item(), rel=0.05)

@@ -1,0 +1,307 @@
+"""Every way in and out of an encoder: checkpoint, our folder, sentence-transformers old and new, hub."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import lightning
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepDataModule, SentRepModule
+from sentrep.encoder import POOLINGS
+from sentrep.encoder.loading import folders
+from sentrep.objectives import Contrastive
+from support import FAMILIES, tiny_encoder, toy_sentences
+
+SENTENCES = toy_sentences(7)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_survives_the_round_trip(family: str, tmp_path: Path) -> None:
+    encoder = tiny_encoder(family, pooling="mean")
+    encoder.save_pretrained(tmp_path / "model")
+    again = SentenceEncoder.from_pretrained(tmp_path / "model")
+    assert not again.training
+    assert again.pooling == "mean"
+    np.testing.assert_allclose(again.encode(SENTENCES), encoder.encode(SENTENCES), atol=1e-6)
+
+
+PROMPT = 'The sentence: "[X]" means [MASK].'
+LONG = [*SENTENCES, "  a dog \n", "", "a dog and a cat " * 40, "naïve Café 北京"]
+"""Sentences that are cut, empty, or begin and end with white space."""
+
+
+def byte_level() -> PreTrainedTokenizerFast:
+    """A byte-level BPE with RoBERTa's special tokens, trained here."""
+    trained = Tokenizer(models.BPE(unk_token="<unk>"))
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trained.train_from_iterator(toy_sentences(200), trainers.BpeTrainer(vocab_size=600, special_tokens=special))
+    trained.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=trained, bos_token="<s>", cls_token="<s>", eos_token="</s>", sep_token="</s>",
+        pad_token="<pad>", unk_token="<unk>", mask_token="<mask>",
+    )  # fmt: skip
+
+
+def variant(kind: str, folder: Path, **arguments: Any) -> SentenceEncoder:
+    """An encoder with BERT's words or RoBERTa's byte pairs, and weights that make special tokens matter."""
+    if kind == "bert":
+        return tiny_encoder(**arguments)
+    byte_level().save_pretrained(folder / "tokenizer")
+    torch.manual_seed(0)
+    return SentenceEncoder({**FAMILIES["roberta"], "pad_token_id": 1}, tokenizer=str(folder / "tokenizer"), **arguments)
+
+
+@pytest.mark.parametrize("kind", ["bert", "byte pairs"])
+@pytest.mark.parametrize("limit", [None, 12, 500])
+@pytest.mark.parametrize(("head", "normalize"), [(None, False), ("linear", True), ("mlp", False)])
+@pytest.mark.parametrize("prompt", [None, PROMPT])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_sentence_transformers_gives_our_vectors_or_none(
+    pooling: str, prompt: str | None, head: str | None, normalize: bool, limit: int | None, kind: str, tmp_path: Path
+) -> None:
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
+    if pooling == "pooler" or (pooling == "mask" and prompt is None):
+        return  # no trained pooler here, and no mask without a prompt
+    encoder = variant(kind, tmp_path, pooling=pooling, prompt=prompt, normalize=normalize, max_seq_length=limit)
+    if head is not None:
+        encoder.attach_head(ProjectionHead(head, keep=True, out_features=16))  # type: ignore[arg-type]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        encoder.save_pretrained(tmp_path / "ours")
+    expected = encoder.encode(LONG)
+    np.testing.assert_allclose(SentenceEncoder.from_pretrained(tmp_path / "ours").encode(LONG), expected, atol=1e-6)
+    card = (tmp_path / "ours" / "README.md").read_text()
+    native = prompt is None and pooling in ("cls", "mean", "max", "last")
+    assert f"library_name: {'sentence-transformers' if native else 'sentrep'}\n" in card
+    if native:
+        loaded = theirs(str(tmp_path / "ours"), device="cpu")
+    else:
+        with pytest.raises(ValueError, match="SentenceEncoderModule"):
+            theirs(str(tmp_path / "ours"), device="cpu")
+        loaded = theirs(str(tmp_path / "ours"), device="cpu", trust_remote_code=True)
+        assert loaded.get_sentence_embedding_dimension() == expected.shape[1]
+    np.testing.assert_allclose(loaded.encode(LONG), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("pooling", "prompt"), [("mean", None), ("mask", PROMPT)])
+def test_what_sentence_transformers_saves_comes_back(pooling: str, prompt: str | None, tmp_path: Path) -> None:
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
+    encoder = tiny_encoder(pooling=pooling, prompt=prompt, subtract_template=prompt is not None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        encoder.save_pretrained(tmp_path / "ours")
+        theirs(str(tmp_path / "ours"), device="cpu", trust_remote_code=True).save_pretrained(str(tmp_path / "theirs"))
+    for load in (SentenceEncoder.from_pretrained, lambda name: theirs(str(name), device="cpu", trust_remote_code=True)):
+        np.testing.assert_allclose(load(tmp_path / "theirs").encode(LONG), encoder.encode(LONG), atol=1e-5)
+
+
+def test_a_model_without_a_limit_has_none_elsewhere(tmp_path: Path) -> None:
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
+    description = {
+        "model_type": "xlnet", "vocab_size": 4000, "d_model": 32, "n_layer": 1, "n_head": 2, "d_inner": 48,
+        "pad_token_id": 0,
+    }  # fmt: skip
+    encoder = SentenceEncoder(description, pooling="last", tokenizer="toy")
+    assert encoder.tokenize.limit is None
+    encoder.tokenize.tokenizer.model_max_length = 16
+    encoder.save_pretrained(tmp_path)
+    np.testing.assert_allclose(theirs(str(tmp_path), device="cpu").encode(LONG), encoder.encode(LONG), atol=1e-5)
+
+
+@pytest.mark.parametrize("prompt", [None, PROMPT])
+def test_what_the_card_says_runs(prompt: str | None, tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+    encoder = tiny_encoder(pooling="cls", prompt=prompt)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        encoder.save_pretrained(tmp_path)
+    snippets = re.findall(r"```python\n(.*?)```", (tmp_path / "README.md").read_text(), re.DOTALL)
+    assert len(snippets) == 2
+    for snippet in snippets:
+        names: dict[str, Any] = {}
+        exec(snippet.replace("path/to/this/folder", str(tmp_path)), names)
+        np.testing.assert_allclose(names["vectors"], encoder.encode(["A sentence."]), atol=1e-5)
+
+
+class Doubled(ProjectionHead):
+    """A head with a forward of its own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(x)
+
+
+class OwnEncoder(SentenceEncoder):
+    """An encoder with code of its own."""
+
+
+def test_a_kept_head_of_another_class_is_refused_before_training(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Doubled would come back"):
+        SentRepModule(tiny_encoder(), {"simcse": Contrastive()}, head=Doubled(keep=True))
+    encoder = tiny_encoder()
+    head = Doubled()
+    encoder.attach_head(head)
+    head.keep = True  # behind our back
+    with pytest.raises(InputError, match="Doubled would come back"):
+        encoder.save_pretrained(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_an_encoder_of_another_class_is_refused_before_training(tmp_path: Path) -> None:
+    encoder = OwnEncoder(dict(FAMILIES["bert"]), tokenizer="toy")
+    with pytest.raises(InputError, match="OwnEncoder is a subclass"):
+        SentRepModule(encoder, {"simcse": Contrastive()})
+    with pytest.raises(InputError, match="OwnEncoder is a subclass"):
+        encoder.save_pretrained(tmp_path / "model")
+
+
+def test_a_head_for_training_only_may_be_of_another_class(tmp_path: Path) -> None:
+    module = SentRepModule(tiny_encoder(), {"simcse": Contrastive()}, head=Doubled())
+    trainer = lightning.Trainer(
+        max_steps=1, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        enable_checkpointing=False, default_root_dir=tmp_path,
+    )  # fmt: skip
+    (tmp_path / "corpus.txt").write_text("\n".join(toy_sentences(8)))
+    trainer.fit(module, SentRepDataModule(str(tmp_path / "corpus.txt"), batch_size=4, cache_dir=str(tmp_path)))
+    trainer.save_checkpoint(tmp_path / "x.ckpt")
+    again = SentenceEncoder.from_pretrained(tmp_path / "x.ckpt")
+    assert again.head is None
+    np.testing.assert_array_equal(again.encode(SENTENCES), module.encoder.encode(SENTENCES))
+
+
+def test_a_train_only_head_stays_behind(tmp_path: Path) -> None:
+    encoder = tiny_encoder()
+    plain = encoder.encode(SENTENCES)
+    encoder.attach_head(ProjectionHead("mlp"))
+    encoder.save_pretrained(tmp_path)
+    assert not list(tmp_path.rglob("*head*"))
+    again = SentenceEncoder.from_pretrained(tmp_path)
+    assert again.head is None
+    np.testing.assert_allclose(again.encode(SENTENCES), plain, atol=1e-6)
+
+
+def test_what_sentence_transformers_cannot_express_is_said_and_still_ours(tmp_path: Path) -> None:
+    encoder = tiny_encoder(pooling="mask", prompt='"[X]" means [MASK].')
+    (tmp_path / "1_Pooling").mkdir()  # of an older export
+    with pytest.warns(UserWarning, match="refuses it otherwise"):
+        encoder.save_pretrained(tmp_path)
+    again = SentenceEncoder.from_pretrained(tmp_path)
+    assert (again.pooling, again.prompt) == (encoder.pooling, encoder.prompt)
+    np.testing.assert_allclose(again.encode(SENTENCES), encoder.encode(SENTENCES), atol=1e-6)
+
+
+def test_transformers_loads_the_folder(tmp_path: Path) -> None:
+    from transformers import AutoModel, AutoTokenizer
+
+    encoder = tiny_encoder().eval()
+    encoder.save_pretrained(tmp_path)
+    inputs = AutoTokenizer.from_pretrained(tmp_path)(SENTENCES[0], return_tensors="pt")
+    cls = AutoModel.from_pretrained(tmp_path)(**inputs).last_hidden_state[0, 0].detach().numpy()
+    np.testing.assert_allclose(cls, encoder.encode(SENTENCES[0]), atol=1e-6)
+
+
+def test_a_plain_transformers_folder_has_no_pooling_and_says_so(tmp_path: Path) -> None:
+    encoder = tiny_encoder()
+    encoder.backbone.save_pretrained(tmp_path)
+    encoder.tokenize.tokenizer.save_pretrained(tmp_path)
+    with pytest.warns(UserWarning, match="carries no pooling"):
+        assert SentenceEncoder.from_pretrained(tmp_path).pooling == "cls"
+    assert SentenceEncoder.from_pretrained(tmp_path, pooling="mean").pooling == "mean"
+
+
+def test_an_older_folder_with_the_transformer_in_a_sub_folder(tmp_path: Path) -> None:
+    encoder = tiny_encoder(pooling="mean")
+    encoder.save_pretrained(tmp_path / "0_Transformer")
+    for name in ("modules.json", "sentrep.json"):
+        (tmp_path / "0_Transformer" / name).unlink()
+    (tmp_path / "0_Transformer" / "1_Pooling").rename(tmp_path / "1_Pooling")
+    modules = [
+        {"idx": 0, "name": "0", "path": "0_Transformer", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    ]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    again = SentenceEncoder.from_pretrained(tmp_path)
+    np.testing.assert_allclose(again.encode(SENTENCES), encoder.encode(SENTENCES), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("modules.json", '[{"type": "x.CNN", "path": "2_CNN"}]', "CNN"),
+        ("1_Pooling/config.json", '{"pooling_mode_weightedmean_tokens": true}', "no counterpart"),
+        ("1_Pooling/config.json", "{", "not JSON"),
+        ("sentence_bert_config.json", '{"do_lower_case": true}', "lower-cases"),
+    ],
+)
+def test_a_foreign_module_is_named(file: str, content: str, message: str, tmp_path: Path) -> None:
+    tiny_encoder().save_pretrained(tmp_path)
+    (tmp_path / "sentrep.json").unlink()
+    (tmp_path / file).write_text(content)
+    with pytest.raises(InputError, match=message):
+        SentenceEncoder.from_pretrained(tmp_path)
+
+
+def test_a_damaged_weight_file_is_named(tmp_path: Path) -> None:
+    tiny_encoder().save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(InputError, match="weights cannot be loaded"):
+        SentenceEncoder.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("safe", [True, False])
+@pytest.mark.parametrize(("bias", "activation"), [(True, "Tanh"), (False, "Identity")])
+def test_a_foreign_dense_layer_of_another_width(bias: bool, activation: str, safe: bool, tmp_path: Path) -> None:
+    st_models = pytest.importorskip("sentence_transformers.models")
+    from sentence_transformers import SentenceTransformer
+
+    tiny_encoder(pooling="mean").save_pretrained(tmp_path / "plain")
+    plain = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
+    dense = st_models.Dense(32, 8, bias=bias, activation_function=getattr(torch.nn, activation)())
+    theirs = SentenceTransformer(modules=[*plain, dense], device="cpu")
+    theirs.save_pretrained(str(tmp_path / "dense"), safe_serialization=safe)
+    ours = SentenceEncoder.from_pretrained(tmp_path / "dense")
+    np.testing.assert_allclose(ours.encode(SENTENCES), theirs.encode(SENTENCES), atol=1e-6)
+
+
+def test_modules_in_a_foreign_order_are_refused(tmp_path: Path) -> None:
+    st_models = pytest.importorskip("sentence_transformers.models")
+    from sentence_transformers import SentenceTransformer
+
+    tiny_encoder(pooling="mean").save_pretrained(tmp_path / "plain")
+    plain = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
+    for name, extra in {
+        "two": [st_models.Dense(32, 8), st_models.Dense(8, 4)],
+        "early": [st_models.Normalize(), st_models.Dense(32, 8)],
+    }.items():
+        SentenceTransformer(modules=[*plain, *extra], device="cpu").save_pretrained(str(tmp_path / name))
+        with pytest.raises(InputError, match="only once each and in the order"):
+            SentenceEncoder.from_pretrained(tmp_path / name)
+
+
+def test_push_uploads_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = {}
+
+    class Api:
+        def __init__(self, token: str | None) -> None:
+            calls["token"] = token
+
+        def create_repo(self, repo_id: str, private: bool | None, exist_ok: bool) -> str:
+            return f"hub/{repo_id}"
+
+        def upload_folder(self, repo_id: str, folder_path: str, commit_message: str) -> None:
+            calls["files"] = sorted(path.name for path in Path(folder_path).iterdir())
+
+    monkeypatch.setattr(folders, "HfApi", Api)
+    assert tiny_encoder().push_to_hub("me/model", token="secret") == "hub/me/model"
+    assert calls["token"] == "secret"
+    assert {"config.json", "model.safetensors", "modules.json", "sentrep.json", "tokenizer.json"} <= set(calls["files"])
