@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Mapping
@@ -65,7 +66,8 @@ def to_config(value: Any) -> Any:
     """Plain data (dict, list, str, number, None) from which the command line rebuilds ``value``.
 
     Args:
-        value: a `Configurable`, a class, a ``functools.partial`` of a class, or a container of these and plain values.
+        value: a `Configurable`, a class, a ``functools.partial`` of a class, a dataclass, or a container of these and
+            plain values.
 
     Returns:
         For an object ``{"class_path": ..., "init_args": {...}}``, else the value in plain types.
@@ -87,6 +89,8 @@ def to_config(value: Any) -> Any:
         return {"class_path": _class_path(value)}
     if isinstance(value, Mapping):
         return {str(key): to_config(item) for key, item in value.items()}
+    if dataclasses.is_dataclass(value):
+        return {field.name: to_config(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, (list, tuple)):
         return [to_config(item) for item in value]
     if isinstance(value, Path):

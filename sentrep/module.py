@@ -24,9 +24,9 @@ from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable, check_initialised
 from sentrep.encoder import ProjectionHead, SentenceEncoder
 from sentrep.encoder.encode import encode, pairwise_cosine
+from sentrep.encoder.encoder import check_storable
 from sentrep.encoder.label_free import label_free_criteria
 from sentrep.encoder.loading import sources
-from sentrep.encoder.loading.folders import check_storable
 from sentrep.encoder.loading.lm_head import LanguageModelHead
 from sentrep.errors import InputError
 from sentrep.functional import spearman
@@ -62,9 +62,6 @@ class SentRepModule(Configurable, LightningModule):
         scheduler: course of the learning rate after the warm-up.
         warmup_steps: optimiser steps of linear warm-up; a number below 1 is a fraction of all steps.
         seed: of dropout and of every draw; None for the global seed (``seed_everything``), or 0.
-        grad_cache_chunk: hold the activations of at most so many rows at a time (GradCache): the loss and gradient of
-            the full batch in the memory of a small one, for a second forward pass. None: all rows at once.
-        compile: run encoder and objectives through `torch.compile` in training; ``reduce-overhead`` adds CUDA graphs.
 
     Attributes:
         terms: of the batch in hand, for a callback's ``on_before_backward``; None in SAM's and AWP's second pass.
@@ -81,8 +78,6 @@ class SentRepModule(Configurable, LightningModule):
         scheduler: Literal["linear", "constant", "cosine"] = "linear",
         warmup_steps: float = 0,
         seed: int | None = None,
-        grad_cache_chunk: int | None = None,
-        compile: bool | Literal["reduce-overhead"] = False,
     ) -> None:
         super().__init__()
         check_module(self.init_args)
@@ -94,13 +89,12 @@ class SentRepModule(Configurable, LightningModule):
         check_storable(encoder)
         self.views = views if views is not None else EncodedViews()
         self.objectives = WeightedSum(objectives, weights)
-        encoder.cache_gradients(grad_cache_chunk, keep_tokens=self.objectives.reads_tokens)
+        encoder.need = "tokens" if self.objectives.reads_tokens else "vector"
         self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
         self.objectives.build(encoder.spec(self.seed))
-        if compile:
-            encoder.compile_training("default" if compile is True else compile)
-            self.objectives.compile_terms("default" if compile is True else compile)
+        if encoder.compute.compiles_training:
+            self.objectives.compile_terms("default" if encoder.compute.compile is True else "reduce-overhead")
         self.terms: StepTerms | None = None
         self._last_views: Views | None = None
         self._scores: dict[str, float] = {}

@@ -185,7 +185,7 @@ class EncoderSpec:
     """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
     frame: tuple[int, int] = (0, 0)
     """How many special tokens and words of the prompt stand before and after a sentence's own tokens."""
-    grad_cache_chunk: int | None = None
+    rows_at_once: int | None = None
     """Rows whose activations may be held at a time; None: all of the batch."""
     word_starts: Callable[[], Tensor] = _no_words
     """(V,) bool, whether a token begins a word."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sentrep import SentenceEncoder, TextBatch
 from sentrep.data import toy
 from sentrep.doctor.gradients import loss_and_gradients
 from sentrep.doctor.processes import run_processes
+from sentrep.encoder import Compute
 from sentrep.encoder.encode import pad
 
 __all__ = ["loss_and_gradients", "run_processes"]  # for the tests, which find all that they share here
@@ -57,8 +59,10 @@ def shared_path(relative: str) -> Path:
 
 
 def tiny_encoder(family: str = "bert", seed: int = 0, **arguments: Any) -> SentenceEncoder:
-    """A tiny encoder with random weights and the toy tokenizer."""
+    """A tiny encoder with random weights and the toy tokenizer; fields of `Compute` are taken by name."""
     torch.manual_seed(seed)
+    how = {field.name: arguments.pop(field.name) for field in fields(Compute) if field.name in arguments}
+    arguments.setdefault("compute", Compute(**how))
     arguments.setdefault("tokenizer", "toy")
     return SentenceEncoder(dict(FAMILIES[family]), **arguments)
 

@@ -29,7 +29,8 @@ def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str
     if not isinstance(settings, dict):
         raise InputError(f"{path}: the checkpoint does not say how its model was built; use one written by sentrep fit")
     arguments = {k: v for k, v in recorded.items() if not k.startswith("_")}  # type: ignore[union-attr]
-    settings.update(backbone=str(path), tokenizer=None, pretrained=True, trust_remote_code=False)
+    settings.update(backbone=str(path), tokenizer=None, pretrained=True)
+    settings.pop("hub", None)  # no permission to run code
     return arguments
 
 

@@ -12,6 +12,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from sentrep import checks
 from sentrep.cli.embedding_parts import EmbeddingParts
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
@@ -167,7 +168,7 @@ def load_encoder(model: str, pooling: str | None, device: str | None) -> Sentenc
     """
     if device == "meta":
         raise InputError("device meta cannot be used here: it computes nothing; use cpu, or leave it out")
-    encoder = SentenceEncoder.from_pretrained(model, **({} if pooling is None else {"pooling": pooling}))
+    encoder = SentenceEncoder.from_pretrained(model, **checks.given(pooling=pooling))
     try:
         own = f"cuda:{local_rank()}" if torch.cuda.is_available() else "cpu"
         return encoder.to(own if device is None else device)

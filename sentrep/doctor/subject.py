@@ -70,15 +70,19 @@ class Subject:
             raise InputError(f"data.train has {len(self._rows)} rows; the checks need at least {2 * BATCH}")
         return self._rows
 
-    def module(self, without: Iterable[str] = (), **changes: Any) -> SentRepModule:
+    def module(self, without: Iterable[str] = (), compute: Tree | None = None, **changes: Any) -> SentRepModule:
         """The configured module, new, with the same weights every time.
 
         Args:
             without: names of objectives to leave out.
+            compute: settings of the encoder's `sentrep.encoder.Compute` to replace.
             changes: arguments of `SentRepModule` to replace.
         """
         model = _without(copy.deepcopy(self.model), set(without))
         model["seed"] = self.seed if model.get("seed") is None else model["seed"]
+        if compute is not None:
+            encoder = model["encoder"].get("init_args", model["encoder"])
+            encoder["compute"] = {**(encoder.get("compute") or {}), **compute}
         torch.manual_seed(self.seed)
         return instantiate_module(SentRepModule, {**model, **changes})
 

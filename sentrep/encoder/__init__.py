@@ -1,9 +1,21 @@
-"""Sentence encoders: backbone, tokenisation, pooling, projection head."""
+"""Sentence encoders: where they come from (`loading`), text to token ids (`text`), ids to vectors (`compute`)."""
 
 from sentrep.data.stored_embeddings import StoredEmbeddings
+from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.heads import ProjectionHead
+from sentrep.encoder.loading.sources import Hub
+from sentrep.encoder.text.prompt import Prompt
 from sentrep.encoder.whitening import fit_whitening
 
-__all__ = ["POOLINGS", "ProjectionHead", "SentenceEncoder", "StoredEmbeddings", "fit_whitening"]
+__all__ = [
+    "POOLINGS",
+    "Compute",
+    "Hub",
+    "ProjectionHead",
+    "Prompt",
+    "SentenceEncoder",
+    "StoredEmbeddings",
+    "fit_whitening",
+]

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sentrep import checks
+from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.compute.pooling import POOLINGS
+from sentrep.encoder.loading.sources import Hub
+from sentrep.encoder.text.prompt import Prompt
 from sentrep.errors import InputError
 
 LONGEST = 10**6
@@ -29,12 +32,12 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
     checks.one_of(owner, tuple(POOLINGS), pooling=arguments["pooling"])
     if arguments["pooling"] == "mask" and prompt is None:
         raise InputError("pooling 'mask' needs a prompt with a [MASK], for example '\"[X]\" means [MASK].'")
-    if arguments["subtract_template"] and prompt is None:
-        raise InputError("subtract_template needs a prompt: without one there is no template")
-    checks.text(owner, **given(prompt=prompt, tokenizer=arguments["tokenizer"], revision=arguments["revision"]))
+    if not isinstance(prompt, Prompt):
+        checks.text(owner, **given(prompt=prompt))
+    checks.text(owner, **given(tokenizer=arguments["tokenizer"]))
     checks.whole(owner, 1, LONGEST, max_length=arguments["max_length"])
     checks.whole(owner, 1, LONGEST, **given(max_seq_length=arguments["max_seq_length"]))
     checks.share(owner, **given(dropout=arguments["dropout"]))
-    checks.whole(owner, 1, **given(chunks=arguments["chunks"]))
-    flags = ("pretrained", "normalize", "fast_dropout", "pooled_token_only", "trust_remote_code", "subtract_template")
-    checks.flag(owner, **{name: arguments[name] for name in (*flags, "packed")})
+    checks.flag(owner, pretrained=arguments["pretrained"], normalize=arguments["normalize"])
+    checks.instance(owner, Hub, hub=arguments["hub"])
+    checks.instance(owner, Compute, compute=arguments["compute"])

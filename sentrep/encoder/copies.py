@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from sentrep import distributed
-from sentrep.encoder import encode as encoding
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.loading.fingerprint import fingerprint
 from sentrep.errors import InputError
@@ -31,12 +30,12 @@ class FrozenEncoder:
         self._encoder: SentenceEncoder | None = None
         self._fingerprint: str | None = None
         self._vocabulary: str | None = None
-        self._chunk: int | None = None
+        self._rows_at_once: int | None = None
 
     def build(self, spec: EncoderSpec) -> None:
         """Take note of whose token ids are to be read, and how many rows at a time."""
         self._vocabulary = spec.vocabulary
-        self._chunk = spec.grad_cache_chunk
+        self._rows_at_once = spec.rows_at_once
 
     @torch.compiler.disable
     @torch.no_grad()
@@ -56,8 +55,8 @@ class FrozenEncoder:
         device = tokens.input_ids.device
         if encoder.device != device:
             encoder.to(device)
-        parts = [tokens] if self._chunk is None else tokens.split(self._chunk)
-        return torch.cat([encoding.embed(encoder, part).float() for part in parts])
+        parts = [tokens] if self._rows_at_once is None else tokens.split(self._rows_at_once)
+        return torch.cat([encoder.embed(part).float() for part in parts])
 
     def embed_pairs(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """Anchors (B, D') of this process and keys (N, D') of all: the given positives, or the sentences themselves."""

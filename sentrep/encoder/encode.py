@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import torch
 from rich.console import Console
@@ -13,13 +12,10 @@ from rich.progress import Progress
 from torch import Tensor
 
 from sentrep import distributed
-from sentrep.encoder.compute import compiled
+from sentrep.encoder.protocol import Encoder
 from sentrep.errors import InputError
 from sentrep.functional.similarity import unit
 from sentrep.types import TokenBatch
-
-if TYPE_CHECKING:
-    from sentrep.encoder.encoder import SentenceEncoder
 
 logger = logging.getLogger("sentrep")
 
@@ -32,7 +28,7 @@ vectors themselves, memory does not grow with the text."""
 
 
 def encode(
-    encoder: SentenceEncoder,
+    encoder: Encoder,
     sentences: Sequence[str],
     batch_size: int,
     show_progress_bar: bool | None,
@@ -60,7 +56,7 @@ def encode(
                 vectors = []
                 for rows in mine:
                     tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
-                    vectors.append(embed(encoder, tokens).float())
+                    vectors.append(encoder.embed(tokens).float())
                     progress.advance(task, len(rows))
                 if vectors:  # read once a window: reading makes an accelerator wait
                     out[start : start + WINDOW][[row for rows in mine for row in rows]] = torch.cat(vectors).cpu()
@@ -70,7 +66,7 @@ def encode(
     return distributed.total(out.to(encoder.device)).cpu() if shared else out
 
 
-def _tokenized(encoder: SentenceEncoder, sentences: Sequence[str]) -> Iterator[tuple[int, list[list[int]]]]:
+def _tokenized(encoder: Encoder, sentences: Sequence[str]) -> Iterator[tuple[int, list[list[int]]]]:
     """Where each window starts, and its token ids; the next window is tokenised while the caller works on this one."""
 
     def ids_from(start: int) -> list[list[int]]:
@@ -96,12 +92,6 @@ def as_list(sentences: object) -> list[str]:
     if isinstance(sentences, (bytes, Mapping)) or not isinstance(sentences, Iterable):
         raise InputError(f"expected a sentence or a list of sentences, got {type(sentences).__name__}")
     return list(sentences)
-
-
-def embed(encoder: SentenceEncoder, tokens: TokenBatch) -> Tensor:
-    """Vectors (B, D) as they are before any scaling: pooled and, where the head is kept, projected."""
-    pooled = compiled.pool(encoder, tokens) if encoder.compiles_encoding else encoder.pool(tokens)
-    return encoder.project(pooled) if encoder.head is not None and encoder.head.keep else pooled
 
 
 def pairwise_cosine(

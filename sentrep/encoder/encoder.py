@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +15,18 @@ from torch import Tensor, nn
 from sentrep.config import Configurable
 from sentrep.encoder import encode as encoding
 from sentrep.encoder.arguments import check_arguments
-from sentrep.encoder.compute import compiled, forward
-from sentrep.encoder.compute.attention import use_own_attention
-from sentrep.encoder.compute.dropout import use_fast_dropout
-from sentrep.encoder.compute.last_layer import LastLayer, can_leave_out
-from sentrep.encoder.compute.packed import one_row
-from sentrep.encoder.compute.passes import training_pass
+from sentrep.encoder.compute.compiled import check_compiler
+from sentrep.encoder.compute.plan import Compute, Need, Reading, plan
+from sentrep.encoder.compute.template import Template
 from sentrep.encoder.heads import ProjectionHead, check_kept
 from sentrep.encoder.loading import folders, sources
 from sentrep.encoder.loading.checks import check_tokenizer
-from sentrep.encoder.loading.lm_head import HeadOrigin
+from sentrep.encoder.loading.lm_head import HeadOrigin, language_model_head
+from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.loading.tokenizers import load_tokenizer
-from sentrep.encoder.specification import specification
+from sentrep.encoder.text.prompt import Prompt
 from sentrep.encoder.text.tokenizer import TextTokenizer
+from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.functional.similarity import unit
 from sentrep.types import EncoderOutput, EncoderSpec, TokenBatch
@@ -38,21 +39,16 @@ class SentenceEncoder(Configurable, nn.Module):
         backbone: a hub id; a folder (transformers, sentence-transformers or ours); a checkpoint of `sentrep fit`; or a
             transformers configuration as a dict with ``model_type``, for random weights.
         pooling: one of `sentrep.encoder.POOLINGS`.
-        prompt: a template such as ``"[X]" means [MASK].`` (quotes included), or None. Needed by pooling ``mask``.
-        subtract_template: take off the vector of the prompt alone (PromptBERT); costs a pass over a row per length.
+        prompt: a template such as ``"[X]" means [MASK].`` (quotes included), a `Prompt`, or None. Needed by pooling
+            ``mask``.
         max_length: longest sequence in training, in tokens; with a prompt, the length of the text alone.
         max_seq_length: the same for `encode`; None means the model's own limit.
         pretrained: False takes the architecture with random weights.
         tokenizer: folder or hub id of another tokenizer than the backbone's; ``toy`` is the embedded one.
         dropout: replaces every dropout rate of the backbone; None keeps its own.
         normalize: scale vectors to length 1 in `encode`.
-        chunks: groups of like length in which a batch is computed (`encoder.compute.layouts`), for less padding and the
-            same result. None: 8 on a CPU, or 4 where every layer has to run group by group; 1 elsewhere.
-        packed: compute no padding at all (`encoder.compute.packed`), where the family allows it; the same result.
-        fast_dropout: on a CPU, cheaper dropout masks and attention (`encoder.compute.dropout`); elsewhere torch's.
-        pooled_token_only: where nothing reads the other tokens, end the last layer for the pooled token alone.
-        revision: branch, tag or commit on the hub.
-        trust_remote_code: let the hub's model run its own code.
+        hub: revision of a hub's model, and whether its code is trusted (`Hub`).
+        compute: how passes run (`Compute`): layout, GradCache, compilation.
 
     Raises:
         InputError: for anything that cannot be found or does not fit together.
@@ -62,44 +58,39 @@ class SentenceEncoder(Configurable, nn.Module):
         self,
         backbone: str | dict[str, Any],
         pooling: str = "cls",
-        prompt: str | None = None,
+        prompt: str | Prompt | None = None,
         max_length: int = 32,
         max_seq_length: int | None = None,
         pretrained: bool = True,
         tokenizer: str | None = None,
         dropout: float | None = None,
         normalize: bool = False,
-        chunks: int | None = None,
-        fast_dropout: bool = True,
-        pooled_token_only: bool = True,
-        revision: str | None = None,
-        trust_remote_code: bool = False,
-        subtract_template: bool = False,
-        packed: bool = False,
+        hub: Hub = Hub(),  # noqa: B008 (frozen)
+        compute: Compute = Compute(),  # noqa: B008
     ) -> None:
         super().__init__()
         check_arguments(self.init_args)
-        source = sources.open_source(backbone, revision, trust_remote_code)
+        source = sources.open_source(backbone, hub)
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
-        self.last_layer = LastLayer(self.backbone) if can_leave_out(self.backbone) else None
-        own_attention = use_own_attention(self.backbone)
-        if fast_dropout:
-            use_fast_dropout(self.backbone)
         own = load_tokenizer(source, tokenizer)
         check_tokenizer(own, self.vocab_size, source.name)
-        self.tokenize = TextTokenizer(own, prompt, sources.position_limit(self.backbone))
-        self.pooling, self.prompt, self.subtract_template = pooling, prompt, subtract_template
-        self.max_length, self.max_seq_length = max_length, max_seq_length
-        self.normalize, self.chunks, self.pooled_token_only = normalize, chunks, pooled_token_only
-        self.cache_gradients(None)
-        self.compile_mode: compiled.Mode | None = None
-        self.compiles_encoding = False
-        self.packed, self.joins_groups = one_row(self, own_attention, packed)
+        template = prompt.template if isinstance(prompt, Prompt) else prompt
+        self.tokenize = TextTokenizer(own, template, sources.position_limit(self.backbone))
+        self.pooling, self.prompt = pooling, template
+        self.subtract_template = isinstance(prompt, Prompt) and prompt.subtract
+        self.max_length, self.max_seq_length, self.normalize = max_length, max_seq_length, normalize
+        self.need: Need = "tokens"
+        self._pass = plan(self.backbone, self._reading(), compute)
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
             folders.restore(self, source)
         self.train()  # Lightning leaves from_pretrained's eval mode: SimCSE would see no dropout
+
+    @property
+    def compute(self) -> Compute:
+        """How passes run."""
+        return self._pass.compute
 
     @property
     def device(self) -> torch.device:
@@ -137,35 +128,40 @@ class SentenceEncoder(Configurable, nn.Module):
         self.head = head
 
     def spec(self, seed: int) -> EncoderSpec:
-        """What objectives need to know when they create their tensors."""
-        return specification(self, self._lm_head_origin, seed)
+        """What objectives need to know when they create their tensors; the masked-LM head is made when first asked for.
+
+        Args:
+            seed: of the run.
+        """
+        tokenizer = self.tokenize.tokenizer
+        return EncoderSpec(
+            embedding_dim=self.hidden_size if self.head is None else self.head.dense.out_features,
+            hidden_size=self.hidden_size,
+            input_embedding_dim=self.hidden_size,
+            vocab_size=self.vocab_size,
+            pad_token_id=self.tokenize.pad_token_id,
+            mask_token_id=tokenizer.mask_token_id,
+            special_token_ids=tuple(tokenizer.all_special_ids),
+            vocabulary=self.tokenize.vocabulary,
+            seed=seed,
+            frame=(len(self.tokenize.prefix), len(self.tokenize.suffix)),
+            rows_at_once=self.compute.rows_at_once,
+            word_starts=lambda: self.tokenize.word_starts(self.vocab_size),
+            lm_head=functools.cache(lambda: language_model_head(self.backbone, self._lm_head_origin, seed)),
+        )
 
     def forward(self, tokens: TokenBatch, word_embeddings: Tensor | None = None) -> EncoderOutput:
         """One pass over B sentences: pooled vector (B, H), token states (B, L, H), embedding-layer output (B, L, E).
 
-        ``word_embeddings`` (B, L, W), where given, take the place of looking the tokens up (`look_up`).
+        ``word_embeddings`` (B, L, W), where given, take the place of looking the tokens up (`look_up`). Where nothing
+        reads the tokens' states (``need`` is ``vector``), they are not made.
         """
-        return training_pass(self, tokens, word_embeddings)
-
-    def cache_gradients(self, chunk: int | None, keep_tokens: bool = True) -> None:
-        """Run with the activations of at most ``chunk`` rows at a time (`sentrep.encoder.compute.chunks`) from now on.
-
-        Args:
-            chunk: rows, all views of a sentence counted; None for the plain pass.
-            keep_tokens: whether token states and embedding-layer output are still wanted.
-        """
-        self.grad_cache_chunk = chunk
-        self.keeps_tokens = keep_tokens
-
-    def compile_training(self, mode: compiled.Mode) -> None:
-        """From now on run `forward` through `torch.compile` (`sentrep.encoder.compute.compiled`); not `encode`."""
-        compiled.check_encoder(self)
-        self.compile_mode = mode
+        return self._pass(tokens, word_embeddings, self.need)
 
     def compile_encoding(self) -> None:
         """From now on run `encode` through `torch.compile`; worth it for text that takes many minutes on a GPU."""
-        compiled.check_encoder(self)
-        self.compiles_encoding = True
+        check_compiler(self.device.type)
+        self._pass.compute = replace(self.compute, compile="encode")
 
     def look_up(self, tokens: TokenBatch) -> Tensor:
         """Word embeddings (B, L, W) of the tokens, before positions, normalisation and dropout."""
@@ -173,7 +169,12 @@ class SentenceEncoder(Configurable, nn.Module):
 
     def pool(self, tokens: TokenBatch) -> Tensor:
         """Pooled vectors (B, H) alone, without keeping the states of every layer."""
-        return forward.pooled_alone(self, tokens)
+        return self._pass.pool(tokens)
+
+    def embed(self, tokens: TokenBatch) -> Tensor:
+        """Vectors (B, D) as `encode` gives them, before any scaling: pooled and, where the head is kept, projected."""
+        pooled = self.pool(tokens)
+        return self.project(pooled) if self.head is not None and self.head.keep else pooled
 
     def project(self, embedding: Tensor) -> Tensor:
         """The projection head on pooled vectors, (B, H) → (B, D); the vectors themselves where there is no head."""
@@ -236,17 +237,57 @@ class SentenceEncoder(Configurable, nn.Module):
         return (unit(torch.as_tensor(embeddings1)) * unit(torch.as_tensor(embeddings2))).sum(-1)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder that sentrep, transformers and sentence-transformers load, or the last refuses."""
+        """Write a folder that sentrep, transformers and sentence-transformers load, or the last refuses.
+
+        Raises:
+            InputError: the folder cannot be one, or the encoder holds code that no folder holds.
+        """
+        check_storable(self)
         folders.save(self, Path(folder))
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
         """Upload the folder that `save_pretrained` writes; returns the address of the model."""
+        check_storable(self)
         return folders.push(self, repo_id, private=private, token=token)
 
     @classmethod
-    def from_pretrained(cls, name: str | Path, **overrides: Any) -> SentenceEncoder:
+    def from_pretrained(
+        cls, name: str | Path, *, revision: str | None = None, trust_remote_code: bool = False, **overrides: Any
+    ) -> SentenceEncoder:
         """Load an encoder, pooling and prompt included, in evaluation mode.
 
-        ``name`` is what the constructor takes as ``backbone``; ``overrides`` replace arguments that are stored there.
+        Args:
+            name: what the constructor takes as ``backbone``.
+            revision: see `Hub`.
+            trust_remote_code: see `Hub`.
+            overrides: replace arguments of the constructor that are stored there.
         """
-        return folders.load(cls, str(name), overrides).eval()
+        return folders.load(cls, str(name), Hub(revision, trust_remote_code), overrides).eval()
+
+    def _reading(self) -> Reading:
+        """What is read of the backbone's states."""
+        ids = self.tokenize
+        frame = len(ids.prefix) + len(ids.suffix) if self.prompt is not None else 0
+        longest = self.max_length + frame
+        return Reading(
+            pooling=self.pooling,
+            mask_index=ids.mask_index,
+            template=Template(ids.prefix, ids.suffix, ids.pad_token_id) if self.subtract_template else None,
+            pad_token_id=ids.pad_token_id,
+            longest=longest if ids.limit is None else min(longest, ids.limit),
+        )
+
+
+def check_storable(encoder: SentenceEncoder) -> None:
+    """Refuse an encoder, before it is trained or exported, of which settings and weights are not everything.
+
+    Raises:
+        InputError: for a class of its own, or a kept head of one.
+    """
+    if type(encoder) is not SentenceEncoder:
+        raise InputError(
+            f"{type(encoder).__name__} is a subclass of SentenceEncoder, whose code no checkpoint or folder holds: it "
+            "would come back as another encoder; compose instead (pooling, head, objectives, views)"
+        )
+    if encoder.head is not None:
+        check_kept(encoder.head)

@@ -56,9 +56,7 @@ class SentenceEncoderModule(nn.Module):
     def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
         """Adds ``sentence_embedding`` (B, D); there are no ``token_embeddings``."""
         count = int(features["attention_mask"].sum())
-        vectors = encoding.embed(
-            self.encoder, TokenBatch(features["input_ids"], features["attention_mask"], count)
-        ).float()
+        vectors = self.encoder.embed(TokenBatch(features["input_ids"], features["attention_mask"], count)).float()
         return {**features, "sentence_embedding": unit(vectors) if self.encoder.normalize else vectors}
 
     def get_embedding_dimension(self) -> int:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from sentrep import distributed
-from sentrep.encoder.encode import AVERAGE_TOKENS, embed, length_batches, pad
+from sentrep.encoder.encode import AVERAGE_TOKENS, length_batches, pad
+from sentrep.encoder.protocol import Encoder
 from sentrep.errors import InputError
 from sentrep.functional import retrieval_accuracy
 from sentrep.functional.geometry import view_statistics
-
-if TYPE_CHECKING:
-    from sentrep.encoder.encoder import SentenceEncoder
 
 CRITERIA: dict[str, Literal["max", "min"]] = {
     "retrieval@1": "max",
@@ -29,9 +27,7 @@ CRITERIA: dict[str, Literal["max", "min"]] = {
 _BATCH = 32
 
 
-def label_free_criteria(
-    encoder: SentenceEncoder, ids: Sequence[Sequence[int]], shared: bool = False
-) -> dict[str, float]:
+def label_free_criteria(encoder: Encoder, ids: Sequence[Sequence[int]], shared: bool = False) -> dict[str, float]:
     """The `CRITERIA` on two dropout views of each sentence (`dropout_views`).
 
     - ``retrieval@1``: share in % of the sentences whose second view is the nearest of all second views;
@@ -57,9 +53,7 @@ def label_free_criteria(
     return {name: float(values[name]) for name in CRITERIA}
 
 
-def dropout_views(
-    encoder: SentenceEncoder, ids: Sequence[Sequence[int]], shared: bool = False
-) -> tuple[Tensor, Tensor]:
+def dropout_views(encoder: Encoder, ids: Sequence[Sequence[int]], shared: bool = False) -> tuple[Tensor, Tensor]:
     """Two vectors of each sentence, as `SentenceEncoder.encode` gives them, but each under a dropout mask.
 
     The masks depend on the sentences alone: not on the run's seed, nor on what was drawn before, nor on the number of
@@ -91,7 +85,7 @@ def dropout_views(
                 tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
                 for view in range(2):
                     with distributed.own_draws("dropout view", number, view, device=encoder.device):
-                        out[view, rows] = embed(encoder, tokens).float().cpu()
+                        out[view, rows] = encoder.embed(tokens).float().cpu()
     finally:
         encoder.train(was_training)
     both = distributed.total(out.to(encoder.device)).cpu() if shared else out

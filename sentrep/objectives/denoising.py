@@ -97,7 +97,7 @@ class Denoising(Objective):
         self.frame = spec.frame
         self.pad_token_id = spec.pad_token_id
         self.chunk = rows_at_once(spec.vocab_size)
-        self.rows = spec.grad_cache_chunk
+        self.rows = spec.rows_at_once
         with distributed.own_draws(spec.seed, "denoising/init"):
             self.decoder = DenoisingDecoder(
                 width,

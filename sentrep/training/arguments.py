@@ -29,12 +29,10 @@ def check_module(arguments: Mapping[str, Any]) -> None:
     checks.instance(owner, ProjectionHead, **checks.given(head=arguments["head"]))
     checks.instance(owner, ViewMaker, **checks.given(views=arguments["views"]))
     checks.one_of(owner, ("linear", "constant", "cosine"), scheduler=arguments["scheduler"])
-    checks.one_of(owner, (False, True, "reduce-overhead"), compile=arguments["compile"])
     warmup = arguments["warmup_steps"]
     checks.not_negative(owner, warmup_steps=warmup)
     if warmup > 1 and warmup % 1:
         raise InputError(f"{owner}: warmup_steps {warmup} is neither a whole number of steps nor a share below 1")
-    checks.whole(owner, 1, **checks.given(grad_cache_chunk=arguments["grad_cache_chunk"]))
     checks.whole(owner, 0, 2**63 - 1, **checks.given(seed=arguments["seed"]))
     check_optimizer(arguments["optimizer"])
 

@@ -1,11 +1,12 @@
-"""Attention that never makes a device wait, and that takes a batch whose tokens lie in a single row.
+"""The attention of a pass: which kernel, within which layout.
 
-Both are registered through transformers' public interface; families that do not use it keep their own attention.
+Registered through transformers' public interface; families that do not use it keep their own attention. Nothing here
+makes a device wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import Any
 
 import torch
@@ -14,20 +15,27 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from sentrep.encoder.compute.layouts import Layout
+from sentrep.encoder.compute.layout import Packed
+from sentrep.functional.dropout import dropout as cheap_dropout
 
-_ATTENTION = "sentrep"
+_NAMES = {False: "sentrep", True: "sentrep_cheap_dropout"}
 
 
-def use_own_attention(backbone: PreTrainedModel) -> bool:
-    """Give a backbone the attention of this module; False where its family has another one and keeps it."""
+def use_attention(backbone: PreTrainedModel, cheap: bool) -> bool:
+    """Give a backbone the attention of this module; False where its family has another one and keeps it.
+
+    Args:
+        backbone: changed in place.
+        cheap: whether plain products with cheap dropout may take the place of torch's kernel on a CPU.
+    """
     if backbone.get_correct_attn_implementation(None) != "sdpa":
         return False
-    backbone.set_attn_implementation(_ATTENTION)
+    backbone.set_attn_implementation(_NAMES[cheap])
     return True
 
 
 def attention(
+    cheap: bool,
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -35,42 +43,63 @@ def attention(
     attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
-    packing: Layout | None = None,
-    **arguments: Any,
-) -> tuple[Tensor, Tensor | None]:
-    """transformers' attention function: sdpa, or within the sentences of a single row."""
-    if packing is not None:
-        return within_sentences(attention, module, query, key, value, packing, dropout, scaling, **arguments)
-    return sdpa_attention_forward(
-        module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **arguments
-    )
-
-
-def within_sentences(
-    function: Callable[..., tuple[Tensor, Tensor | None]],
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    layout: Layout,
-    dropout: float,
-    scaling: float | None,
+    layout: Packed | None = None,
     **arguments: Any,
 ) -> tuple[Tensor, None]:
-    """Attention of (1, heads, T, d) by a layout, which calls ``function``, of transformers' kind, on padded sentences.
+    """transformers' attention function: (b, heads, l, d) each → (b, l, heads, d), or one row of a packed batch.
 
     Raises:
-        NotImplementedError: for arguments that no layout knows of.
+        NotImplementedError: for a packed batch with arguments that look beyond a sentence's tokens.
     """
+    kernel = functools.partial(_attend, cheap, module, dropout, scaling, arguments)
+    if layout is None:
+        return kernel(query, key, value, attention_mask), None
     if any(arguments.get(name) is not None for name in ("sliding_window", "position_bias", "softcap")):
         raise NotImplementedError("this attention looks at more than a sentence's tokens")
     arguments["is_causal"] = False  # sdpa would take a batch without padding, which has no mask, for a decoder's
+    return layout.attend(query, key, value, kernel, dropout, scaling), None
 
-    def attend(q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None) -> Tensor:
-        return function(module, q, k, v, visible, dropout=dropout, scaling=scaling, **arguments)[0]
 
-    q, k, v = (x[0].transpose(0, 1).contiguous() for x in (query, key, value))
-    return layout.attend(q, k, v, attend, dropout, scaling)[None], None
+def _attend(
+    cheap: bool,
+    module: nn.Module,
+    dropout: float,
+    scaling: float | None,
+    arguments: dict[str, Any],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    visible: Tensor | None,
+) -> Tensor:
+    """A `Kernel`: torch's, or softmax(QKᵀ·s + mask), dropout, V in plain products where that is faster."""
+    causal = arguments.get("is_causal")
+    if causal is None:  # sdpa's rule: without a mask a decoder's attention is causal
+        causal = visible is None and getattr(module, "is_causal", True)
+    special = causal or arguments.get("position_bias") is not None or key.shape[1] != query.shape[1]
+    if not cheap or special or not _products_are_faster(query, dropout):
+        return sdpa_attention_forward(
+            module, query, key, value, visible, dropout=dropout, scaling=scaling, **arguments
+        )[0]
+    scores = query * (query.shape[-1] ** -0.5 if scaling is None else scaling) @ key.transpose(-1, -2)
+    if visible is not None:
+        scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
+    probabilities = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+    probabilities = cheap_dropout(probabilities, dropout)
+    return (probabilities.to(value.dtype) @ value).transpose(1, 2).contiguous()
+
+
+def _products_are_faster(query: Tensor, dropout: float) -> bool:
+    """Measured on a CPU, the only place for them.
+
+    With dropout torch leaves its fused kernel. In bfloat16 the kernel's backward pass takes 4 to 8 times as long as
+    plain products; without a gradient products save a few per cent of `encode`, in long sentences nothing.
+    """
+    if query.device.type != "cpu" or torch.compiler.is_compiling():
+        return False
+    longest = 48
+    if torch.is_grad_enabled():
+        longest = 128 if query.dtype == torch.bfloat16 else 0
+    return dropout > 0 or query.shape[2] <= longest
 
 
 def mask_without_waiting(*arguments: Any, **keywords: Any) -> Tensor | None:
@@ -81,5 +110,6 @@ def mask_without_waiting(*arguments: Any, **keywords: Any) -> Tensor | None:
     return sdpa_mask(*arguments, **keywords)
 
 
-AttentionInterface.register(_ATTENTION, attention)
-AttentionMaskInterface.register(_ATTENTION, mask_without_waiting)
+for _cheap, _name in _NAMES.items():
+    AttentionInterface.register(_name, functools.partial(attention, _cheap))
+    AttentionMaskInterface.register(_name, mask_without_waiting)

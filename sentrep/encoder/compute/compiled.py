@@ -1,4 +1,4 @@
-"""The encoder through `torch.compile`: nothing is compiled after warm-up, in training nor in `encode`."""
+"""Passes through `torch.compile`: nothing is compiled after warm-up, in training nor in `encode`."""
 
 from __future__ import annotations
 
@@ -10,20 +10,16 @@ import shutil
 import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from sentrep.encoder.compute import forward
-from sentrep.encoder.compute.chunks import vectors_only
+from sentrep.encoder.compute.recompute import vectors_only
 from sentrep.errors import InputError
 from sentrep.types import EncoderOutput, TokenBatch
-
-if TYPE_CHECKING:
-    from sentrep.encoder.encoder import SentenceEncoder
 
 Mode = Literal["default", "reduce-overhead"]
 """Of `torch.compile`; ``reduce-overhead`` adds CUDA graphs."""
@@ -34,45 +30,56 @@ _BUCKETS = 4
 _HOOKED: weakref.WeakSet[PreTrainedModel] = weakref.WeakSet()
 
 
-def run(encoder: SentenceEncoder, tokens: TokenBatch, word_embeddings: Tensor | None, mode: Mode) -> EncoderOutput:
-    """The padded pass over (B, L), compiled; columns that only fill the bucket are cut off again.
+class Eager(Protocol):
+    """The pass to compile: `sentrep.encoder.compute.plan.Pass.run` of the padded batch."""
+
+    backbone: PreTrainedModel
+
+    def run(self, tokens: TokenBatch, words: Tensor | None, need: Any) -> EncoderOutput:
+        """Pooled vectors and tokens' states, here and now."""
+
+    def vectors(self, tokens: TokenBatch, words: Tensor | None) -> Tensor:
+        """Pooled vectors alone."""
+
+
+def train(
+    eager: Eager, tokens: TokenBatch, words: Tensor | None, need: str, mode: Mode, longest: int, pad_token_id: int
+) -> EncoderOutput:
+    """The pass over (B, L), compiled; columns that only fill the bucket are cut off again.
+
+    Args:
+        eager: the pass.
+        tokens: (B, L).
+        words: (B, L, W), or None.
+        need: what is read of it.
+        mode: of `torch.compile`.
+        longest: tokens of the longest training sequence.
+        pad_token_id: what fills the bucket.
 
     Raises:
         InputError: where torch finds no compiler.
     """
-    check_compiler(tokens.input_ids.device.type)
-    _install_hooks(encoder.backbone, tokens.input_ids)
+    _prepare(eager.backbone, tokens.input_ids)
     width = tokens.input_ids.shape[1]
-    more = _bucket(encoder, width) - width
-    ids = F.pad(tokens.input_ids, (0, more), value=encoder.tokenize.pad_token_id)
-    words = None if word_embeddings is None else F.pad(word_embeddings, (0, 0, 0, more))
+    more = _bucket(longest, width) - width
+    ids = F.pad(tokens.input_ids, (0, more), value=pad_token_id)
+    words = None if words is None else F.pad(words, (0, 0, 0, more))
     mask = F.pad(tokens.attention_mask, (0, more))
-    if not encoder.keeps_tokens:
-        return vectors_only(_compiled(_pooled, mode)(encoder, ids, mask, words))
-    pooled, states, embedded = _compiled(_pass, mode)(encoder, ids, mask, words)
+    if need == "vector":
+        return vectors_only(_compiled(_vectors, mode)(eager, ids, mask, words))
+    pooled, states, embedded = _compiled(_tokens, mode)(eager, ids, mask, words)
     return EncoderOutput(pooled, states[:, :width], embedded[:, :width])
 
 
-def pool(encoder: SentenceEncoder, tokens: TokenBatch) -> Tensor:
-    """The pooled vectors of `SentenceEncoder.pool`, (B, H), by one piece of code for all shapes of batches.
+def encode(eager: Eager, tokens: TokenBatch) -> Tensor:
+    """Pooled vectors (B, H), by one piece of code for all shapes of batches.
 
     Raises:
         InputError: where torch finds no compiler.
     """
-    check_compiler(tokens.input_ids.device.type)
-    _install_hooks(encoder.backbone, tokens.input_ids)
-    vectors: Tensor = _compiled(_encoded, "default", dynamic=True)(encoder, tokens.input_ids, tokens.attention_mask)
+    _prepare(eager.backbone, tokens.input_ids)
+    vectors: Tensor = _compiled(_encoded, "default", dynamic=True)(eager, tokens.input_ids, tokens.attention_mask)
     return vectors
-
-
-def check_encoder(encoder: SentenceEncoder) -> None:
-    """Refuse what cannot be compiled.
-
-    Raises:
-        InputError: for packing, whose shapes change always.
-    """
-    if encoder.packed:
-        raise InputError("compiling does not go with packed of the encoder; leave one of them out")
 
 
 @functools.cache
@@ -98,24 +105,23 @@ def _compiled(function: Callable[..., Any], mode: Mode, dynamic: bool = False) -
     return torch.compile(function, dynamic=dynamic, mode=mode)
 
 
-def _pooled(encoder: SentenceEncoder, ids: Tensor, mask: Tensor, word_embeddings: Tensor | None) -> Tensor:
-    return forward.pooled_alone(encoder, TokenBatch(ids, mask), word_embeddings)
+def _vectors(eager: Eager, ids: Tensor, mask: Tensor, words: Tensor | None) -> Tensor:
+    return eager.vectors(TokenBatch(ids, mask), words)
 
 
-def _pass(
-    encoder: SentenceEncoder, ids: Tensor, mask: Tensor, word_embeddings: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    pooled, output = forward.run(encoder, TokenBatch(ids, mask), word_embeddings)
-    return pooled, output.last_hidden_state, output.hidden_states[0]
+def _tokens(eager: Eager, ids: Tensor, mask: Tensor, words: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    output = eager.run(TokenBatch(ids, mask), words, "tokens")
+    return output.embedding, output.token_states, output.input_embeddings
 
 
-def _encoded(encoder: SentenceEncoder, ids: Tensor, mask: Tensor) -> Tensor:
-    """`_pooled` under another name: torch limits how often it compiles one function."""
-    return _pooled(encoder, ids, mask, None)
+def _encoded(eager: Eager, ids: Tensor, mask: Tensor) -> Tensor:
+    """`_vectors` under another name: torch limits how often it compiles one function."""
+    return _vectors(eager, ids, mask, None)
 
 
-def _install_hooks(backbone: PreTrainedModel, ids: Tensor) -> None:
+def _prepare(backbone: PreTrainedModel, ids: Tensor) -> None:
     """An eager pass over one token. In the first one transformers installs hooks, which would break the graph."""
+    check_compiler(ids.device.type)
     if backbone not in _HOOKED:
         was_training = backbone.training
         backbone.eval()
@@ -125,11 +131,7 @@ def _install_hooks(backbone: PreTrainedModel, ids: Tensor) -> None:
         _HOOKED.add(backbone)
 
 
-def _bucket(encoder: SentenceEncoder, width: int) -> int:
+def _bucket(longest: int, width: int) -> int:
     """The next of `_BUCKETS` lengths, evenly spaced up to the longest sequence of a training batch."""
-    frame = len(encoder.tokenize.prefix) + len(encoder.tokenize.suffix)
-    longest = encoder.max_length + (frame if encoder.prompt is not None else 0)
-    if encoder.tokenize.limit is not None:
-        longest = min(longest, encoder.tokenize.limit)
     step = math.ceil(longest / _BUCKETS)
     return max(width, min(math.ceil(width / step) * step, longest))

@@ -17,13 +17,13 @@ _FAMILIES = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"}
 """Those whose layers end, after the attention, in ``attention.output(attended, residual)`` and what follows."""
 
 
-def can_leave_out(backbone: PreTrainedModel) -> bool:
+def can_end_early(backbone: PreTrainedModel) -> bool:
     """Whether `LastLayer` works for the backbone."""
     return backbone.config.model_type in _FAMILIES
 
 
 class LastLayer:
-    """Lets a backbone that `can_leave_out` says yes to finish for some of its tokens alone."""
+    """Lets a backbone that `can_end_early` says yes to finish for some of its tokens alone."""
 
     def __init__(self, backbone: PreTrainedModel) -> None:
         self._wanted: Callable[[Tensor], Tensor] | None = None

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sentrep.encoder.compute.layout import token_states
+
 
 @dataclass
 class PoolingInput:
     """What a pooling may look at."""
 
-    hidden_states: tuple[Tensor, ...]
-    """Embedding layer's output and every layer's output, each (B, L, H) or (B, L, E)."""
+    layer: Callable[[int], Tensor]
+    """Output of the embedding layer (0) or of a layer (from 1, or -1 for the last), (B, L, E) or (B, L, H)."""
     last: Tensor
     """(B, L, H) last hidden state (after a final norm, where the model has one)."""
     attention_mask: Tensor
@@ -28,13 +30,6 @@ class PoolingInput:
 def _mean(states: Tensor, attention_mask: Tensor) -> Tensor:
     mask = attention_mask.unsqueeze(-1).to(states.dtype)
     return (states * mask).sum(1) / mask.sum(1).clamp_min(1)
-
-
-def token_states(states: Tensor, position: Tensor | None) -> Tensor:
-    """(B, L, H) to (B, H), the token at each sentence's ``position`` (B,), the first without one."""
-    if position is None:
-        return states[:, 0]
-    return states[torch.arange(len(states), device=states.device), position]
 
 
 def _cls(x: PoolingInput) -> Tensor:
@@ -63,15 +58,15 @@ def _first_position(attention_mask: Tensor, mask_index: int | None) -> None:
 
 
 def _mean_first_last(x: PoolingInput) -> Tensor:
-    return _mean((x.hidden_states[1] + x.last) / 2, x.attention_mask)
+    return _mean((x.layer(1) + x.last) / 2, x.attention_mask)
 
 
 def _mean_embedding_last(x: PoolingInput) -> Tensor:
-    return _mean((x.hidden_states[0] + x.last) / 2, x.attention_mask)
+    return _mean((x.layer(0) + x.last) / 2, x.attention_mask)
 
 
 def _mean_last_two(x: PoolingInput) -> Tensor:
-    return _mean((x.hidden_states[-2] + x.last) / 2, x.attention_mask)
+    return _mean((x.layer(-2) + x.last) / 2, x.attention_mask)
 
 
 def _pooler(x: PoolingInput) -> Tensor:
@@ -107,7 +102,7 @@ POOLINGS: dict[str, Callable[[PoolingInput], Tensor]] = {
 state of the prompt's mask token (PromptBERT, DenoSent).
 """
 
-NEEDS_HIDDEN_STATES = frozenset({"mean_first_last", "mean_embedding_last", "mean_last_two"})
+NEEDS_LAYERS = frozenset({"mean_first_last", "mean_embedding_last", "mean_last_two"})
 """The poolings that look at more than the last layer."""
 
 READS_ONE_TOKEN: dict[str, Callable[[Tensor, int | None], Tensor | None]] = {

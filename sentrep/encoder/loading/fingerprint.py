@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
 import torch
 
-if TYPE_CHECKING:
-    from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.protocol import Encoder
 
 
-def fingerprint(encoder: SentenceEncoder) -> str:
+def fingerprint(encoder: Encoder) -> str:
     """16 hexadecimal digits that change whenever `SentenceEncoder.encode` could give a sentence another vector.
 
     They follow the weights, the tokenizer, the prompt and its subtraction, the length limits, the pooling and a head

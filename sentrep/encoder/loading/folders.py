@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import torch
 from huggingface_hub import HfApi
@@ -20,19 +21,21 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from sentrep.encoder.compute.pooling import POOLINGS
-from sentrep.encoder.heads import ProjectionHead, check_kept
+from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading import sources
 from sentrep.encoder.loading import st_folders as modules
 from sentrep.encoder.loading.checks import check_files, check_finite
 from sentrep.encoder.loading.model_card import model_card
 from sentrep.encoder.loading.model_files import first_line, not_found, read_json, write_json
+from sentrep.encoder.loading.sources import Hub
+from sentrep.encoder.protocol import Encoder
+from sentrep.encoder.text.prompt import Prompt
 from sentrep.errors import InputError
 from sentrep.io.files import write_text
 from sentrep.io.paths import check_name, check_plain, writing
 from sentrep.version import __version__
 
-if TYPE_CHECKING:
-    from sentrep.encoder.encoder import SentenceEncoder
+Model = TypeVar("Model", bound=Encoder)
 
 SETTINGS_FILE = "sentrep.json"
 HEAD_FILE = "sentrep_head.safetensors"
@@ -48,7 +51,7 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
 """What travels with a model, apart from its head, and the types of the values."""
 
 
-def settings(encoder: SentenceEncoder) -> dict[str, Any]:
+def settings(encoder: Encoder) -> dict[str, Any]:
     """What turns a transformer into this encoder, as plain data. A head that is for training only is no part of it."""
     return {
         "pooling": encoder.pooling,
@@ -59,23 +62,6 @@ def settings(encoder: SentenceEncoder) -> dict[str, Any]:
         "normalize": encoder.normalize,
         "head": None if encoder.head is None or not encoder.head.keep else encoder.head.init_args,
     }
-
-
-def check_storable(encoder: SentenceEncoder) -> None:
-    """Refuse an encoder, before it is trained or exported, of which settings and weights are not everything.
-
-    Raises:
-        InputError: for a class of its own, or a kept head of one.
-    """
-    from sentrep.encoder.encoder import SentenceEncoder
-
-    if type(encoder) is not SentenceEncoder:
-        raise InputError(
-            f"{type(encoder).__name__} is a subclass of SentenceEncoder, whose code no checkpoint or folder holds: it "
-            "would come back as another encoder; compose instead (pooling, head, objectives, views)"
-        )
-    if encoder.head is not None:
-        check_kept(encoder.head)
 
 
 def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, Any]:
@@ -95,13 +81,21 @@ def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, An
     return stored
 
 
-def save(encoder: SentenceEncoder, folder: Path) -> None:
+def as_arguments(stored: dict[str, Any]) -> dict[str, Any]:
+    """Settings as the constructor of an encoder has them."""
+    arguments = dict(stored)
+    subtracts = arguments.pop("subtract_template", False)
+    if subtracts and isinstance(arguments.get("prompt"), str):
+        arguments["prompt"] = Prompt(arguments["prompt"], subtract=True)
+    return arguments
+
+
+def save(encoder: Encoder, folder: Path) -> None:
     """Write the folder. A head that is for training only stays behind.
 
     Raises:
-        InputError: the folder cannot be one, or the encoder holds code that no folder holds.
+        InputError: the folder cannot be one.
     """
-    check_storable(encoder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: a file is in the way of the model folder; choose another name")
     with writing(folder), sources.quiet_transformers():
@@ -128,17 +122,18 @@ def save(encoder: SentenceEncoder, folder: Path) -> None:
     write_text(folder / "README.md", model_card(encoder, missing))
 
 
-def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> SentenceEncoder:
-    """The encoder that a checkpoint, a folder or a hub id describes, with ``overrides`` on top."""
+def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, Any]) -> Model:
+    """What ``make`` gives for a checkpoint, a folder or a hub id and its settings, with ``overrides`` on top."""
     check_name(name, "the model")
+    overrides = {"hub": hub, **overrides}
     folder = Path(name).expanduser()
     if os.path.lexists(folder) and not os.path.isdir(folder):
         check_plain(folder)  # where Path.is_file fails for a name that is too long
         stored = sources.read_checkpoint(folder)[sources.PAYLOAD_KEY]["settings"]
         stored.pop("head", None)  # the constructor reads a kept head from the checkpoint itself
-        return cls(name, **{**checked_settings(stored, name), **overrides})
+        return make(name, **{**as_arguments(checked_settings(stored, name)), **overrides})
     if not os.path.isdir(folder):
-        folder = _download(name, overrides)
+        folder = _download(name, hub.revision)
     check_files(folder)
     if (folder / SETTINGS_FILE).is_file():
         stored = read_json(folder / SETTINGS_FILE)
@@ -153,7 +148,7 @@ def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> Se
         if "pooling" not in overrides:
             warnings.warn(f"{name}: a plain transformers model, which carries no pooling; taking 'cls'", stacklevel=3)
         stored, head, weights = {}, None, {}
-    encoder = cls(str(folder), **{**stored, **overrides})
+    encoder = make(str(folder), **{**as_arguments(stored), **overrides})
     if head is not None:
         _attach(encoder, head, name)
         assert encoder.head is not None
@@ -165,7 +160,7 @@ def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> Se
     return encoder
 
 
-def restore(encoder: SentenceEncoder, source: sources.Source) -> None:
+def restore(encoder: Encoder, source: sources.Source) -> None:
     """Put a checkpoint's weights into an encoder, with a head that is kept."""
     assert source.state is not None
     head = source.payload["settings"].get("head")
@@ -210,14 +205,14 @@ def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
         )
 
 
-def _attach(encoder: SentenceEncoder, head: Any, source: str) -> None:
+def _attach(encoder: Encoder, head: Any, source: str) -> None:
     try:
         encoder.attach_head(ProjectionHead(**head))
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{source}: its projection head cannot be built: {first_line(error)}") from error
 
 
-def push(encoder: SentenceEncoder, repo_id: str, *, private: bool | None, token: str | None) -> str:
+def push(encoder: Encoder, repo_id: str, *, private: bool | None, token: str | None) -> str:
     """Upload the folder of `save` to the hub."""
     api = HfApi(token=token)
     address = api.create_repo(repo_id, private=private, exist_ok=True)
@@ -227,11 +222,11 @@ def push(encoder: SentenceEncoder, repo_id: str, *, private: bool | None, token:
     return str(address)
 
 
-def _download(name: str, overrides: dict[str, Any]) -> Path:
+def _download(name: str, revision: str | None) -> Path:
     """The hub's snapshot of a model, as a local folder."""
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, revision=overrides.pop("revision", None)))
+        return Path(snapshot_download(name, revision=revision))
     except (OSError, ValueError) as error:
         raise InputError(not_found(name)) from error

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from sentrep.encoder.protocol import Encoder
 from sentrep.io.harmless import markdown_text
 from sentrep.version import __version__
-
-if TYPE_CHECKING:
-    from sentrep.encoder.encoder import SentenceEncoder
 
 _CARD = """\
 ---
@@ -48,7 +44,7 @@ vectors = SentenceTransformer("path/to/this/folder", trust_remote_code=True).enc
 transformers loads the transformer and its tokenizer alone, without {missing}."""
 
 
-def model_card(encoder: SentenceEncoder, missing: str | None) -> str:
+def model_card(encoder: Encoder, missing: str | None) -> str:
     """What the model is and how to load it.
 
     Args:

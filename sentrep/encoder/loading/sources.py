@@ -18,6 +18,8 @@ from torch import Tensor
 from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from sentrep import checks
+from sentrep.encoder.compute.layout import OFFSET_POSITIONS
 from sentrep.encoder.loading.checks import check_complete, check_files, check_finite, check_sizes
 from sentrep.encoder.loading.model_files import first_line, not_found
 from sentrep.encoder.loading.st_folders import transformer_folder
@@ -37,8 +39,25 @@ _DROPOUT_NAMES = (
     "embedding_dropout", "mlp_dropout", "classifier_dropout_prob",
 )  # fmt: skip
 
-# Families whose position table starts after the padding index, so that two of its rows are never positions.
-_OFFSET_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "data2vec-text", "longformer"}
+
+@dataclass(frozen=True)
+class Hub:
+    """How a model is taken from a hub.
+
+    Args:
+        revision: branch, tag or commit; None for the main one.
+        trust_remote_code: let the model run its own code.
+
+    Raises:
+        InputError: for a value of another type.
+    """
+
+    revision: str | None = None
+    trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        checks.text("hub", **checks.given(revision=self.revision))
+        checks.flag("hub", trust_remote_code=self.trust_remote_code)
 
 
 @dataclass
@@ -89,14 +108,14 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     return checkpoint
 
 
-def open_source(backbone: str | dict[str, Any], revision: str | None, trust_remote_code: bool) -> Source:
+def open_source(backbone: str | dict[str, Any], asked: Hub) -> Source:
     """Find out what ``backbone`` names and read its configuration. A local path never touches the network.
 
     Raises:
         InputError: when nothing is found, or what is found is no encoder.
     """
     if isinstance(backbone, dict):
-        return Source("configuration", None, config_from(backbone, "backbone", trust_remote_code, own=True), {})
+        return Source("configuration", None, config_from(backbone, "backbone", asked.trust_remote_code, own=True), {})
     check_name(backbone, "the model")
     path = Path(backbone).expanduser()
     if os.path.lexists(path) and not path.is_dir():
@@ -105,17 +124,17 @@ def open_source(backbone: str | dict[str, Any], revision: str | None, trust_remo
         payload = checkpoint[PAYLOAD_KEY]
         prefix = "encoder."
         state = {k[len(prefix) :]: v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
-        config = config_from(payload["architecture"], str(backbone), trust_remote_code)
+        config = config_from(payload["architecture"], str(backbone), asked.trust_remote_code)
         head = _lm_head(checkpoint["state_dict"], payload.get("lm_head"))
         return Source(str(backbone), None, config, {}, state, payload, head)
-    hub: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+    hub: dict[str, Any] = {"trust_remote_code": asked.trust_remote_code}
     if path.is_dir():
         name = str(transformer_folder(path))
         check_files(Path(name))
         hub["local_files_only"] = True
     else:
         name = backbone
-        hub["revision"] = revision
+        hub["revision"] = asked.revision
     try:
         return Source(name, name, read_config(name, hub), hub)
     except InputError:
@@ -203,14 +222,9 @@ def position_limit(backbone: PreTrainedModel) -> int | None:
     positions = getattr(backbone.config, "max_position_embeddings", None)
     if positions is not None and positions < 1:  # how XLNet says that it has none
         return None
-    if positions is not None and backbone.config.model_type in _OFFSET_POSITIONS:
+    if positions is not None and backbone.config.model_type in OFFSET_POSITIONS:
         positions -= 2
     return positions
-
-
-def first_position(backbone: PreTrainedModel) -> int:
-    """Number of a sentence's first position: RoBERTa and its kin count from behind that of padding."""
-    return backbone.config.pad_token_id + 1 if backbone.config.model_type in _OFFSET_POSITIONS else 0
 
 
 def _lm_head(state: dict[str, Tensor], place: Any) -> dict[str, Tensor] | None:

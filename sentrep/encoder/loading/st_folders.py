@@ -6,7 +6,7 @@ Both layouts are read, and the older one, which all versions load, is written.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -14,10 +14,8 @@ from torch import Tensor
 
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading.model_files import read_json, write_json
+from sentrep.encoder.protocol import Encoder
 from sentrep.errors import InputError
-
-if TYPE_CHECKING:
-    from sentrep.encoder.encoder import SentenceEncoder
 
 # our name → key of sentence-transformers' Pooling
 POOLINGS = {
@@ -34,7 +32,7 @@ _ST_ORDER = ["Transformer", "Pooling", "Dense", "Normalize"]
 OWN_MODULE = "sentrep.encoder.exported.SentenceEncoderModule"
 
 
-def missing_for(encoder: SentenceEncoder) -> str | None:
+def missing_for(encoder: Encoder) -> str | None:
     """What of an encoder sentence-transformers' own modules cannot express; None where they give the same vectors."""
     if encoder.prompt is not None:
         return "a prompt"
@@ -46,7 +44,7 @@ def write_own_module(folder: Path) -> None:
     write_json(folder / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": OWN_MODULE}])
 
 
-def write_modules(encoder: SentenceEncoder, head: ProjectionHead | None, folder: Path) -> None:
+def write_modules(encoder: Encoder, head: ProjectionHead | None, folder: Path) -> None:
     """The same encoder in sentence-transformers' words."""
     types = ["Transformer", "Pooling"] + ["Dense"] * (head is not None) + ["Normalize"] * encoder.normalize
     modules = []

@@ -1,4 +1,4 @@
-"""A backbone with fast dropout: the same distribution and attention as torch's."""
+"""A backbone with cheap dropout: the same distribution and attention as torch's."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import torch.nn.functional as F
 
 from sentrep import SentenceEncoder, functional
 from sentrep.encoder.compute import dropout
+from sentrep.encoder.compute.attention import attention
 from sentrep.types import TokenBatch
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
 
 def test_no_dropout_without_training_or_rate() -> None:
     x = torch.randn(4, 4)
-    layer = dropout.FastDropout(0.5)
+    layer = dropout.CheapDropout(0.5)
     assert layer.eval()(x) is x
-    assert torch.equal(dropout.FastDropout(0.0)(x), x)
-    assert torch.equal(dropout.FastDropout(1.0)(x), torch.zeros(4, 4))
+    assert torch.equal(dropout.CheapDropout(0.0)(x), x)
+    assert torch.equal(dropout.CheapDropout(1.0)(x), torch.zeros(4, 4))
 
 
 def test_attention_equals_torch_for_a_given_mask(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +26,7 @@ def test_attention_equals_torch_for_a_given_mask(monkeypatch: pytest.MonkeyPatch
     padding = torch.ones(2, 1, 5, 5, dtype=torch.bool)
     padding[1, :, :, 3:] = False
     monkeypatch.setattr(functional.dropout, "keep", lambda x, p: (torch.ones_like(x, dtype=torch.uint8), 1.0))
-    out, _ = dropout._attention(torch.nn.Module(), q, k, v, padding, dropout=0.1)
+    out, _ = attention(True, torch.nn.Module(), q, k, v, padding, dropout=0.1)
     expected = F.scaled_dot_product_attention(q, k, v, attn_mask=padding).transpose(1, 2)
     torch.testing.assert_close(out, expected)
 
@@ -39,7 +40,7 @@ def test_attention_without_dropout_is_torchs(length: int, padded: bool) -> None:
     for mode in (torch.no_grad(), torch.enable_grad()):
         with mode:
             module = torch.nn.Module()
-            found = dropout._attention(module, q, k, v, visible, dropout=0.0, scaling=0.3, is_causal=False)[0]
+            found = attention(True, module, q, k, v, visible, dropout=0.0, scaling=0.3, is_causal=False)[0]
         torch.testing.assert_close(found, expected)
 
 
@@ -49,7 +50,7 @@ def test_a_decoders_attention_stays_causal(rate: float) -> None:
     module.is_causal = True
     q, k, v = torch.randn(3, 2, 4, 7, 8, dtype=torch.float64)
     with torch.no_grad():
-        found = dropout._attention(module, q, k, v, None, dropout=rate)[0]
+        found = attention(True, module, q, k, v, None, dropout=rate)[0]
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
     torch.testing.assert_close(found, expected)
 
@@ -72,13 +73,13 @@ def test_attention_in_bfloat16_is_as_exact_as_torchs(length: int) -> None:
     exact = [torch.randn(2, 3, length, 8, requires_grad=True) for _ in range(3)]
     weight = torch.randn(2, length, 3, 8)
     errors = []
-    for attention in (
-        lambda q, k, v: dropout._attention(torch.nn.Module(), q, k, v, padding, dropout=0.0)[0],
+    for attend in (
+        lambda q, k, v: attention(True, torch.nn.Module(), q, k, v, padding, dropout=0.0)[0],
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=padding).transpose(1, 2),
     ):
         rounded = [x.detach().bfloat16().requires_grad_() for x in exact]
         wanted = F.scaled_dot_product_attention(*(x.float() for x in rounded), attn_mask=padding).transpose(1, 2)
-        found = attention(*rounded)
+        found = attend(*rounded)
         assert found.dtype == torch.bfloat16
         gradients = zip(
             torch.autograd.grad((found.float() * weight).sum(), rounded),
@@ -92,7 +93,7 @@ def test_attention_in_bfloat16_is_as_exact_as_torchs(length: int) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_takes_it(family: str) -> None:
-    plain, fast = tiny_encoder(family, dropout=0.1, fast_dropout=False), tiny_encoder(family, dropout=0.1)
+    plain, fast = tiny_encoder(family, dropout=0.1, cheap_dropout=False), tiny_encoder(family, dropout=0.1)
     sentences = toy_sentences(9)
     assert fast.has_dropout
     tokens = text_batch(fast, sentences).anchor
@@ -101,7 +102,7 @@ def test_every_family_takes_it(family: str) -> None:
 
 
 def test_in_expectation_it_is_torchs_dropout() -> None:
-    plain, fast = tiny_encoder(dropout=0.1, fast_dropout=False), tiny_encoder(dropout=0.1)
+    plain, fast = tiny_encoder(dropout=0.1, cheap_dropout=False), tiny_encoder(dropout=0.1)
     tokens = text_batch(plain, toy_sentences(8)).anchor
     with torch.no_grad():
         moments = [

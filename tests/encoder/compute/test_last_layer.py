@@ -9,24 +9,24 @@ import torch
 from torch import Tensor
 
 from sentrep import InputError, SentenceEncoder
+from sentrep.encoder import Compute, Prompt
 from sentrep.encoder.compute import last_layer
+from sentrep.encoder.compute.plan import Need
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
-SHORTENED = [family for family in FAMILIES if last_layer.can_leave_out(tiny_encoder(family).backbone)]
+SHORTENED = [family for family in FAMILIES if last_layer.can_end_early(tiny_encoder(family).backbone)]
 PROMPT = '"[X]" means [MASK].'
 POOLINGS = [
     {"pooling": "cls"},
     {"pooling": "last"},
     {"pooling": "mask", "prompt": PROMPT},
-    {"pooling": "mask", "prompt": PROMPT, "subtract_template": True},
+    {"pooling": "mask", "prompt": Prompt(PROMPT, subtract=True)},
     {"pooling": "mean"},
 ]
 
 
-def vectors_and_gradients(
-    encoder: SentenceEncoder, keep_tokens: bool, chunk: int | None
-) -> tuple[Tensor, list[Tensor]]:
-    encoder.cache_gradients(chunk, keep_tokens=keep_tokens)
+def vectors_and_gradients(encoder: SentenceEncoder, need: Need) -> tuple[Tensor, list[Tensor]]:
+    encoder.need = need
     tokens = text_batch(encoder, toy_sentences(10)).anchor
     output = encoder(tokens)
     weight = torch.linspace(-1, 1, output.embedding.numel(), dtype=output.embedding.dtype)
@@ -40,14 +40,15 @@ def test_bert_and_roberta_are_shortened() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("arguments", POOLINGS, ids=lambda arguments: "-".join(map(str, arguments)))
-@pytest.mark.parametrize(("chunks", "cached"), [(1, None), (3, None), (None, 4)])
+@pytest.mark.parametrize(("layout", "rows"), [("padded", None), ("auto", None), ("auto", 4)])
 def test_it_changes_neither_vectors_nor_gradients(
-    family: str, arguments: dict[str, object], chunks: int | None, cached: int | None
+    family: str, arguments: dict[str, object], layout: str, rows: int | None
 ) -> None:
     both = []
     for shortened in (False, True):
-        encoder = tiny_encoder(family, dropout=0.0, chunks=chunks, pooled_token_only=shortened, **arguments).double()
-        both.append(vectors_and_gradients(encoder, keep_tokens=not shortened, chunk=cached))
+        how = {"layout": layout, "rows_at_once": rows, "short_last_layer": shortened}
+        encoder = tiny_encoder(family, dropout=0.0, **how, **arguments).double()
+        both.append(vectors_and_gradients(encoder, "vector" if shortened else "tokens"))
     (whole, wanted), (short, found) = both
     torch.testing.assert_close(short, whole, atol=1e-10, rtol=1e-9)
     torch.testing.assert_close(found, wanted, atol=1e-8, rtol=1e-6)
@@ -59,17 +60,17 @@ def test_families_of_robertas_build(family: str) -> None:
     for shortened in (False, True):
         torch.manual_seed(0)
         shape = {**FAMILIES["roberta"], "model_type": family}
-        encoder = SentenceEncoder(shape, tokenizer="toy", dropout=0.0, pooled_token_only=shortened)
-        assert last_layer.can_leave_out(encoder.backbone)
-        both.append(vectors_and_gradients(encoder, keep_tokens=not shortened, chunk=None))
+        encoder = SentenceEncoder(shape, tokenizer="toy", dropout=0.0, compute=Compute(short_last_layer=shortened))
+        assert last_layer.can_end_early(encoder.backbone)
+        both.append(vectors_and_gradients(encoder, "vector" if shortened else "tokens"))
     torch.testing.assert_close(both[1], both[0], atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("family", SHORTENED)
 @pytest.mark.parametrize(("shortened", "length"), [(True, 1), (False, None)])
 def test_the_last_layer_ends_for_one_token(family: str, shortened: bool, length: int | None) -> None:
-    encoder = tiny_encoder(family, chunks=1, pooled_token_only=shortened)
-    encoder.cache_gradients(None, keep_tokens=False)
+    encoder = tiny_encoder(family, layout="padded", short_last_layer=shortened)
+    encoder.need = "vector"
     tokens = text_batch(encoder, toy_sentences(4)).anchor
     shapes = []
     hook = encoder.backbone.encoder.layer[-1].output.register_forward_hook(lambda *seen: shapes.append(seen[-1].shape))
@@ -81,7 +82,7 @@ def test_the_last_layer_ends_for_one_token(family: str, shortened: bool, length:
 
 def test_whoever_reads_the_other_tokens_is_told_what_to_do() -> None:
     encoder = tiny_encoder()
-    encoder.cache_gradients(None, keep_tokens=False)
+    encoder.need = "vector"
     output = encoder(text_batch(encoder, toy_sentences(4)).anchor)
     with pytest.raises(InputError, match="must say reads_tokens = True"):
         output.token_states.sum()
@@ -90,28 +91,28 @@ def test_whoever_reads_the_other_tokens_is_told_what_to_do() -> None:
 def test_a_backbone_that_recomputes_its_layers_computes_all_of_them() -> None:
     both = []
     for recompute in (False, True):
-        encoder = tiny_encoder(dropout=0.0, fast_dropout=False).double()
+        encoder = tiny_encoder(dropout=0.0, cheap_dropout=False).double()
         if recompute:
             encoder.backbone.gradient_checkpointing_enable()
-        both.append(vectors_and_gradients(encoder, keep_tokens=False, chunk=None))
+        both.append(vectors_and_gradients(encoder, "vector"))
     torch.testing.assert_close(both[1], both[0], atol=1e-9, rtol=1e-7)
 
 
 def test_a_copy_has_a_last_layer_of_its_own() -> None:
-    encoder = tiny_encoder(chunks=1).eval()
+    encoder = tiny_encoder(layout="padded").eval()
     tokens = text_batch(encoder, toy_sentences(4)).anchor
     other = copy.deepcopy(encoder)
-    assert encoder.last_layer is not None
-    with encoder.last_layer.only(lambda states: states[:, :1]):
+    assert encoder._pass.last_layer is not None
+    with encoder._pass.last_layer.only(lambda states: states[:, :1]):
         assert other.backbone(tokens.input_ids).last_hidden_state.shape[1] > 1
     torch.testing.assert_close(other.pool(tokens), encoder.pool(tokens))
 
 
 def test_the_backbone_is_left_as_it_was() -> None:
-    encoder = tiny_encoder(chunks=1).eval()
+    encoder = tiny_encoder(layout="padded").eval()
     tokens = text_batch(encoder, toy_sentences(4)).anchor
-    assert encoder.last_layer is not None
-    with pytest.raises(RuntimeError), encoder.last_layer.only(lambda states: states[:, :1]):
+    assert encoder._pass.last_layer is not None
+    with pytest.raises(RuntimeError), encoder._pass.last_layer.only(lambda states: states[:, :1]):
         raise RuntimeError
     encoder.pool(tokens)
     assert encoder(tokens).token_states.shape[1] == tokens.input_ids.shape[1]

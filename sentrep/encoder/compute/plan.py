@@ -1,0 +1,180 @@
+"""How a pass of the backbone runs: `Compute` says it, `plan` decides by it, and nothing else does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from lightning.pytorch.utilities import rank_zero_warn
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from sentrep import checks
+from sentrep.encoder.compute import compiled
+from sentrep.encoder.compute.attention import use_attention
+from sentrep.encoder.compute.dropout import use_cheap_dropout
+from sentrep.encoder.compute.last_layer import LastLayer, can_end_early
+from sentrep.encoder.compute.layout import Layout, Packed, Padded, can_pack
+from sentrep.encoder.compute.pooling import NEEDS_LAYERS, POOLINGS, READS_ONE_TOKEN, PoolingInput
+from sentrep.encoder.compute.recompute import some_rows_at_once, vectors_only
+from sentrep.encoder.compute.template import Template
+from sentrep.errors import InputError
+from sentrep.types import EncoderOutput, TokenBatch
+
+Need = Literal["vector", "tokens"]
+"""What is read of a pass: the pooled vectors alone, or the tokens' states too."""
+
+
+@dataclass(frozen=True)
+class Compute:
+    """How the encoder's passes run. The result is the same, but for rounding and, with dropout, other random draws.
+
+    Args:
+        layout: ``packed`` computes the real tokens alone (`sentrep.encoder.compute.layout`), where the family allows
+            it; ``padded`` the padding too. ``auto`` packs training passes on a CPU.
+        cheap_dropout: on a CPU, cheaper dropout masks, and attention in plain products where they are faster; elsewhere
+            torch's.
+        short_last_layer: where nothing reads the other tokens, end the last layer for the pooled token alone.
+        rows_at_once: hold the activations of at most so many rows in training, all views of a sentence counted
+            (GradCache): the loss and gradient of the full batch in the memory of a small one, for a second forward
+            pass. None: all rows.
+        compile: run training passes, and the objectives that allow it, through `torch.compile`; ``reduce-overhead``
+            adds CUDA graphs. ``encode`` compiles `SentenceEncoder.encode` instead.
+
+    Raises:
+        InputError: for a value out of range, or settings that exclude each other.
+    """
+
+    layout: Literal["auto", "padded", "packed"] = "auto"
+    cheap_dropout: bool = True
+    short_last_layer: bool = True
+    rows_at_once: int | None = None
+    compile: bool | Literal["reduce-overhead", "encode"] = False
+
+    def __post_init__(self) -> None:
+        owner = "compute"
+        checks.one_of(owner, ("auto", "padded", "packed"), layout=self.layout)
+        checks.flag(owner, cheap_dropout=self.cheap_dropout, short_last_layer=self.short_last_layer)
+        checks.whole(owner, 1, **checks.given(rows_at_once=self.rows_at_once))
+        checks.one_of(owner, (False, True, "reduce-overhead", "encode"), compile=self.compile)
+        if self.compile and self.layout == "packed":  # its shapes change always
+            raise InputError("compute: compile does not go with layout packed; leave one of them out")
+
+    @property
+    def compiles_training(self) -> bool:
+        """Whether training passes and objectives are compiled."""
+        return self.compile not in (False, "encode")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read of the backbone's states: facts of the model, not of how it is computed."""
+
+    pooling: str
+    mask_index: int | None
+    """See `PoolingInput`."""
+    template: Template | None
+    """Of the prompt whose own vector is taken off."""
+    pad_token_id: int
+    longest: int
+    """Tokens of the longest training sequence, to which shapes are compiled."""
+
+
+class Pass:
+    """Runs of one backbone with its pooling; made by `plan`."""
+
+    def __init__(self, backbone: PreTrainedModel, reading: Reading, compute: Compute, packs: bool) -> None:
+        self.backbone = backbone
+        self.reading = reading
+        self.compute = compute
+        self._packs = packs
+        ends = compute.short_last_layer and reading.pooling in READS_ONE_TOKEN and can_end_early(backbone)
+        self.last_layer = LastLayer(backbone) if ends else None
+
+    def __call__(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
+        """One pass in training: see `SentenceEncoder.forward`."""
+        rows = self.compute.rows_at_once
+        if rows is not None and torch.is_grad_enabled():
+            return some_rows_at_once(lambda part, known: self._train(part, known, need), tokens, words, rows)
+        return self._train(tokens, words, need)
+
+    def pool(self, tokens: TokenBatch) -> Tensor:
+        """The pooled vectors (B, H) of sentences of like length, as `encode` has them."""
+        if self.compute.compile == "encode":
+            return compiled.encode(self, tokens)
+        return self.vectors(tokens, None, packed=self._packs and self.compute.layout == "packed")
+
+    def run(self, tokens: TokenBatch, words: Tensor | None, need: Need, packed: bool = False) -> EncoderOutput:
+        """One pass, here and now."""
+        if need == "vector":
+            return vectors_only(self.vectors(tokens, words, packed))
+        states = self._states(tokens, words, self._layout(tokens, packed), layers=True)
+        pooled = self._without_template(POOLINGS[self.reading.pooling](states), tokens)
+        return EncoderOutput(pooled, states.last, states.layer(0))
+
+    def vectors(self, tokens: TokenBatch, words: Tensor | None, packed: bool = False) -> Tensor:
+        """The pooled vectors of `run`, (B, H), computing nothing that only other outputs need."""
+        return self._without_template(self._pooled(tokens, words, self._layout(tokens, packed)), tokens)
+
+    def _train(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
+        if self.compute.compiles_training:
+            mode: compiled.Mode = "reduce-overhead" if self.compute.compile == "reduce-overhead" else "default"
+            reading = self.reading
+            return compiled.train(self, tokens, words, need, mode, reading.longest, reading.pad_token_id)
+        packed = self.compute.layout == "packed" or tokens.input_ids.device.type == "cpu"
+        return self.run(tokens, words, need, packed and self._packs)
+
+    def _layout(self, tokens: TokenBatch, packed: bool) -> Layout:
+        return Packed.of(tokens, self.backbone.config) if packed else Padded(tokens.attention_mask)
+
+    def _pooled(self, tokens: TokenBatch, words: Tensor | None, layout: Layout) -> Tensor:
+        last, pooling = self.last_layer, self.reading.pooling
+        if last is None or last.is_recomputed:
+            return POOLINGS[pooling](self._states(tokens, words, layout, layers=pooling in NEEDS_LAYERS))
+        position = READS_ONE_TOKEN[pooling](tokens.attention_mask, self.reading.mask_index)
+        with last.only(lambda states: layout.take(states, position)):
+            vectors: Tensor = self.backbone(**layout.inputs(tokens, words)).last_hidden_state
+        return vectors.flatten(0, 1)
+
+    def _states(self, tokens: TokenBatch, words: Tensor | None, layout: Layout, layers: bool) -> PoolingInput:
+        output: Any = self.backbone(**layout.inputs(tokens, words), output_hidden_states=layers)
+        return PoolingInput(
+            layer=lambda number: layout.restore(output.hidden_states[number]),
+            last=layout.restore(output.last_hidden_state),
+            attention_mask=tokens.attention_mask,
+            mask_index=self.reading.mask_index,
+            pooler_output=getattr(output, "pooler_output", None),
+        )
+
+    def _without_template(self, pooled: Tensor, tokens: TokenBatch) -> Tensor:
+        template = self.reading.template
+        if template is None:
+            return pooled
+
+        def pool(around: TokenBatch, visible: Tensor) -> Tensor:
+            return self._pooled(around, None, Padded(visible))
+
+        return pooled - template.vectors(pool, tokens, self.backbone.training)
+
+
+def plan(backbone: PreTrainedModel, reading: Reading, compute: Compute) -> Pass:
+    """Prepare a backbone to run as ``compute`` says, and decide what its family allows; a warning where it does not.
+
+    Args:
+        backbone: changed in place: its attention, its dropout, a hook in its last layer.
+        reading: what is read of it.
+        compute: how it is to run.
+
+    Raises:
+        InputError: for settings that exclude each other.
+    """
+    if compute.layout == "packed" and reading.pooling == "pooler":
+        raise InputError("layout packed does not go with pooling 'pooler'; leave one of them out")
+    own_attention = use_attention(backbone, compute.cheap_dropout)
+    if compute.cheap_dropout:
+        use_cheap_dropout(backbone)
+    packs = compute.layout != "padded" and own_attention and can_pack(backbone.config) and reading.pooling != "pooler"
+    if compute.layout == "packed" and not packs:
+        rank_zero_warn(f"{backbone.config.model_type} cannot be packed: its padding is computed")
+    return Pass(backbone, reading, compute, packs)

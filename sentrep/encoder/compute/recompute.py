@@ -1,0 +1,58 @@
+"""A pass whose activations are computed again in the backward pass, some rows at a time (GradCache)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from sentrep.types import DroppedStates, EncoderOutput, TokenBatch
+
+Run = Callable[[TokenBatch, Tensor | None], EncoderOutput]
+"""A pass over any number of rows: tokens (B, L), and word embeddings (B, L, W) or None."""
+
+
+def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, rows: int) -> EncoderOutput:
+    """``run(tokens, words)`` in the memory of at most ``rows`` rows.
+
+    The backward pass computes the activations of one group of rows at a time again, with the same dropout masks, while
+    the loss sees all vectors: value and gradient are those of the whole batch. This is GradCache (Gao et al. 2021,
+    Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup, §3) in a single backward pass, so that
+    accumulation, mixed precision and the averaging of gradients over processes stay what they are. It costs one more
+    forward pass.
+
+    Args:
+        run: the pass, whose random draws are all torch's.
+        tokens: (B, L).
+        words: (B, L, W), or None.
+        rows: of a group.
+    """
+
+    def group(input_ids: Tensor, attention_mask: Tensor, part: Tensor | None) -> EncoderOutput:
+        return run(TokenBatch(input_ids, attention_mask), part)
+
+    starts = range(0, len(tokens), rows)
+    ids, mask = tokens.input_ids.split(rows), tokens.attention_mask.split(rows)
+    parts = [None] * len(starts) if words is None else words.split(rows)
+    # tensors as arguments of their own: from them checkpoint learns whose random state to keep
+    outputs: list[EncoderOutput] = [
+        checkpoint(group, *arguments, use_reentrant=False) for arguments in zip(ids, mask, parts, strict=True)
+    ]
+    embedding = torch.cat([output.embedding for output in outputs])
+    if isinstance(outputs[0].token_states, DroppedStates):
+        return vectors_only(embedding)
+    return EncoderOutput(
+        embedding,
+        token_states=torch.cat([output.token_states for output in outputs]),
+        input_embeddings=torch.cat([output.input_embeddings for output in outputs]),
+    )
+
+
+def vectors_only(embedding: Tensor) -> EncoderOutput:
+    """(B, H) vectors without their tokens' states."""
+    dropped: Any = DroppedStates()
+    # a copy: the vector of CLS is a view, which would hold the states of all tokens
+    return EncoderOutput(embedding.clone(), token_states=dropped, input_embeddings=dropped)

@@ -1,0 +1,62 @@
+"""What folders, model cards, fingerprints and `encode` ask of an encoder, so that they need not import it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from sentrep.encoder.heads import ProjectionHead
+from sentrep.encoder.text.tokenizer import TextTokenizer
+from sentrep.types import TokenBatch
+
+
+class Encoder(Protocol):
+    """A `sentrep.SentenceEncoder`; see there."""
+
+    backbone: PreTrainedModel
+    tokenize: TextTokenizer
+    head: ProjectionHead | None
+    pooling: str
+    prompt: str | None
+    subtract_template: bool
+    max_length: int
+    max_seq_length: int | None
+    normalize: bool
+    training: bool
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+
+    @property
+    def hidden_size(self) -> int:
+        """H."""
+
+    @property
+    def embedding_dim(self) -> int:
+        """D."""
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether two passes over one sentence can differ in training."""
+
+    def train(self, mode: bool = True) -> Any:
+        """Training or evaluation mode."""
+
+    def eval(self) -> Any:
+        """Evaluation mode."""
+
+    def embed(self, tokens: TokenBatch) -> Tensor:
+        """Vectors (B, D) as `encode` gives them, before any scaling."""
+
+    def attach_head(self, head: ProjectionHead | None) -> None:
+        """Put a projection head behind the pooling."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The weights."""
+
+    def load_state_dict(self, state_dict: Any, strict: bool = True) -> Any:
+        """Take weights."""
