@@ -22,6 +22,7 @@ from machine import memory_mib
 
 from sentrep import SentenceEncoder, SentRepModule, TextBatch
 from sentrep.distributed import seed_step
+from sentrep.encoder import Compute
 from sentrep.objectives import Contrastive
 from sentrep.types import TokenBatch
 
@@ -57,8 +58,8 @@ def main() -> None:
 def measure(size: int, chunk: int, options: argparse.Namespace) -> dict[str, float]:
     """Peak memory and seconds per step of one batch size; chunk 0 is the plain pass."""
     torch.set_num_threads(options.threads)
-    encoder = SentenceEncoder(SHAPE, tokenizer="toy")
-    module = SentRepModule(encoder, [Contrastive()], grad_cache_chunk=chunk or None)
+    encoder = SentenceEncoder(SHAPE, tokenizer="toy", compute=Compute(rows_at_once=chunk or None))
+    module = SentRepModule(encoder, [Contrastive()])
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-5)
     batch = _batch(size)
     seconds = []
@@ -91,7 +92,7 @@ def _in_process(size: int, chunk: int) -> dict[str, float]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[64, 256, 1024, 4096])
-    parser.add_argument("--chunk", type=int, default=32, help="grad_cache_chunk, rows")
+    parser.add_argument("--chunk", type=int, default=32, help="rows_at_once")
     parser.add_argument("--plain-up-to", type=int, default=1024, help="largest batch of the plain pass")
     parser.add_argument("--steps", type=int, default=2, help="measured steps")
     parser.add_argument("--threads", type=int, default=1)

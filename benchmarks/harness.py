@@ -25,7 +25,8 @@ import inputs
 import machine
 
 OURS, SLOW = "sentrep", "sentrep, fast paths off"
-PACKED, COMPILED, GRAPHS = "sentrep, packed", "sentrep, compiled", "sentrep, CUDA graphs"
+PACKED, PADDED = "sentrep, packed", "sentrep, padded"
+COMPILED, GRAPHS = "sentrep, compiled", "sentrep, CUDA graphs"
 PEER, PLAIN = "sentence-transformers", "plain HF loop"
 PEER_LOOP = "sentence-transformers, without its trainer"
 

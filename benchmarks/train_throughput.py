@@ -7,8 +7,10 @@ On SimCSE all train the same weights (CLS pooling, no head, dropout as in the mo
 order, with the same loss (InfoNCE of cosine, τ = 0.05), AdamW at 3e-5 falling linearly, no clipping:
 
 - "sentrep": `SentRepModule` under Lightning's Trainer, every option at its default.
-- "sentrep, packed", "sentrep, compiled", "sentrep, CUDA graphs": with ``packed``, ``compile: true`` and ``compile:
-  reduce-overhead``, which are off by default; on a GPU, and where ``--variants`` asks for them.
+- "sentrep, packed", "sentrep, compiled", "sentrep, CUDA graphs": with ``layout: packed``, ``compile: true`` and
+  ``compile: reduce-overhead`` of ``model.encoder.compute``; on a GPU, and where ``--variants`` asks for them.
+- "sentrep, NAME alone" and "sentrep, without NAME", where ``--variants`` asks: one of the fast paths ``layout``,
+  ``cheap_dropout`` and ``short_last_layer`` by itself, and all but one ("sentrep, padded" is without the layout).
 - "sentrep, fast paths off": one padded pass with torch's own dropout, and the whole last layer.
 - "sentence-transformers": its own trainer and `MultipleNegativesRankingLoss` over two equal columns; where the
   libraries that its trainer needs (datasets, accelerate) are missing, its model and loss in a plain loop stand in.
@@ -35,7 +37,7 @@ import inputs
 import machine
 import tables
 from harness import COMPILED, GRAPHS, OURS, PACKED, PEER, PEER_LOOP, PLAIN, SLOW, Job, Row
-from training_loops import ENCODER, measure
+from training_loops import COMPUTE, measure
 
 OBJECTIVES = ("simcse", "gs", "dclr", "denosent")
 TOLERANCE = 1e-4
@@ -95,7 +97,7 @@ def _jobs(options: argparse.Namespace, setting: dict[str, Any], folder: str, tem
         inputs.write_sentences(options.corpus, count, corpus)
     gpu_only = [PACKED, COMPILED, GRAPHS] if options.device == "cuda" else []
     wanted = options.variants or [PEER, PEER_LOOP, PLAIN, SLOW, OURS, *gpu_only]
-    own = [variant for variant in wanted if variant in ENCODER]
+    own = [variant for variant in wanted if variant in COMPUTE]
     variants = harness.present(wanted, NEEDS) if setting["objective"] == "simcse" else own
     if PEER in variants and PEER_LOOP in variants:
         variants.remove(PEER_LOOP)
@@ -150,7 +152,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     found = harness.parser("Training speed beside others.", steps=20, warmup=3, max_length=32, matrix=0)
     found.add_argument("--objective", nargs="+", choices=OBJECTIVES, default=["simcse"])
-    found.add_argument("--variants", nargs="+", choices=[PEER, PEER_LOOP, PLAIN, *ENCODER])
+    found.add_argument("--variants", nargs="+", choices=[PEER, PEER_LOOP, PLAIN, *COMPUTE])
     found.add_argument("--profile", action="store_true", help="also profile the last variant of every setting")
     found.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
     return found

@@ -12,18 +12,20 @@ from typing import Any
 import inputs
 import machine
 from clock import Clock
-from harness import COMPILED, GRAPHS, OURS, PACKED, PEER, PEER_LOOP, PLAIN, SLOW, Job
+from harness import COMPILED, GRAPHS, OURS, PACKED, PADDED, PEER, PEER_LOOP, PLAIN, SLOW, Job
 
-ENCODER: dict[str, dict[str, Any]] = {
+_OFF: dict[str, Any] = {"layout": "padded", "cheap_dropout": False, "short_last_layer": False}
+COMPUTE: dict[str, dict[str, Any]] = {
     OURS: {},
-    PACKED: {"packed": True},
-    COMPILED: {"chunks": 1},
-    GRAPHS: {"chunks": 1},
-    SLOW: {"chunks": 1, "fast_dropout": False, "pooled_token_only": False},
+    PADDED: {"layout": "padded"},
+    PACKED: {"layout": "packed"},
+    COMPILED: {"compile": True},
+    GRAPHS: {"compile": "reduce-overhead"},
+    SLOW: _OFF,
+    **{f"sentrep, {name} alone": {key: value for key, value in _OFF.items() if key != name} for name in _OFF},
+    **{f"sentrep, without {name}": {name: value} for name, value in _OFF.items() if name != "layout"},
 }
-"""What `SentenceEncoder` is told in each variant of sentrep."""
-COMPILE: dict[str, Any] = {COMPILED: True, GRAPHS: "reduce-overhead"}
-"""What `SentRepModule` is told."""
+"""The fields of `sentrep.encoder.Compute` in each variant of sentrep; ``PADDED`` is the one without its layout."""
 TEMPERATURE = 0.05
 LEARNING_RATE = 3e-5
 
@@ -51,13 +53,14 @@ def measure_ours(job: Job) -> dict[str, Any]:
     from lightning.pytorch import Callback, Trainer
 
     from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule
+    from sentrep.encoder import Compute
 
     limit = job.settings["max_length"]
-    encoder = SentenceEncoder(job.folder, pooling="cls", max_length=limit, **ENCODER[job.variant])
+    encoder = SentenceEncoder(job.folder, pooling="cls", max_length=limit, compute=Compute(**COMPUTE[job.variant]))
     inputs.check_weights(encoder)
     adamw = functools.partial(torch.optim.AdamW, lr=LEARNING_RATE, weight_decay=0.0, fused=True)  # the peer's default
     terms = objectives(job.setting["objective"], job.folder)
-    module = SentRepModule(encoder, terms, optimizer=adamw, seed=0, compile=COMPILE.get(job.variant, False))
+    module = SentRepModule(encoder, terms, optimizer=adamw, seed=0)
     data = SentRepDataModule(job.corpus, batch_size=job.setting["batch"], seed=0, cache_dir=f"{job.corpus}.cache")
     data.connect(encoder.tokenize, encoder.max_length)
     data.setup("fit")

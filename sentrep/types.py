@@ -138,6 +138,13 @@ class EncoderOutput:
     input_embeddings: Tensor
     """(B, L, E) output of the embedding layer; rows of padding are undefined."""
 
+    @staticmethod
+    def vectors_only(embedding: Tensor) -> EncoderOutput:
+        """(B, D) vectors without their tokens' states."""
+        dropped: Any = DroppedStates()
+        # a copy: the vector of CLS is a view, which would hold the states of all tokens
+        return EncoderOutput(embedding.clone(), token_states=dropped, input_embeddings=dropped)
+
     def __getitem__(self, rows: slice) -> EncoderOutput:
         return EncoderOutput(self.embedding[rows], self.token_states[rows], self.input_embeddings[rows])
 

@@ -1,4 +1,4 @@
-"""`model.compile`: the eager loss and gradient, from graphs that are made once.
+"""`Compute.compile`: the eager loss and gradient, from graphs that are made once.
 
 All but one of these tests give torch a compiler that runs the traced graphs as they are: what is traced, when, and what
 goes in and out is then torch's own, without minutes of C++.
@@ -21,7 +21,8 @@ from torch import Tensor, fx
 
 from sentrep import InputError, Objective, SentenceEncoder, SentRepDataModule, SentRepModule, negatives
 from sentrep.cli import main
-from sentrep.encoder.compute import chunks, compiled
+from sentrep.encoder import Compute, Prompt
+from sentrep.encoder.compute import compiled, recompute
 from sentrep.encoder.encode import pad
 from sentrep.objectives import Alignment, Contrastive, Denoising, Distillation, MaskedLanguageModeling, Uniformity
 from sentrep.types import TextBatch
@@ -51,9 +52,8 @@ def graphs() -> Iterator[list[fx.GraphModule]]:
 def result(made: list[Objective], compile: bool, family: str = "bert", **arguments: Any) -> Result:
     """Loss and gradients, in float64."""
     views = arguments.pop("views", None)
-    chunk = arguments.pop("grad_cache_chunk", None)
-    encoder = tiny_encoder(family, **{"dropout": 0.0, "pooling": "mean", **arguments})
-    module = SentRepModule(encoder, made, views=views, grad_cache_chunk=chunk, compile=compile)
+    encoder = tiny_encoder(family, **{"dropout": 0.0, "pooling": "mean", "compile": compile, **arguments})
+    module = SentRepModule(encoder, made, views=views)
     batch = text_batch(encoder, SENTENCES[:12], SENTENCES[12:24], SENTENCES[24:])
     torch.manual_seed(5)
     return loss_and_gradients(module, batch)
@@ -63,15 +63,15 @@ def result(made: list[Objective], compile: bool, family: str = "bert", **argumen
 def test_encoder_and_objective_are_a_graph_each_with_the_eager_loss_and_gradient(
     family: str, graphs: list[fx.GraphModule]
 ) -> None:
-    eager, fast = (result([Contrastive()], compile, family=family, chunks=1) for compile in (False, True))
+    eager, fast = (result([Contrastive()], compile, family=family) for compile in (False, True))
     torch.testing.assert_close(fast, eager, rtol=0, atol=1e-10)
     assert len(graphs) == 2
 
 
-@pytest.mark.parametrize(("pooling", "chunks"), [("cls", 1), ("last", 1), ("cls", 4), ("mean", 1)])
-def test_the_last_layer_ends_for_the_pooled_token(pooling: str, chunks: int, graphs: list[fx.GraphModule]) -> None:
-    eager = result([Contrastive()], False, pooling=pooling, chunks=chunks, pooled_token_only=False)
-    fast = result([Contrastive()], True, pooling=pooling, chunks=chunks)
+@pytest.mark.parametrize("pooling", ["cls", "last", "mean"])
+def test_the_last_layer_ends_for_the_pooled_token(pooling: str, graphs: list[fx.GraphModule]) -> None:
+    eager = result([Contrastive()], False, pooling=pooling, short_last_layer=False)
+    fast = result([Contrastive()], True, pooling=pooling)
     torch.testing.assert_close(fast, eager, rtol=0, atol=1e-10)
     states = [node.meta["example_value"].shape for node in graphs[0].graph.nodes if "example_value" in node.meta]
     layers = [shape for shape in states if len(shape) == 3 and shape[-1] == 48]  # within the feed-forward block
@@ -112,9 +112,8 @@ def test_every_objective(name: str, teacher: str, graphs: list[fx.GraphModule]) 
     "arguments",
     [
         {"views": EncodedViews([GaussianNoise(), FGSM()])},
-        {"chunks": 4},
-        {"grad_cache_chunk": 7},
-        {"prompt": '"[X]" means [MASK].', "pooling": "mask", "subtract_template": True, "chunks": 1},
+        {"rows_at_once": 7},
+        {"prompt": Prompt('"[X]" means [MASK].', subtract=True), "pooling": "mask"},
     ],
     ids=lambda arguments: next(iter(arguments)),
 )
@@ -127,9 +126,9 @@ def test_ways_to_run_the_encoder(arguments: dict[str, Any], graphs: list[fx.Grap
 def test_dropout_is_replayed_exactly_under_gradient_caching(
     graphs: list[fx.GraphModule], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cached = result([Contrastive()], True, dropout=0.3, grad_cache_chunk=12)
-    monkeypatch.setattr(chunks, "checkpoint", lambda run, *arguments, use_reentrant: run(*arguments))
-    kept = result([Contrastive()], True, dropout=0.3, grad_cache_chunk=12)
+    cached = result([Contrastive()], True, dropout=0.3, rows_at_once=12)
+    monkeypatch.setattr(recompute, "checkpoint", lambda run, *arguments, use_reentrant: run(*arguments))
+    kept = result([Contrastive()], True, dropout=0.3, rows_at_once=12)
     torch.testing.assert_close(cached, kept, rtol=0, atol=1e-10)
     assert graphs
 
@@ -142,9 +141,9 @@ def batches(encoder: SentenceEncoder, widths: range) -> Iterator[TextBatch]:
 
 
 def test_nothing_is_compiled_after_warm_up(graphs: list[fx.GraphModule]) -> None:
-    encoder = tiny_encoder(dropout=0.1, max_length=32, chunks=1)
+    encoder = tiny_encoder(dropout=0.1, max_length=32, compile=True)
     bank = negatives.MemoryBank(size=64)
-    module = SentRepModule(encoder, [Contrastive(negatives={"bank": bank})], compile=True)
+    module = SentRepModule(encoder, [Contrastive(negatives={"bank": bank})])
 
     def steps(widths: range) -> None:
         for batch in batches(encoder, widths):
@@ -161,15 +160,15 @@ def test_nothing_is_compiled_after_warm_up(graphs: list[fx.GraphModule]) -> None
 
 
 def test_evaluation_stays_eager(graphs: list[fx.GraphModule]) -> None:
-    encoder = tiny_encoder(dropout=0.1)
-    plain = encoder.encode(SENTENCES)
-    module = SentRepModule(encoder, [Contrastive()], compile=True)
+    encoder = tiny_encoder(dropout=0.1, compile=True)
+    plain = tiny_encoder(dropout=0.1).encode(SENTENCES)
+    module = SentRepModule(encoder, [Contrastive()])
     assert (module.encoder.encode(SENTENCES) == plain).all()
     assert not graphs
 
 
 def test_it_leaves_no_trace_in_what_is_stored(graphs: list[fx.GraphModule], tmp_path: Path) -> None:
-    modules = [SentRepModule(tiny_encoder(), [Contrastive()], compile=compile) for compile in (False, True)]
+    modules = [SentRepModule(tiny_encoder(compile=compile), [Contrastive()]) for compile in (False, True)]
     pickled = pickle.loads(pickle.dumps(modules[1]))  # before the first step, as a spawned process gets it
     loss_and_gradients(modules[1], text_batch(modules[1].encoder, SENTENCES[:8]))
     assert list(modules[0].state_dict()) == list(modules[1].state_dict())
@@ -183,9 +182,7 @@ def test_it_leaves_no_trace_in_what_is_stored(graphs: list[fx.GraphModule], tmp_
 def fit(folder: Path, compile: bool, steps: int, resume: Path | None = None) -> Path:
     text, target = folder / "text.txt", folder / f"{steps}-{resume is not None}-{compile}.ckpt"
     text.write_text("\n".join(SENTENCES) + "\n")
-    module = SentRepModule(
-        tiny_encoder(dropout=0.1, chunks=1), [Contrastive()], compile=compile, seed=3, scheduler="constant"
-    )
+    module = SentRepModule(tiny_encoder(dropout=0.1, compile=compile), [Contrastive()], seed=3, scheduler="constant")
     trainer = lightning.Trainer(
         max_steps=steps, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
         enable_model_summary=False, use_distributed_sampler=False,
@@ -212,15 +209,8 @@ def test_a_checkpoint_goes_on_without_compiling_and_the_other_way_round(
 ) -> None:
     for first in (False, True):
         half = fit(tmp_path, first, 2)
-        assert SentRepModule.load_from_checkpoint(half).init_args["compile"] is first
+        assert SentRepModule.load_from_checkpoint(half).encoder.compute.compile is first
         assert weights(fit(tmp_path, not first, 4, resume=half)).keys() == weights(half).keys()
-
-
-def test_packing_is_refused() -> None:
-    with pytest.raises(InputError, match="packed"):
-        SentRepModule(tiny_encoder(packed=True), [Contrastive()], compile=True)
-    with pytest.raises(InputError, match="packed"):
-        tiny_encoder(packed=True).compile_encoding()
 
 
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
@@ -229,7 +219,7 @@ def test_packing_is_refused() -> None:
     [
         {"pooling": "mean"},
         {"pooling": "last"},
-        {"prompt": '"[X]" means [MASK].', "pooling": "mask", "subtract_template": True},
+        {"prompt": Prompt('"[X]" means [MASK].', subtract=True), "pooling": "mask"},
     ],
     ids=["mean", "last", "prompt"],
 )
@@ -260,10 +250,10 @@ def test_sentrep_encode_compiles(tmp_path: Path, graphs: list[fx.GraphModule]) -
     np.testing.assert_allclose(vectors[1], vectors[0], rtol=0, atol=1e-5)
 
 
-def test_fast_dropout_steps_aside(graphs: list[fx.GraphModule]) -> None:
+def test_cheap_dropout_steps_aside(graphs: list[fx.GraphModule]) -> None:
     """Its draws cannot be traced, and compiled code fuses dropout anyway: the graph is whole, and it drops."""
-    encoder = tiny_encoder(dropout=0.3, fast_dropout=True, chunks=1)
-    module = SentRepModule(encoder, [Contrastive()], compile=True)
+    encoder = tiny_encoder(dropout=0.3, compile=True)
+    module = SentRepModule(encoder, [Contrastive()])
     tokens = text_batch(encoder, SENTENCES[:8]).anchor
     first, second = (module.encoder(tokens).embedding for _ in range(2))
     assert len(graphs) == 1
@@ -291,7 +281,7 @@ def test_cuda_graphs_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(torch, "compile", noted)
     compiled._compiled.cache_clear()
-    module = SentRepModule(tiny_encoder(), [Contrastive()], compile="reduce-overhead")
+    module = SentRepModule(tiny_encoder(compile="reduce-overhead"), [Contrastive()])
     loss_and_gradients(module, text_batch(module.encoder, SENTENCES[:8]))
     compiled._compiled.cache_clear()
     torch.compiler.reset()
@@ -306,8 +296,8 @@ def test_compiled_by_inductor_the_loss_and_gradient_are_equal_up_to_rounding() -
     for compile in (False, True):
         torch.manual_seed(0)
         config = {**FAMILIES["bert"], "num_hidden_layers": 1}
-        encoder = SentenceEncoder(config, tokenizer="toy", dropout=0.0, chunks=1)
-        module = SentRepModule(encoder, [Contrastive()], compile=compile)
+        encoder = SentenceEncoder(config, tokenizer="toy", dropout=0.0, compute=Compute(compile=compile))
+        module = SentRepModule(encoder, [Contrastive()])
         results.append(loss_and_gradients(module, text_batch(encoder, SENTENCES[:12], SENTENCES[12:24])))
     torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-10)
     torch.compiler.reset()

@@ -22,7 +22,8 @@ from sentrep import (
     Views,
     negatives,
 )
-from sentrep.encoder.compute import chunks
+from sentrep.encoder import Compute
+from sentrep.encoder.compute import recompute
 from sentrep.objectives import (
     Alignment,
     Contrastive,
@@ -100,8 +101,8 @@ def result(
     given: bool = True,
 ) -> Result:
     """Loss and gradients of one step."""
-    encoder = tiny_encoder(dropout=dropout, pooling="mean")
-    module = SentRepModule(encoder, made, views=views, grad_cache_chunk=chunk)
+    encoder = tiny_encoder(dropout=dropout, pooling="mean", rows_at_once=chunk)
+    module = SentRepModule(encoder, made, views=views)
     batch = text_batch(encoder, ANCHORS, *([POSITIVES, NEGATIVES] if given else []))
     torch.manual_seed(5)
     return loss_and_gradients(module, batch)
@@ -142,7 +143,7 @@ def keep_activations(monkeypatch: pytest.MonkeyPatch) -> None:
         values, counts = zip(*(function(*group) for group in groups), strict=True)
         return torch.stack(values).sum(), torch.stack(counts).sum()
 
-    monkeypatch.setattr(chunks, "checkpoint", lambda run, *arguments, use_reentrant: run(*arguments))
+    monkeypatch.setattr(recompute, "checkpoint", lambda run, *arguments, use_reentrant: run(*arguments))
     monkeypatch.setattr(denoising, "sum_in_chunks", summed)
 
 
@@ -166,8 +167,8 @@ def test_dropout_is_replayed_exactly(
     """Against groups whose activations are kept: other masks in the second forward pass would be seen."""
 
     def step() -> Result:
-        encoder = tiny_encoder(dropout=0.3, pooling="mean", fast_dropout=fast)
-        module = SentRepModule(encoder, everything(teacher), views=VIEWS[name](), grad_cache_chunk=chunk)
+        encoder = tiny_encoder(dropout=0.3, pooling="mean", cheap_dropout=fast, rows_at_once=chunk)
+        module = SentRepModule(encoder, everything(teacher), views=VIEWS[name]())
         torch.manual_seed(5)
         return loss_and_gradients(module, text_batch(encoder, ANCHORS, POSITIVES))
 
@@ -179,10 +180,10 @@ def test_dropout_is_replayed_exactly(
 
 
 def test_other_masks_would_be_seen(teacher: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = chunks.checkpoint
+    whole = recompute.checkpoint
     expected = result(everything(teacher), chunk=7, dropout=0.3)
     careless = lambda run, *arguments, **options: whole(run, *arguments, preserve_rng_state=False, **options)  # noqa: E731
-    monkeypatch.setattr(chunks, "checkpoint", careless)
+    monkeypatch.setattr(recompute, "checkpoint", careless)
     with pytest.raises(AssertionError):
         assert_close(result(everything(teacher), chunk=7, dropout=0.3), expected, 1e-6)
 
@@ -191,8 +192,8 @@ def test_bf16_stays_within_its_rounding(teacher: str, monkeypatch: pytest.Monkey
     """Forward bit for bit; gradients of groups are added up in another order, in 8 bits of mantissa."""
 
     def step() -> Result:
-        encoder = tiny_encoder(dropout=0.1, pooling="mean")
-        module = SentRepModule(encoder, everything(teacher), grad_cache_chunk=7)
+        encoder = tiny_encoder(dropout=0.1, pooling="mean", rows_at_once=7)
+        module = SentRepModule(encoder, everything(teacher))
         batch = text_batch(encoder, ANCHORS, POSITIVES)
         torch.manual_seed(5)
         with torch.autocast("cpu", torch.bfloat16):
@@ -212,7 +213,7 @@ def test_bf16_stays_within_its_rounding(teacher: str, monkeypatch: pytest.Monkey
 
 def on_each_process(teacher: str, chunk: int | None) -> Result:
     """With every sampler that draws from the first step on."""
-    encoder = tiny_encoder(dropout=0.0, pooling="mean")
+    encoder = tiny_encoder(dropout=0.0, pooling="mean", rows_at_once=chunk)
     made: dict[str, Objective] = {
         "contrastive": Contrastive(
             negatives={kind: getattr(negatives, KINDS[kind][0])(**KINDS[kind][1]) for kind in DRAWN},
@@ -221,7 +222,7 @@ def on_each_process(teacher: str, chunk: int | None) -> Result:
         "denoising": Denoising(**SMALL, dropout=0.0, noise=0.0),
         "uniformity": Uniformity(),
     }
-    module = SentRepModule(encoder, made, grad_cache_chunk=chunk)
+    module = SentRepModule(encoder, made)
     return loss_and_gradients(module, text_batch(encoder, ANCHORS, POSITIVES, NEGATIVES))
 
 
@@ -232,8 +233,8 @@ def test_two_processes_equal_one_plain_one(teacher: str) -> None:
 
 def saved_bytes(chunk: int | None, rows: int) -> int:
     """What the graph of one loss holds for the backward pass."""
-    encoder = tiny_encoder(dropout=0.1)
-    module = SentRepModule(encoder, {"contrastive": Contrastive()}, grad_cache_chunk=chunk)
+    encoder = tiny_encoder(dropout=0.1, rows_at_once=chunk)
+    module = SentRepModule(encoder, {"contrastive": Contrastive()})
     batch = text_batch(encoder, toy_sentences(rows))
     seen: dict[int, int] = {}
 
@@ -254,12 +255,12 @@ def test_memory_does_not_grow_with_the_tokens_of_the_batch() -> None:
 
 def rows_per_pass(objective: Objective) -> list[int]:
     """How many rows the backbone gets at a time in one step."""
-    encoder = tiny_encoder(dropout=0.1)
+    encoder = tiny_encoder(dropout=0.1, layout="padded", rows_at_once=5)
     rows: list[int] = []
     encoder.backbone.register_forward_pre_hook(
         lambda module, arguments, keywords: rows.append(len(keywords["input_ids"])), with_kwargs=True
     )
-    module = SentRepModule(encoder, {"term": objective}, grad_cache_chunk=5)
+    module = SentRepModule(encoder, {"term": objective})
     loss_and_gradients(module, text_batch(encoder, ANCHORS, POSITIVES))
     return rows
 
@@ -270,8 +271,8 @@ def test_each_group_runs_once_and_once_more() -> None:
 
 def test_a_frozen_model_runs_in_groups_too(teacher: str) -> None:
     weighting = ComplementaryWeighting(teacher, 0.5)
-    encoder = tiny_encoder()
-    SentRepModule(encoder, {"contrastive": Contrastive(weighting=weighting)}, grad_cache_chunk=5)
+    encoder = tiny_encoder(rows_at_once=5)
+    SentRepModule(encoder, {"contrastive": Contrastive(weighting=weighting)})
     frozen = weighting.complementary._loaded()
     rows: list[int] = []
     frozen.backbone.register_forward_pre_hook(
@@ -304,14 +305,14 @@ def test_token_states_are_kept_for_whoever_reads_them() -> None:
 
 @pytest.mark.parametrize("chunk", [0, -3])
 def test_a_group_has_at_least_one_row(chunk: int) -> None:
-    with pytest.raises(InputError, match="grad_cache_chunk"):
-        SentRepModule(tiny_encoder(), [Contrastive()], grad_cache_chunk=chunk)
+    with pytest.raises(InputError, match="rows_at_once"):
+        Compute(rows_at_once=chunk)
 
 
 def fitted(folder: Path, chunk: int | None, **options: Any) -> dict[str, Tensor]:
     """Weights after three steps, the last two micro-batches each."""
-    encoder: SentenceEncoder = tiny_encoder(dropout=0.0, pooling="mean")
-    module = SentRepModule(encoder, [Contrastive(), Denoising(**SMALL, dropout=0.0)], grad_cache_chunk=chunk, **options)
+    encoder: SentenceEncoder = tiny_encoder(dropout=0.0, pooling="mean", rows_at_once=chunk)
+    module = SentRepModule(encoder, [Contrastive(), Denoising(**SMALL, dropout=0.0)], **options)
     (folder / "corpus.txt").write_text("\n".join(toy_sentences(48)))
     data = SentRepDataModule(str(folder / "corpus.txt"), batch_size=8)
     trainer = lightning.Trainer(

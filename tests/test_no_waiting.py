@@ -17,6 +17,7 @@ from samplers import KINDS
 from torch.overrides import TorchFunctionMode
 
 from sentrep import Objective, SentRepModule, TextBatch, TokenBatch, negatives
+from sentrep.encoder import Prompt
 from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import Alignment, Contrastive, Denoising, MaskedLanguageModeling, Uniformity
 from sentrep.views import FGSM, EncodedViews, FeatureDropout, GaussianNoise, TokenShuffling, ViewMaker
@@ -25,7 +26,7 @@ from support import text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(36)
 SMALL: dict[str, Any] = {"layers": 1, "heads": 2, "feed_forward": 48}
-PROMPT = {"prompt": '"[X]" means [MASK].', "pooling": "mask", "subtract_template": True}
+PROMPT = {"prompt": Prompt('"[X]" means [MASK].', subtract=True), "pooling": "mask"}
 
 STEPS: dict[str, tuple[Callable[[], Objective], Callable[[], ViewMaker], dict[str, Any]]] = {
     "contrastive": (Contrastive, EncodedViews, {}),
@@ -41,7 +42,7 @@ STEPS: dict[str, tuple[Callable[[], Objective], Callable[[], ViewMaker], dict[st
     "noise": (Contrastive, lambda: EncodedViews([GaussianNoise(), FeatureDropout(), FGSM()]), {}),
     "shuffled": (Contrastive, lambda: EncodedViews([TokenShuffling()]), {}),
     "template": (Contrastive, EncodedViews, PROMPT),
-    "packed": (Contrastive, EncodedViews, {"packed": True}),
+    "packed": (Contrastive, EncodedViews, {"layout": "packed"}),
 }
 
 

@@ -31,16 +31,16 @@ HEAVY = {
     "accumulation": "--trainer.accumulate_grad_batches 2",
     "SAM": f"--model.optimizer SAM {BASE}",
     "AWP": f"--model.optimizer AdversarialWeightPerturbation {BASE}",
-    "GradCache": "--model.grad_cache_chunk 3",
-    "packed": "--model.encoder.packed true",
-    "compile": "--model.compile true",
+    "GradCache": "--model.encoder.compute.rows_at_once 3",
+    "packed": "--model.encoder.compute.layout packed",
+    "compile": "--model.encoder.compute.compile true",
 }
 """Those that change how a step is made; on two processes as well."""
 
 EXCLUSIVE = [{"norm", "value"}, {"SAM", "AWP"}]
 """Two values of one option."""
 
-REFUSED = {frozenset({"packed", "compile"}): "compiling does not go with packed"}
+REFUSED = {frozenset({"packed", "compile"}): "compile does not go with layout packed"}
 """What cannot work, and a word of the refusal."""
 
 LIGHT = {

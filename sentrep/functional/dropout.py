@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 _LEVELS = 2**16
@@ -85,3 +85,11 @@ class _ReluDropout(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (out,) = ctx.saved_tensors
         return (grad * (out > 0).view(torch.uint8)).mul_(ctx.scale), None
+
+
+class CheapDropout(nn.Dropout):
+    """`dropout` as a layer."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape; the input itself in evaluation mode."""
+        return dropout(input, self.p) if self.training else input

@@ -37,7 +37,7 @@ from sentrep.doctor import (
     versions,
 )
 from sentrep.encoder import encode as encoding
-from sentrep.encoder.compute import chunks
+from sentrep.encoder.compute import recompute
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # lightning comments on the folders and the tiny model
 
@@ -103,9 +103,9 @@ def test_a_defect_on_two_processes(
 
 
 def forget_masks(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = chunks.checkpoint
+    whole = recompute.checkpoint
     careless = lambda run, *rest, **options: whole(run, *rest, preserve_rng_state=False, **options)  # noqa: E731
-    monkeypatch.setattr(chunks, "checkpoint", careless)
+    monkeypatch.setattr(recompute, "checkpoint", careless)
 
 
 def weigh_micro_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder
-from sentrep.encoder import POOLINGS
-from sentrep.encoder.compute import forward
+from sentrep.encoder import POOLINGS, Prompt
+from sentrep.encoder.compute.template import Template
 from sentrep.encoder.encode import pad
 from support import FAMILIES, shared_path, text_batch, tiny_encoder, toy_sentences
 
@@ -88,21 +88,6 @@ def test_an_untrained_pooler_is_refused(tmp_path) -> None:  # type: ignore[no-un
         SentenceEncoder(str(tmp_path / "model"), pooling="pooler")
 
 
-@pytest.mark.parametrize("chunks", [2, 4])
-def test_length_chunks_change_neither_values_nor_gradients(chunks: int) -> None:
-    plain, chunked = tiny_encoder(dropout=0.0, chunks=1), tiny_encoder(dropout=0.0, chunks=chunks)
-    tokens = text_batch(plain, toy_sentences(16)).anchor
-    outputs = [encoder(tokens) for encoder in (plain, chunked)]
-    real = tokens.attention_mask.bool()
-    torch.testing.assert_close(outputs[1].embedding, outputs[0].embedding, atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(outputs[1].token_states[real], outputs[0].token_states[real], atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(outputs[1].input_embeddings[real], outputs[0].input_embeddings[real])
-    for output in outputs:
-        (output.embedding[:, 0].sum() + output.token_states[real].pow(2).sum()).backward()
-    for (name, one), two in zip(plain.named_parameters(), chunked.parameters(), strict=True):
-        torch.testing.assert_close(two.grad, one.grad, atol=2e-5, rtol=1e-4, msg=name)
-
-
 def test_encode_returns_what_was_asked_for() -> None:
     encoder = tiny_encoder()
     sentences = toy_sentences(3)
@@ -175,7 +160,6 @@ def test_the_prompt_survives_truncation_and_a_mask_in_the_text() -> None:
         ({"pooling": "avg"}, "pooling must be one of"),
         ({"pooling": "mask"}, "needs a prompt"),
         ({"prompt": "no slots"}, "once each"),
-        ({"subtract_template": True}, "needs a prompt"),
         ({"max_length": 2}, "no room"),
         ({"tokenizer": None}, "no tokenizer"),
     ],
@@ -248,7 +232,7 @@ def test_given_word_embeddings_take_the_place_of_the_tokens(family: str) -> None
 
 
 def test_the_template_that_is_subtracted_stands_at_the_sentence_s_own_positions() -> None:
-    encoder = tiny_encoder(pooling="mask", prompt=PROMPT, subtract_template=True).eval()
+    encoder = tiny_encoder(pooling="mask", prompt=Prompt(PROMPT, subtract=True)).eval()
     plain = tiny_encoder(pooling="mask", prompt=PROMPT).eval()
     plain.load_state_dict(encoder.state_dict())
     prefix, suffix = encoder.tokenize.prefix, encoder.tokenize.suffix
@@ -266,7 +250,7 @@ def test_the_template_that_is_subtracted_stands_at_the_sentence_s_own_positions(
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_template_is_subtracted_in_training_as_in_evaluation(family: str) -> None:
-    encoder = tiny_encoder(family, pooling="mask", prompt=PROMPT, subtract_template=True, dropout=0.0)
+    encoder = tiny_encoder(family, pooling="mask", prompt=Prompt(PROMPT, subtract=True), dropout=0.0)
     tokens = text_batch(encoder, toy_sentences(6)).anchor
     encoder.train()
     trained = encoder(tokens).embedding
@@ -277,7 +261,7 @@ def test_the_template_is_subtracted_in_training_as_in_evaluation(family: str) ->
 
 
 def test_subtracting_a_template_travels_with_the_model(tmp_path: Path) -> None:
-    encoder = tiny_encoder(pooling="mask", prompt=PROMPT, subtract_template=True)
+    encoder = tiny_encoder(pooling="mask", prompt=Prompt(PROMPT, subtract=True))
     with pytest.warns(UserWarning, match="sentence-transformers has no module"):
         encoder.save_pretrained(tmp_path)
     again = SentenceEncoder.from_pretrained(tmp_path)
@@ -287,12 +271,13 @@ def test_subtracting_a_template_travels_with_the_model(tmp_path: Path) -> None:
 
 
 def test_templates_of_all_lengths_contain_those_that_occur() -> None:
-    encoder = tiny_encoder(pooling="mask", prompt=PROMPT, subtract_template=True)
+    encoder = tiny_encoder(pooling="mask", prompt=Prompt(PROMPT, subtract=True))
     tokens = text_batch(encoder, toy_sentences(6)).anchor
     frame, width = len(encoder.tokenize.prefix) + len(encoder.tokenize.suffix), tokens.input_ids.shape[1]
     occurring = (tokens.attention_mask.sum(1) - frame).unique()
-    every, all_visible = forward._templates(encoder, torch.arange(width - frame + 1), width)
-    some, visible = forward._templates(encoder, occurring, width)
+    template = Template(encoder.tokenize.prefix, encoder.tokenize.suffix, encoder.tokenize.pad_token_id)
+    every, all_visible = template._around(torch.arange(width - frame + 1), width)
+    some, visible = template._around(occurring, width)
     for whole, part in ((every.input_ids, some.input_ids), (every.attention_mask, some.attention_mask)):
         assert torch.equal(whole[occurring], part)
     assert torch.equal(all_visible[occurring], visible)

@@ -73,10 +73,10 @@ def build(
     views: Any = None,
     **_: Any,
 ) -> SentRepModule:
-    encoder = tiny_encoder(family, pooling="mean", dropout=0.0)
+    encoder = tiny_encoder(family, pooling="mean", dropout=0.0, rows_at_once=chunk)
     return SentRepModule(
         encoder, objectives(), head=ProjectionHead() if head else None, views=views and views(), optimizer=optimizer,
-        scheduler="constant", seed=1, grad_cache_chunk=chunk,
+        scheduler="constant", seed=1,
     )  # fmt: skip
 
 

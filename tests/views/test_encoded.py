@@ -52,7 +52,6 @@ def fgsm_on_embedding_layer(encoder: SentenceEncoder, batch: TextBatch, epsilon:
         output.retain_grad()
         kept.append(output)
 
-    encoder.chunks = 1
     with encoder.backbone.get_input_embeddings().register_forward_hook(keep):
         views = EncodedViews()(encoder, batch, {})
     info_nce(views.anchor, views.positive, temperature=temperature).backward()
@@ -74,10 +73,9 @@ def fgsm_on_embedding_layer(encoder: SentenceEncoder, batch: TextBatch, epsilon:
     ],
 )
 def test_one_pass_and_one_more_per_attack(augmentations: list[Perturbation], expected: int) -> None:
-    encoder, passes, backward = tiny_encoder(), [], []
+    encoder, passes, backward = tiny_encoder(layout="padded"), [], []
     encoder.register_forward_hook(lambda *_: passes.append(1))
     encoder.backbone.encoder.layer[0].register_full_backward_hook(lambda *_: backward.append(1))
-    encoder.chunks = 1
     views = make(encoder, text_batch(encoder, SENTENCES[:8]), *augmentations)
     assert len(passes) == expected
     assert len(backward) == expected - 1
@@ -148,8 +146,7 @@ def test_shuffling_words_equals_shuffling_positions() -> None:
 
 
 def test_fgsm_attacks_the_loss_of_this_step_dropout_included() -> None:
-    encoder = tiny_encoder(dropout=0.2)
-    encoder.chunks = 1
+    encoder = tiny_encoder(dropout=0.2, layout="padded")
     batch = text_batch(encoder, SENTENCES[:8])
     torch.manual_seed(5)
     expected = fgsm_on_embedding_layer(encoder, batch, 0.02, 0.1)

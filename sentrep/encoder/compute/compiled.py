@@ -17,7 +17,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from sentrep.encoder.compute.recompute import vectors_only
 from sentrep.errors import InputError
 from sentrep.types import EncoderOutput, TokenBatch
 
@@ -66,7 +65,7 @@ def train(
     words = None if words is None else F.pad(words, (0, 0, 0, more))
     mask = F.pad(tokens.attention_mask, (0, more))
     if need == "vector":
-        return vectors_only(_compiled(_vectors, mode)(eager, ids, mask, words))
+        return EncoderOutput.vectors_only(_compiled(_vectors, mode)(eager, ids, mask, words))
     pooled, states, embedded = _compiled(_tokens, mode)(eager, ids, mask, words)
     return EncoderOutput(pooled, states[:, :width], embedded[:, :width])
 

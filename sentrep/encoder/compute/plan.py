@@ -7,19 +7,25 @@ from typing import Any, Literal
 
 import torch
 from lightning.pytorch.utilities import rank_zero_warn
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from sentrep import checks
 from sentrep.encoder.compute import compiled
 from sentrep.encoder.compute.attention import use_attention
-from sentrep.encoder.compute.dropout import use_cheap_dropout
-from sentrep.encoder.compute.last_layer import LastLayer, can_end_early
 from sentrep.encoder.compute.layout import Layout, Packed, Padded, can_pack
-from sentrep.encoder.compute.pooling import NEEDS_LAYERS, POOLINGS, READS_ONE_TOKEN, PoolingInput
-from sentrep.encoder.compute.recompute import some_rows_at_once, vectors_only
+from sentrep.encoder.compute.pooling import (
+    NEEDS_LAYERS,
+    POOLINGS,
+    READS_ONE_TOKEN,
+    LastLayer,
+    PoolingInput,
+    can_end_early,
+)
+from sentrep.encoder.compute.recompute import some_rows_at_once
 from sentrep.encoder.compute.template import Template
 from sentrep.errors import InputError
+from sentrep.functional.dropout import CheapDropout
 from sentrep.types import EncoderOutput, TokenBatch
 
 Need = Literal["vector", "tokens"]
@@ -108,7 +114,7 @@ class Pass:
     def run(self, tokens: TokenBatch, words: Tensor | None, need: Need, packed: bool = False) -> EncoderOutput:
         """One pass, here and now."""
         if need == "vector":
-            return vectors_only(self.vectors(tokens, words, packed))
+            return EncoderOutput.vectors_only(self.vectors(tokens, words, packed))
         states = self._states(tokens, words, self._layout(tokens, packed), layers=True)
         pooled = self._without_template(POOLINGS[self.reading.pooling](states), tokens)
         return EncoderOutput(pooled, states.last, states.layer(0))
@@ -173,8 +179,16 @@ def plan(backbone: PreTrainedModel, reading: Reading, compute: Compute) -> Pass:
         raise InputError("layout packed does not go with pooling 'pooler'; leave one of them out")
     own_attention = use_attention(backbone, compute.cheap_dropout)
     if compute.cheap_dropout:
-        use_cheap_dropout(backbone)
+        _cheapen_dropout(backbone)
     packs = compute.layout != "padded" and own_attention and can_pack(backbone.config) and reading.pooling != "pooler"
     if compute.layout == "packed" and not packs:
         rank_zero_warn(f"{backbone.config.model_type} cannot be packed: its padding is computed")
     return Pass(backbone, reading, compute, packs)
+
+
+def _cheapen_dropout(backbone: PreTrainedModel) -> None:
+    """In its layers; that of its attention is in `sentrep.encoder.compute.attention`."""
+    for module in backbone.modules():
+        for name, child in module.named_children():
+            if type(child) is nn.Dropout:
+                setattr(module, name, CheapDropout(child.p))

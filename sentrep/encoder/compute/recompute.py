@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,16 +42,9 @@ def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, rows: 
     ]
     embedding = torch.cat([output.embedding for output in outputs])
     if isinstance(outputs[0].token_states, DroppedStates):
-        return vectors_only(embedding)
+        return EncoderOutput.vectors_only(embedding)
     return EncoderOutput(
         embedding,
         token_states=torch.cat([output.token_states for output in outputs]),
         input_embeddings=torch.cat([output.input_embeddings for output in outputs]),
     )
-
-
-def vectors_only(embedding: Tensor) -> EncoderOutput:
-    """(B, H) vectors without their tokens' states."""
-    dropped: Any = DroppedStates()
-    # a copy: the vector of CLS is a view, which would hold the states of all tokens
-    return EncoderOutput(embedding.clone(), token_states=dropped, input_embeddings=dropped)

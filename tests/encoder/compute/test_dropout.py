@@ -7,18 +7,18 @@ import torch
 import torch.nn.functional as F
 
 from sentrep import SentenceEncoder, functional
-from sentrep.encoder.compute import dropout
 from sentrep.encoder.compute.attention import attention
+from sentrep.functional.dropout import CheapDropout
 from sentrep.types import TokenBatch
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
 
 def test_no_dropout_without_training_or_rate() -> None:
     x = torch.randn(4, 4)
-    layer = dropout.CheapDropout(0.5)
+    layer = CheapDropout(0.5)
     assert layer.eval()(x) is x
-    assert torch.equal(dropout.CheapDropout(0.0)(x), x)
-    assert torch.equal(dropout.CheapDropout(1.0)(x), torch.zeros(4, 4))
+    assert torch.equal(CheapDropout(0.0)(x), x)
+    assert torch.equal(CheapDropout(1.0)(x), torch.zeros(4, 4))
 
 
 def test_attention_equals_torch_for_a_given_mask(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from sentrep import InputError, SentenceEncoder
 from sentrep.encoder import Compute, Prompt
-from sentrep.encoder.compute import last_layer
 from sentrep.encoder.compute.plan import Need
+from sentrep.encoder.compute.pooling import can_end_early
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
-SHORTENED = [family for family in FAMILIES if last_layer.can_end_early(tiny_encoder(family).backbone)]
+SHORTENED = [family for family in FAMILIES if can_end_early(tiny_encoder(family).backbone)]
 PROMPT = '"[X]" means [MASK].'
 POOLINGS = [
     {"pooling": "cls"},
@@ -61,7 +61,7 @@ def test_families_of_robertas_build(family: str) -> None:
         torch.manual_seed(0)
         shape = {**FAMILIES["roberta"], "model_type": family}
         encoder = SentenceEncoder(shape, tokenizer="toy", dropout=0.0, compute=Compute(short_last_layer=shortened))
-        assert last_layer.can_end_early(encoder.backbone)
+        assert can_end_early(encoder.backbone)
         both.append(vectors_and_gradients(encoder, "vector" if shortened else "tokens"))
     torch.testing.assert_close(both[1], both[0], atol=1e-5, rtol=1e-4)
 

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepDataModule, SentRepModule
-from sentrep.encoder import POOLINGS
+from sentrep.encoder import POOLINGS, Prompt
 from sentrep.encoder.loading import folders
 from sentrep.objectives import Contrastive
 from support import FAMILIES, tiny_encoder, toy_sentences
@@ -96,7 +96,7 @@ def test_sentence_transformers_gives_our_vectors_or_none(
 @pytest.mark.parametrize(("pooling", "prompt"), [("mean", None), ("mask", PROMPT)])
 def test_what_sentence_transformers_saves_comes_back(pooling: str, prompt: str | None, tmp_path: Path) -> None:
     theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
-    encoder = tiny_encoder(pooling=pooling, prompt=prompt, subtract_template=prompt is not None)
+    encoder = tiny_encoder(pooling=pooling, prompt=prompt and Prompt(prompt, subtract=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         encoder.save_pretrained(tmp_path / "ours")

@@ -13,6 +13,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from sentrep import InputError, SentenceEncoder
+from sentrep.encoder import Compute
 from sentrep.encoder.loading.lm_head import LanguageModelHead
 from support import FAMILIES, shared_path, text_batch, tiny_encoder, toy_sentences
 
@@ -116,12 +117,12 @@ def test_it_follows_the_encoder_to_its_type() -> None:
     assert encoder.spec(seed=0).lm_head()(torch.randn(2, 32).double()).dtype == torch.float64
 
 
-@pytest.mark.parametrize("fast_dropout", [True, False])
-def test_the_pretrained_head_of_a_real_model(fast_dropout: bool) -> None:
+@pytest.mark.parametrize("cheap", [True, False])
+def test_the_pretrained_head_of_a_real_model(cheap: bool) -> None:
     folder = str(shared_path("models/bert-mini"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        encoder = SentenceEncoder(folder, fast_dropout=fast_dropout).eval()
+        encoder = SentenceEncoder(folder, compute=Compute(cheap_dropout=cheap)).eval()
         head = encoder.spec(seed=0).lm_head()
     tokens = text_batch(encoder, ["The river is the longest in the country.", "He was born in a small town."]).anchor
     real = tokens.attention_mask.bool()
