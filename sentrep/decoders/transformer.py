@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from sentrep.encoder.compute.dropout import dropout as drop
-from sentrep.encoder.compute.dropout import keep, keep_mask
+from sentrep.functional.dropout import dropout as drop
+from sentrep.functional.dropout import keep_mask, relu_dropout
 from sentrep.functional.packing import RealTokens
 
 Activation = Literal["relu", "gelu"]
@@ -21,7 +20,7 @@ class DenoisingDecoder(nn.Module):
 
     Equal to ``nn.TransformerDecoder`` of ``nn.TransformerDecoderLayer`` with a memory of length 1, without what cannot
     matter there: a softmax over one key is 1, so that cross-attention has no use for queries and keys, and padding is
-    left out of everything but self-attention. On a CPU dropout is that of `sentrep.encoder.compute.dropout`, rates
+    left out of everything but self-attention. On a CPU dropout is that of `sentrep.functional.dropout`, rates
     exact to 2⁻¹⁶. Weights start as N(0, 0.02²), biases at 0.
 
     Args:
@@ -97,12 +96,9 @@ class _Layer(nn.Module):
         after_self, after_cross, after_hidden = self.norms
         x = after_self(x + drop(self.self_attention(x, tokens), rate))
         x = after_cross(x + drop(self.cross_attention(memory, tokens), rate))
-        return after_hidden(x + drop(self.output(self._activate(self.hidden(x), rate)), rate))
-
-    def _activate(self, x: Tensor, rate: float) -> Tensor:
-        if self.activation == "relu":
-            return _ReluDropout.apply(x, rate) if rate > 0 else x.relu()
-        return drop(F.gelu(x), rate)
+        hidden = self.hidden(x)
+        hidden = relu_dropout(hidden, rate) if self.activation == "relu" else drop(F.gelu(hidden), rate)
+        return after_hidden(x + drop(self.output(hidden), rate))
 
 
 class SelfAttention(nn.Module):
@@ -167,20 +163,3 @@ class VectorCrossAttention(nn.Module):
         parts = torch.einsum("bhd,ehd->bhe", value.unflatten(1, (self.heads, -1)), by_head)
         weights = keep_mask(parts.new_empty(batch, length, self.heads), self.dropout)
         return tokens.pack(weights @ parts) + self.output.bias
-
-
-class _ReluDropout(torch.autograd.Function):
-    """dropout(relu(x)), remembering nothing but its output: that is positive exactly where both let x through."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        kept, ctx.scale = keep(x, p)
-        out = x.relu().mul_(kept).mul_(ctx.scale)
-        ctx.save_for_backward(out)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (out,) = ctx.saved_tensors
-        return (grad * (out > 0).view(torch.uint8)).mul_(ctx.scale), None
