@@ -109,6 +109,11 @@ def share(items: Sequence[T]) -> Sequence[T]:
     return items[rank() :: world_size()]
 
 
+def own_rows(count: int, device: torch.device | str | None = None) -> Tensor:
+    """Where this process's ``count`` rows stand among those of all processes (`gather`): (count,) int64."""
+    return torch.arange(rank() * count, (rank() + 1) * count, device=device)
+
+
 def total(x: Tensor) -> Tensor:
     """Sum over the processes, without gradient; equal on every process.
 

@@ -19,8 +19,7 @@ def loss_and_gradients(module: SentRepModule, batch: TextBatch) -> tuple[Tensor,
     In float64: float32 leaves rounding of 4e-6 after the division by τ.
     """
     module.double()
-    share = len(batch) // distributed.world_size()
-    part = _rows(batch, distributed.rank() * share, (distributed.rank() + 1) * share)
+    part = _rows(batch, distributed.own_rows(len(batch) // distributed.world_size(), batch.rows.device))
     views = module.views(module.encoder, part, module.objectives.extra_inputs(part))
     loss, _ = module.objectives(views, part)
     loss.backward()
@@ -53,10 +52,10 @@ def relative_difference(found: Gradients, expected: Gradients) -> float:
     return max(apart) / largest if largest else float(max(apart) > 0)
 
 
-def _rows(batch: TextBatch, start: int, stop: int) -> TextBatch:
+def _rows(batch: TextBatch, rows: Tensor) -> TextBatch:
     def part(tokens: TokenBatch | None) -> TokenBatch | None:
-        return None if tokens is None else TokenBatch(tokens.input_ids[start:stop], tokens.attention_mask[start:stop])
+        return None if tokens is None else TokenBatch(tokens.input_ids[rows], tokens.attention_mask[rows])
 
     anchor = part(batch.anchor)
     assert anchor is not None
-    return TextBatch(anchor, part(batch.positive), part(batch.negative), batch.rows[start:stop])
+    return TextBatch(anchor, part(batch.positive), part(batch.negative), batch.rows[rows])

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 
-import torch
 from torch import Tensor, nn
 
 from sentrep import checks, distributed
 from sentrep.config import check_initialised
 from sentrep.errors import InputError
 from sentrep.functional import info_nce
-from sentrep.functional.similarity import at_least_float32
 from sentrep.negatives import NegativeSampler
 from sentrep.objectives.base import Objective
+from sentrep.objectives.candidates import Candidates
 from sentrep.types import EncoderSpec, TextBatch, Views
 from sentrep.weighting import PairWeighting
 
@@ -77,28 +75,24 @@ class Contrastive(Objective):
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Mean of ℓ_i over this process's rows; see the class."""
-        keys = distributed.gather(views.positive)
-        size, start = len(views.anchor), distributed.rank() * len(views.anchor)
-        positives = torch.arange(start, start + size, device=keys.device)
-        drawn, drawn_weights = self._draw(views)
-        weights = self._weights(views, batch, keys, drawn, drawn_weights)
-        if views.negative is not None:
-            hard = distributed.gather(views.negative)
-            weights = self._insert_hard(weights, positives, len(keys), len(hard), drawn)
-            keys = torch.cat([keys, hard])
-        if len(keys) + len(drawn) == 1:
+        candidates = Candidates.gather(views, self._samplers())
+        if len(candidates) == 1:
             empty = ", ".join(self.negatives)
             raise InputError(
                 "a batch of one sentence has nothing to contrast with: raise data.batch_size"
                 + (f", because {empty} gives nothing in the first step" if empty else ", or add negatives")
             )
+        pairs = None
+        if self.weighting is not None:
+            pairs = self.weighting(batch, views, candidates.drawn)
+            self.metrics = dict(self.weighting.metrics)
         return info_nce(
             views.anchor,
-            keys,
+            candidates.keys,
             temperature=self.temperature,
-            positives=positives,
-            negatives=drawn if len(drawn) else None,
-            weights=weights,
+            positives=candidates.rows,
+            negatives=candidates.drawn if len(candidates.drawn) else None,
+            weights=candidates.weights(pairs, self.hard_negative_weight),
             label_smoothing=self.label_smoothing,
             block=self.block,
         )
@@ -112,50 +106,6 @@ class Contrastive(Objective):
 
     def _samplers(self) -> Iterable[NegativeSampler]:
         return self.negatives.values()  # type: ignore[return-value]
-
-    def _draw(self, views: Views) -> tuple[Tensor, Tensor]:
-        """Drawn negatives (M, D) and their λ (M,)."""
-        none = at_least_float32(views.anchor.new_zeros(0, views.anchor.shape[1]))
-        if not self.negatives:
-            return none, none.new_zeros(0)
-        drawn, weights = self._sample(views)
-        return drawn.to(none.dtype), weights.to(none.dtype)
-
-    @torch.compiler.disable  # samplers count steps and seed generators, on the host
-    def _sample(self, views: Views) -> tuple[Tensor, Tensor]:
-        anchors = distributed.gather(views.anchor.detach())
-        keys = distributed.gather(views.positive.detach())
-        rows, weights = [], []
-        for sampler in self._samplers():
-            drawn = sampler.sample(at_least_float32(anchors), at_least_float32(keys))
-            rows.append(drawn)
-            weights.append(drawn.new_full((len(drawn),), sampler.weight))
-        return torch.cat(rows), torch.cat(weights)
-
-    def _weights(
-        self, views: Views, batch: TextBatch, keys: Tensor, drawn: Tensor, drawn_weights: Tensor
-    ) -> Tensor | None:
-        """(B, N+M), or None when every weight is 1."""
-        plain = all(sampler.weight == 1.0 for sampler in self._samplers())
-        if self.weighting is None and plain:
-            return None
-        if self.weighting is None:  # one row for all
-            return torch.cat([drawn.new_ones(len(keys)), drawn_weights]).expand(len(views.anchor), -1)
-        weights = self.weighting(batch, views, drawn)
-        self.metrics = dict(self.weighting.metrics)
-        return torch.cat([weights[:, : len(keys)], weights[:, len(keys) :] * drawn_weights], dim=1)
-
-    def _insert_hard(
-        self, weights: Tensor | None, positives: Tensor, keys: int, hard: int, drawn: Tensor
-    ) -> Tensor | None:
-        """Columns for the hard negatives between in-batch keys and drawn negatives."""
-        if weights is None and self.hard_negative_weight == 0.0:
-            return None
-        if weights is None:
-            weights = drawn.new_ones(len(positives), keys + len(drawn))
-        own = weights.new_ones(len(positives), hard)
-        own.scatter_(1, positives[:, None], math.exp(self.hard_negative_weight))
-        return torch.cat([weights[:, :keys], own, weights[:, keys:]], dim=1)
 
 
 def _present(negatives: Mapping[str, NegativeSampler | None] | None) -> dict[str, NegativeSampler]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import torch
 from torch import Tensor
 
 from sentrep import distributed
@@ -29,12 +28,10 @@ def split_extra(output: EncoderOutput, start: int, extra: Mapping[str, TokenBatc
 
 def contrastive_loss(anchor: Tensor, positive: Tensor, negative: Tensor | None, temperature: float) -> Tensor:
     """SimCSE's loss (eq. 1; with hard negatives eq. 5) of this process's (B, D) rows against the global batch."""
-    keys = distributed.gather(positive)
-    start = distributed.rank() * len(anchor)
     return info_nce(
         anchor,
-        keys,
+        distributed.gather(positive),
         temperature=temperature,
-        positives=torch.arange(start, start + len(anchor), device=anchor.device),
+        positives=distributed.own_rows(len(anchor), anchor.device),
         negatives=None if negative is None else distributed.gather(negative),
     )

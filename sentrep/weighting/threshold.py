@@ -60,9 +60,8 @@ def removed(weights: Tensor, keys: int) -> dict[str, Tensor]:
     Returns:
         ``masked`` over the in-batch negatives, where there are any, and ``masked_extra`` over the M others.
     """
-    rows = torch.arange(len(weights), device=weights.device)
     lost = 1 - weights
-    in_batch = lost[:, :keys].scatter(1, (rows + distributed.rank() * len(weights))[:, None], 0.0)
+    in_batch = lost[:, :keys].scatter(1, distributed.own_rows(len(weights), weights.device)[:, None], 0.0)
     shares = {}
     if keys > 1:
         shares["masked"] = in_batch.sum() / (len(weights) * (keys - 1))
