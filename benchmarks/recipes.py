@@ -119,7 +119,7 @@ def _measure(recipe: str, seed: int, options: argparse.Namespace, environment: d
         seconds = time.perf_counter() - start
         output = f"{folder}/scores.json"
         sets = f"[{','.join((DEV, *SEVEN))}]"
-        flags += ["--sets", sets, "--sts_folder", options.sts_folder, "--precision", options.precision]
+        flags += ["--sets", sets, "--folder", options.sts_folder, "--compute.precision", options.precision]
         _run(["evaluate", model, *flags, "--output", output], environment)
         results = json.loads(Path(output).read_text())["results"]
     return {

@@ -29,8 +29,7 @@ from sentrep.cli import main, yaml_text
 from sentrep.cli.configuration import parse_request
 from sentrep.cli.sections import build_tree
 from sentrep.data.sets.leakage import Overlap, overlap_list
-from sentrep.doctor.diagnosis import Outcome
-from sentrep.doctor.report import print_outcomes, write_outcomes
+from sentrep.doctor import Outcome, print_outcomes, write_outcomes
 from sentrep.evaluation import Evaluation, print_results, write_report
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.plots.style import new_figure, save_figure

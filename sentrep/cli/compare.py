@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
 
 from sentrep import checks
-from sentrep.cli.configuration import parse_request
+from sentrep.cli.configuration import parse_request, split_words
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
 from sentrep.cli.sections import build_tree, check_names
@@ -24,20 +24,36 @@ from sentrep.io.harmless import printable
 THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
 """Of the thesis (section 5.2); further ones are derived."""
 
-Vary = Literal["both", "order", "noise"]
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
-    """What `options` was called with."""
+    """Train every recipe (-c FILE, any number of times) under every seed, evaluate, compare with the first recipe.
 
-    seeds: int | list[int]
-    vary: Vary
-    sets: list[str] | None
-    over: list[str]
-    output: Path
-    resamples: int
-    jobs: int
+    Every other option goes to each ``sentrep fit``, for example --model.encoder.backbone FOLDER. What is done already
+    is not done again: run the same command after an interruption, or with more seeds or recipes.
+
+    Args:
+        seeds: how many (the thesis's five come first), or a list of them.
+        vary: what the seeds change: order (of the training text), noise (initial head, dropout, draws) or both.
+        sets: similarity sets to evaluate on; by default each recipe's own data.test.
+        over: configuration files laid over every recipe.
+        output: folder of all runs and of the report.
+        resamples: of the bootstrap behind the intervals.
+        jobs: runs at the same time, each with its share of the cores.
+    """
+
+    seeds: int | list[int] = 5
+    vary: Literal["both", "order", "noise"] = "both"
+    sets: list[str] | None = None
+    over: list[str] | None = None
+    output: str = "comparisons"
+    resamples: int = 1000
+    jobs: int = 1
+
+    def __post_init__(self) -> None:
+        checks.whole("compare", 1, 1000, jobs=self.jobs)
+        checks.whole("compare", 1, resamples=self.resamples)
+        checks.text("compare", output=self.output)
 
 
 @dataclass
@@ -53,7 +69,7 @@ def run(command: str, words: list[str]) -> int:
     """Run the command; its status is 1 when some run failed."""
     mine = sort_words(words)
     try:
-        chosen: Options = run_function(options, command, mine.own)
+        chosen: Options = run_function(Options, command, mine.own)
         if not mine.recipes:
             raise UsageError("compare: name at least one recipe: -c configs/simcse/minilm.yaml")
         runs = plan(mine, chosen)
@@ -66,42 +82,12 @@ def run(command: str, words: list[str]) -> int:
 
 def _check(runs: list[Run], chosen: Options) -> None:
     """Find what every run would end with before the first one has trained."""
-    if chosen.output.exists() and not chosen.output.is_dir():
+    if Path(chosen.output).is_file():
         raise UsageError(f"compare: --output {chosen.output} is a file; name a folder")
     prepare_parsing()
     for run in {run.label: run for run in runs}.values():
         request = parse_request(run.words)
         check_names(build_tree("fit", request, None), request)
-
-
-def options(
-    *,
-    seeds: int | list[int] = 5,
-    vary: Vary = "both",
-    sets: list[str] | None = None,
-    over: list[str] | None = None,
-    output: str = "comparisons",
-    resamples: int = 1000,
-    jobs: int = 1,
-) -> Options:
-    """Train every recipe (-c FILE, any number of times) under every seed, evaluate, compare with the first recipe.
-
-    Every other option goes to each ``sentrep fit``, for example --model.encoder.backbone FOLDER. What is done already
-    is not done again: run the same command after an interruption, or with more seeds or recipes.
-
-    Args:
-        seeds: how many (the thesis's five come first), or a list of them.
-        vary: what the seeds change: order (of the training text), noise (initial head, dropout, draws) or both.
-        sets: similarity sets to evaluate on; by default each recipe's own data.test.
-        over: configuration files laid over every recipe.
-        output: folder of all runs and of the report.
-        resamples: of the bootstrap behind the intervals.
-        jobs: runs at the same time, each with its share of the cores.
-    """
-    checks.whole("compare", 1, 1000, jobs=jobs)
-    checks.whole("compare", 1, resamples=resamples)
-    checks.text("compare", output=output)
-    return Options(seeds, vary, sets, over or [], Path(output), resamples, jobs)
 
 
 def seed_list(seeds: int | list[int]) -> list[int]:
@@ -123,15 +109,12 @@ def plan(words: Words, chosen: Options) -> list[Run]:
     stems = [Path(recipe).stem for recipe in words.recipes]
     runs = []
     for seed in seeds:
+        noise, order = (seeds[0] if chosen.vary == fixed else seed for fixed in ("order", "noise"))
+        seeding = ["--seed_everything", str(noise), "--data.seed", str(order)]
         for recipe, stem in zip(words.recipes, stems, strict=True):
             label = stem if stems.count(stem) == 1 else f"{Path(recipe).parent.name}-{stem}"
-            files = [word for file in (recipe, *chosen.over) for word in ("-c", file)]
-            noise, order = (
-                (seeds[0] if chosen.vary == "order" else seed),
-                (seeds[0] if chosen.vary == "noise" else seed),
-            )
-            seeding = ["--seed_everything", str(noise), "--data.seed", str(order)]
-            folder = chosen.output / label / f"seed-{seed}"
+            files = [word for file in (recipe, *(chosen.over or [])) for word in ("-c", file)]
+            folder = Path(chosen.output) / label / f"seed-{seed}"
             runs.append(Run(label, seed, [*files, *words.shared, *seeding], folder))
     if len({run.folder for run in runs}) < len(runs):
         raise UsageError(f"compare: two recipes have the same name; rename one of {', '.join(words.recipes)}")
@@ -140,44 +123,38 @@ def plan(words: Words, chosen: Options) -> list[Run]:
 
 def sort_words(words: list[str]) -> Words:
     """Recipes, our own options, and those of the runs."""
-    own = {"seeds", "vary", "sets", "over", "output", "resamples", "jobs", "help"}
+    own = {field.name for field in fields(Options)}
     sorted_words = Words()
-    pairs = iter(range(len(words)))
-    for position in pairs:
-        word = words[position]
-        if not word.startswith("-"):
-            raise UsageError(f"compare: unexpected word '{word}'; a list is written as one word: --seeds '[1, 2, 3]'")
-        key, equals, value = word.partition("=")
-        name = key.lstrip("-")
-        following = words[position + 1] if position + 1 < len(words) else None
-        takes_next = not equals and name not in ("help", "h") and following is not None and following[:2] != "--"
-        parts = [key, value] if equals else [word, str(following)] if takes_next else [word]
-        if takes_next:
-            next(pairs)
-        if key in ("-c", "--config"):
-            if len(parts) < 2:
+    try:
+        flags = list(split_words(words))
+    except UsageError as error:
+        raise UsageError(f"compare: {error}; a list is one word: --seeds '[1, 2, 3]'") from None
+    for key, value in flags:
+        if key == "config":
+            if value is None:
                 raise UsageError("compare: -c needs a file")
-            sorted_words.recipes.append(parts[1])
-        elif name in own or key == "-h":
-            sorted_words.own += parts
+            sorted_words.recipes.append(value)
+        elif key is None:  # --help
+            sorted_words.own.append(value)
         else:
-            sorted_words.shared += parts
+            (sorted_words.own if key in own else sorted_words.shared).extend(
+                [f"--{key}"] if value is None else [f"--{key}", value]
+            )
     return sorted_words
 
 
 def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Options) -> int:
     """Print and write the comparison; the exit status tells of runs that failed."""
-    scored: dict[str, list[Path]] = {}
+    scored: dict[str, list[Path]] = {run.label: [] for run in runs}
     for run in runs:
         if (run.folder / SCORES).exists():
-            scored.setdefault(run.label, []).append(run.folder / SCORES)
-    missing = [label for label in dict.fromkeys(run.label for run in runs) if label not in scored]
-    if missing:
+            scored[run.label].append(run.folder / SCORES)
+    if missing := [label for label, files in scored.items() if not files]:
         raise UsageError(f"compare: every run of {', '.join(missing)} failed; see {chosen.output}/*/*/fit.log")
     comparison = Comparison.read(scored, chosen.resamples)
     comparison.print(Console())
-    comparison.write(chosen.output)
+    comparison.write(Path(chosen.output))
     for (label, seed), reason in failures.items():
         print(printable(f"{label}, seed {seed}: {reason}"), file=sys.stderr)
-    print(printable(f"report: {chosen.output / 'report.md'}"), file=sys.stderr)
+    print(printable(f"report: {Path(chosen.output) / 'report.md'}"), file=sys.stderr)
     return int(bool(failures))

@@ -57,7 +57,7 @@ def parse_request(words: list[str]) -> Request:
     """
     request = Request()
     lists: list[str] = []
-    for key, value in _split(words):
+    for key, value in split_words(words):
         if key is not None and key.endswith("+"):
             lists.append(key[:-1] + ".")  # what follows below this key is meant for the element just added
         if key is None or _belongs_to_jsonargparse(key) or key.startswith(tuple(lists)):
@@ -160,7 +160,7 @@ def is_node(value: Any) -> bool:
     return isinstance(value, dict) and "class_path" in value
 
 
-def _split(words: list[str]) -> Iterator[tuple[str | None, Any]]:
+def split_words(words: list[str]) -> Iterator[tuple[str | None, Any]]:
     """``--key value`` and ``--key=value`` as pairs; other words as ``(None, word)``."""
     waiting = iter(range(len(words)))
     for position in waiting:

@@ -12,7 +12,8 @@ from sentrep.cli.errors import UsageError
 from sentrep.cli.sections import build_tree, check_names
 from sentrep.cli.trainer import prepare_parsing
 from sentrep.doctor import Subject, diagnose, print_outcomes, write_outcomes
-from sentrep.doctor.report import check_output, failed
+from sentrep.doctor.outcome import failed
+from sentrep.evaluation import check_report_path
 
 HELP = """\
 usage: sentrep doctor [-c CONFIG] [any flag of sentrep fit] [--output REPORT.json|REPORT.md]
@@ -65,7 +66,7 @@ def run(command: str, words: list[str]) -> int:
         raise UsageError(f"doctor: unexpected '{request.rest[0]}'; write flags as --key value")
     output = request.flags.pop("output", None)
     if output is not None:
-        check_output(output)
+        check_report_path(output, endings=(".json", ".md"))
     if not request.files:
         request.tree = merge(copy.deepcopy(TINY), request.tree)
     path = request.get("ckpt_path")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from sentrep.cli.encode import Precision, in_precision, load_encoder, whitening_corpus
-from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
 from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.evaluation import (
@@ -24,6 +24,21 @@ from sentrep.types import ScoredPairs
 SuiteName = Literal["sts", "transfer", "retrieval", "rerank", "clustering"]
 
 
+@dataclass(frozen=True)
+class Compute:
+    """How the vectors are computed."""
+
+    batch_size: int = 64
+    """sentences of average length in one forward pass."""
+    device: str | None = None
+    """cpu, cuda, cuda:1, ...; by default a GPU where there is one."""
+    precision: Precision = "fp32"
+    """fp32, or bf16 to compute in bfloat16 where that is safe; the similarities are float32 in either."""
+
+
+COMPUTE = Compute()
+
+
 def run(command: str, words: list[str]) -> int:
     """Run the command."""
     run_function(evaluate, command, words)
@@ -36,17 +51,14 @@ def evaluate(
     suite: SuiteName = "sts",
     sets: list[str] | str | None = None,
     folder: str | None = None,
-    sts_folder: str | None = None,
     split: str | None = None,
     columns: list[str] | None = None,
     pooling: str | None = None,
     whiten: str | None = None,
     whiten_dim: int | None = None,
-    batch_size: int = 64,
     detail: bool = False,
     output: str | None = None,
-    device: str | None = None,
-    precision: Precision = "fp32",
+    compute: Compute = COMPUTE,
 ) -> None:
     """Score a model on a suite of tasks with frozen vectors; print a table and write it to a file.
 
@@ -58,36 +70,31 @@ def evaluate(
             train.csv and test.csv. retrieval and rerank: folders in BEIR's layout. clustering: files of text and label.
         folder: folder of the SentEval data, for the named sets of sts and transfer; without it sts sets come from the
             hub.
-        sts_folder: the same under the name that it has in a configuration.
         split: retrieval, rerank, clustering: which split of a folder; test by default.
         columns: names or positions of the columns of csv files: [sentence1,sentence2,score] or [text,label].
         pooling: replaces the model's own.
         whiten: file of sentences to fit a whitening on (BERT-whitening) before the evaluation.
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.
-        batch_size: sentences of average length in one forward pass.
         detail: print sub-sets, Pearson's correlation, standard deviations, development scores and recall@1 as well.
         output: also write the results to this file: .json (everything), .md or .csv.
-        device: cpu, cuda, cuda:1, ...; by default a GPU where there is one.
-        precision: fp32, or bf16 to compute in bfloat16 where that is safe; the similarities are float32 in either.
+        compute: how the vectors are computed.
     """
-    if folder is not None and sts_folder is not None:
-        raise UsageError("--folder and --sts_folder are two names of one option; give one of them")
     sets = [sets] if isinstance(sets, str) else sets
     if output is not None:
         check_report_path(output, sets or ())
-    loaded = load_suite(suite, Request(sets, folder or sts_folder, split, columns))
+    loaded = load_suite(suite, Request(sets, folder, split, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
-    encoder = load_encoder(model, pooling, device)
-    with in_precision(precision, encoder):
+    encoder = load_encoder(model, pooling, compute.device)
+    with in_precision(compute.precision, encoder):
         if corpus is not None:
-            fit_whitening(encoder, corpus, whiten_dim, batch_size)
+            fit_whitening(encoder, corpus, whiten_dim, compute.batch_size)
         start = time.perf_counter()
-        results = evaluate_suite(suite, encoder, loaded, batch_size=batch_size, show_progress_bar=True)
+        results = evaluate_suite(suite, encoder, loaded, batch_size=compute.batch_size, show_progress_bar=True)
         seconds = time.perf_counter() - start
     notes = _sts_notes(encoder, loaded) if suite == "sts" else []
     print_results(results, detail=detail, notes=notes)
     if output is not None:
-        write_report(Evaluation.of(encoder, model, results, seconds, precision, suite, notes), output)
+        write_report(Evaluation.of(encoder, model, results, seconds, compute.precision, suite, notes), output)
 
 
 def _sts_notes(encoder: SentenceEncoder, sets: Sequence[ScoredPairs]) -> list[str]:

@@ -7,15 +7,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import track
 
 from sentrep.cli.configuration import parse_request
 from sentrep.cli.errors import UsageError
@@ -45,36 +45,42 @@ class Run:
     """Of ``sentrep fit``, without the folder."""
     folder: Path
 
-    @property
-    def settings(self) -> str:
-        """Fingerprint of the words and of every file they name."""
+    def settings(self, sets: list[str] | None) -> dict[str, Any]:
+        """What tells this run from another in the same folder: a hash of the words and of every file they name."""
         digest = hashlib.blake2b(digest_size=16)
         for flag, word in zip(["", *self.words], self.words, strict=False):
             digest.update(Path(word).read_bytes() if flag == "-c" else word.encode())
-        return digest.hexdigest()
+        return {"recipe": digest.hexdigest(), "sets": sets}
 
 
 def train_all(runs: Sequence[Run], sets: list[str] | None, jobs: int = 1) -> dict[tuple[str, int], str]:
     """Do what is not done yet, ``jobs`` runs at a time; returns why runs failed."""
-    _check(runs, sets)
+    _refuse_other_settings(runs, sets)
     failures: dict[tuple[str, int], str] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with (
-        Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress,
-        ThreadPoolExecutor(jobs) as pool,
-    ):
-        task = progress.add_task("comparing", total=len(runs))
+    console = Console(stderr=True)
+    with ThreadPoolExecutor(jobs) as pool:
         futures = {pool.submit(_train_and_score, run, sets, jobs): run for run in runs}
         try:
-            for future in as_completed(futures):
-                run = futures[future]
-                if reason := future.result():
+            for future in track(as_completed(futures), "comparing", len(runs), console=console):
+                run, reason = futures[future], future.result()
+                console.print(screen_text(f"{run.label}, seed {run.seed}: {reason or 'done'}"))
+                if reason:
                     failures[run.label, run.seed] = reason
-                    progress.print(screen_text(f"{run.label}, seed {run.seed}: {reason}"))
-                progress.update(task, advance=1, description=screen_text(f"done: {run.label}, seed {run.seed}"))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     return failures
+
+
+def _refuse_other_settings(runs: Sequence[Run], sets: list[str] | None) -> None:
+    """Refuse to mix runs of different settings, before anything is trained; note the settings of each."""
+    notes = {run.folder / "settings.json": run.settings(sets) for run in runs}
+    for note, settings in notes.items():
+        if note.exists() and json.loads(note.read_text(encoding="utf-8")) != settings:
+            raise UsageError(
+                f"compare: {note.parent} holds a run with other settings; choose another --output, or delete it"
+            )
+    for note, settings in notes.items():
+        write_text(note, json.dumps(settings))
 
 
 def _train_and_score(run: Run, sets: list[str] | None, jobs: int) -> str | None:
@@ -88,27 +94,6 @@ def _train_and_score(run: Run, sets: list[str] | None, jobs: int) -> str | None:
         return str(error)
 
 
-def _check(runs: Sequence[Run], sets: list[str] | None) -> None:
-    """Refuse to mix runs of different settings, before anything is trained."""
-    for run in runs:
-        for file in _files(run.words):
-            if not Path(file).is_file():
-                raise UsageError(f"compare: configuration file {file} does not exist")
-        note = run.folder / "settings.json"
-        settings = {"recipe": run.settings, "sets": sets}
-        if note.exists() and json.loads(note.read_text(encoding="utf-8")) != settings:
-            raise UsageError(
-                f"compare: {run.folder} holds a run with other settings; choose another --output, or delete it"
-            )
-    for run in runs:
-        run.folder.mkdir(parents=True, exist_ok=True)
-        write_text(run.folder / "settings.json", json.dumps({"recipe": run.settings, "sets": sets}))
-
-
-def _files(words: list[str]) -> Iterable[str]:
-    return (word for flag, word in pairwise(words) if flag == "-c")
-
-
 def _train(run: Run, jobs: int) -> str | None:
     """Run ``sentrep fit``, from its last checkpoint and in its folder where it was begun; returns why it failed."""
     if (run.folder / TRAINED).exists():
@@ -120,8 +105,7 @@ def _train(run: Run, jobs: int) -> str | None:
     share = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // jobs))} if jobs > 1 else {}
     with log.open("ab") as output:
         command = [sys.executable, "-m", "sentrep", "fit", *words]
-        environment = {**share, **os.environ}
-        done = subprocess.run(command, stdout=output, stderr=output, env=environment)
+        done = subprocess.run(command, stdout=output, stderr=output, env={**share, **os.environ})
     if done.returncode == 0:
         (run.folder / TRAINED).touch()
         return None

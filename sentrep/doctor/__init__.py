@@ -1,8 +1,7 @@
-"""Does training do on this machine what the documentation says? One file for every check."""
+"""Does training do on this machine what the documentation says?"""
 
 from sentrep.doctor.diagnosis import CHECKS, diagnose
-from sentrep.doctor.outcome import Outcome
-from sentrep.doctor.report import print_outcomes, write_outcomes
+from sentrep.doctor.outcome import Outcome, print_outcomes, write_outcomes
 from sentrep.doctor.subject import Subject
 
 __all__ = ["CHECKS", "Outcome", "Subject", "diagnose", "print_outcomes", "write_outcomes"]

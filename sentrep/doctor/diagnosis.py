@@ -10,32 +10,21 @@ from contextlib import contextmanager
 
 import torch
 
-from sentrep.doctor import (
-    accumulation,
-    devices,
-    disk,
-    gather,
-    grad_cache,
-    noise,
-    offline,
-    precision,
-    resume,
-    versions,
-)
+from sentrep.doctor import grad_cache, machine, training
 from sentrep.doctor.outcome import Outcome
 from sentrep.doctor.subject import Subject
 
 CHECKS: dict[str, Callable[[Subject], Outcome]] = {
-    "versions": lambda subject: versions.check(),
-    "devices": devices.check,
-    "disk": disk.check,
-    "gather": gather.check,
-    "noise": noise.check,
+    "versions": machine.versions,
+    "devices": machine.devices,
+    "disk": machine.disk,
+    "gather": training.gather,
+    "noise": training.noise,
     "grad_cache": grad_cache.check,
-    "accumulation": accumulation.check,
-    "resume": resume.check,
-    "precision": precision.check,
-    "offline": offline.check,  # the last: the others may have filled the hub's cache
+    "accumulation": training.accumulation,
+    "resume": training.resume,
+    "precision": training.precision,
+    "offline": machine.offline,  # the last: the others may have filled the hub's cache
 }
 """Name: the check, in the order of the table."""
 

@@ -6,8 +6,7 @@ from sentrep.evaluation.gradient_monitor import GradientMonitor
 from sentrep.evaluation.monitors import CollapseMonitor
 from sentrep.evaluation.mteb_adapter import MTEBEncoder
 from sentrep.evaluation.plots.curves import plot_training_curves
-from sentrep.evaluation.report import Evaluation, print_results
-from sentrep.evaluation.report_files import check_report_path, write_report
+from sentrep.evaluation.report import Evaluation, check_report_path, print_results, write_report
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
 from sentrep.evaluation.sts import (

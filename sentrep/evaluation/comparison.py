@@ -10,12 +10,11 @@ import numpy as np
 from rich.console import Console
 
 from sentrep.evaluation.plots.comparison import plot_comparison
-from sentrep.evaluation.report import plain_table
-from sentrep.evaluation.report_files import markdown_table
+from sentrep.evaluation.report import markdown_table, plain_table
 from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, spearman_rows
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
-from sentrep.io.harmless import html_text, screen_text
+from sentrep.io.harmless import html_text
 
 _NOTE = (
     "Spearman × 100 of the cosine, mean ± standard deviation over seeds. Difference: of the mean over the sets to the "
@@ -46,26 +45,15 @@ class Comparison:
     def print(self, console: Console) -> None:
         """The table without the single sets, which would not fit a terminal."""
         columns, rows = self._table(sets=[])
-        table = plain_table(*columns)
-        for number, column in enumerate(table.columns):
-            # where space is short, labels and verdicts wrap, numbers do not
-            text = column.header in ("recipe", "verdict")
-            column.justify, column.no_wrap, column.overflow = (
-                ("left", False, "fold") if text else ("right", True, "fold")
-            )
-            column.min_width = None if text else max(len(cells[number]) for cells in (columns, *rows))
-        for row in rows:
-            table.add_row(*map(screen_text, row))
-        console.print(table)
+        console.print(plain_table(*columns, rows=rows))
 
     def write(self, folder: Path) -> None:
         """Write report.md, report.html, report.png and report.svg."""
         folder.mkdir(parents=True, exist_ok=True)
         plot_comparison(self.recipes, self.differences, folder / "report")
         columns, rows = self._table(sets=list(next(iter(self.recipes.values())).gold))
-        lines = [columns, ["---", *["---:"] * (len(columns) - 2), "---"], *rows]
-        table = "".join(f"{line}\n" for line in markdown_table(lines))
-        write_text(folder / "report.md", f"# Comparison\n\n{table}\n{_NOTE}\n\n![scores](report.png)\n")
+        table = "\n".join(markdown_table(columns, rows))
+        write_text(folder / "report.md", f"# Comparison\n\n{table}\n\n{_NOTE}\n\n![scores](report.png)\n")
         cells = "".join(
             f"<tr>{''.join(f'<{tag}>{html_text(cell)}</{tag}>' for cell in line)}</tr>\n"
             for tag, line in (("th", columns), *(("td", row) for row in rows))

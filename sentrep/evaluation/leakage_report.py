@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 from pathlib import Path
 
 from rich.console import Console
 
 from sentrep.data.sets.leakage import Leakage
-from sentrep.evaluation.report import plain_table, set_name
-from sentrep.evaluation.report_files import check_report_path, markdown_table, save_text
-from sentrep.io.harmless import csv_text, markdown_text, screen_text
+from sentrep.evaluation.report import csv_table, markdown_table, plain_table, save_as, set_name
+from sentrep.io.harmless import markdown_text, screen_text
 from sentrep.version import __version__
 
 _COLUMNS = ("set", "sentences", "exact", "near", "share")
@@ -27,10 +24,7 @@ def print_leakage(leakage: Leakage, console: Console | None = None) -> None:
         console: where to; None for standard output.
     """
     console = console or Console()
-    table = plain_table(*_COLUMNS)
-    for row in _rows(leakage):
-        table.add_row(*map(screen_text, row))
-    console.print(table)
+    console.print(plain_table(*_COLUMNS, rows=_rows(leakage)))
     for line in _notes(leakage):
         console.print(screen_text(line), soft_wrap=True, highlight=False)
 
@@ -46,9 +40,7 @@ def write_leakage(leakage: Leakage, path: str | Path, seconds: float) -> None:
     Raises:
         InputError: for another ending, or a place that cannot be written.
     """
-    path = check_report_path(path)
-    writers = {".json": _json, ".md": _markdown, ".csv": _csv}
-    save_text(path, writers[path.suffix](leakage, seconds))
+    save_as(path, {".json": _json, ".md": _markdown, ".csv": _csv}, leakage, seconds)
 
 
 def _rows(leakage: Leakage) -> list[list[str]]:
@@ -74,24 +66,11 @@ def _json(leakage: Leakage, seconds: float) -> str:
 
 
 def _markdown(leakage: Leakage, seconds: float) -> str:
-    table = markdown_table([_COLUMNS, ("---", "---:", "---:", "---:", "---:"), *_rows(leakage)])
-    return (
-        "\n".join(
-            [
-                *table,
-                "",
-                *(f"{markdown_text(note)}\n" for note in _notes(leakage)),
-                f"sentrep {__version__}, {seconds:.1f} s.",
-            ]
-        )
-        + "\n"
-    )
+    notes = (f"{markdown_text(note)}\n" for note in _notes(leakage))
+    lines = [*markdown_table(_COLUMNS, _rows(leakage)), "", *notes, f"sentrep {__version__}, {seconds:.1f} s."]
+    return "\n".join(lines) + "\n"
 
 
 def _csv(leakage: Leakage, seconds: float) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for part in leakage.sets:
-        writer.writerow([csv_text(part.name), part.sentences, part.exact, part.near, part.share])
-    return out.getvalue()
+    rows = ({"set": part.name, **dataclasses.asdict(part), "share": part.share} for part in leakage.sets)
+    return csv_table(_COLUMNS, rows)

@@ -1,10 +1,15 @@
-"""Results of an evaluation as a table on the screen and as a file."""
+"""Results of an evaluation: a table on the screen; JSON with everything, Markdown for people, CSV for tables."""
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import importlib.metadata
-from collections.abc import Mapping, Sequence
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -13,9 +18,12 @@ from rich.table import Table
 from sentrep.data.sets.transfer import TRANSFER_NAMES
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.errors import InputError
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.sts import PROTOCOLS, STSResult, display_name, senteval_average, side_by_side
-from sentrep.io.harmless import screen_text
+from sentrep.io.files import write_text
+from sentrep.io.harmless import csv_text, markdown_text, screen_text
+from sentrep.io.paths import check_target, writing
 from sentrep.version import __version__
 
 _RECORDED = ("torch", "transformers", "tokenizers", "scipy", "scikit-learn")
@@ -33,6 +41,8 @@ _METRICS = {
 }
 _DETAILS = ("pearson", "dev accuracy", "accuracy sd", "v-measure sd", "recall@1")
 """Scores that only a detailed table shows; files have them all."""
+WORDS = frozenset(("", "bound", "check", "measured", "protocol", "recipe", "set", "verdict"))
+"""Columns of tables that hold words; all others hold numbers."""
 _TASKS = {name: "SST2" if name == "sst2" else name.upper() for name in TRANSFER_NAMES}
 
 AnyResult = STSResult | TaskResult
@@ -74,7 +84,7 @@ class Evaluation:
         notes: Sequence[str] = (),
     ) -> Evaluation:
         """Describe ``encoder``, loaded from ``model``, and what it scored."""
-        installed = {name: _version(name) for name in _RECORDED}
+        installed = {name: importlib.metadata.version(name) for name in _RECORDED}
         return cls(
             model=model,
             fingerprint=fingerprint(encoder),
@@ -86,7 +96,7 @@ class Evaluation:
             precision=precision,
             suite=suite,
             notes=list(notes),
-            versions={"sentrep": __version__, **{name: version for name, version in installed.items() if version}},
+            versions={"sentrep": __version__, **installed},
         )
 
 
@@ -153,12 +163,22 @@ def columns(tasks: Sequence[TaskResult], attribute: str) -> list[str]:
     return list(dict.fromkeys(key for task in tasks for key in getattr(task, attribute)))
 
 
-def plain_table(*columns: str) -> Table:
-    """An empty table without frame, text columns to the left (set, protocol) and numbers to the right."""
+def cells(task: TaskResult, metrics: Sequence[str]) -> list[str]:
+    """A task's scores in a table; empty where it lacks one."""
+    return [f"{task.scores[metric]:.2f}" if metric in task.scores else "" for metric in metrics]
+
+
+def plain_table(*columns: str, rows: Sequence[Sequence[str]] = ()) -> Table:
+    """A table without frame; `WORDS` to the left and wrapped where space is short, numbers to the right and whole."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        text = column in ("set", "protocol")
-        table.add_column(column, justify="left" if text else "right", no_wrap=not text)
+    for number, column in enumerate(columns):
+        if column in WORDS:
+            table.add_column(column, overflow="fold")
+        else:
+            least = max(len(cells[number]) for cells in (columns, *rows))
+            table.add_column(column, justify="right", no_wrap=True, min_width=least)
+    for row in rows:
+        table.add_row(*map(screen_text, row))
     return table
 
 
@@ -175,38 +195,158 @@ def add_mean(table: Table, scores: Mapping[str, float]) -> None:
 def _table(tasks: Sequence[TaskResult], detail: bool) -> Table:
     metrics = [metric for metric in columns(tasks, "scores") if detail or metric not in _DETAILS]
     units = dict.fromkeys(list(task.counts)[-1] for task in tasks)
-    table = plain_table("set", " / ".join(units) or "items", "protocol", *map(metric_name, metrics))
+    rows = []
     for task in tasks:
-        cells = [f"{task.scores[metric]:.2f}" if metric in task.scores else "" for metric in metrics]
-        name, protocol = screen_text(set_name(task.name)), screen_text(task.protocol)
-        table.add_row(name, str(list(task.counts.values())[-1]), protocol, *cells)
-        if detail:
-            for name, (count, score) in task.per_subset.items():
-                table.add_row(f"  {screen_text(name)}", str(count), "sub-set", "—" if score is None else f"{score:.2f}")
-    return table
+        rows.append([set_name(task.name), str(list(task.counts.values())[-1]), task.protocol, *cells(task, metrics)])
+        for name, (count, score) in task.per_subset.items() if detail else ():
+            found = ["—" if score is None else f"{score:.2f}", *[""] * (len(metrics) - 1)]
+            rows.append([f"  {name}", str(count), "sub-set", *found])
+    return plain_table("set", " / ".join(units) or "items", "protocol", *map(metric_name, metrics), rows=rows)
 
 
 def _protocols_table(tasks: Sequence[TaskResult], both: Mapping[str, Mapping[str, float]]) -> Table:
     """Similarity sets with a column per protocol."""
-    table = plain_table("set", "pairs", *PROTOCOLS)
     pairs: dict[str, list[str]] = {}
     for task in tasks:
         row = "SICK-R" if task.name == "sickr-all" else set_name(task.name)
         pairs.setdefault(row, []).append(str(task.counts["pairs"]))
-    for row, counts in pairs.items():
-        table.add_row(screen_text(row), " / ".join(counts), *_cells(both.get(row, {})))
+    rows = {row: [" / ".join(counts), *_both(both.get(row, {}))] for row, counts in pairs.items()}
+    table = plain_table("set", "pairs", *PROTOCOLS, rows=[[row, *found] for row, found in rows.items()])
     if "Avg." in both:
         table.add_section()
-        table.add_row("Avg.", "", *_cells(both["Avg."]))
+        table.add_row("Avg.", "", *_both(both["Avg."]))
     return table
 
 
-def _cells(scores: Mapping[str, float]) -> list[str]:
+def _both(scores: Mapping[str, float]) -> list[str]:
     return [f"{scores[protocol]:.2f}" if protocol in scores else "—" for protocol in PROTOCOLS]
 
 
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+def check_report_path(
+    path: str | Path, inputs: Iterable[str | Path] = (), endings: Iterable[str] = (".json", ".md", ".csv")
+) -> Path:
+    """The path, if a report can be written there in the format of its ending: better known before hours of encoding.
+
+    Args:
+        path: of the report.
+        inputs: what is read, and must not be replaced.
+        endings: the formats there are.
+
+    Raises:
+        InputError: for another ending, or a place that cannot be written.
+    """
+    check_target(path, inputs)
+    path = Path(path)
+    if path.suffix not in endings:
+        raise InputError(f"{path}: no format for the ending {path.suffix!r}; choose one of {', '.join(endings)}")
+    return path
+
+
+def write_report(evaluation: Evaluation, path: str | Path) -> None:
+    """Write an evaluation to a file; the ending chooses the format.
+
+    Args:
+        evaluation: what to write.
+        path: ``.json`` (everything), ``.md`` (a table for people) or ``.csv`` (a row per set and sub-set).
+
+    Raises:
+        InputError: for another ending, or a place that cannot be written.
+    """
+    save_as(path, {".json": _json, ".md": _markdown, ".csv": _csv}, evaluation)
+
+
+def save_as(path: str | Path, formats: Mapping[str, Callable[..., str]], *content: Any) -> None:
+    """Write a report, with the folders above it, in the format of its ending.
+
+    Args:
+        path: of the file.
+        formats: by ending, what makes the text of ``content``.
+        content: of the report.
+
+    Raises:
+        InputError: for another ending, or a place that cannot be written.
+    """
+    path = check_report_path(path, endings=formats)
+    text = formats[path.suffix](*content)
+    with writing(path):
+        write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))  # half a pair, as JSON writes it
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a Markdown table; no cell leaves its place."""
+    rule = ["---" if column in WORDS else "---:" for column in columns]
+    shown = ([c if isinstance(c, Markup) else markdown_text(c) for c in row] for row in (columns, *rows))
+    head, *lines = ("| " + " | ".join(row) + " |" for row in shown)
+    return [head, "| " + " | ".join(rule) + " |", *lines]
+
+
+def csv_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Rows as csv; what a row lacks is empty, and what the columns lack is left out."""
+    writer = csv.DictWriter(out := io.StringIO(), columns, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({key: csv_text(value) if isinstance(value, str) else value for key, value in row.items()})
+    return out.getvalue()
+
+
+class Markup(str):
+    """A cell of our own making, which is Markdown already."""
+
+    __slots__ = ()
+
+
+def _json(evaluation: Evaluation) -> str:
+    content: dict[str, Any] = dataclasses.asdict(evaluation)
+    scores = main_scores(evaluation.results)
+    found = average(scores)
+    content["average"] = None if found is None else found[1]
+    if evaluation.suite == "sts":
+        content["protocols"] = side_by_side(scores)
+    content["results"] = [_record(task) for task in evaluation.results]
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _record(task: TaskResult) -> dict[str, Any]:
+    main, unit = next(iter(task.scores)), list(task.counts)[-1]
+    record = {"name": task.name, **task.counts, "protocol": task.protocol, "split": task.split, "dataset": task.dataset}
+    record |= task.scores
+    if task.per_subset or main == "spearman":
+        record["per_subset"] = {name: {unit: count, main: score} for name, (count, score) in task.per_subset.items()}
+    return record
+
+
+def _markdown(evaluation: Evaluation) -> str:
+    tasks = evaluation.results
+    counts, metrics = columns(tasks, "counts"), columns(tasks, "scores")
+    header = ["set", *counts, "protocol", *(f"{metric_name(metric)} × 100" for metric in metrics)]
+    rows = [
+        [set_name(task.name), *(str(task.counts.get(c, "")) for c in counts), task.protocol, *cells(task, metrics)]
+        for task in tasks
+    ]
+    if (found := average(main_scores(tasks))) is not None:
+        rest = [""] * (len(metrics) - 1)
+        rows.append([Markup("**Avg.**"), *[""] * len(counts), found[0], Markup(f"**{found[1]:.2f}**"), *rest])
+    lines = markdown_table(header, rows)
+    lines += ["", *(f"{markdown_text(note)}\n" for note in evaluation.notes), _description(evaluation)]
+    return "\n".join(lines) + "\n"
+
+
+def _description(evaluation: Evaluation) -> str:
+    return (
+        f"Model {markdown_text(evaluation.model)} ({evaluation.fingerprint}), pooling {evaluation.pooling}"
+        + (f", prompt {markdown_text(evaluation.prompt)}" if evaluation.prompt else "")
+        + f", longest sequence {evaluation.max_seq_length or 'the model’s own'}; "
+        + ", ".join(f"{name} {version}" for name, version in evaluation.versions.items())
+        + f"; {evaluation.precision}, {evaluation.seconds:.1f} s."
+    )
+
+
+def _csv(evaluation: Evaluation) -> str:
+    tasks = evaluation.results
+    rows: list[dict[str, Any]] = []
+    for task in tasks:
+        which = {"set": task.name, "protocol": task.protocol}
+        rows.append({**which, **task.counts, **task.scores})
+        main, unit = next(iter(task.scores)), list(task.counts)[-1]
+        rows += [{**which, "subset": name, unit: n, main: score} for name, (n, score) in task.per_subset.items()]
+    return csv_table(["set", "subset", *columns(tasks, "counts"), "protocol", *columns(tasks, "scores")], rows)

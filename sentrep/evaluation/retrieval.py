@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -12,14 +13,71 @@ from torch import Tensor
 from sentrep.data.sets.beir import RankingSet
 from sentrep.encoder import SentenceEncoder
 from sentrep.evaluation.results import TaskResult
-from sentrep.evaluation.search import TopK
-from sentrep.evaluation.vectors import encode_texts, refuse_collapse
+from sentrep.evaluation.vectors import Vectors, encode_texts, refuse_collapse
 from sentrep.functional.ranking import average_precision, ndcg, recall, reciprocal_rank
+from sentrep.functional.similarity import cosine_similarity_matrix
 
 DEPTH = 1000
 """Documents kept per query, as in BEIR and MTEB; MAP is cut there."""
 BLOCK = 8192
 """Documents in memory at a time; enough that sorting them by length leaves little padding."""
+_QUERIES = 1024
+"""Queries scored at a time: bounds the similarity matrix of a block to this many rows."""
+_LOW = 2**32 - 1
+_METRICS: dict[str, Callable[[list[int], list[int], int], float]] = {
+    "ndcg": ndcg,
+    "map": lambda ranked, judged, k: average_precision(ranked, _relevant(judged), k),
+    "mrr": lambda ranked, judged, k: reciprocal_rank(ranked, k),
+    "recall": lambda ranked, judged, k: recall(ranked, _relevant(judged), k),
+}
+"""Of the grades in the order of a ranking, the grades of all that was judged, and the rank where it is cut."""
+
+
+@dataclass
+class TopK:
+    """For each of Q queries the k documents of highest cosine seen so far, of documents that come block by block.
+
+    Documents of equal cosine are ordered by a number that the caller gives, so that the result does not depend on the
+    device's sorting, nor on the blocks beyond the rounding of a matrix product. Similarity and number are packed into
+    one 64-bit key: keys are distinct, and the k largest of them are the answer.
+
+    Args:
+        queries: (Q, D).
+        k: how many to keep, at least 1.
+    """
+
+    queries: Tensor
+    k: int
+
+    def __post_init__(self) -> None:
+        self._keys = torch.empty(len(self.queries), 0, dtype=torch.int64, device=self.queries.device)
+
+    def add(self, documents: Tensor, order: Tensor) -> None:
+        """Search a block.
+
+        Args:
+            documents: (B, D) vectors, finite.
+            order: (B,) int64 in [0, 2³²), distinct over all blocks; of equal cosines the smaller number wins.
+        """
+        documents, low = documents.to(self.queries.device), _LOW - order.to(self.queries.device)
+        kept = []
+        for queries, best in zip(self.queries.split(_QUERIES), self._keys.split(_QUERIES), strict=True):
+            similarity = _sortable(cosine_similarity_matrix(queries, documents))
+            keys = torch.cat([best, (similarity << 32) + low], dim=1)
+            kept.append(keys.topk(min(self.k, keys.shape[1]), dim=1).values)
+        self._keys = torch.cat(kept)
+
+    @property
+    def order(self) -> Tensor:
+        """(Q, min(k, documents seen)) numbers of the best documents, best first, on the CPU."""
+        return _LOW - (self._keys & _LOW).cpu()
+
+
+def _sortable(similarity: Tensor) -> Tensor:
+    """int64 numbers in the range of int32 that are ordered like these float32 numbers."""
+    bits = (similarity + 0.0).contiguous().view(torch.int32)  # + 0.0: −0 and 0 are equal
+    # among negative floats the larger bit pattern is the smaller number: turn all bits but the sign
+    return torch.where(bits >= 0, bits, bits ^ 0x7FFFFFFF).long()
 
 
 def evaluate_retrieval(
@@ -48,7 +106,20 @@ def evaluate_retrieval(
     Raises:
         InputError: vectors that are not finite or all equal.
     """
-    return [_retrieve(encoder, ranking, batch_size, block_size, show_progress_bar) for ranking in sets]
+    results = []
+    for ranking in sets:
+        # equal cosines: the larger id first, as in trec_eval
+        by_order = sorted(ranking.document_ids, reverse=True)
+        order = {document: number for number, document in enumerate(by_order)}
+        best = TopK(_queries(encoder, ranking, batch_size, show_progress_bar), DEPTH)
+        for ids, vectors in _blocks(encoder, ranking, order, block_size, batch_size, show_progress_bar):
+            best.add(torch.from_numpy(vectors), torch.tensor([order[document] for document in ids]))
+        found = [[by_order[number] for number in row] for row in best.order.tolist()]
+        metrics = ("ndcg@10", f"map@{DEPTH}", "mrr@10", "recall@1", "recall@10", "recall@100")
+        counts = {"documents": len(ranking.document_ids), "queries": len(ranking.queries)}
+        scores = _scores(ranking, found, metrics)
+        results.append(TaskResult(ranking.name, "BEIR", ranking.split, counts, scores, ranking.fingerprint))
+    return results
 
 
 def evaluate_reranking(
@@ -76,65 +147,24 @@ def evaluate_reranking(
     Raises:
         InputError: vectors that are not finite or all equal.
     """
-    return [_rerank(encoder, ranking, batch_size, block_size, show_progress_bar) for ranking in sets]
-
-
-def _retrieve(
-    encoder: SentenceEncoder, ranking: RankingSet, batch_size: int, block_size: int, show: bool | None
-) -> TaskResult:
-    # equal cosines: the larger id first, as in trec_eval
-    by_order = sorted(ranking.document_ids, reverse=True)
-    order = {document: number for number, document in enumerate(by_order)}
-    best = TopK(_queries(encoder, ranking, batch_size, show), DEPTH)
-    for block in _blocks(ranking.documents(), block_size):
-        vectors = encode_texts(encoder, [text for _, text in block], ranking.name, batch_size, show)
-        best.add(torch.from_numpy(vectors), torch.tensor([order[document] for document, _ in block]))
-    found = [[by_order[number] for number in row] for row in best.order.tolist()]
-    graded = _graded(ranking, found)
-    scores = {
-        "ndcg@10": _mean(ndcg(ranked, judged, 10) for ranked, judged in graded),
-        f"map@{DEPTH}": _mean(average_precision(ranked, _relevant(judged), DEPTH) for ranked, judged in graded),
-        "mrr@10": _mean(reciprocal_rank(ranked, 10) for ranked, _ in graded),
-        **{
-            f"recall@{k}": _mean(recall(ranked, _relevant(judged), k) for ranked, judged in graded)
-            for k in (1, 10, 100)
-        },
-    }
-    counts = {"documents": len(ranking.document_ids), "queries": len(ranking.queries)}
-    return TaskResult(ranking.name, "BEIR", ranking.split, counts, scores, ranking.fingerprint)
-
-
-def _rerank(
-    encoder: SentenceEncoder, ranking: RankingSet, batch_size: int, block_size: int, show: bool | None
-) -> TaskResult:
-    candidates = ranking.candidates
-    assert candidates is not None, "load the set with load_reranking"
-    wanted = {document for documents in candidates.values() for document in documents}
-    queries = _queries(encoder, ranking, batch_size, show)
-    rows: dict[str, int] = {}
-    parts = []
-    for block in _blocks((found for found in ranking.documents() if found[0] in wanted), block_size):
-        for document, _ in block:
-            rows[document] = len(rows)
-        parts.append(encode_texts(encoder, [text for _, text in block], ranking.name, batch_size, show))
-    vectors = torch.from_numpy(np.concatenate(parts))
-    found: list[list[str]] = []
-    for query, vector in zip(ranking.queries, queries, strict=True):
-        ordered = sorted(candidates[query], reverse=True)
-        if not ordered:  # what is relevant to this query is not in the corpus
-            found.append([])
-            continue
-        best = TopK(vector[None], len(ordered))
-        best.add(vectors[[rows[document] for document in ordered]], torch.arange(len(ordered)))
-        found.append([ordered[number] for number in best.order[0].tolist()])
-    graded = _graded(ranking, found)
-    scores = {
-        "map": _mean(average_precision(ranked, _relevant(judged), len(ranked)) for ranked, judged in graded),
-        "mrr@10": _mean(reciprocal_rank(ranked, 10) for ranked, _ in graded),
-        "ndcg@10": _mean(ndcg(ranked, judged, 10) for ranked, judged in graded),
-    }
-    counts = {"candidates": sum(map(len, found)), "queries": len(found)}
-    return TaskResult(ranking.name, "reranking", ranking.split, counts, scores, ranking.fingerprint)
+    results = []
+    for ranking in sets:
+        candidates = ranking.candidates
+        assert candidates is not None, "load the set with load_reranking"
+        wanted = {document for documents in candidates.values() for document in documents}
+        queries = _queries(encoder, ranking, batch_size, show_progress_bar)
+        blocks = list(_blocks(encoder, ranking, wanted, block_size, batch_size, show_progress_bar))
+        rows = {document: row for row, document in enumerate(document for ids, _ in blocks for document in ids)}
+        vectors = torch.from_numpy(np.concatenate([block for _, block in blocks])).to(queries.device)
+        found = []
+        for query, vector in zip(ranking.queries, queries, strict=True):
+            ids = sorted(candidates[query], reverse=True)  # of equal cosines; none where what is relevant is missing
+            cosines = cosine_similarity_matrix(vector[None], vectors[[rows[document] for document in ids]])[0]
+            found.append([ids[place] for place in cosines.argsort(descending=True, stable=True).tolist()])
+        counts = {"candidates": sum(map(len, found)), "queries": len(found)}
+        scores = _scores(ranking, found, ("map", "mrr@10", "ndcg@10"))
+        results.append(TaskResult(ranking.name, "reranking", ranking.split, counts, scores, ranking.fingerprint))
+    return results
 
 
 def _queries(encoder: SentenceEncoder, ranking: RankingSet, batch_size: int, show: bool | None) -> Tensor:
@@ -143,23 +173,29 @@ def _queries(encoder: SentenceEncoder, ranking: RankingSet, batch_size: int, sho
     return torch.from_numpy(vectors).to(encoder.device)
 
 
-def _graded(ranking: RankingSet, found: Sequence[Sequence[str]]) -> list[tuple[list[int], list[int]]]:
-    """For each query: grades in the order of its ranking, and grades of all that was judged."""
-    return [
+def _blocks(
+    encoder: SentenceEncoder, ranking: RankingSet, wanted: Container[str], size: int, batch_size: int, show: bool | None
+) -> Iterator[tuple[list[str], Vectors]]:
+    """Ids and vectors of the wanted documents, ``size`` at a time."""
+    documents = (document for document in ranking.documents() if document[0] in wanted)
+    while block := list(islice(documents, size)):
+        vectors = encode_texts(encoder, [text for _, text in block], ranking.name, batch_size, show)
+        yield [identity for identity, _ in block], vectors
+
+
+def _scores(ranking: RankingSet, found: Sequence[Sequence[str]], metrics: Sequence[str]) -> dict[str, float]:
+    """Means over the queries × 100; a metric without ``@k`` looks at whole rankings."""
+    graded = [
         ([judged.get(document, 0) for document in documents], list(judged.values()))
         for judged, documents in zip((ranking.judgements[query] for query in ranking.queries), found, strict=True)
     ]
+    scores = {}
+    for metric in metrics:
+        name, _, k = metric.partition("@")
+        values = [_METRICS[name](ranked, judged, int(k or len(ranked))) for ranked, judged in graded]
+        scores[metric] = 100.0 * float(np.mean(values))
+    return scores
 
 
 def _relevant(judged: Sequence[int]) -> int:
     return sum(grade > 0 for grade in judged)
-
-
-def _mean(scores: Iterable[float]) -> float:
-    return 100.0 * float(np.mean(list(scores)))
-
-
-def _blocks(documents: Iterable[tuple[str, str]], size: int) -> Iterator[list[tuple[str, str]]]:
-    rest = iter(documents)
-    while block := list(islice(rest, size)):
-        yield block

@@ -63,14 +63,10 @@ def spearman_rows(cosines: Array, gold: Array) -> Array:
     Raises:
         InputError: for a row or gold scores that are all equal or not finite.
     """
-    ranks = scipy.stats.rankdata(cosines, axis=1)
-    target = scipy.stats.rankdata(gold)
-    ranks -= ranks.mean(1, keepdims=True)
-    target -= target.mean()
-    scale = np.sqrt((ranks**2).sum(1) * (target**2).sum())
-    if not np.isfinite(cosines).all() or (scale == 0).any():
+    ranks = scipy.stats.rankdata(np.vstack([cosines, gold]), axis=1)
+    if not np.isfinite(cosines).all() or (np.ptp(ranks, axis=1) == 0).any():
         raise InputError("no rank correlation exists: cosines or gold scores are NaN or all equal (a collapsed run?)")
-    return 100.0 * (ranks @ target) / scale
+    return 100.0 * np.corrcoef(ranks)[-1, :-1]
 
 
 def compare(recipe: RecipeScores, baseline: RecipeScores, *, resamples: int = 1000, seed: int = 0) -> Difference:
@@ -124,12 +120,9 @@ def _permutation_p_value(first: Array, second: Array) -> float:
     def difference(x: Array, y: Array, axis: int) -> Array:
         return np.asarray(np.mean(x, axis=axis) - np.mean(y, axis=axis))
 
-    if np.ptp(np.concatenate([first, second])) == 0:
+    if np.ptp([*first, *second]) == 0:
         return 1.0
-    result = scipy.stats.permutation_test(
-        (first, second), difference, permutation_type="independent", vectorized=True, rng=np.random.default_rng(0)
-    )
-    return float(result.pvalue)
+    return float(scipy.stats.permutation_test((first, second), difference, vectorized=True, rng=0).pvalue)
 
 
 def _check_same_sets(first: Mapping[str, Array], second: Mapping[str, Array]) -> None:

@@ -18,6 +18,7 @@ from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
 from sentrep.evaluation.sts import DEFAULT_SUITE, evaluate_sts
 from sentrep.evaluation.transfer import evaluate_transfer
+from sentrep.types import ScoredPairs
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,16 @@ class Request:
 class Suite:
     """One suite."""
 
-    load: Callable[[Request], list[Any]]
-    """Reads and checks the sets."""
+    load: Callable[[str, Request], Any]
+    """Reads and checks a set."""
     evaluate: Callable[..., Sequence[Any]]
     """Scores them: ``evaluate(encoder, sets, batch_size=..., show_progress_bar=...)``."""
     takes: tuple[str, ...]
     """Fields of `Request` that mean something to it, beside ``sets``."""
     names: str
     """What can stand in ``sets``, in words."""
+    default: tuple[str, ...] = ()
+    """The sets where none are named."""
 
 
 def load_suite(suite: str, request: Request) -> list[Any]:
@@ -65,9 +68,12 @@ def load_suite(suite: str, request: Request) -> list[Any]:
         if getattr(request, option) is not None and option not in chosen.takes:
             users = ", ".join(name for name, other in SUITES.items() if option in other.takes)
             raise InputError(f"the suite {suite} has no use for {option}, which belongs to {users}; leave it out")
-    sets = chosen.load(request)
-    if not sets:
+    wanted = request.sets
+    if wanted is None:  # SICK-R's published split is not on the hub
+        wanted = [name for name in chosen.default if request.folder is not None or name != "sickr"]
+    if not wanted:
         raise InputError(f"the suite {suite} needs sets: {chosen.names}")
+    sets = [chosen.load(name, request) for name in wanted]
     names = [part.name for part in sets]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"{twice[0]} is listed twice, and a report could not tell the two apart; score one at a time")
@@ -91,46 +97,31 @@ def evaluate_suite(
     return [getattr(result, "task", result) for result in results]
 
 
-def _load_sts(request: Request) -> list[Any]:
-    sets = request.sets
-    if sets is None:  # SICK-R's published split is not on the hub
-        sets = [name for name in DEFAULT_SUITE if request.folder is not None or name != "sickr"]
-    return [load_sts(_pairs_file(name, request), request.folder) for name in sets]
-
-
-def _pairs_file(name: str, request: Request) -> str | PairsFile:
+def _load_pairs(name: str, request: Request) -> ScoredPairs:
     if request.columns is None or name.lower() in SET_NAMES:
-        return name
-    return PairsFile(name, tuple(request.columns))  # type: ignore[arg-type]
+        return load_sts(name, request.folder)
+    return load_sts(PairsFile(name, tuple(request.columns)), request.folder)  # type: ignore[arg-type]
 
 
-def _load_transfer(request: Request) -> list[LabelledSet]:
-    return [_load_transfer_set(name, request) for name in request.sets or TRANSFER_NAMES]
-
-
-def _load_transfer_set(name: str, request: Request) -> LabelledSet:
+def _load_transfer(name: str, request: Request) -> LabelledSet:
     path = Path(name).expanduser()
-    if name.lower() not in TRANSFER_NAMES and path.is_file():
+    if name.lower() in TRANSFER_NAMES:
+        if request.folder is None:
+            raise InputError(
+                f"{name}: where is it? Give the folder of the SentEval data, which contains MR, CR, ... (folder)"
+            )
+    elif path.is_file():
         raise InputError(f"{path}: one file has no train and test; give the folder that holds train.csv and test.csv")
-    if name.lower() not in TRANSFER_NAMES and (path.is_dir() or "/" in name):
+    elif path.is_dir() or "/" in name:
         return load_labelled_folder(path, request.columns)
-    if name.lower() in TRANSFER_NAMES and request.folder is None:
-        raise InputError(
-            f"{name}: where is it? Give the folder of the SentEval data, which contains MR, CR, ... (folder)"
-        )
     return load_transfer(name, request.folder or ".")
 
 
-def _load_clustering(request: Request) -> list[LabelledSet]:
-    return [_load_clustering_set(Path(name).expanduser(), request) for name in request.sets or []]
-
-
-def _load_clustering_set(path: Path, request: Request) -> LabelledSet:
+def _load_clustering(name: str, request: Request) -> LabelledSet:
+    path = Path(name).expanduser()
     if path.is_dir():
-        split = request.split or "test"
-        return LabelledSet(
-            path.resolve().name, {split: load_labelled_file(find_split(path, split), request.columns)}, "MTEB"
-        )
+        name, split = path.resolve().name, request.split or "test"
+        return LabelledSet(name, {split: load_labelled_file(find_split(path, split), request.columns)}, "MTEB")
     if request.split is not None:
         raise InputError(f"{path}: a split is chosen from a folder; give the folder, or leave the split out")
     return LabelledSet(path.name.split(".")[0], {"all": load_labelled_file(path, request.columns)}, "MTEB")
@@ -138,22 +129,27 @@ def _load_clustering_set(path: Path, request: Request) -> LabelledSet:
 
 SUITES = {
     "sts": Suite(
-        _load_sts, evaluate_sts, ("folder", "columns"), "names such as stsb, or files of two sentences and a score"
+        _load_pairs,
+        evaluate_sts,
+        ("folder", "columns"),
+        "names such as stsb, or files of two sentences and a score",
+        DEFAULT_SUITE,
     ),
     "transfer": Suite(
         _load_transfer,
         evaluate_transfer,
         ("folder", "columns"),
         f"{', '.join(TRANSFER_NAMES)}, or folders with train.csv and test.csv",
+        TRANSFER_NAMES,
     ),
     "retrieval": Suite(
-        lambda request: [load_retrieval(n, request.split or "test") for n in request.sets or []],
+        lambda name, request: load_retrieval(name, request.split or "test"),
         evaluate_retrieval,
         ("split",),
         "folders with corpus.jsonl, queries.jsonl and qrels/, for example --sets [scifact]",
     ),
     "rerank": Suite(
-        lambda request: [load_reranking(n, request.split or "test") for n in request.sets or []],
+        lambda name, request: load_reranking(name, request.split or "test"),
         evaluate_reranking,
         ("split",),
         "folders with corpus.jsonl, queries.jsonl, qrels/ and top_ranked/, for example --sets [askubuntu]",

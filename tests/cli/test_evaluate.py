@@ -35,7 +35,7 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_retrieval_prints_and_writes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--suite", "retrieval", "--sets", "[facts]", "--output", "scores.json", "--device", "cpu"]
+    words = ["--suite", "retrieval", "--sets", "[facts]", "--output", "scores.json", "--compute.device", "cpu"]
     assert main(["evaluate", model, *words]) == 0
     out = capsys.readouterr().out
     assert "nDCG@10" in out
@@ -67,7 +67,8 @@ def test_clustering_with_named_columns(model: str) -> None:
         ("--suite rerank --sets [facts]", 1, "every candidate is relevant, so there is nothing to rerank"),
         ("--suite clustering --sets [news.csv]", 1, "which columns hold text and label? found 'title', 'topic'"),
         ("--suite transfer", 1, "mr: where is it? Give the folder of the SentEval data"),
-        ("--folder a --sts_folder b", 2, "--folder and --sts_folder are two names of one option"),
+        ("--sts_folder b", 2, "did you mean 'folder'?"),
+        ("--device cpu", 2, "this is --compute.device now"),
         ("--suite retrieval --sets [facts] --output scores.xlsx", 1, "no format for the ending '.xlsx'"),
     ],
 )
@@ -122,7 +123,7 @@ def test_sts_under_both_protocols(
     assert "the model's own pooling (mean) and length (the model's own limit; 0 of" in out
     assert [note.split(":")[0] for note in report["notes"]] == ["SICK-R", "Both protocols"]
 
-    assert main(["evaluate", model, "--sts_folder", "data", "--sets", "[sts12,stsb]", "--detail", "true"]) == 0
+    assert main(["evaluate", model, "--folder", "data", "--sets", "[sts12,stsb]", "--detail", "true"]) == 0
     out = capsys.readouterr().out
     assert "Pearson" in out
     assert "forum" in out

@@ -153,7 +153,7 @@ def test_export_and_evaluate_whitened(model: str, capsys: pytest.CaptureFixture[
 
 def test_evaluate_prints_and_writes_the_scores(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     write_pairs()
-    assert main(["evaluate", model, "--sets", "[pairs.csv]", "--output", "scores.json", "--device", "cpu"]) == 0
+    assert main(["evaluate", model, "--sets", "[pairs.csv]", "--output", "scores.json", "--compute.device", "cpu"]) == 0
     assert "pairs" in capsys.readouterr().out
     report = json.loads(Path("scores.json").read_text())
     assert report["pooling"] == "mean"
@@ -167,6 +167,7 @@ def test_half_precision_gives_nearly_the_same(model: str) -> None:
     for precision in ("fp32", "bf16"):
         words = [model, "--precision", precision, "--device", "cpu"]
         assert main(["encode", *words, "--input", "lines.txt", "--output", f"{precision}.npy"]) == 0
+        words = [model, "--compute.precision", precision, "--compute.device", "cpu"]
         assert main(["evaluate", *words, "--sets", "[pairs.csv]", "--output", "scores.json"]) == 0
         assert json.loads(Path("scores.json").read_text())["precision"] == precision
     full, half = np.load("fp32.npy"), np.load("bf16.npy")
@@ -177,7 +178,7 @@ def test_half_precision_gives_nearly_the_same(model: str) -> None:
 @pytest.mark.slow
 def test_evaluate_real_data_as_published(capsys: pytest.CaptureFixture[str]) -> None:
     folder, encoder = shared_path("data/senteval"), shared_path("models/all-MiniLM-L6-v2")
-    assert main(["evaluate", str(encoder), "--sts_folder", str(folder), "--sets=[stsb]", "--output", "r.json"]) == 0
+    assert main(["evaluate", str(encoder), "--folder", str(folder), "--sets=[stsb]", "--output", "r.json"]) == 0
     result = json.loads(Path("r.json").read_text())["results"][0]
     assert result["pairs"] == 1379
     assert result["spearman"] == pytest.approx(82.03, abs=0.01)

@@ -19,23 +19,7 @@ import sentrep.negatives.base
 from sentrep import SentRepModule, distributed
 from sentrep.cli import main
 from sentrep.cli.doctor import TINY
-from sentrep.doctor import (
-    CHECKS,
-    Subject,
-    accumulation,
-    devices,
-    diagnose,
-    diagnosis,
-    disk,
-    gather,
-    grad_cache,
-    noise,
-    offline,
-    precision,
-    processes,
-    resume,
-    versions,
-)
+from sentrep.doctor import CHECKS, Subject, diagnose, diagnosis, grad_cache, machine, processes, training
 from sentrep.encoder import encode as encoding
 from sentrep.encoder.compute import recompute
 
@@ -90,7 +74,11 @@ def dropout_of_all_ranks(function: Callable[..., Any], *arguments: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("check", "defect"),
-    [(gather, half_the_gradient), (noise, noise_of_each_rank), (noise, dropout_of_all_ranks)],
+    [
+        (training.gather, half_the_gradient),
+        (training.noise, noise_of_each_rank),
+        (training.noise, dropout_of_all_ranks),
+    ],
 )
 def test_a_defect_on_two_processes(
     check: Any, defect: Callable[..., Any], subject: Subject, monkeypatch: pytest.MonkeyPatch
@@ -98,8 +86,8 @@ def test_a_defect_on_two_processes(
     def run(function: Callable[..., Any], world: int, *arguments: Any) -> list[Any]:
         return processes.run_processes(defect, world, function, *arguments)
 
-    monkeypatch.setattr(check, "run_processes", run)
-    assert check.check(subject).passed is False
+    monkeypatch.setattr(training, "run_processes", run)
+    assert check(subject).passed is False
 
 
 def forget_masks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,12 +130,12 @@ def fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     ("check", "defect"),
     [
         (grad_cache.check, forget_masks),
-        (accumulation.check, weigh_micro_batches),
-        (resume.check, forget_moments),
-        (resume.check, forget_the_seed),
-        (precision.check, round_badly),
-        (lambda subject: versions.check(), age_packages),
-        (disk.check, fill_the_disk),
+        (training.accumulation, weigh_micro_batches),
+        (training.resume, forget_moments),
+        (training.resume, forget_the_seed),
+        (training.precision, round_badly),
+        (machine.versions, age_packages),
+        (machine.disk, fill_the_disk),
     ],
 )
 def test_a_defect_is_red(check: Any, defect: Any, subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,9 +149,9 @@ def test_a_defect_is_red(check: Any, defect: Any, subject: Subject, monkeypatch:
 def test_a_device_that_is_not_there(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    assert devices.check(subject).passed
+    assert machine.devices(subject).passed
     subject.trainer["accelerator"] = "gpu"
-    assert devices.check(subject).passed is False
+    assert machine.devices(subject).passed is False
 
 
 def test_too_many_devices_and_no_bf16(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +160,7 @@ def test_too_many_devices_and_no_bf16(subject: Subject, monkeypatch: pytest.Monk
         monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: "Old GPU")
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    outcome = devices.check(subject)
+    outcome = machine.devices(subject)
     assert outcome.passed is False
     assert outcome.measured.startswith("2 devices wanted, 1 there; no bf16; Old GPU")
 
@@ -180,9 +168,9 @@ def test_too_many_devices_and_no_bf16(subject: Subject, monkeypatch: pytest.Monk
 def test_a_model_that_is_not_on_this_machine(subject: Subject, tmp_path: Path) -> None:
     encoder = subject.model["encoder"]
     encoder["backbone"] = str(tmp_path)
-    assert offline.check(subject).passed
+    assert machine.offline(subject).passed
     encoder["backbone"] = "nobody/nothing-of-this-name"
-    outcome = offline.check(subject)
+    outcome = machine.offline(subject)
     assert outcome.passed is False
     assert "backbone nobody/nothing-of-this-name" in outcome.remedy
 
@@ -202,35 +190,35 @@ def test_a_model_without_its_weights_is_not_in_the_cache(
         ("model.safetensors", ""),
     ):
         (files / name).write_text("{}")
-        outcome = offline.check(subject)
+        outcome = machine.offline(subject)
         assert outcome.passed is not bool(missing)
         assert outcome.remedy.endswith(f"folder: {missing}")
 
 
 def test_a_folder_that_cannot_be_written(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(machine.os, "access", lambda path, mode: False)
     subject.data["cache_dir"] = str(tmp_path / "cache")
-    outcome = disk.check(subject)
+    outcome = machine.disk(subject)
     assert outcome.passed is False
     assert f"{tmp_path / 'cache'} cannot be written" in outcome.measured
 
 
 def test_objectives_that_draw_for_every_row_are_left_out(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "run_processes", lambda function, world, *given: [function(*given)] * world)
+    monkeypatch.setattr(training, "run_processes", lambda function, world, *given: [function(*given)] * world)
     subject.model["objectives"]["mlm"] = {"class_path": "MaskedLanguageModeling"}
     subject.model["weights"] = {"mlm": 0.5}
-    outcome = gather.check(subject)
+    outcome = training.gather(subject)
     assert outcome.passed
     assert "without mlm: random for every row" in outcome.measured
     subject.model["objectives"].pop("simcse")
-    assert gather.check(subject).passed is None
+    assert training.gather(subject).passed is None
 
 
 def test_what_breaks_is_red_and_the_others_go_on(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(subject: Subject) -> Any:
         raise RuntimeError("no such\nthing")
 
-    monkeypatch.setattr(diagnosis, "CHECKS", {"first": broken, "offline": offline.check})
+    monkeypatch.setattr(diagnosis, "CHECKS", {"first": broken, "offline": machine.offline})
     first, second = diagnose(subject)
     assert (first.passed, first.measured) == (False, "RuntimeError: no such thing")
     assert second.passed
@@ -239,7 +227,7 @@ def test_what_breaks_is_red_and_the_others_go_on(subject: Subject, monkeypatch: 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--output", "report.csv"], "choose .json or .md"),
+        (["--output", "report.csv"], "choose one of .json, .md"),
         (["--modl.x", "1"], "unknown key 'modl'"),
         (["--print_config"], "unexpected '--print_config'"),
         (["-c", "none.yaml"], "does not exist"),
@@ -254,7 +242,7 @@ def test_a_red_report_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(diagnosis, "CHECKS", {"disk": disk.check})
+    monkeypatch.setattr(diagnosis, "CHECKS", {"disk": machine.disk})
     fill_the_disk(monkeypatch)
     assert main(["doctor", "--output", "report.md"]) == 1
     assert "free disk: make room" in capsys.readouterr().out

@@ -2,9 +2,8 @@
 
 from sentrep.evaluation.plots.cosines import Histograms, draw_cosines, read_cosines
 from sentrep.evaluation.plots.curves import draw_curves, plot_training_curves
+from sentrep.evaluation.plots.encoders import draw_projection, draw_scores, project
 from sentrep.evaluation.plots.plane import draw_plane
-from sentrep.evaluation.plots.projection import draw_projection, project
-from sentrep.evaluation.plots.scores import draw_scores
 from sentrep.evaluation.plots.style import save_figure
 from sentrep.evaluation.plots.sweep import Series, draw_sweep, sweep_series
 

@@ -67,7 +67,8 @@ def plot_training_curves(history: Mapping[str, Course], path: str | Path, *, bes
             if panel == "val/sts":
                 _draw_dev(axis, dev, best_step)
             else:
-                _draw_noisy(axis, history[panel])
+                course = history[panel]
+                _draw_course(axis, course, len(course) // 20 if len(course) >= _SMOOTHED_FROM else 1, color=BLUE)
         legend_below(figure)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=DOTS)
@@ -101,24 +102,19 @@ def draw_curves(
             for (label, courses), look in zip(runs.items(), looks(list(runs)).values(), strict=True):
                 if courses.get(panel):
                     window = smooth if panel.startswith("train/") else 1
-                    _draw_run(axis, courses[panel], label if len(runs) > 1 else None, look, window)
+                    _draw_course(axis, courses[panel], window, label=label if len(runs) > 1 else None, **look)
         legend_below(figure)
     return figure
 
 
-def _draw_run(axis: Axes, course: Course, label: str | None, look: dict[str, Any], smooth: int) -> None:
+def _draw_course(axis: Axes, course: Course, window: int, **look: Any) -> None:
+    """A course; where a mean runs over it, each at the middle of its points, the points themselves are faint."""
     steps, values = _columns(course)
-    if smooth > 1 and len(values) >= smooth:
+    if 1 < window <= len(values):
         axis.plot(steps, values, color=look["color"], alpha=0.25, linewidth=0.6)
-        steps, values = _running_mean(steps, values, smooth)
-    every = max(1, len(steps) // 6)
-    axis.plot(steps, values, **look, markersize=3, markevery=every, label=label)
-
-
-def _running_mean(steps: np.ndarray, values: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
-    """Means over ``window`` points, each at the middle of its points."""
-    mean = np.convolve(values, np.ones(window) / window, mode="valid")
-    return steps[window // 2 : window // 2 + len(mean)], mean
+        values = np.convolve(values, np.ones(window) / window, mode="valid")
+        steps = steps[window // 2 : window // 2 + len(values)]
+    axis.plot(steps, values, markersize=3, markevery=max(1, len(steps) // 6), **look)
 
 
 def _grid(panels: Sequence[str], last_step: int) -> tuple[Figure, list[Axes]]:
@@ -135,15 +131,6 @@ def _grid(panels: Sequence[str], last_step: int) -> tuple[Figure, list[Axes]]:
         if number >= len(panels) - columns:
             axis.set_xlabel("optimiser step")
     return figure, axes
-
-
-def _draw_noisy(axis: Axes, course: Course) -> None:
-    steps, values = _columns(course)
-    if len(course) < _SMOOTHED_FROM:
-        axis.plot(steps, values, color=BLUE)
-        return
-    axis.plot(steps, values, color=BLUE, alpha=0.25, linewidth=0.6)
-    axis.plot(*_running_mean(steps, values, len(course) // 20), color=BLUE)
 
 
 def _draw_dev(axis: Axes, dev: Mapping[str, Course], best_step: int | None) -> None:
