@@ -15,10 +15,11 @@ from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
 from sentrep.cli.sections import build_tree, check_names
 from sentrep.cli.seeded_runs import SCORES, Run, train_all
+from sentrep.cli.tables import Table, join_rows, read_table, write_recipes
 from sentrep.cli.trainer import prepare_parsing
 from sentrep.distributed import derive_seed
 from sentrep.errors import InputError
-from sentrep.evaluation.comparison import Comparison
+from sentrep.evaluation.comparison import Comparison, Published
 from sentrep.io.harmless import printable
 
 THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
@@ -40,6 +41,8 @@ class Options:
         output: folder of all runs and of the report.
         resamples: of the bootstrap behind the intervals.
         jobs: runs at the same time, each with its share of the cores.
+        table: in the place of recipes, the rows of a paper's table; what the paper printed is shown beside the scores.
+        rows: of the table, those to train; by default all.
     """
 
     seeds: int | list[int] = 5
@@ -49,6 +52,8 @@ class Options:
     output: str = "comparisons"
     resamples: int = 1000
     jobs: int = 1
+    table: str | None = None
+    rows: list[str] | None = None
 
     def __post_init__(self) -> None:
         checks.whole("compare", 1, 1000, jobs=self.jobs)
@@ -67,24 +72,41 @@ class Words:
 
 def run(command: str, words: list[str]) -> int:
     """Run the command; its status is 1 when some run failed."""
-    mine = sort_words(words)
+    mine = sort_words(join_rows(words))
     try:
         chosen: Options = run_function(Options, command, mine.own)
+        table = chosen_table(mine, chosen)
         if not mine.recipes:
-            raise UsageError("compare: name at least one recipe: -c configs/simcse/minilm.yaml")
+            raise UsageError("compare: name at least one recipe: -c configs/simcse/minilm.yaml, or --table FILE")
         runs = plan(mine, chosen)
     except InputError as error:
         raise UsageError(str(error)) from None
-    _check(runs, chosen)
+    _check(runs, chosen, table)
     failures = train_all(runs, chosen.sets, chosen.jobs)
-    return _report(runs, failures, chosen)
+    return _report(runs, failures, chosen, table)
 
 
-def _check(runs: list[Run], chosen: Options) -> None:
+def chosen_table(words: Words, chosen: Options) -> Table | None:
+    """The table of ``--table`` with the rows of ``--rows``, whose files in the output folder become the recipes."""
+    if chosen.table is None:
+        if chosen.rows:
+            raise UsageError("compare: --rows needs the file that they stand in: --table FILE")
+        return None
+    if words.recipes or sum(word == "--table" for word in words.own) > 1:
+        raise UsageError("compare: give one --table, or recipes by -c; --over '[FILE]' lays files over every row")
+    table = read_table(chosen.table)
+    table = table if chosen.rows is None else table.only(chosen.rows)
+    words.recipes = [str(path) for path in table.recipes(Path(chosen.output) / "recipes")]
+    return table
+
+
+def _check(runs: list[Run], chosen: Options, table: Table | None) -> None:
     """Find what every run would end with before the first one has trained."""
     if Path(chosen.output).is_file():
         raise UsageError(f"compare: --output {chosen.output} is a file; name a folder")
     prepare_parsing()
+    if table is not None:
+        write_recipes(table.recipes(Path(chosen.output) / "recipes"))
     for run in {run.label: run for run in runs}.values():
         request = parse_request(run.words)
         check_names(build_tree("fit", request, None), request)
@@ -143,7 +165,11 @@ def sort_words(words: list[str]) -> Words:
     return sorted_words
 
 
-def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Options) -> int:
+def _published(table: Table) -> Published:
+    return Published(table.title, table.metric, {name: row.published for name, row in table.rows.items()})
+
+
+def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Options, table: Table | None) -> int:
     """Print and write the comparison; the exit status tells of runs that failed."""
     scored: dict[str, list[Path]] = {run.label: [] for run in runs}
     for run in runs:
@@ -151,7 +177,7 @@ def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Optio
             scored[run.label].append(run.folder / SCORES)
     if missing := [label for label, files in scored.items() if not files]:
         raise UsageError(f"compare: every run of {', '.join(missing)} failed; see {chosen.output}/*/*/fit.log")
-    comparison = Comparison.read(scored, chosen.resamples)
+    comparison = Comparison.read(scored, chosen.resamples, None if table is None else _published(table))
     comparison.print(Console())
     comparison.write(Path(chosen.output))
     for (label, seed), reason in failures.items():

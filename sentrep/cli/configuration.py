@@ -39,6 +39,13 @@ class Request:
     """Words for jsonargparse itself: ``--help``, ``--print_config``, ``--trainer.callbacks+=...``."""
     trust_plugins: bool = False
     """Whether a checkpoint may name classes that are not sentrep's."""
+    row: str | None = None
+    """Of the table below all files, where there is one."""
+
+    @property
+    def name(self) -> str:
+        """Of the run: the row's, or else the first file's."""
+        return self.row or (Path(self.files[0]).stem if self.files and self.files[0] != "--config" else "default")
 
     def get(self, key: str) -> Any:
         """The value of a top-level key, from the flags or else the files."""
@@ -66,8 +73,12 @@ def parse_request(words: list[str]) -> Request:
             request.trust_plugins = True
         elif value is None:
             raise UsageError(f"--{key} needs a value")
+        elif key in ("table", "row") and key in request.flags:
+            raise UsageError(f"--{key} stands here twice; a run is one row of one table")
         elif key == "config":
             name, content = read_config(value)
+            if "rows" in content:
+                raise UsageError(f"{name} is a table, not a recipe; give it by --table, and --row NAME")
             request.files.append(name)
             request.sources.append((name, content))
             request.tree = merge(request.tree, content)
@@ -79,7 +90,7 @@ def parse_request(words: list[str]) -> Request:
 def apply_flags(tree: Tree, flags: dict[str, str]) -> None:
     """Write the flags into the tree; they win over every file, wherever they stand on the line."""
     for key, value in flags.items():
-        assign(tree, key.split("."), _plain(value, key), key)
+        assign(tree, key.split("."), _plain(value, key), f"--{key}")
 
 
 def read_config(text: str) -> tuple[str, Tree]:
@@ -148,9 +159,7 @@ def assign(tree: Tree, path: list[str], value: Any, flag: str) -> None:
         elif below is None:
             below = {}
         elif not isinstance(below, dict):
-            raise UsageError(
-                f"--{flag}: {'.'.join(path[: position + 1])} is {below!r} and has no '{path[position + 1]}'"
-            )
+            raise UsageError(f"{flag}: {'.'.join(path[: position + 1])} is {below!r} and has no '{path[position + 1]}'")
         tree[step] = below
         tree = below
 

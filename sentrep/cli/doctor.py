@@ -10,6 +10,7 @@ from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model
 from sentrep.cli.configuration import Tree, merge, parse_request
 from sentrep.cli.errors import UsageError
 from sentrep.cli.sections import build_tree, check_names
+from sentrep.cli.tables import add_row
 from sentrep.cli.trainer import prepare_parsing
 from sentrep.doctor import Subject, diagnose, print_outcomes, write_outcomes
 from sentrep.doctor.outcome import failed
@@ -61,7 +62,7 @@ def run(command: str, words: list[str]) -> int:
         print(HELP)
         return 0
     prepare_parsing()
-    request = parse_request(words)
+    request = add_row(parse_request(words))
     if request.rest:
         raise UsageError(f"doctor: unexpected '{request.rest[0]}'; write flags as --key value")
     output = request.flags.pop("output", None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
-from pathlib import Path
 
 from jsonargparse import Namespace
 from lightning.pytorch import Callback, Trainer
@@ -94,12 +93,11 @@ def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree
 
 
 def _defaults(request: Request) -> Tree:
-    name = Path(request.files[0]).stem if request.files and request.files[0] != "--config" else "default"
     parameters = inspect.signature(SentRepModule).parameters.values()
     model = {item.name: to_config(item.default) for item in parameters if item.default is not item.empty}
     logger = {
         "class_path": "lightning.pytorch.loggers.TensorBoardLogger",
-        "init_args": {"save_dir": "runs", "name": name},
+        "init_args": {"save_dir": "runs", "name": request.name},
     }
     callbacks = {key: default for key, (_, default) in CALLBACKS.items()}
     return copy.deepcopy({"model": model, "trainer": {"logger": logger}, **callbacks})

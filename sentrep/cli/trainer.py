@@ -44,6 +44,7 @@ from sentrep.cli.logs import show_log
 from sentrep.cli.run_folders import RunFolders
 from sentrep.cli.sections import CALLBACKS, TRAINER_DEFAULTS, build_tree, check_names, settle
 from sentrep.cli.signals import StopOnSignal
+from sentrep.cli.tables import add_row
 from sentrep.config import Configurable
 from sentrep.data import SentRepDataModule
 from sentrep.distributed import explain_lost_peer, leave_gloo_group
@@ -213,7 +214,7 @@ def run(command: str, words: list[str]) -> int:
     show_log()
     if command != "fit":  # then nothing is saved, and where does not matter
         warnings.filterwarnings("ignore", message="The dirpath has changed from")
-    request = parse_request([word for word in words if word not in _ALLOW])
+    request = add_row(parse_request([word for word in words if word not in _ALLOW]))
     stop = StopOnSignal()
     with RunFolders(trains=command == "fit") as folders, explain_lost_peer():
         settle_last(request, build_tree(command, request, None), folders if command == "fit" else None)

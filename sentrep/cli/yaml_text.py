@@ -29,6 +29,18 @@ _SafeLoader.add_implicit_resolver(
 )
 
 
+class _SafeDumper(yaml.SafeDumper):
+    """Quotes the texts that `_SafeLoader` would take for something else."""
+
+
+_SafeDumper.yaml_implicit_resolvers = _SafeLoader.yaml_implicit_resolvers
+
+
+def write_yaml(tree: Any) -> str:
+    """Plain data as a document that `read_yaml` reads as the same data."""
+    return yaml.dump(tree, Dumper=_SafeDumper, sort_keys=False, allow_unicode=True)
+
+
 def read_yaml(content: str, name: str) -> Any:
     """The data of one YAML (or JSON) document.
 

@@ -14,7 +14,7 @@ from sentrep.evaluation.report import markdown_table, plain_table
 from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, spearman_rows
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
-from sentrep.io.harmless import html_text
+from sentrep.io.harmless import html_text, markdown_text, screen_text
 
 _NOTE = (
     "Spearman × 100 of the cosine, mean ± standard deviation over seeds. Difference: of the mean over the sets to the "
@@ -24,15 +24,41 @@ _NOTE = (
 
 
 @dataclass(frozen=True)
+class Published:
+    """What a paper printed for the recipes that are compared."""
+
+    title: str
+    """Of the paper's table."""
+    metric: str
+    """What the numbers are."""
+    scores: Mapping[str, tuple[float, float | None] | None]
+    """Mean and standard deviation by recipe; None for what is not printed."""
+
+    def means(self) -> dict[str, float]:
+        """Of the recipes that have one."""
+        return {label: score[0] for label, score in self.scores.items() if score is not None}
+
+    def cell(self, label: str) -> str:
+        """As a table shows it."""
+        mean, deviation = self.scores.get(label) or (None, None)
+        if mean is None:
+            return "not printed"
+        return f"{mean:.2f}" if deviation is None else f"{mean:.2f} ± {deviation:.2f}"
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Recipes, in the order given; the first is what the others are compared with."""
 
     recipes: dict[str, RecipeScores]
     differences: dict[str, Difference]
     """By recipe, without the first."""
+    published: Published | None = None
 
     @classmethod
-    def read(cls, files: Mapping[str, Sequence[Path]], resamples: int = 1000) -> Comparison:
+    def read(
+        cls, files: Mapping[str, Sequence[Path]], resamples: int = 1000, published: Published | None = None
+    ) -> Comparison:
         """From the score files of every recipe's seeds: arrays ``cosine/SET`` and ``gold/SET``.
 
         Raises:
@@ -40,37 +66,60 @@ class Comparison:
         """
         recipes = {label: _read(paths) for label, paths in files.items()}
         (_, baseline), *others = recipes.items()
-        return cls(recipes, {label: compare(scores, baseline, resamples=resamples) for label, scores in others})
+        differences = {label: compare(scores, baseline, resamples=resamples) for label, scores in others}
+        return cls(recipes, differences, published)
 
     def print(self, console: Console) -> None:
         """The table without the single sets, which would not fit a terminal."""
         columns, rows = self._table(sets=[])
         console.print(plain_table(*columns, rows=rows))
+        if self.published is not None:
+            console.print(screen_text(f"{self._title()}. {self._notes()[-1]}"), highlight=False)
 
     def write(self, folder: Path) -> None:
         """Write report.md, report.html, report.png and report.svg."""
         folder.mkdir(parents=True, exist_ok=True)
-        plot_comparison(self.recipes, self.differences, folder / "report")
+        plot_comparison(
+            self.recipes,
+            self.differences,
+            folder / "report",
+            None if self.published is None else self.published.means(),
+        )
         columns, rows = self._table(sets=list(next(iter(self.recipes.values())).gold))
         table = "\n".join(markdown_table(columns, rows))
-        write_text(folder / "report.md", f"# Comparison\n\n{table}\n\n{_NOTE}\n\n![scores](report.png)\n")
+        head, notes = self._title(), self._notes()
+        text = "\n\n".join(map(markdown_text, notes))
+        write_text(folder / "report.md", f"# {markdown_text(head)}\n\n{table}\n\n{text}\n\n![scores](report.png)\n")
         cells = "".join(
             f"<tr>{''.join(f'<{tag}>{html_text(cell)}</{tag}>' for cell in line)}</tr>\n"
             for tag, line in (("th", columns), *(("td", row) for row in rows))
         )
-        page = f"<!doctype html><meta charset='utf-8'><title>Comparison</title><style>{_STYLE}</style>\n"
-        page += f"<h1>Comparison</h1>\n<table>\n{cells}</table>\n<p>{html_text(_NOTE)}</p>\n<img src='report.svg'>\n"
+        page = f"<!doctype html><meta charset='utf-8'><title>{html_text(head)}</title><style>{_STYLE}</style>\n"
+        paragraphs = "".join(f"<p>{html_text(note)}</p>\n" for note in notes)
+        page += f"<h1>{html_text(head)}</h1>\n<table>\n{cells}</table>\n{paragraphs}<img src='report.svg'>\n"
         write_text(folder / "report.html", page)
 
     def _table(self, sets: Sequence[str]) -> tuple[list[str], list[list[str]]]:
         """Head and rows, with a column for each of ``sets``."""
-        columns = ["recipe", "seeds", *map(display_name, sets), "mean", "difference", "p", "verdict"]
+        paper = [] if self.published is None else ["published"]
+        columns = ["recipe", "seeds", *map(display_name, sets), "mean", *paper, "difference", "p", "verdict"]
         rows = []
         for label, scores in self.recipes.items():
             per_seed = scores.per_seed()
             each = [_mean_and_sd(spearman_rows(scores.cosines[name], scores.gold[name])) for name in sets]
-            rows.append([label, str(len(per_seed)), *each, _mean_and_sd(per_seed), *self._versus_first(label)])
+            mean = [_mean_and_sd(per_seed), *([] if self.published is None else [self.published.cell(label)])]
+            rows.append([label, str(len(per_seed)), *each, *mean, *self._versus_first(label)])
         return columns, rows
+
+    def _title(self) -> str:
+        return "Comparison" if self.published is None else self.published.title
+
+    def _notes(self) -> list[str]:
+        if self.published is None:
+            return [_NOTE]
+        sets = ", ".join(map(display_name, next(iter(self.recipes.values())).gold))
+        what = self.published.metric or "nothing"
+        return [_NOTE, f"Published: {what.removesuffix('.')}. The scores here are over {sets}."]
 
     def _versus_first(self, label: str) -> list[str]:
         if label not in self.differences:

@@ -10,13 +10,19 @@ from sentrep.evaluation.significance import Difference, RecipeScores
 from sentrep.io.harmless import printable
 
 
-def plot_comparison(recipes: Mapping[str, RecipeScores], differences: Mapping[str, Difference], stem: Path) -> None:
+def plot_comparison(
+    recipes: Mapping[str, RecipeScores],
+    differences: Mapping[str, Difference],
+    stem: Path,
+    published: Mapping[str, float] | None = None,
+) -> None:
     """Draw seeds and means (left), and differences to the first recipe with 95 % intervals (right).
 
     Args:
         recipes: by label; the first is the baseline.
         differences: by label, without the first; may be empty.
         stem: the files to write, without .png and .svg.
+        published: means that a paper printed, by label.
     """
     labels = list(recipes)
     with styled():
@@ -26,6 +32,8 @@ def plot_comparison(recipes: Mapping[str, RecipeScores], differences: Mapping[st
             scores = recipes[label].per_seed()
             left.plot(scores, [height] * len(scores), "o", color=GREY, markersize=3, alpha=0.8, zorder=2)
             left.plot(scores.mean(), height, "|", color=BLUE, markersize=11, markeredgewidth=1.8, zorder=3)
+            if published and label in published:
+                left.plot(published[label], height, "D", color=ORANGE, fillstyle="none", markersize=5, zorder=4)
             if label in differences:
                 found = differences[label]
                 colour = GREY if found.low <= 0 <= found.high else ORANGE
@@ -34,6 +42,7 @@ def plot_comparison(recipes: Mapping[str, RecipeScores], differences: Mapping[st
         right.axvline(0, color="black", linewidth=0.6)
         left.set_yticks(range(len(labels)), [printable(label) for label in labels])
         left.set_ylim(len(labels) - 0.5, -0.5)
-        left.set_xlabel("mean Spearman × 100 (each seed, and their mean)")
+        beside = "; ◇ published" if published else ""
+        left.set_xlabel(f"mean Spearman × 100 (each seed, and their mean{beside})")
         right.set_xlabel(f"difference to {labels[0]}, 95 % interval")
     save_figure(figure, stem)

@@ -1,0 +1,187 @@
+"""A table of a paper as one file: a base recipe, named rows with what each changes, and the published numbers."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sentrep.cli.configuration import Request, Tree, assign, merge, read_config
+from sentrep.cli.errors import UsageError
+from sentrep.cli.yaml_text import write_yaml
+from sentrep.errors import did_you_mean
+from sentrep.io.files import write_text
+
+_KEYS = ("title", "base", "metric", "rows")
+_ROW_KEYS = ("base", "change", "published")
+_NUMBER = r"\d+(?:\.\d+)?"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: a whole configuration."""
+
+    tree: Tree
+    published: tuple[float, float | None] | None
+    """Mean and standard deviation; None for what the paper does not print."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows in the paper's order."""
+
+    file: str
+    title: str
+    metric: str
+    """What the published numbers are."""
+    rows: dict[str, Row]
+
+    def only(self, names: Iterable[str]) -> Table:
+        """The rows of these names, in the paper's order.
+
+        Raises:
+            UsageError: there is no such row.
+        """
+        wanted = set(names)
+        for name in sorted(wanted - self.rows.keys()):
+            raise UsageError(f"{self.file} has no row '{name}'{did_you_mean(name, self.rows)}; {self._listing()}")
+        return replace(self, rows={name: row for name, row in self.rows.items() if name in wanted})
+
+    def recipes(self, folder: Path) -> dict[Path, str]:
+        """A recipe for each row: the file in the folder, and its content."""
+        return {folder / f"{name}.yaml": write_yaml(row.tree) for name, row in self.rows.items()}
+
+    def _listing(self) -> str:
+        return f"its rows are {', '.join(self.rows)}"
+
+
+def add_row(request: Request) -> Request:
+    """Put the row that ``--table FILE --row NAME`` names below all files; both flags are then gone.
+
+    Raises:
+        UsageError: for one flag without the other, a table that is not in order, a row that it does not have.
+    """
+    file, name = request.flags.pop("table", None), request.flags.pop("row", None)
+    if file is None:
+        if name is not None:
+            raise UsageError(f"--row {name} needs the file that it stands in: --table FILE")
+        return request
+    table = read_table(file)
+    if name is None:
+        raise UsageError(f"--table {file} needs --row NAME; {table._listing()}")
+    tree = table.only([name]).rows[name].tree
+    request.row = name
+    request.files.insert(0, file)
+    request.sources.insert(0, (f"{file}, row {name}", tree))
+    request.tree = {}
+    for _, content in request.sources:
+        request.tree = merge(request.tree, content)
+    return request
+
+
+def write_recipes(recipes: dict[Path, str]) -> None:
+    """Write the recipes that are not there yet.
+
+    Raises:
+        UsageError: a file is there with other content, of another table or before a change; nothing is written.
+    """
+    for path, content in recipes.items():
+        if path.exists() and path.read_text(encoding="utf-8", errors="replace") != content:
+            raise UsageError(f"compare: {path} is of a row with other settings; choose another --output, or delete it")
+    for path, content in recipes.items():
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, content)
+
+
+def join_rows(words: list[str]) -> list[str]:
+    """``--rows a b`` as the one word that lists are elsewhere."""
+    if "--rows" not in words:
+        return words
+    start = words.index("--rows") + 1
+    end = next((place for place in range(start, len(words)) if words[place].startswith("-")), len(words))
+    return words if end - start < 2 else [*words[:start], json.dumps(words[start:end]), *words[end:]]
+
+
+def read_table(file: str) -> Table:
+    """Read a table and the recipes that its rows are built on.
+
+    Args:
+        file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe, seen from the table's folder) and
+            ``rows``: by name, ``change`` (dotted keys as flags have them, and values), ``published`` (``75.1`` or
+            ``74.80 ± 1.12``) and a ``base`` of its own.
+
+    Raises:
+        UsageError: names the file, the row and the key that is wrong.
+    """
+    name, content = read_config(file)
+    _check_keys(content, _KEYS, name)
+    rows = content.get("rows")
+    if not isinstance(rows, dict) or not rows:
+        raise UsageError(f"{name}: expected rows by name, as 'rows: {{sam: {{published: 73.71, change: ...}}}}'")
+    texts = {key: content.get(key, "") for key in ("title", "metric")}
+    for key, text in texts.items():
+        if not isinstance(text, str):
+            raise UsageError(f"{name}: {key} is {text!r}; expected a text")
+    bases: dict[str, Tree] = {}
+    common = {"base": content.get("base")}
+    read = {row: _read_row(row, {**common, **_settings(row, rows, name)}, name, bases) for row in rows}
+    if not texts["metric"].strip() and any(row.published for row in read.values()):
+        raise UsageError(f"{name}: say what the published numbers are, as 'metric: mean of the seven STS sets'")
+    return Table(name, texts["title"].strip() or Path(name).stem, texts["metric"].strip(), read)
+
+
+def _settings(row: str, rows: Tree, name: str) -> Tree:
+    settings = {} if rows[row] is None else rows[row]
+    if not re.fullmatch(r"\w[\w.+-]{0,99}", row):  # it names files and folders
+        raise UsageError(f"{name}: the row '{row}' needs a name of letters, digits, dots, hyphens and underscores")
+    if not isinstance(settings, dict):
+        raise UsageError(f"{name}, row {row}: found {settings!r}; expected {', '.join(_ROW_KEYS)}")
+    _check_keys(settings, _ROW_KEYS, f"{name}, row {row}")
+    return settings
+
+
+def _check_keys(content: Tree, known: tuple[str, ...], where: str) -> None:
+    for key in content:
+        if key not in known:
+            raise UsageError(f"{where}: unknown key '{key}'{did_you_mean(key, known)}; there are {', '.join(known)}")
+
+
+def _read_row(row: str, settings: Tree, name: str, bases: dict[str, Tree]) -> Row:
+    where, base, change = f"{name}, row {row}", settings["base"], settings.get("change")
+    if not isinstance(base, str) or not base.strip():
+        raise UsageError(f"{where}: base is {base!r}; name a recipe, as 'base: bert-base.yaml' beside the table")
+    if not isinstance(change, (dict, type(None))):
+        raise UsageError(f"{where}: change is {change!r}; expected keys and values, as 'data.batch_size: 128'")
+    try:
+        if base not in bases:
+            bases[base] = read_config(str(Path(name).expanduser().parent / base))[1]
+            if "rows" in bases[base]:
+                raise UsageError(f"the base {base} is a table itself; name a recipe")
+        tree = copy.deepcopy(bases[base])
+        for key, value in copy.deepcopy(change or {}).items():  # an alias is one object in several rows
+            assign(tree, key.split("."), value, key)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    _drop_objectives(tree)
+    return Row(tree, _read_published(settings.get("published"), where))
+
+
+def _drop_objectives(tree: Tree) -> None:
+    """A row is a whole recipe: an objective that it sets to null is not there at all."""
+    model = tree.get("model")
+    if isinstance(model, dict) and isinstance(model.get("objectives"), dict):
+        model["objectives"] = {key: value for key, value in model["objectives"].items() if value is not None}
+
+
+def _read_published(value: Any, where: str) -> tuple[float, float | None] | None:
+    if value is None:
+        return None
+    found = re.fullmatch(rf"({_NUMBER})(?: ± ({_NUMBER}))?", "" if isinstance(value, bool) else str(value))
+    if not found:
+        raise UsageError(f"{where}: published is {value!r}; expected a number, or '74.80 ± 1.12'")
+    return float(found[1]), None if found[2] is None else float(found[2])
