@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +16,20 @@ import torch
 from torch import Tensor
 
 from sentrep import SentenceEncoder, TextBatch
+from sentrep.cli import main
 from sentrep.data import toy
 from sentrep.doctor.gradients import loss_and_gradients
 from sentrep.doctor.processes import run_processes
 from sentrep.encoder.encode import pad
 
 __all__ = ["loss_and_gradients", "run_processes"]  # for the tests, which find all that they share here
+
+# What processes of tests need is imported once, by the server of which they are forks.
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(
+    ["hypothesis", "pytest", "sentrep.cli.encode", "sentrep.cli.trainer", "tensorboard.summary", "torch._dynamo",
+     "torch.utils.tensorboard", "transformers.models.bert.modeling_bert"]
+)  # fmt: skip
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -111,6 +124,29 @@ def write_workplace(folder: Path) -> None:
         },
     }
     (folder / "run.yaml").write_text(json.dumps(configuration))  # JSON is YAML
+
+
+def forked(function: Callable[..., Any], *arguments: Any, said: str = os.devnull, **environment: str) -> BaseProcess:
+    """Start ``sys.exit(function(*arguments))`` in a session and process of its own; what it says goes to a file."""
+    process = _FORKS.Process(target=_forked, args=({**os.environ, **environment}, said, function, arguments))
+    process.start()
+    return process
+
+
+def sentrep(*words: str, **options: str) -> BaseProcess:
+    """Start the command ``sentrep`` in a process of its own, as `forked` does."""
+    return forked(main, list(words), **options)
+
+
+def _forked(environment: dict[str, str], said: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(environment, OMP_NUM_THREADS="1")
+    torch.set_num_threads(1)
+    with open(said, "wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.exit(function(*arguments))
 
 
 def assert_equal_to_one_process(
