@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from sentrep import SentenceEncoder, TextBatch
-from sentrep.cli import main
 from sentrep.data import toy
 from sentrep.doctor.gradients import loss_and_gradients
 from sentrep.doctor.processes import run_processes
@@ -127,15 +126,17 @@ def write_workplace(folder: Path) -> None:
 
 
 def forked(function: Callable[..., Any], *arguments: Any, said: str = os.devnull, **environment: str) -> BaseProcess:
-    """Start ``sys.exit(function(*arguments))`` in a session and process of its own; what it says goes to a file."""
+    """Start a process of its own, and of a session of its own, that ends with what a function returns as its status.
+
+    Args:
+        function: of a module, such as `sentrep.cli.main`.
+        arguments: what can be pickled.
+        said: file for what the process writes to its standard output and error.
+        environment: variables beside those of this process.
+    """
     process = _FORKS.Process(target=_forked, args=({**os.environ, **environment}, said, function, arguments))
     process.start()
     return process
-
-
-def sentrep(*words: str, **options: str) -> BaseProcess:
-    """Start the command ``sentrep`` in a process of its own, as `forked` does."""
-    return forked(main, list(words), **options)
 
 
 def _forked(environment: dict[str, str], said: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
