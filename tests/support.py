@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable
 from dataclasses import fields
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +24,13 @@ from sentrep.encoder import Compute
 from sentrep.encoder.encode import pad
 
 __all__ = ["loss_and_gradients", "run_processes"]  # for the tests, which find all that they share here
+
+# What processes of tests need is imported once, by the server of which they are forks.
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(
+    ["hypothesis", "pytest", "sentrep.cli.encode", "sentrep.cli.trainer", "tensorboard.summary", "torch._dynamo",
+     "torch.utils.tensorboard", "transformers.models.bert.modeling_bert"]
+)  # fmt: skip
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -115,6 +127,31 @@ def write_workplace(folder: Path) -> None:
         },
     }
     (folder / "run.yaml").write_text(json.dumps(configuration))  # JSON is YAML
+
+
+def forked(function: Callable[..., Any], *arguments: Any, said: str = os.devnull, **environment: str) -> BaseProcess:
+    """Start a process of its own, and of a session of its own, that ends with what a function returns as its status.
+
+    Args:
+        function: of a module, such as `sentrep.cli.main`.
+        arguments: what can be pickled.
+        said: file for what the process writes to its standard output and error.
+        environment: variables beside those of this process.
+    """
+    process = _FORKS.Process(target=_forked, args=({**os.environ, **environment}, said, function, arguments))
+    process.start()
+    return process
+
+
+def _forked(environment: dict[str, str], said: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(environment, OMP_NUM_THREADS="1")
+    torch.set_num_threads(1)
+    with open(said, "wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.exit(function(*arguments))
 
 
 def assert_equal_to_one_process(

@@ -72,13 +72,14 @@ class SentRepCLI(LightningCLI):
         stop: StopOnSignal,
         folders: RunFolders,
     ) -> None:
+        self._command = command
         self._checkpoint = checkpoint
         self._folders = folders
         self._allow_changes = allow_changes
         self._end = SaveLast()
         callbacks = [SavePredictions(), RememberBest(), stop, self._end]
         self._parsers: list[LightningArgumentParser] = []
-        options = {"exit_on_error": False, "allow_abbrev": False}
+        options: dict[str, Any] = {"exit_on_error": False, "allow_abbrev": False}
         super().__init__(
             SentRepModule,
             SentRepDataModule,
@@ -86,13 +87,13 @@ class SentRepCLI(LightningCLI):
             seed_everything_default=42,
             trainer_defaults={**TRAINER_DEFAULTS, "callbacks": callbacks},
             auto_configure_optimizers=False,
-            parser_kwargs={
-                **options,
-                **{name: dict(options) for name in COMMANDS},
-                "fit": {**options, "epilog": _EPILOG},
-            },
+            parser_kwargs={**options, command: {**options, "epilog": _EPILOG if command == "fit" else None}},
             args=[command, "--config", json.dumps(tree), *rest],
         )
+
+    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]
+        """The command that is asked for: parsers for the others would take as long to build, each, and go unused."""
+        return {self._command: LightningCLI.subcommands()[self._command]}
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add the sections of the default callbacks."""

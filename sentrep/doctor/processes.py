@@ -12,6 +12,10 @@ import torch
 import torch.distributed as dist
 
 _PATIENCE = 300
+# A server that has imported everything once, and of which every process is a fork: an import takes seconds.
+_FORKS = "forkserver" in multiprocessing.get_all_start_methods()
+_CONTEXT: Any = multiprocessing.get_context("forkserver" if _FORKS else "spawn")
+_CONTEXT.set_forkserver_preload(["sentrep.module"])
 
 
 def run_processes(function: Callable[..., Any], world: int, *arguments: Any) -> list[Any]:
@@ -26,9 +30,10 @@ def run_processes(function: Callable[..., Any], world: int, *arguments: Any) -> 
         RuntimeError: when a process failed, or did not end.
     """
     with tempfile.TemporaryDirectory() as folder:
-        context = multiprocessing.get_context("spawn")
+        environment = dict(os.environ)  # the server has that of the time when it was started
         processes = [
-            context.Process(target=_in_group, args=(function, rank, world, folder, arguments)) for rank in range(world)
+            _CONTEXT.Process(target=_in_group, args=(environment, rank, world, folder, function, arguments))
+            for rank in range(world)
         ]
         for process in processes:
             process.start()
@@ -43,8 +48,16 @@ def run_processes(function: Callable[..., Any], world: int, *arguments: Any) -> 
         return [torch.load(f"{folder}/result{rank}.pt", weights_only=True) for rank in range(world)]
 
 
-def _in_group(function: Callable[..., Any], rank: int, world: int, folder: str, arguments: tuple[Any, ...]) -> None:
-    os.environ["OMP_NUM_THREADS"] = "1"
+def _in_group(
+    environment: dict[str, str],
+    rank: int,
+    world: int,
+    folder: str,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+) -> None:
+    os.environ.clear()
+    os.environ.update(environment, OMP_NUM_THREADS="1")
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world)
     try:

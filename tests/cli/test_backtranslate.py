@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
+import resource
 import time
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from words import WordTokenize
 from sentrep.cli import main
 from sentrep.data import SentRepDataModule, toy
 from sentrep.data.augmentation.record import read_record
+from support import forked
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 
@@ -84,14 +83,14 @@ def test_pairs_are_written_counted_and_read_without_flags(
 def test_killed_in_the_middle_it_ends_like_an_uninterrupted_run(models: list[str]) -> None:
     assert main(command(models, "whole.parquet")) == 0
     arguments = command(models, "pairs.parquet")
-    process = subprocess.Popen([sys.executable, "-m", "sentrep", *arguments], stderr=subprocess.PIPE, text=True)
+    process = forked(main, arguments, said="said.txt")
     deadline = time.monotonic() + 300
     while len(parts("pairs.parquet")) < 3:
-        assert process.poll() is None, process.communicate()[1]
+        assert process.exitcode is None, Path("said.txt").read_text()
         assert time.monotonic() < deadline
         time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
+    process.join()
     kept = {path: path.read_bytes() for path in parts("pairs.parquet")}
     assert 3 <= len(kept) < 30
     assert not Path("pairs.parquet").exists()
@@ -108,16 +107,19 @@ def test_killed_in_the_middle_it_ends_like_an_uninterrupted_run(models: list[str
     assert Path("pairs.parquet").stat().st_mtime_ns == written
 
 
+def with_small_files(words: list[str]) -> int:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, resource.RLIM_INFINITY))
+    return main(words)
+
+
 def test_no_room_for_the_output(models: list[str]) -> None:
     """A limit of the operating system on the size of a file, which the parts respect and the output does not."""
     arguments = command(models, "pairs.parquet")
-    limited = (
-        "import resource, sys; from sentrep.cli import main;"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (6000, resource.RLIM_INFINITY)); sys.exit(main(sys.argv[1:]))"
-    )
-    done = subprocess.run([sys.executable, "-c", limited, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
-    assert done.stderr.splitlines()[-1] == (
+    process = forked(with_small_files, arguments, said="said.txt")
+    process.join()
+    said = Path("said.txt").read_text()
+    assert process.exitcode == 1, said
+    assert said.splitlines()[-1] == (
         "sentrep: error: cannot write pairs.parquet: File too large; what is finished is kept in pairs.parquet.parts: "
         "mend this and run the same command again"
     )

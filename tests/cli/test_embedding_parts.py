@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,19 +19,8 @@ from sentrep.cli import main
 from sentrep.cli.embedding_parts import EmbeddingParts, quantize
 from sentrep.encoder import SentenceEncoder, StoredEmbeddings
 from sentrep.errors import InputError
-from support import tiny_encoder, toy_sentences
+from support import forked, tiny_encoder, toy_sentences
 
-TELLING = """
-import sys
-from sentrep import SentenceEncoder
-from sentrep.cli import encode, main
-
-encode.CHUNK = 3
-encode = SentenceEncoder.encode
-SentenceEncoder.encode = lambda self, texts, *a, **k: print(*texts, sep="\\n") or encode(self, texts, *a, **k)
-sys.exit(main(sys.argv[1:]))
-"""
-"""`sentrep` that prints what it encodes."""
 LINES = [*toy_sentences(24), "", "the last one"]
 
 
@@ -52,6 +38,17 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     Path("lines.txt").write_text("\n".join(LINES) + "\n")
+
+
+def telling(words: list[str], name: str) -> int:
+    """`sentrep` that writes what it encodes into a file."""
+    encode_command.CHUNK = 3
+    encode = SentenceEncoder.encode
+    with open(name, "w") as file:
+        SentenceEncoder.encode = lambda self, texts, *a, **k: (  # type: ignore[method-assign]
+            print(*texts, sep="\n", file=file) or encode(self, texts, *a, **k)
+        )
+        return main(words)
 
 
 def run(model: str, output: str = "out", *more: str) -> int:
@@ -200,14 +197,13 @@ def test_killed_and_started_again(model: str) -> None:
     """kill -9 as soon as the first part is on record; finished parts stay, untouched, and the result is the same."""
     Path("lines.txt").write_text("\n".join(LINES * 60) + "\n")
     assert run(model, "one") == 0
-    program = "import sys\nfrom sentrep.cli import encode, main\nencode.CHUNK = 3\nsys.exit(main(sys.argv[1:]))"
     words = ["encode", model, "--output", "out", "--input", "lines.txt", "--rows_per_file", "7", "--device", "cpu"]
-    process = subprocess.Popen([sys.executable, "-c", program, *words], stderr=subprocess.DEVNULL)
+    process = forked(telling, words, "encoded.txt")
     while not Path("out/part-00002.json").exists():
-        assert process.poll() is None, "ended before it could be killed"
+        assert process.exitcode is None, "ended before it could be killed"
         time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     assert not Path("out/manifest.json").exists()
     done = {path: path.stat().st_mtime_ns for path in Path("out").glob("part-*.json")}
     assert len(done) >= 3
@@ -267,12 +263,11 @@ def test_the_same_shard_twice_at_the_same_time(model: str) -> None:
     Path("lines.txt").write_text("\n".join(f"{line} {i}" for i in range(20) for line in LINES) + "\n")
     assert run(model, "one") == 0
     words = ["encode", model, "--output", "out", "--input", "lines.txt", "--rows_per_file", "7", "--device", "cpu"]
-    processes = [
-        subprocess.Popen([sys.executable, "-c", TELLING, *words], stderr=subprocess.DEVNULL, stdout=subprocess.PIPE)
-        for _ in range(2)
-    ]
-    encoded = [line for process in processes for line in process.communicate()[0].decode().splitlines()]
-    assert [process.returncode for process in processes] == [0, 0]
+    processes = [forked(telling, words, f"encoded-{number}.txt") for number in range(2)]
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    encoded = [line for number in range(2) for line in Path(f"encoded-{number}.txt").read_text().splitlines()]
     assert sorted(encoded) == sorted(Path("lines.txt").read_text().splitlines())
     assert content("out") == content("one")
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-import sys
+import resource
 import threading
 import time
 from pathlib import Path
@@ -20,6 +18,7 @@ from sentrep.cli import paraphrase as paraphrase_command
 from sentrep.cli.paraphrase import cost
 from sentrep.data import SentRepDataModule
 from sentrep.data.augmentation.record import read_record
+from support import forked
 
 pytest.importorskip("openai", reason="paraphrasing needs the package openai")
 KEY = "sk-very-secret-key"
@@ -120,14 +119,14 @@ def test_killed_in_the_middle_no_answer_is_lost_or_paid_twice() -> None:
 
     with stub_server(stall) as stub:
         arguments = command(stub.url)
-        process = subprocess.Popen([sys.executable, "-m", "sentrep", *arguments], stderr=subprocess.PIPE, text=True)
+        process = forked(main, arguments, said="said.txt")
         deadline = time.monotonic() + 300
         while len(stub.sentences) < 32 + 4 or len(parts()) < 6:  # all four requests under way are stalled
-            assert process.poll() is None, process.communicate()[1]
+            assert process.exitcode is None, Path("said.txt").read_text()
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        process.kill()
+        process.join()
         hold.set()
         assert not Path("pairs.parquet").exists()
         kept = 5 * len(parts())
@@ -192,19 +191,20 @@ def test_the_key_is_written_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
             assert secret.encode() not in text
 
 
+def with_small_files(words: list[str]) -> int:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))
+    return main(words)
+
+
 def test_no_room_for_the_output() -> None:
     """A limit of the operating system on the size of a file, which the parts respect and the output does not."""
     with stub_server() as stub:
-        limited = (
-            "import resource, sys; from sentrep.cli import main;"
-            "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY)); sys.exit(main(sys.argv[1:]))"
-        )
         arguments = command(stub.url)
-        done = subprocess.run([sys.executable, "-c", limited, *arguments], capture_output=True, text=True, check=False)
-        assert done.returncode == 1, done.stderr
-        assert done.stderr.splitlines()[-1].startswith(
-            "sentrep: error: cannot write pairs.parquet: File too large; what"
-        )
+        process = forked(with_small_files, arguments, said="said.txt")
+        process.join()
+        said = Path("said.txt").read_text()
+        assert process.exitcode == 1, said
+        assert said.splitlines()[-1].startswith("sentrep: error: cannot write pairs.parquet: File too large; what")
         assert not Path("pairs.parquet").exists()
         assert main(arguments) == 0
         assert set(stub.asked.values()) == {1}

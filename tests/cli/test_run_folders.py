@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from sentrep.cli.checkpoints import newest_intact
 from sentrep.cli.run_folders import LOCK, RunFolders, is_leader
 from sentrep.errors import InputError
 from sentrep.io.files import BusyError, hold
+from support import forked
 
 RUN = Path("runs/run/version_0")
 
@@ -48,12 +46,11 @@ def test_runs_that_begin_together_get_folders_of_their_own(tmp_path: Path) -> No
 
 
 def test_three_fits_started_together_leave_three_complete_folders(workplace: Path) -> None:
-    command = [sys.executable, "-m", "sentrep", "fit", "-c", "run.yaml", "--trainer.max_steps=2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    runs = [subprocess.Popen(command, env=environment, stdout=-1, stderr=-1) for _ in range(3)]
-    for run in runs:
-        _, said = run.communicate(timeout=300)
-        assert run.returncode == 0, said.decode()
+    words = ["fit", "-c", "run.yaml", "--trainer.max_steps=2"]
+    runs = [forked(main, words, said=f"said-{number}.txt") for number in range(3)]
+    for number, run in enumerate(runs):
+        run.join(300)
+        assert run.exitcode == 0, Path(f"said-{number}.txt").read_text()
     folders = sorted(Path("runs/run").iterdir())
     assert [folder.name for folder in folders] == ["version_0", "version_1", "version_2"]
     for folder in folders:

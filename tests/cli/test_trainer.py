@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import torch
 import yaml
 
 from sentrep.cli import main
+from support import forked
 
 MY_OBJECTIVE = '''
 from sentrep import Objective
@@ -316,32 +315,25 @@ def test_print_config_shows_the_merged_configuration(workplace: Path, capsys: py
     assert config["model"]["objectives"]["simcse"]["init_args"]["temperature"] == 0.5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signals_end_a_run_with_their_status_and_a_checkpoint(
     number: signal.Signals, status: int, workplace: Path
 ) -> None:
     words = ["fit", "-c", "run.yaml", "--trainer.max_steps=100000", "--trainer.val_check_interval=150"]
-    repository = str(Path(__file__).parents[2])
     checkpoints = workplace / "runs/run/version_0/checkpoints"
-    with subprocess.Popen(
-        [sys.executable, "-m", "sentrep", *words],
-        env={**os.environ, "PYTHONPATH": repository, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        # a shell's background jobs ignore SIGINT, and so would their children
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as process:
+    process = forked(main, words)
+    try:
         deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and process.poll() is None and not list(checkpoints.glob("*.ckpt")):
+        while time.monotonic() < deadline and process.exitcode is None and not list(checkpoints.glob("*.ckpt")):
             time.sleep(0.1)
         time.sleep(1)  # the file appears before it is whole: a signal in the middle of a save is another story
         sent = time.time()
-        process.send_signal(number)
-        try:
-            assert process.wait(timeout=60) == status
-        finally:
-            process.kill()
+        assert process.pid is not None
+        os.kill(process.pid, number)
+        process.join(60)
+        assert process.exitcode == status
+    finally:
+        process.kill()
     assert any(path.stat().st_mtime > sent for path in checkpoints.glob("*.ckpt"))
 
 

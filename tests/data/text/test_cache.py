@@ -5,8 +5,7 @@ import multiprocessing
 import os
 import pickle
 import stat
-import subprocess
-import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from sentrep.data import open_corpus, tokenize_corpus
 from sentrep.data.text import cache
 from sentrep.data.text.cache import TokenizedCorpus
 from sentrep.errors import InputError
+from support import forked
 
 
 @pytest.fixture
@@ -168,30 +168,34 @@ def test_what_a_killed_process_left_is_removed(pairs: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-_READ = """
-import sys
-from sentrep.data.text.cache import TokenizedCorpus
-tokens = TokenizedCorpus(sys.argv[1])
-print("open", flush=True)
-sys.stdin.readline()
-try:
-    for index in range(len(tokens)):
-        tokens[index]
-except ValueError as error:
-    print(error)
-"""
+def read_when_cut(path: str) -> None:
+    """Says that the cache is open, waits for the word to go on, and reads all."""
+    tokens = cache.TokenizedCorpus(path)
+    Path("open").touch()
+    while not Path("cut").exists():
+        time.sleep(0.01)
+    try:
+        for index in range(len(tokens)):
+            tokens[index]
+    except ValueError as error:
+        print(error)
 
 
 @pytest.mark.parametrize("length", [0, 100, 1 << 15])
-def test_a_cache_that_is_cut_under_its_reader_is_one_sentence(length: int, pairs: Path) -> None:
+def test_a_cache_that_is_cut_under_its_reader_is_one_sentence(
+    length: int, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not SIGBUS, with which the system answers a look at a page that is gone."""
     pairs.write_text("sent0,sent1\n" + "".join(f"anchor {n},positive number {n}\n" for n in range(3000)))
     path = build(pairs).path
     assert os.path.getsize(path) > 1 << 16
-    reader = subprocess.Popen([sys.executable, "-c", _READ, path], stdin=-1, stdout=-1, text=True)
-    assert reader.stdout is not None
-    assert reader.stdout.readline() == "open\n"
+    monkeypatch.chdir(tmp_path)
+    reader = forked(read_when_cut, path, said="said.txt")
+    while not Path("open").exists():
+        assert reader.exitcode is None
+        time.sleep(0.01)
     os.truncate(path, length)
-    said, _ = reader.communicate("go on\n", timeout=60)
-    assert reader.returncode == 0
-    assert said.startswith(f"{path}: was cut or written to while it was being read; ")
+    Path("cut").touch()
+    reader.join(60)
+    assert reader.exitcode == 0
+    assert Path("said.txt").read_text().startswith(f"{path}: was cut or written to while it was being read; ")
