@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, get_args, get_origin
 
 from sentrep.checkpoint.annotations import alternatives, hints, item, plugins
+from sentrep.checkpoint.older import new_name
 from sentrep.cli.configuration import NODE_KEYS, Tree, is_node
 from sentrep.cli.errors import UsageError
 from sentrep.errors import did_you_mean
@@ -37,7 +38,9 @@ def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied
     for key, value in values.items():
         name = str(key).removesuffix("+")
         if name not in parameters and not open_ended:
-            raise UsageError(f"{path}: {target.__name__} has no argument '{key}'{did_you_mean(name, parameters)}")
+            today = new_name(target.__name__, name)
+            hint = f"; it is now called '{today}'" if today else did_you_mean(name, parameters)
+            raise UsageError(f"{path}: {target.__name__} has no argument '{key}'{hint}")
         check_value(known.get(name), value, f"{path}.{key}")
     if supplied is not None:
         _check_complete(target, values, path, supplied)
