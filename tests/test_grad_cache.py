@@ -86,7 +86,7 @@ def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
 VIEWS: dict[str, Callable[[], ViewMaker]] = {
     "encoded": EncodedViews,
     "shuffled": lambda: EncodedViews([TokenShuffling()]),
-    "noise on both": lambda: EncodedViews([GaussianNoise(), FeatureDropout()], on="both"),
+    "noise on both": lambda: EncodedViews([GaussianNoise(), FeatureDropout()], perturbs="both"),
     "fgsm": lambda: EncodedViews([FGSM()]),
     "output noise": lambda: OutputPerturbedViews(GaussianNoise()),
     "output fgsm": lambda: OutputPerturbedViews(FGSM()),

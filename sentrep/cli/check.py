@@ -14,7 +14,6 @@ from typing import Any, get_args, get_origin
 from sentrep.checkpoint.annotations import alternatives, hints, item, plugins
 from sentrep.cli.configuration import NODE_KEYS, Tree, is_node
 from sentrep.cli.errors import UsageError
-from sentrep.cli.former_names import now_called
 from sentrep.errors import did_you_mean
 
 
@@ -38,8 +37,7 @@ def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied
     for key, value in values.items():
         name = str(key).removesuffix("+")
         if name not in parameters and not open_ended:
-            meant = now_called(target.__name__, name) or did_you_mean(name, parameters)
-            raise UsageError(f"{path}: {target.__name__} has no argument '{key}'{meant}")
+            raise UsageError(f"{path}: {target.__name__} has no argument '{key}'{did_you_mean(name, parameters)}")
         check_value(known.get(name), value, f"{path}.{key}")
     if supplied is not None:
         _check_complete(target, values, path, supplied)

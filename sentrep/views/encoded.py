@@ -12,8 +12,8 @@ from sentrep import checks
 from sentrep.encoder import SentenceEncoder
 from sentrep.types import TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
-from sentrep.views.passes import contrastive_loss, split_extra, stack
-from sentrep.views.perturbation import Perturbation, check_place
+from sentrep.views.perturbation import Perturbation, check_place, contrastive_loss
+from sentrep.views.stacking import split_extra, stack
 
 
 class EncodedViews(ViewMaker):
@@ -24,23 +24,22 @@ class EncodedViews(ViewMaker):
 
     Args:
         augmentations: applied one after the other to the word embeddings.
-        on: whose word embeddings: those of the positives, or of anchors and positives. In a YAML file quote the key,
-            ``"on": both``, because a bare ``on`` means true there.
+        perturbs: whose word embeddings: those of the positives, or of anchors and positives.
 
     Raises:
         InputError: for a perturbation that does not apply to the input.
     """
 
     def __init__(
-        self, augmentations: list[Perturbation] | None = None, on: Literal["positive", "both"] = "positive"
+        self, augmentations: list[Perturbation] | None = None, perturbs: Literal["positive", "both"] = "positive"
     ) -> None:
         super().__init__()
-        checks.one_of(self, ("positive", "both"), on=on)
+        checks.one_of(self, ("positive", "both"), perturbs=perturbs)
         checks.each(self, Perturbation, augmentations=augmentations or [])
         for augmentation in augmentations or []:
             check_place(augmentation, "input")
         self.augmentations = nn.ModuleList(augmentations or [])
-        self.on = on
+        self.perturbs = perturbs
 
     def forward(self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch]) -> Views:
         """See `ViewMaker.forward`."""
@@ -73,7 +72,7 @@ class EncodedViews(ViewMaker):
         if not active:
             return None
         words = encoder.look_up(tokens)
-        rows = slice(size if self.on == "positive" else 0, 2 * size)
+        rows = slice(size if self.perturbs == "positive" else 0, 2 * size)
 
         def replaced(x: Tensor) -> Tensor:
             return torch.cat([words[: rows.start], x, words[rows.stop :]])

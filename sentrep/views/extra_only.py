@@ -8,7 +8,7 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.types import TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
-from sentrep.views.passes import split_extra, stack
+from sentrep.views.stacking import split_extra, stack
 
 
 class ExtraInputsOnly(ViewMaker):

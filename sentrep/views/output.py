@@ -11,8 +11,8 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.types import TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
-from sentrep.views.passes import contrastive_loss, split_extra, stack
-from sentrep.views.perturbation import Perturbation, check_place
+from sentrep.views.perturbation import Perturbation, check_place, contrastive_loss
+from sentrep.views.stacking import split_extra, stack
 
 
 class OutputPerturbedViews(ViewMaker):

@@ -8,9 +8,10 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from sentrep import checks
+from sentrep import checks, distributed
 from sentrep.config import Configurable
 from sentrep.errors import InputError
+from sentrep.functional import info_nce
 
 ContrastiveLoss = Callable[[Tensor, float], Tensor]
 """The batch's contrastive loss (scalar) as a function of the embeddings that are perturbed and of the temperature τ."""
@@ -58,6 +59,17 @@ class Perturbation(Configurable, nn.Module, ABC):
         Returns:
             The shape and type of ``x``, equal to it where ``mask`` is False. The gradient flows back to ``x``.
         """
+
+
+def contrastive_loss(anchor: Tensor, positive: Tensor, negative: Tensor | None, temperature: float) -> Tensor:
+    """SimCSE's loss (eq. 1; with hard negatives eq. 5) of this process's (B, D) rows against the global batch."""
+    return info_nce(
+        anchor,
+        distributed.gather(positive),
+        temperature=temperature,
+        positives=distributed.own_rows(len(anchor), anchor.device),
+        negatives=None if negative is None else distributed.gather(negative),
+    )
 
 
 def check_place(perturbation: Perturbation, place: Place) -> None:

@@ -55,7 +55,7 @@ def _all_other_plugins(teacher: str) -> SentRepModule:
             "alignment": Alignment(),
             "mlm": MaskedLanguageModeling(whole_word=True),
         },
-        views=EncodedViews([GaussianNoise(0.01), TokenShuffling(), FGSM()], on="both"),
+        views=EncodedViews([GaussianNoise(0.01), TokenShuffling(), FGSM()], perturbs="both"),
         optimizer=functools.partial(SAM, base_optimizer=functools.partial(torch.optim.AdamW, lr=1e-3)),
         seed=3,
     )

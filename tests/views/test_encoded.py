@@ -83,13 +83,13 @@ def test_one_pass_and_one_more_per_attack(augmentations: list[Perturbation], exp
     assert len(backward) == expected
 
 
-@pytest.mark.parametrize("on", ["positive", "both"])
-def test_only_the_rows_concerned_are_changed(on: Any) -> None:
+@pytest.mark.parametrize("perturbs", ["positive", "both"])
+def test_only_the_rows_concerned_are_changed(perturbs: Any) -> None:
     encoder = tiny_encoder()
     batch = text_batch(encoder, SENTENCES[:4], SENTENCES[4:8], SENTENCES[8:12])
-    words, plain = words_read(encoder, EncodedViews([GaussianNoise(0.1)], on), batch)
+    words, plain = words_read(encoder, EncodedViews([GaussianNoise(0.1)], perturbs), batch)
     changed = (words != plain).any(-1).any(-1).tolist()
-    assert changed == [on == "both"] * 4 + [True] * 4 + [False] * 4
+    assert changed == [perturbs == "both"] * 4 + [True] * 4 + [False] * 4
 
 
 @pytest.mark.parametrize("augmentation", [TokenCutoff(0.9), SpanCutoff(0.9), TokenShuffling()])
@@ -221,7 +221,7 @@ class Step(torch.nn.Module):
         self.encoder = tiny_encoder(dropout=0.0)
         self.encoder.attach_head(ProjectionHead("mlp"))
         self.encoder.double()  # to compare up to rounding
-        self.views = EncodedViews([FGSM(0.01)], on="both")
+        self.views = EncodedViews([FGSM(0.01)], perturbs="both")
         self.objective = Contrastive()
 
     def forward(self, batch: TextBatch) -> Tensor:

@@ -133,7 +133,7 @@ def test_it_is_rebuilt_from_its_configuration(perturbation: Perturbation) -> Non
     assert not perturbation.is_identity
     views: list[ViewMaker] = []
     if "input" in perturbation.places:
-        views.append(EncodedViews([perturbation, GaussianNoise(0.5)], on="both"))
+        views.append(EncodedViews([perturbation, GaussianNoise(0.5)], perturbs="both"))
     if "output" in perturbation.places:
         views.append(OutputPerturbedViews(perturbation))
     parser = ArgumentParser(exit_on_error=False)
@@ -161,7 +161,7 @@ def test_it_is_rebuilt_from_its_configuration(perturbation: Perturbation) -> Non
         (lambda: FGSM(temperature=0.0), "temperature"),
         (lambda: EncodedViews([FeatureMask("trivial")]), "use it in OutputPerturbedViews"),
         (lambda: EncodedViews([BatchGaussianNoise()]), "BatchGaussianNoise"),
-        (lambda: EncodedViews(on="negative"), "on must be"),
+        (lambda: EncodedViews(perturbs="negative"), "perturbs must be"),
         (lambda: OutputPerturbedViews(TokenShuffling()), r"use it in EncodedViews\.augmentations"),
         (lambda: OutputPerturbedViews(SpanCutoff()), "SpanCutoff"),
     ],

@@ -1,14 +1,10 @@
-"""What view makers share: stacking a step's inputs for one pass, taking the output apart, the loss to attack."""
+"""All inputs of a step as one batch for one pass, and its output taken apart again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from torch import Tensor
-
-from sentrep import distributed
 from sentrep.encoder import SentenceEncoder
-from sentrep.functional import info_nce
 from sentrep.types import EncoderOutput, TokenBatch
 
 
@@ -24,14 +20,3 @@ def split_extra(output: EncoderOutput, start: int, extra: Mapping[str, TokenBatc
         parts[name] = output[start : start + len(tokens)]
         start += len(tokens)
     return parts
-
-
-def contrastive_loss(anchor: Tensor, positive: Tensor, negative: Tensor | None, temperature: float) -> Tensor:
-    """SimCSE's loss (eq. 1; with hard negatives eq. 5) of this process's (B, D) rows against the global batch."""
-    return info_nce(
-        anchor,
-        distributed.gather(positive),
-        temperature=temperature,
-        positives=distributed.own_rows(len(anchor), anchor.device),
-        negatives=None if negative is None else distributed.gather(negative),
-    )

@@ -1,0 +1,47 @@
+"""Arguments that have been renamed: what older checkpoints and configurations call them, and their names of today."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Renamed = Mapping[str, str] | Callable[[dict[str, Any]], dict[str, Any]]
+"""Old name to new one, or the old arguments to the new ones where more than a name has changed."""
+
+OLDER: dict[str, Renamed] = {"EncodedViews": {"on": "perturbs"}}
+"""By the name of the class whose arguments they are."""
+
+_WITHOUT_CLASS_PATH = {"encoder": "SentenceEncoder"}
+"""Sections of a model that are recorded as their arguments alone, and their classes."""
+
+
+def translate(arguments: Any, kind: str = "") -> Any:
+    """Recorded arguments under the names of today, at any depth; a new tree, equal where nothing has been renamed.
+
+    Args:
+        arguments: plain data, as `sentrep.config.to_config` and the command line write it.
+        kind: name of the class whose arguments they are, where the data does not say.
+
+    Example:
+        >>> translate({"views": {"class_path": "sentrep.views.EncodedViews", "init_args": {"on": "both"}}})
+        {'views': {'class_path': 'sentrep.views.EncodedViews', 'init_args': {'perturbs': 'both'}}}
+    """
+    if isinstance(arguments, list):
+        return [translate(element) for element in arguments]
+    if not isinstance(arguments, dict):
+        return arguments
+    if "class_path" in arguments or "init_args" in arguments:
+        kind = str(arguments.get("class_path", kind)).rpartition(".")[-1]
+        return {
+            key: translate(value, kind) if key == "init_args" else value if key == "class_path" else translate(value)
+            for key, value in arguments.items()
+        }
+    below = {key: translate(value, _WITHOUT_CLASS_PATH.get(key, "")) for key, value in arguments.items()}
+    older = OLDER.get(kind, {})
+    return older(below) if callable(older) else {older.get(key, key): value for key, value in below.items()}
+
+
+def new_name(kind: str, argument: str) -> str | None:
+    """What an argument of the class of that name is called today; None where it has not been renamed."""
+    older = OLDER.get(kind, {})
+    return None if callable(older) else older.get(argument)
