@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from sentrep.data.text.cache import default_cache_dir
 from sentrep.doctor.outcome import Outcome
 from sentrep.doctor.subject import Subject
 
@@ -17,7 +18,7 @@ NEEDED = 3 * GIB
 
 def check(subject: Subject) -> Outcome:
     """Free space, and permission to write, where logs and tokenised text go."""
-    places = {"logs": _log_folder(subject.trainer), "cache": _cache_folder(subject.data.get("cache_dir"))}
+    places = {"logs": _log_folder(subject.trainer), "cache": _cache_folder(subject.data.get("reading"))}
     wrong, found = [], []
     for name, folder in places.items():
         existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
@@ -32,7 +33,7 @@ def check(subject: Subject) -> Outcome:
         not wrong,
         "; ".join([*wrong, *found]),
         f"≥ {NEEDED / GIB:.0f} GiB each",
-        "make room, or set trainer.logger.save_dir and data.cache_dir (or SENTREP_CACHE) to another disk",
+        "make room, or set trainer.logger.save_dir and data.reading.cache_dir (or SENTREP_CACHE) to another disk",
     )
 
 
@@ -42,5 +43,6 @@ def _log_folder(trainer: dict[str, Any]) -> Path:
     return Path(folder or trainer.get("default_root_dir") or ".").expanduser().absolute()
 
 
-def _cache_folder(folder: str | None) -> Path:
-    return Path(folder or os.environ.get("SENTREP_CACHE") or "~/.cache/sentrep").expanduser().absolute()
+def _cache_folder(reading: dict[str, Any] | None) -> Path:
+    folder = (reading or {}).get("cache_dir")
+    return (Path(folder).expanduser() if folder else default_cache_dir()).absolute()
