@@ -23,7 +23,7 @@ from typing import Any
 
 from machine import memory_mib
 
-from sentrep.data import SentRepDataModule, StreamedBatches, open_corpus
+from sentrep.data import Reading, SentRepDataModule, StreamedBatches, open_corpus
 from sentrep.encoder import SentenceEncoder
 
 SHAPE = {
@@ -60,9 +60,8 @@ def measure(way: str, folder: str, options: argparse.Namespace) -> dict[str, flo
     """One way at one size."""
     encoder = SentenceEncoder(SHAPE, tokenizer="toy")
     before = memory_mib("VmRSS")
-    data = SentRepDataModule(
-        f"{folder}/text.txt", batch_size=options.batch_size, cache_dir=f"{folder}/cache", streaming=way == "streaming"
-    )
+    reading = Reading(cache_dir=f"{folder}/cache", streaming=way == "streaming")
+    data = SentRepDataModule(f"{folder}/text.txt", batch_size=options.batch_size, reading=reading)
     data.connect(encoder.tokenize, encoder.max_length)
     start = time.perf_counter()
     data.setup("fit")

@@ -99,7 +99,7 @@ def measure(options: argparse.Namespace, folder: str, temporary: Path) -> dict[s
     ten.write_text("\n".join(Path(corpus).read_text(encoding="utf-8").splitlines()[:SENTENCES]) + "\n")
     fit = [
         f"--model.encoder.backbone={folder}", "--model.objectives.simcse=Contrastive", f"--data.train={corpus}",
-        f"--data.cache_dir={temporary / 'cache'}", "--data.batch_size=8", "--trainer.max_steps=1",
+        f"--data.reading.cache_dir={temporary / 'cache'}", "--data.batch_size=8", "--trainer.max_steps=1",
         f"--trainer.accelerator={options.device}",
     ]  # fmt: skip
     times = temporary / "parts.json"

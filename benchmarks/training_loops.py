@@ -53,6 +53,7 @@ def measure_ours(job: Job) -> dict[str, Any]:
     from lightning.pytorch import Callback, Trainer
 
     from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule
+    from sentrep.data import Reading
     from sentrep.encoder import Compute
 
     limit = job.settings["max_length"]
@@ -61,7 +62,8 @@ def measure_ours(job: Job) -> dict[str, Any]:
     adamw = functools.partial(torch.optim.AdamW, lr=LEARNING_RATE, weight_decay=0.0, fused=True)  # the peer's default
     terms = objectives(job.setting["objective"], job.folder)
     module = SentRepModule(encoder, terms, optimizer=adamw, seed=0)
-    data = SentRepDataModule(job.corpus, batch_size=job.setting["batch"], seed=0, cache_dir=f"{job.corpus}.cache")
+    reading = Reading(cache_dir=f"{job.corpus}.cache")
+    data = SentRepDataModule(job.corpus, batch_size=job.setting["batch"], seed=0, reading=reading)
     data.connect(encoder.tokenize, encoder.max_length)
     data.setup("fit")
     module.to(job.device)

@@ -21,7 +21,7 @@ from sentrep.checkpoint.rebuild import rebuild, record
 from sentrep.checkpoint.rehearsal import rehearse
 from sentrep.checkpoint.resumable import check
 from sentrep.checkpoint.resume import align_position
-from sentrep.config import Configurable, check_initialised
+from sentrep.config import Configurable, check_initialised, moved
 from sentrep.encoder import ProjectionHead, SentenceEncoder
 from sentrep.encoder.encode import encode, pairwise_cosine
 from sentrep.encoder.encoder import check_storable
@@ -67,6 +67,7 @@ class SentRepModule(Configurable, LightningModule):
         terms: of the batch in hand, for a callback's ``on_before_backward``; None in SAM's and AWP's second pass.
     """
 
+    @moved({"grad_cache_chunk": "encoder.compute.rows_at_once", "compile": "encoder.compute.compile"})
     def __init__(
         self,
         encoder: SentenceEncoder,

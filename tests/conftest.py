@@ -32,6 +32,14 @@ def without_network(request: pytest.FixtureRequest) -> Iterator[None]:
         sitecustomize.block()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tokenised text is kept in a folder of these tests, not in the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SENTREP_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def teacher(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Folder of a trained encoder with the toy tokenizer: mean pooling, 32 dimensions like `tiny_encoder`."""

@@ -243,7 +243,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         max_steps=1, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
         enable_checkpointing=False, default_root_dir=folder,
     )  # fmt: skip
-    data = SentRepDataModule(str(folder / "corpus.txt"), batch_size=4, cache_dir=str(folder))
+    data = SentRepDataModule(str(folder / "corpus.txt"), batch_size=4)
     trainer.fit(SentRepModule(tiny_encoder(), [Contrastive()]), data)
     trainer.save_checkpoint(folder / "saved.ckpt")
     return torch.load(folder / "saved.ckpt", weights_only=True)

@@ -150,7 +150,7 @@ def logged(folder: str, every: int) -> dict[str, float]:
     world = distributed.world_size()
     os.environ["LOCAL_RANK"] = str(distributed.rank())
     module = SentRepModule(tiny_encoder(dropout=0.0), {"simcse": Contrastive()}, weights={"simcse": 2.0}, seed=1)
-    data = SentRepDataModule(f"{folder}/pairs.csv", batch_size=6 // world, seed=2, cache_dir=folder)
+    data = SentRepDataModule(f"{folder}/pairs.csv", batch_size=6 // world, seed=2)
     trainer = lightning.Trainer(
         accelerator="cpu", devices=world, strategy="ddp" if world > 1 else "auto", max_steps=1, log_every_n_steps=every,
         logger=False, enable_checkpointing=False, use_distributed_sampler=False, enable_progress_bar=False,

@@ -23,9 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # lightning comments on folde
 @pytest.fixture
 def data(tmp_path: Path) -> SentRepDataModule:
     (tmp_path / "train.txt").write_text("\n".join(toy_sentences(60)) + "\n", encoding="utf-8")
-    return SentRepDataModule(
-        str(tmp_path / "train.txt"), batch_size=8, seed=0, held_out=12, cache_dir=str(tmp_path / "cache")
-    )
+    return SentRepDataModule(str(tmp_path / "train.txt"), batch_size=8, seed=0, held_out=12)
 
 
 def module() -> SentRepModule:

@@ -45,7 +45,7 @@ REFUSED = {frozenset({"packed", "compile"}): "compile does not go with layout pa
 
 LIGHT = {
     "nothing": "",
-    "streaming": "--data.streaming true",
+    "streaming": "--data.reading.streaming true",
     "held-out sentences": "--data.held_out 8",
     "guard that skips": "--guard.action skip",
     "no guard": "--guard null",
@@ -71,7 +71,7 @@ LIGHT = {
     "no checkpoints": "--trainer.enable_checkpointing false",
     "sanity check": "--trainer.num_sanity_val_steps 1",
     "inference_mode": "--trainer.inference_mode false",
-    "workers": "--data.num_workers 1",
+    "workers": "--data.reading.num_workers 1",
     "no duplicates": "--data.no_duplicates true",
 }
 

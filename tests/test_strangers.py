@@ -222,7 +222,7 @@ def test_training_goes_on_without_a_checkpoints_keys(name: str, tmp_path: Path, 
         enable_checkpointing=False, default_root_dir=tmp_path,
     )  # fmt: skip
     (tmp_path / "corpus.txt").write_text("\n".join(toy_sentences(8)))
-    trainer.fit(module, SentRepDataModule(str(tmp_path / "corpus.txt"), batch_size=4, cache_dir=str(tmp_path)))
+    trainer.fit(module, SentRepDataModule(str(tmp_path / "corpus.txt"), batch_size=4))
     trainer.save_checkpoint(tmp_path / "x.ckpt")
     content = torch.load(tmp_path / "x.ckpt", weights_only=True)
     content["sentrep"]["architecture"] |= LEFT_OUT[name]

@@ -8,7 +8,41 @@ from typing import Any
 Renamed = Mapping[str, str] | Callable[[dict[str, Any]], dict[str, Any]]
 """Old name to new one, or the old arguments to the new ones where more than a name has changed."""
 
-OLDER: dict[str, Renamed] = {"EncodedViews": {"on": "perturbs"}}
+_GONE = {"chunks", "revision", "trust_remote_code"}
+
+
+def _module(arguments: dict[str, Any]) -> dict[str, Any]:
+    """GradCache and compilation were the module's."""
+    taken = {"grad_cache_chunk": "rows_at_once", "compile": "compile"}
+    compute = {new: arguments[old] for old, new in taken.items() if arguments.get(old)}
+    arguments = {name: value for name, value in arguments.items() if name not in taken}
+    if compute and isinstance(encoder := arguments.get("encoder"), dict):
+        settings = encoder.get("init_args", encoder)
+        settings["compute"] = {**(settings.get("compute") or {}), **compute}
+    return arguments
+
+
+def _encoder(arguments: dict[str, Any]) -> dict[str, Any]:
+    """How passes run was said by arguments of their own. Groups of like length are no more: they changed no result."""
+    if "fast_dropout" not in arguments:
+        return arguments
+    found = {name: value for name, value in arguments.items() if name not in _GONE}
+    layout = "packed" if found.pop("packed", False) else "padded" if arguments.get("chunks") == 1 else "auto"
+    compute = {
+        "layout": layout,
+        "cheap_dropout": found.pop("fast_dropout"),
+        "short_last_layer": found.pop("pooled_token_only", True),
+    }
+    if found.pop("subtract_template", False):
+        found["prompt"] = {"template": found["prompt"], "subtract": True}
+    return {**found, "compute": compute}
+
+
+OLDER: dict[str, Renamed] = {
+    "EncodedViews": {"on": "perturbs"},
+    "SentRepModule": _module,
+    "SentenceEncoder": _encoder,
+}
 """By the name of the class whose arguments they are."""
 
 _WITHOUT_CLASS_PATH = {"encoder": "SentenceEncoder"}
@@ -39,9 +73,3 @@ def translate(arguments: Any, kind: str = "") -> Any:
     below = {key: translate(value, _WITHOUT_CLASS_PATH.get(key, "")) for key, value in arguments.items()}
     older = OLDER.get(kind, {})
     return older(below) if callable(older) else {older.get(key, key): value for key, value in below.items()}
-
-
-def new_name(kind: str, argument: str) -> str | None:
-    """What an argument of the class of that name is called today; None where it has not been renamed."""
-    older = OLDER.get(kind, {})
-    return None if callable(older) else older.get(argument)

@@ -24,7 +24,7 @@ def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str
     Raises:
         InputError: where there are none.
     """
-    recorded = translate(checkpoint.get("hyper_parameters"))
+    recorded = translate(checkpoint.get("hyper_parameters"), "SentRepModule")
     encoder = recorded.get("encoder") if isinstance(recorded, dict) else None
     settings = encoder.get("init_args", encoder) if isinstance(encoder, dict) else None
     if not isinstance(settings, dict):

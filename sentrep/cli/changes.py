@@ -18,12 +18,15 @@ RECORD = "sentrep_run"
 
 FLAG = "--allow-changes"
 
-_DATA = ("batch_size", "fraction", "seed", "held_out")
+_DATA = ("batch_size", "reading.fraction", "seed", "held_out")
 _TRAINER = (
     "precision", "accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "limit_train_batches",
     "overfit_batches",
 )  # fmt: skip
 _SIZES = ("data.batch_size", "trainer.accumulate_grad_batches", "processes")
+
+_RENAMED = {"data.fraction": "data.reading.fraction"}
+"""Keys in older checkpoints."""
 
 _ORIGIN = {f"model.encoder.{key}" for key in ("backbone", "tokenizer", "pretrained", "trust_remote_code")}
 """Where an encoder was built from; a checkpoint stands in for that itself."""
@@ -42,7 +45,8 @@ def run_settings(config: Tree, processes: int) -> Tree:
         config: of ``fit``, as plain data.
         processes: of the run, over all machines.
     """
-    data = {f"data.{key}": config["data"][key] for key in _DATA}
+    section = {**config["data"], "reading.fraction": config["data"]["reading"]["fraction"]}
+    data = {f"data.{key}": section[key] for key in _DATA}
     trainer = {f"trainer.{key}": config["trainer"][key] for key in _TRAINER}
     return {"seed_everything": config["seed_everything"], **data, **trainer, "processes": processes}
 
@@ -74,6 +78,7 @@ def run_differences(mine: Tree, checkpoint: Tree) -> Differences:
         raise UsageError(
             f"the checkpoint's {RECORD} is a {type(saved).__name__}; it is damaged, use another checkpoint"
         )
+    saved = {_RENAMED.get(key, key): value for key, value in saved.items()}
     return {key: (saved[key], mine[key]) for key in mine if key in saved and saved[key] != mine[key]}
 
 

@@ -14,6 +14,7 @@ from typing import Any, get_args, get_origin
 from sentrep.checkpoint.annotations import alternatives, hints, item, plugins
 from sentrep.cli.configuration import NODE_KEYS, Tree, is_node
 from sentrep.cli.errors import UsageError
+from sentrep.config import moved_names
 from sentrep.errors import did_you_mean
 
 
@@ -27,12 +28,14 @@ def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied
         supplied: so many arguments, the first ones, need not be in ``values``; None: none need to be.
 
     Raises:
-        UsageError: names the key, and the argument that was probably meant.
+        UsageError: names the key, and the argument that was probably meant or the place where it is now.
     """
     if not isinstance(values, dict):
         return
     parameters = inspect.signature(target).parameters
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if now := moved_names(getattr(target, "__init__", target), values, f"{path}."):
+        raise UsageError(f"{now}; write it there")
     known = hints(target)
     for key, value in values.items():
         name = str(key).removesuffix("+")
@@ -65,14 +68,14 @@ def check_value(annotation: Any, value: Any, path: str) -> None:
     bases, element_type = plugins(annotation), item(annotation)
     if is_node(value):
         _check_node(bases, value, path, _supplied(annotation))
+    elif isinstance(value, dict) and len(bases) == 1 and not inspect.isabstract(bases[0]):
+        check_arguments(bases[0], value.get("init_args", value), path, _supplied(annotation))
     elif isinstance(value, dict) and element_type is not None:
         for key, element in value.items():
             check_value(element_type, element, f"{path}.{key}")
     elif isinstance(value, list) and element_type is not None:
         for position, element in enumerate(value):
             check_value(element_type, element, f"{path}[{position}]")
-    elif isinstance(value, dict) and len(bases) == 1 and not inspect.isabstract(bases[0]):
-        check_arguments(bases[0], value.get("init_args", value), path, _supplied(annotation))
     elif (
         isinstance(value, str)
         and bases

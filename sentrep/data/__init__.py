@@ -5,6 +5,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from sentrep.data.arguments import Pairs, Reading
 from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.distinct_batches import DistinctBatches
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
@@ -34,8 +35,10 @@ __all__ = [
     "LabelledTexts",
     "OneBatchLoader",
     "PairedCorpus",
+    "Pairs",
     "PairsFile",
     "RankingSet",
+    "Reading",
     "ResumableLoader",
     "SentRepDataModule",
     "SentenceLoader",

@@ -1,12 +1,50 @@
-"""The arguments of `SentRepDataModule`, checked before anything is read."""
+"""What `SentRepDataModule` takes besides its plain arguments, and their checks before anything is read."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sentrep import checks
 from sentrep.data.sets.sts import PairsFile
 from sentrep.errors import InputError
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Positives to join to a training text of sentences (``data.pairs``), see `PairedCorpus`."""
+
+    source: str | list[str]
+    """Anything that ``data.train`` can be, with a column of sentences and one of positives."""
+    columns: list[str | int] | None = None
+    """These two columns; None picks the usual names."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How text is read and kept (``data.reading``)."""
+
+    split: str = "train"
+    """The split, where ``train``, ``pairs`` or ``predict`` is a data set with several."""
+    fraction: float = 1.0
+    """Share of the training text to use, in (0, 1]."""
+    cache_dir: str | None = None
+    """Where the tokenised text is kept; None means ``$SENTREP_CACHE`` or ``~/.cache/sentrep``."""
+    num_workers: int = 0
+    """Processes that prepare batches ahead."""
+    streaming: bool = False
+    """Read the text while training instead of tokenising it first, for text larger than the disk; see
+    `sentrep.data.StreamedBatches`. The length is unknown then, so the trainer needs ``max_steps``."""
+    shuffle_buffer: int = 10_000
+    """Rows in memory that streaming shuffles at a time."""
+
+
+AS_USUAL = Reading()
+MOVED = {
+    **{name: f"reading.{name}" for name in asdict(AS_USUAL)},
+    "pair_columns": "pairs.columns, beside pairs.source",
+}
+"""Arguments of `SentRepDataModule` as they once were, and where they are now."""
 
 
 def check_arguments(data: Any) -> None:
@@ -19,31 +57,39 @@ def check_arguments(data: Any) -> None:
         InputError: names the argument.
     """
     owner = "data"
-    for name in ("train", "pairs"):
-        source = getattr(data, name)
-        for one in source if isinstance(source, list) else [] if source is None and name == "pairs" else [source]:
-            checks.text(owner, **{name: one})
-    for name in ("columns", "pair_columns"):
-        if getattr(data, name) is not None:
-            _check_columns(name, getattr(data, name))
+    checks.instance(owner, Reading, reading=data.reading)
+    if data.pairs is not None:
+        _check_source("pairs", data.pairs.source)
+        _check_columns("pairs.columns", data.pairs.columns, 2, 2)
+    _check_source("train", data.train)
+    _check_columns("columns", data.columns, 1, 3)
     checks.each(owner, (str, PairsFile), val=data.val, test=data.test)
-    paths = checks.given(sts_folder=data.sts_folder, predict=data.predict, cache_dir=data.cache_dir)
-    checks.text(owner, split=data.split, **paths)
-    checks.whole(owner, 1, batch_size=data.batch_size, shuffle_buffer=data.shuffle_buffer)
-    checks.whole(owner, 0, 10_000, num_workers=data.num_workers)
+    checks.text(owner, **checks.given(sts_folder=data.sts_folder, predict=data.predict))
+    checks.whole(owner, 1, batch_size=data.batch_size)
     checks.whole(owner, 0, held_out=data.held_out)
     if data.held_out == 1:
         raise InputError("data: held_out 1: expected 0 (none) or at least 2 sentences")
     checks.whole(owner, 0, 2**63 - 1, **checks.given(seed=data.seed))
-    checks.within(owner, 0, 1, open_below=True, fraction=data.fraction)
-    checks.flag(owner, streaming=data.streaming, no_duplicates=data.no_duplicates)
+    checks.flag(owner, no_duplicates=data.no_duplicates)
+    owner, reading = "data.reading", data.reading
+    checks.text(owner, split=reading.split, **checks.given(cache_dir=reading.cache_dir))
+    checks.whole(owner, 1, shuffle_buffer=reading.shuffle_buffer)
+    checks.whole(owner, 0, 10_000, num_workers=reading.num_workers)
+    checks.within(owner, 0, 1, open_below=True, fraction=reading.fraction)
+    checks.flag(owner, streaming=reading.streaming)
 
 
-def _check_columns(name: str, columns: Any) -> None:
+def _check_source(name: str, source: Any) -> None:
+    for one in source if isinstance(source, list) else [source]:
+        checks.text("data", **{name: one})
+
+
+def _check_columns(name: str, columns: Any, least: int, most: int) -> None:
+    if columns is None:
+        return
     checks.each("data", (str, int), **{name: columns})
-    number = 3 if name == "columns" else 2
-    if not (1 if name == "columns" else 2) <= len(columns) <= number:
-        expected = "one to three columns" if number == 3 else "two columns (hard negatives are for data.train)"
+    if not least <= len(columns) <= most:
+        expected = "one to three columns" if most == 3 else "two columns (hard negatives are for data.train)"
         raise InputError(f"data: {name} must name {expected}, got {columns}")
     for column in columns:
         if not isinstance(column, str):

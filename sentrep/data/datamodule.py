@@ -10,7 +10,8 @@ from lightning.pytorch import LightningDataModule
 from lightning.pytorch.trainer.states import TrainerFn
 from torch.utils.data import Subset
 
-from sentrep.data.arguments import check_arguments
+from sentrep.config import moved
+from sentrep.data.arguments import AS_USUAL, MOVED, Pairs, Reading, check_arguments
 from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
 from sentrep.data.batches.pairing import PairedCorpus, open_training_text
@@ -43,22 +44,17 @@ class SentRepDataModule(LightningDataModule):
         sts_folder: folder of the SentEval data, which contains ``STS`` and ``SICK``; None: named sets are from the Hub.
         predict: the sentences for ``predict``, like ``train``; the first column is encoded, blank rows too.
         batch_size: sentences in a batch of one process.
-        fraction: share of the training text to use, in (0, 1].
-        num_workers: processes that prepare batches ahead.
         seed: of the order of the training text; None means the global seed of ``seed_everything``, or 0.
-        cache_dir: where the tokenised text is kept; None means ``$SENTREP_CACHE`` or ``~/.cache/sentrep``.
-        split: the split, where ``train``, ``pairs`` or ``predict`` is a data set with several.
         pairs: positives for a training text of sentences, joined by sentence: anything that ``train`` can be, with a
-            column of sentences and one of positives. A sentence without a pair is its own positive (counted).
-        pair_columns: these two columns, like ``columns``; None picks the usual names.
+            column of sentences and one of positives, or `Pairs`, which name the columns. A sentence without a pair is
+            its own positive (counted).
         held_out: how many sentences are taken out of the training text, to validate on without labels
             (`sentrep.encoder.label_free.label_free_criteria`); the same ones whatever the seed.
-        streaming: read the text while training instead of tokenising it first, for text larger than the disk; see
-            `sentrep.data.StreamedBatches`. The length is unknown then, so the trainer needs ``max_steps``.
-        shuffle_buffer: rows in memory that streaming shuffles at a time.
         no_duplicates: no two rows of a batch of all processes share a sentence, see `sentrep.data.DistinctBatches`.
+        reading: how the text is read and kept: split, fraction, cache, workers, streaming.
     """
 
+    @moved(MOVED)
     def __init__(
         self,
         train: str | list[str] = "toy",
@@ -68,26 +64,18 @@ class SentRepDataModule(LightningDataModule):
         sts_folder: str | None = None,
         predict: str | None = None,
         batch_size: int = 64,
-        fraction: float = 1.0,
-        num_workers: int = 0,
         seed: int | None = None,
-        cache_dir: str | None = None,
-        split: str = "train",
-        pairs: str | list[str] | None = None,
-        pair_columns: list[str | int] | None = None,
+        pairs: str | list[str] | Pairs | None = None,
         held_out: int = 0,
-        streaming: bool = False,
-        shuffle_buffer: int = 10_000,
         no_duplicates: bool = False,
+        reading: Reading = AS_USUAL,
     ) -> None:
         super().__init__()
-        self.train, self.columns, self.split = train, columns, split
-        self.pairs, self.pair_columns = pairs, pair_columns
-        self.val, self.test, self.sts_folder = val or [], test or [], sts_folder
-        self.predict = predict
-        self.batch_size, self.fraction, self.num_workers = batch_size, fraction, num_workers
-        self.seed, self.cache_dir, self.held_out = seed, cache_dir, held_out
-        self.streaming, self.shuffle_buffer, self.no_duplicates = streaming, shuffle_buffer, no_duplicates
+        self.train, self.columns = train, columns
+        self.pairs = pairs if pairs is None or isinstance(pairs, Pairs) else Pairs(pairs)
+        self.val, self.test, self.sts_folder, self.predict = val or [], test or [], sts_folder, predict
+        self.batch_size, self.seed, self.held_out, self.no_duplicates = batch_size, seed, held_out, no_duplicates
+        self.reading = reading
         check_arguments(self)
         self.fingerprint = ""
         """Hash of the training text, its columns and what is held out, after ``setup("fit")``."""
@@ -145,7 +133,7 @@ class SentRepDataModule(LightningDataModule):
             self._rows,
             self._sampler,
             Collate(self._how_to_tokenize()[0].pad_token_id),
-            num_workers=self.num_workers,
+            num_workers=self.reading.num_workers,
             pin_memory=trainer is not None and trainer.strategy.root_device.type == "cuda",
             fingerprint=self.fingerprint,
             completed=self._completed_batches if trainer else None,
@@ -158,10 +146,10 @@ class SentRepDataModule(LightningDataModule):
     def _order(self, **run: Any) -> GlobalBatchSampler | StreamedBatches:
         if isinstance(self._rows, TokenizedRows):
             assert isinstance(self._corpus, Corpus)
-            return StreamedBatches(self._corpus, self.batch_size, buffer=self.shuffle_buffer, **run)
+            return StreamedBatches(self._corpus, self.batch_size, buffer=self.reading.shuffle_buffer, **run)
         assert self._rows is not None
         keys = sentence_keys(self._rows) if self.no_duplicates else None
-        order = GlobalBatchSampler(len(self._rows), self.batch_size, fraction=self.fraction, keys=keys, **run)
+        order = GlobalBatchSampler(len(self._rows), self.batch_size, fraction=self.reading.fraction, keys=keys, **run)
         logger.info(
             "training on %d of %d rows in %d batches of %d; %d rows of each epoch %s and are left out",
             *(order.kept, len(self._rows), len(order), order.global_batch_size, order.dropped),
@@ -181,13 +169,13 @@ class SentRepDataModule(LightningDataModule):
     def predict_dataloader(self) -> SentenceLoader:
         """Batches of sentences (list of str)."""
         assert self.predict is not None
-        corpus = open_corpus(self.predict, self.columns, self.split)
+        corpus = open_corpus(self.predict, self.columns, self.reading.split)
         return SentenceLoader(corpus, self.batch_size, **self._place())
 
     def report(self) -> dict[str, Any]:
         """What was read, for the record of a run: rows read, blank, kept, cut, left out; pairs of each set."""
         report: dict[str, Any] = {}
-        if self._corpus is not None and self.streaming:
+        if self._corpus is not None and self.reading.streaming:
             report["train"] = {"source": self._corpus.name, "fingerprint": self.fingerprint, "streaming": True}
         elif self._corpus is not None and self._tokens is not None:
             counts = self._tokens.counts
@@ -213,15 +201,17 @@ class SentRepDataModule(LightningDataModule):
     def _open_tokens(self) -> None:
         if self._corpus is not None:
             return
-        if self.streaming:
-            max_steps = self.trainer.max_steps if self.trainer else None
-            wanted = {"fraction": self.fraction != 1, "held_out": self.held_out > 0, "pairs": self.pairs is not None}
-            check_streaming(max_steps, **wanted, no_duplicates=self.no_duplicates)
-        corpus = open_training_text(self.train, self.columns, self.split, self.pairs, self.pair_columns, self.streaming)
-        if isinstance(corpus, Corpus) and self.streaming:
+        reading = self.reading
+        if reading.streaming:
+            asked = {"held_out": self.held_out, "pairs": self.pairs, "no_duplicates": self.no_duplicates}
+            check_streaming(
+                self.trainer.max_steps if self.trainer else None, {"reading.fraction": reading.fraction != 1, **asked}
+            )
+        corpus = open_training_text(self.train, self.columns, self.pairs, reading.split, reading.streaming)
+        if isinstance(corpus, Corpus) and reading.streaming:
             self.fingerprint = corpus.stamp
         else:
-            self._tokens = tokenize_corpus(corpus, *self._how_to_tokenize(), self.cache_dir)
+            self._tokens = tokenize_corpus(corpus, *self._how_to_tokenize(), reading.cache_dir)
             self.fingerprint = held_out_fingerprint(corpus.fingerprint, self.held_out)
         self._corpus = corpus
 

@@ -65,7 +65,9 @@ def disk(subject: Subject) -> Outcome:
     """Free space, and permission to write, where logs and tokenised text go."""
     logger = subject.trainer.get("logger")
     logs = logger.get("init_args", {}).get("save_dir") if isinstance(logger, dict) else None
-    cache = subject.data.get("cache_dir") or os.environ.get("SENTREP_CACHE") or "~/.cache/sentrep"
+    cache = (
+        (subject.data.get("reading") or {}).get("cache_dir") or os.environ.get("SENTREP_CACHE") or "~/.cache/sentrep"
+    )
     places = {"logs": logs or subject.trainer.get("default_root_dir") or ".", "cache": cache}
     wrong, found = [], []
     for name, place in places.items():
@@ -77,7 +79,7 @@ def disk(subject: Subject) -> Outcome:
             wrong.append(f"{folder} cannot be written")
         elif free < _NEEDED:
             wrong.append(f"{folder} is nearly full")
-    remedy = "make room, or set trainer.logger.save_dir and data.cache_dir (or SENTREP_CACHE) to another disk"
+    remedy = "make room, or set trainer.logger.save_dir and data.reading.cache_dir (or SENTREP_CACHE) to another disk"
     return Outcome("free disk", not wrong, "; ".join([*wrong, *found]), f"≥ {_NEEDED / _GIB:.0f} GiB each", remedy)
 
 
@@ -87,7 +89,11 @@ def offline(subject: Subject) -> Outcome:
     settings: dict[str, Any] = encoder.get("init_args", encoder)
     backbone = settings.get("backbone")
     names = {"backbone": backbone, "tokenizer": settings.get("tokenizer", backbone)}
-    found = {what: _place(what, name, settings.get("revision")) for what, name in names.items() if name is not None}
+    found = {
+        what: _place(what, name, (settings.get("hub") or {}).get("revision"))
+        for what, name in names.items()
+        if name is not None
+    }
     missing = [f"{what} {names[what]}" for what, place in found.items() if place is None]
     places = [f"{what}: {place or 'not on this machine'}" for what, place in found.items()]
     mode = f"HF_HUB_OFFLINE is {'set' if constants.HF_HUB_OFFLINE else 'not set'}"

@@ -15,8 +15,8 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import instantiate_module
 
 from sentrep.data import SentRepDataModule
-from sentrep.data.batches.pairing import PairedCorpus
-from sentrep.data.text.corpus import Corpus, open_corpus
+from sentrep.data.arguments import Reading
+from sentrep.data.batches.pairing import open_training_text
 from sentrep.encoder.encode import pad
 from sentrep.errors import InputError
 from sentrep.module import SentRepModule
@@ -61,10 +61,7 @@ class Subject:
         """
         if not self._rows:
             data = instantiate_module(SentRepDataModule, copy.deepcopy(self.data))
-            corpus: Corpus | PairedCorpus = open_corpus(data.train, data.columns, data.split)
-            if data.pairs is not None:
-                assert isinstance(corpus, Corpus)
-                corpus = PairedCorpus(corpus, open_corpus(data.pairs, data.pair_columns, data.split))
+            corpus = open_training_text(data.train, data.columns, data.pairs, data.reading.split)
             self._rows = list(islice((row.sentences for row in corpus.rows() if not row.blank), ROWS))
         if len(self._rows) < 2 * BATCH:
             raise InputError(f"data.train has {len(self._rows)} rows; the checks need at least {2 * BATCH}")
@@ -104,9 +101,8 @@ class Subject:
         rows = self.rows()
         columns = _COLUMNS[: len(rows[0])]
         text.write_text("".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows), "utf-8")
-        return SentRepDataModule(
-            str(text), columns=list(columns), batch_size=BATCH, seed=self.seed, cache_dir=str(folder / "cache")
-        )
+        reading = Reading(cache_dir=str(folder / "cache"))
+        return SentRepDataModule(str(text), list(columns), batch_size=BATCH, seed=self.seed, reading=reading)
 
     def trainer_for(self, folder: Path, callbacks: list[Callback], **options: Any) -> Trainer:
         """A Trainer of a few silent steps on `device`."""

@@ -25,6 +25,7 @@ _NO_SETTING = (
     "data.seed",
     "model.seed",
     "data.cache_dir",
+    "data.reading.cache_dir",
     "trainer.logger",
     "trainer.default_root_dir",
     "ckpt_path",

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import checks
+from sentrep.config import moved
 from sentrep.encoder import SentenceEncoder
 from sentrep.types import TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
@@ -30,6 +31,7 @@ class EncodedViews(ViewMaker):
         InputError: for a perturbation that does not apply to the input.
     """
 
+    @moved({"on": "perturbs"})
     def __init__(
         self, augmentations: list[Perturbation] | None = None, perturbs: Literal["positive", "both"] = "positive"
     ) -> None:

@@ -49,7 +49,7 @@ def workplace(folder: Path) -> Path:
     here = Path.cwd()
     os.chdir(folder)
     try:
-        flags = ["--trainer.logger.save_dir", "trained", "--data.cache_dir", str(folder / "cache")]
+        flags = ["--trainer.logger.save_dir", "trained", "--data.reading.cache_dir", str(folder / "cache")]
         assert main(["fit", "-c", "run.yaml", *flags]) == 0
         run = folder / "trained" / "run" / "version_0"
         (run / "checkpoints" / "last.ckpt").rename(folder / "best.ckpt")

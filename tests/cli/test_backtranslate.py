@@ -12,7 +12,7 @@ from marian import save_tiny_marian
 from words import WordTokenize
 
 from sentrep.cli import main
-from sentrep.data import SentRepDataModule, toy
+from sentrep.data import Reading, SentRepDataModule, toy
 from sentrep.data.augmentation.record import read_record
 from support import forked
 
@@ -73,7 +73,7 @@ def test_pairs_are_written_counted_and_read_without_flags(
     assert [path.name for path in Path("new").iterdir()] == ["pairs.parquet"]
 
     for options in ({"train": "new/pairs.parquet"}, {"train": "corpus.txt", "pairs": "new/pairs.parquet"}):
-        data = SentRepDataModule(**options, cache_dir="cache", batch_size=4)
+        data = SentRepDataModule(**options, reading=Reading(cache_dir="cache"), batch_size=4)
         data.connect(WordTokenize(), 32)
         data.setup("fit")
         assert data.report()["train"].get("without a pair", 0) == (119 - len(table) if "pairs" in options else 0)

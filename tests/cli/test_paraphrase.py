@@ -16,7 +16,7 @@ from words import WordTokenize
 from sentrep.cli import main
 from sentrep.cli import paraphrase as paraphrase_command
 from sentrep.cli.paraphrase import cost
-from sentrep.data import SentRepDataModule
+from sentrep.data import Reading, SentRepDataModule
 from sentrep.data.augmentation.record import read_record
 from support import forked
 
@@ -69,7 +69,7 @@ def test_triplets_counts_and_cost(capsys: pytest.CaptureFixture[str]) -> None:
     record = read_record("pairs.parquet")
     assert record["settings"]["model"] == "some-model"
     assert record["notes"]["base_url"] == stub.url
-    data = SentRepDataModule("pairs.parquet", cache_dir="cache", batch_size=4)
+    data = SentRepDataModule("pairs.parquet", reading=Reading(cache_dir="cache"), batch_size=4)
     data.connect(WordTokenize(), 32)
     data.setup("fit")
     batch = next(iter(data.train_dataloader()))

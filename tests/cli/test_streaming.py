@@ -9,7 +9,7 @@ import torch
 
 from sentrep.cli import main
 
-STREAM = ["--data.streaming", "true", "--data.shuffle_buffer", "5", "--data.batch_size", "3", "--data.num_workers", "1"]
+STREAM = ["--data.reading", "{streaming: true, shuffle_buffer: 5, num_workers: 1}", "--data.batch_size", "3"]
 
 
 def fit(*words: str, steps: int) -> int:

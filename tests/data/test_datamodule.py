@@ -8,7 +8,7 @@ from lightning.pytorch import LightningModule, Trainer, seed_everything
 from lightning.pytorch.utilities.seed import isolate_rng
 from words import WordTokenize
 
-from sentrep.data import PairsFile, SentRepDataModule
+from sentrep.data import PairsFile, Reading, SentRepDataModule
 from sentrep.errors import InputError
 from support import shared_path
 
@@ -20,14 +20,13 @@ def corpus(tmp_path: Path) -> str:
 
 
 def connected(corpus: str, **options: Any) -> SentRepDataModule:
-    options = {"cache_dir": str(Path(corpus).parent / "cache"), "batch_size": 4, **options}
-    data = SentRepDataModule(corpus, **options)
+    data = SentRepDataModule(corpus, batch_size=4, **options)
     data.connect(WordTokenize(), 8)
     return data
 
 
 def test_without_a_trainer(corpus: str) -> None:
-    data = connected(corpus, val=["toy-dev"], fraction=0.5)
+    data = connected(corpus, val=["toy-dev"], reading=Reading(fraction=0.5))
     data.prepare_data()
     data.setup("fit")
     batches = list(data.train_dataloader())
@@ -106,8 +105,8 @@ def test_test_and_predict_do_not_read_the_training_text(tmp_path: Path) -> None:
         trainer.predict(module, SentRepDataModule("no_such_corpus.txt"))
 
 
-def test_real_triplets(tmp_path: Path) -> None:
-    data = connected(str(shared_path("data/pairs/nli_triplets.csv")), cache_dir=str(tmp_path))
+def test_real_triplets() -> None:
+    data = connected(str(shared_path("data/pairs/nli_triplets.csv")))
     data.setup("fit")
     batch = next(iter(data.train_dataloader()))
     assert batch.positive is not None

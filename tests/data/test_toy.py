@@ -171,7 +171,7 @@ def test_an_unknown_split_is_named() -> None:
 
 def test_the_shipped_tokenizer_is_what_training_gives() -> None:
     assert json.loads(train().to_str()) == json.loads(TOKENIZER_FILE.read_text(encoding="utf-8")), (
-        "the lexicon or the grammar has changed: run python -m sentrep.data.toy.build"
+        "the lexicon or the grammar has changed: save what `train` gives as TOKENIZER_FILE"
     )
 
 

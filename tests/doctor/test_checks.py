@@ -197,7 +197,7 @@ def test_a_model_without_its_weights_is_not_in_the_cache(
 
 def test_a_folder_that_cannot_be_written(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine.os, "access", lambda path, mode: False)
-    subject.data["cache_dir"] = str(tmp_path / "cache")
+    subject.data["reading"] = {"cache_dir": str(tmp_path / "cache")}
     outcome = machine.disk(subject)
     assert outcome.passed is False
     assert f"{tmp_path / 'cache'} cannot be written" in outcome.measured

@@ -29,9 +29,7 @@ def data(tmp_path: Path) -> SentRepDataModule:
         ]
         (tmp_path / f"{name}.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *rows]), encoding="utf-8")
     sets: list[str | PairsFile] = [str(tmp_path / "first.tsv"), str(tmp_path / "second.tsv")]
-    return SentRepDataModule(
-        str(tmp_path / "train.txt"), val=sets, test=sets, batch_size=8, seed=0, cache_dir=str(tmp_path / "cache")
-    )
+    return SentRepDataModule(str(tmp_path / "train.txt"), val=sets, test=sets, batch_size=8, seed=0)
 
 
 def make_module() -> SentRepModule:

@@ -22,7 +22,7 @@ from support import tiny_encoder
 
 def _fit(folder: Path, module: SentRepModule, checkpoint: Path | None = None) -> dict[str, Any]:
     """The module's state after four steps, the samplers' extra state included; step 2 is kept as a checkpoint."""
-    data = SentRepDataModule(train="toy", batch_size=8, seed=3, cache_dir=str(folder / "cache"))
+    data = SentRepDataModule(train="toy", batch_size=8, seed=3)
     trainer = Trainer(
         max_steps=4,
         accelerator="cpu",

@@ -373,7 +373,7 @@ def fit(folder: Path, checkpoint: Path | None = None) -> SentRepModule:
             head=ProjectionHead("linear"),
             seed=3,
         )
-    data = SentRepDataModule(train="toy", batch_size=8, seed=3, cache_dir=str(folder / "cache"))
+    data = SentRepDataModule(train="toy", batch_size=8, seed=3)
     trainer = lightning.Trainer(
         max_steps=4,
         accelerator="cpu",

@@ -168,7 +168,7 @@ def trainer(folder: Path, *callbacks: Any) -> lightning.Trainer:
 
 def data(folder: Path) -> SentRepDataModule:
     (folder / "corpus.txt").write_text("".join(f"{line}\n" for line in toy_sentences(16)))
-    return SentRepDataModule(str(folder / "corpus.txt"), batch_size=4, cache_dir=str(folder / "cache"))
+    return SentRepDataModule(str(folder / "corpus.txt"), batch_size=4)
 
 
 @pytest.mark.parametrize("guards", [[], [NonFiniteGuard()]], ids=["alone", "guarded"])

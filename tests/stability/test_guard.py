@@ -68,7 +68,7 @@ def fit(
     module = SentRepModule(
         tiny_encoder(), {"simcse": Contrastive(negatives={"bank": MemoryBank(64)}), "poison": poison}, seed=3
     )
-    data = SentRepDataModule(train="toy", batch_size=4, seed=3, cache_dir=str(folder / "cache"))
+    data = SentRepDataModule(train="toy", batch_size=4, seed=3)
     watch = watch or Watch()
     trainer = Trainer(
         max_steps=steps,

@@ -95,7 +95,7 @@ def trainer(folder: str, steps: int, **options: Any) -> lightning.Trainer:
 
 def data(folder: str, **options: Any) -> SentRepDataModule:
     size = ROWS // distributed.world_size()
-    return SentRepDataModule(f"{folder}/corpus.csv", batch_size=size, cache_dir=f"{folder}/cache", seed=3, **options)
+    return SentRepDataModule(f"{folder}/corpus.csv", batch_size=size, seed=3, **options)
 
 
 def trained(folder: str, names: list[str]) -> dict[str, dict[str, Tensor]]:

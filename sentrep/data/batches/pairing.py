@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from sentrep.data.arguments import Pairs
 from sentrep.data.text.corpus import Corpus, CorpusRow, open_corpus
 from sentrep.errors import InputError
 
@@ -74,29 +75,24 @@ class PairedCorpus:
         if not found:
             raise InputError(
                 f"no sentence of {self.corpus.name} has a pair in {self.pairs.name}; are they the same sentences, and "
-                "does the first of `pair_columns` name them?"
+                "does the first of `pairs.columns` name them?"
             )
 
 
 def open_training_text(
     train: str | Sequence[str],
-    columns: Sequence[str | int] | None,
-    split: str,
-    pairs: str | Sequence[str] | None,
-    pair_columns: Sequence[str | int] | None,
+    columns: Sequence[str | int] | None = None,
+    pairs: Pairs | None = None,
+    split: str = "train",
     streaming: bool = False,
 ) -> Corpus | PairedCorpus:
     """The corpus, joined with pairs where there are any; the arguments are those of `SentRepDataModule`.
 
     Raises:
-        InputError: a file is missing, or the options do not fit together.
+        InputError: a file is missing.
     """
     corpus = open_corpus(train, columns, split, streaming)
-    if pairs is None:
-        if pair_columns is not None:
-            raise InputError("`pair_columns` are the columns of the pairs to join: name their file (`pairs`) too")
-        return corpus
-    return PairedCorpus(corpus, open_corpus(pairs, pair_columns, split))
+    return corpus if pairs is None else PairedCorpus(corpus, open_corpus(pairs.source, pairs.columns, split))
 
 
 class _Positives:
@@ -113,7 +109,7 @@ class _Positives:
         while chunk := list(islice(rows, _CHUNK_ROWS)):
             if len(chunk[0].sentences) < 2:
                 raise InputError(
-                    f"{pairs.name}: one column of sentences; expected a sentence and its positive (`pair_columns`)"
+                    f"{pairs.name}: one column of sentences; expected a sentence and its positive (`pairs.columns`)"
                 )
             texts = []
             for row in chunk:

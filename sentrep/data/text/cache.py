@@ -201,7 +201,7 @@ def _build(corpus: Corpus | PairedCorpus, tokenize: Tokenize, max_length: int | 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"data.cache_dir: {path.parent} cannot be a folder ({error.strerror})") from error
+        raise InputError(f"data.reading.cache_dir: {path.parent} cannot be a folder ({error.strerror})") from error
     remove_leftovers(path.parent, path.name)
     with atomic_write(path) as file:
         counts = _write(corpus, tokenize, max_length, pa.PythonFile(file))

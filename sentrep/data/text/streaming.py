@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -166,23 +166,23 @@ class TokenizedRows:
         return [np.array(ids, np.int32) for ids in self._tokenize(sentences, self._max_length)[0]]
 
 
-def check_streaming(max_steps: int | None, **asked: bool) -> None:
+def check_streaming(max_steps: int | None, asked: Mapping[str, Any]) -> None:
     """Refuse what streaming cannot do.
 
     Args:
         max_steps: of the trainer, -1 for none; None where there is no trainer.
-        asked: options that need all rows at hand, and whether they are asked for.
+        asked: settings that need all rows at hand, and whether they are asked for.
 
     Raises:
         InputError: one is, or nothing says when to stop.
     """
     if wanted := " and ".join(f"data.{name}" for name in asked if asked[name]):
         raise InputError(
-            f"data.streaming reads the text from start to end and has never all of it at hand, which {wanted} would "
-            "need: leave out one or the other"
+            f"data.reading.streaming reads the text from start to end and has never all of it at hand, which {wanted} "
+            "would need: leave out one or the other"
         )
     if max_steps == -1:
         raise InputError(
-            "data.streaming does not know how long the text is: say when to stop by --trainer.max_steps, for example "
-            "the number of rows over the batch size of all processes"
+            "data.reading.streaming does not know how long the text is: say when to stop by --trainer.max_steps, for "
+            "example the number of rows over the batch size of all processes"
         )

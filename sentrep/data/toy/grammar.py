@@ -1,4 +1,4 @@
-"""Meanings and their wordings: what a toy sentence says, kept apart from how it says it."""
+"""Meanings and their wordings, what a toy sentence says apart from how it says it; and the sentences of the corpus."""
 
 from __future__ import annotations
 
@@ -129,6 +129,29 @@ def realise(meaning: Meaning, wording: Wording) -> str:
         **_verb_forms(verb, meaning.negated, wording.negation),
     )
     return _tidy(sentence)
+
+
+def sentences(count: int = 30_000, seed: int = 0) -> list[str]:
+    """Distinct English sentences from the toy grammar, the same for the same arguments on every machine.
+
+    The grammar makes billions of sentences, so ``count`` may be large. Meanings of `scored_pairs` never occur, whatever
+    the seed.
+
+    Args:
+        count: how many.
+        seed: of a private generator; the global random state is left alone.
+
+    Example:
+        >>> sentences(1)
+        ['The docker loaded the freighter silently on the reef.']
+    """
+    rng = Random(seed)
+    distinct: dict[str, None] = {}  # a dict keeps the order of drawing, a set would not
+    while len(distinct) < count:
+        meaning = draw_meaning(rng)
+        if meaning.split == "train":
+            distinct[realise(meaning, draw_wording(rng))] = None
+    return list(distinct)
 
 
 def _verb_forms(verb: Verb, negated: bool, negation: int) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from sentrep.data.toy.corpus import sentences
+from sentrep.data.toy.grammar import sentences
 
 TOKENIZER_FILE = Path(__file__).with_name("tokenizer.json")
 MODEL_MAX_LENGTH = 64
@@ -32,7 +32,10 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def train() -> Tokenizer:
-    """Train the tokenizer afresh on `sentences()`; ``python -m sentrep.data.toy.build`` writes it to the package."""
+    """Train the tokenizer afresh on `sentences()`, after a change of the lexicon or the grammar.
+
+    ``train().save(str(TOKENIZER_FILE), pretty=True)`` writes it to the package.
+    """
     corpus = sentences()
     trainee = _lower_casing(models.WordPiece(unk_token=_SPECIAL["unk"]))
     # The trainer breaks ties between merges by token id, and numbers continuing letters ("##e") in random order unless

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from words import WordTokenize
 
-from sentrep.data import PairedCorpus, SentRepDataModule, open_corpus
+from sentrep.data import PairedCorpus, Pairs, Reading, SentRepDataModule, open_corpus
 from sentrep.data.batches import pairing
 from sentrep.errors import InputError
 from support import shared_path
@@ -52,7 +52,7 @@ def pairs(tmp_path: Path) -> str:
 
 
 def connected(corpus: str, **options: object) -> SentRepDataModule:
-    data = SentRepDataModule(corpus, **{"cache_dir": str(Path(corpus).parent / "cache"), "batch_size": 2, **options})
+    data = SentRepDataModule(corpus, **{"batch_size": 2, **options})
     data.connect(WordTokenize(), 8)
     return data
 
@@ -83,7 +83,7 @@ def test_the_data_module_joins_counts_and_says_so(corpus: str, pairs: str, caplo
     caplog.set_level(logging.INFO, "sentrep")
     for how in ("tokenised", "from the cache"):
         caplog.clear()
-        data = connected(corpus, pairs=pairs, pair_columns=["a", "b"])
+        data = connected(corpus, pairs=Pairs(pairs, ["a", "b"]))
         data.setup("fit")
         batches = list(data.train_dataloader())
         expected, _ = WordTokenize()([text for (pair, _) in JOINED if pair[0] for text in pair], 8)
@@ -107,18 +107,18 @@ def test_the_data_module_joins_counts_and_says_so(corpus: str, pairs: str, caplo
 
 
 def test_the_fingerprint_follows_both_texts_and_the_columns(corpus: str, pairs: str) -> None:
-    def fingerprint(**options: object) -> str:
-        data = connected(corpus, **{"pairs": pairs, "pair_columns": ["a", "b"], **options})
+    def fingerprint(joined: Pairs | None = Pairs(pairs, ["a", "b"])) -> str:  # noqa: B008
+        data = connected(corpus, pairs=joined)
         data.setup("fit")
         return data.fingerprint
 
     first = fingerprint()
     assert fingerprint() == first
-    assert fingerprint(pair_columns=["b", "a"], pairs=_swapped(pairs)) != first
+    assert fingerprint(Pairs(_swapped(pairs), ["b", "a"])) != first
     pq.write_table(pa.table({"a": ["first one"], "b": ["other"]}), pairs)
     second = fingerprint()
     Path(corpus).write_text("first one\nsomething else\n")
-    assert len({first, second, fingerprint(), fingerprint(pairs=None, pair_columns=None)}) == 4
+    assert len({first, second, fingerprint(), fingerprint(None)}) == 4
 
 
 def _swapped(pairs: str) -> str:
@@ -131,17 +131,22 @@ def _swapped(pairs: str) -> str:
     ("options", "message"),
     [
         ({}, r"pairs\.parquet: which columns hold the sentences\? Found 'a', 'other', 'b'"),
-        ({"pair_columns": ["a", "c"]}, r"pairs\.parquet: no column 'c'; found 'a', 'other', 'b'"),
-        ({"pair_columns": ["a"]}, r"pair_columns must name two columns .*, got \['a'\]"),
-        ({"pair_columns": ["a", "b", "other"]}, r"pair_columns must name two columns .*, got \['a', 'b', 'other'\]"),
-        ({"pair_columns": ["b", "a"]}, r"no sentence of .*corpus\.txt has a pair in .*pairs\.parquet; are they"),
-        ({"pair_columns": ["a", "other"]}, r"pairs\.parquet, row 1: found 0 where a sentence was expected"),
+        ({"pairs": Pairs("PAIRS", ["a", "c"])}, r"pairs\.parquet: no column 'c'; found 'a', 'other', 'b'"),
+        ({"pairs": Pairs("PAIRS", ["a"])}, r"pairs\.columns must name two columns .*, got \['a'\]"),
+        (
+            {"pairs": Pairs("PAIRS", ["a", "b", "other"])},
+            r"pairs\.columns must name two columns .*, got \['a', 'b', 'other'\]",
+        ),
+        (
+            {"pairs": Pairs("PAIRS", ["b", "a"])},
+            r"no sentence of .*corpus\.txt has a pair in .*pairs\.parquet; are they",
+        ),
+        ({"pairs": Pairs("PAIRS", ["a", "other"])}, r"pairs\.parquet, row 1: found 0 where a sentence was expected"),
         ({"pairs": "no_such.tsv"}, r"no_such\.tsv: no such file"),
-        ({"pairs": None, "pair_columns": ["a", "b"]}, r"name their file \(`pairs`\) too"),
         ({"pairs": "CORPUS"}, r"corpus\.txt: one column of sentences; expected a sentence and its positive"),
         ({"pairs": "EMPTY"}, r"empty\.tsv: no pairs in it"),
         (
-            {"train": "PAIRS", "columns": ["a", "b"], "pair_columns": ["a", "b"]},
+            {"train": "PAIRS", "columns": ["a", "b"], "pairs": Pairs("PAIRS", ["a", "b"])},
             r"2 columns of sentences, but `pairs` gives the positives",
         ),
     ],
@@ -150,10 +155,12 @@ def test_bad_input_is_named(corpus: str, pairs: str, options: dict, message: str
     (Path(corpus).parent / "empty.tsv").write_text("sent0\tsent1\n\t\n")
     places = {"CORPUS": corpus, "PAIRS": pairs, "EMPTY": str(Path(corpus).parent / "empty.tsv")}
     options = {"train": corpus, "pairs": pairs, **options}
+    if isinstance(joined := options["pairs"], Pairs):
+        options["pairs"] = Pairs(pairs, joined.columns)
     options = {key: places.get(value, value) if isinstance(value, str) else value for key, value in options.items()}
     cache = Path(corpus).parent / "cache"
     with pytest.raises(InputError, match=message):
-        connected(options.pop("train"), cache_dir=str(cache), **options).setup("fit")
+        connected(options.pop("train"), reading=Reading(cache_dir=str(cache)), **options).setup("fit")
     assert not cache.exists() or not list(cache.iterdir())
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from words import WordTokenize
 
-from sentrep.data import SentRepDataModule
+from sentrep.data import Reading, SentRepDataModule
 from sentrep.errors import InputError
 from sentrep.types import TextBatch
 
@@ -57,13 +59,16 @@ def run(
     *,
     ckpt: str | None = None,
     workers: int = 0,
-    data: dict[str, Any] | None = None,
+    no_duplicates: bool = False,
+    stream: Mapping[str, Any] = MappingProxyType({}),
     **options: Any,
 ) -> list[list[int]]:
     corpus = folder / "corpus.txt"
     corpus.write_text("\n".join(f"sentence {number}" for number in range(45)))
-    common = {"val": ["toy-dev"], "batch_size": 4, "num_workers": workers, "seed": 3}
-    module_of_data = SentRepDataModule(str(corpus), **common, cache_dir=str(folder / "cache"), **(data or {}))
+    reading = Reading(num_workers=workers, cache_dir=str(folder / "cache"), **stream)
+    datamodule = SentRepDataModule(
+        str(corpus), val=["toy-dev"], batch_size=4, seed=3, no_duplicates=no_duplicates, reading=reading
+    )
     options = {"max_epochs": 3, **options}
     trainer = Trainer(
         default_root_dir=folder,
@@ -75,7 +80,7 @@ def run(
         num_sanity_val_steps=0,
         **options,
     )
-    trainer.fit(module, datamodule=module_of_data, ckpt_path=ckpt, weights_only=True if ckpt else None)
+    trainer.fit(module, datamodule=datamodule, ckpt_path=ckpt, weights_only=True if ckpt else None)
     return module.seen
 
 
@@ -121,23 +126,23 @@ def test_batches_that_workers_prepared_ahead_are_not_lost(tmp_path: Path) -> Non
 @pytest.mark.parametrize("case", CASES)
 def test_resumed_rows_of_a_stream(tmp_path: Path, case: str) -> None:
     """As many steps as in three epochs; at an end lightning must find the next epoch without knowing the length."""
-    check_resume(tmp_path, case, by_steps=True, workers=0, data={"streaming": True, "shuffle_buffer": 6})
+    check_resume(tmp_path, case, by_steps=True, workers=0, stream={"streaming": True, "shuffle_buffer": 6})
 
 
 def test_resumed_rows_without_duplicates(tmp_path: Path) -> None:
-    check_resume(tmp_path, "in a later epoch", by_steps=False, workers=0, data={"no_duplicates": True})
+    check_resume(tmp_path, "in a later epoch", by_steps=False, workers=0, no_duplicates=True)
 
 
 def test_streaming_needs_a_number_of_steps(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"how long the text is: say when to stop by --trainer.max_steps"):
-        run(tmp_path, Recorder(), [], data={"streaming": True})
+        run(tmp_path, Recorder(), [], stream={"streaming": True})
 
 
-def check_resume(tmp_path: Path, case: str, by_steps: bool, workers: int, data: dict[str, Any] | None = None) -> None:
+def check_resume(tmp_path: Path, case: str, by_steps: bool, **data: Any) -> None:
     stop, saving, options = CASES[case]
     if by_steps:
         options = {**options, "max_epochs": -1, "max_steps": 29}
-    options = {**options, "workers": workers, "data": data}
+    options = {**options, **data}
     whole = run(tmp_path, Recorder(), [], **options)
     checkpoint = ModelCheckpoint(tmp_path / "ckpt", filename="{step}", save_top_k=-1, **saving)
     seen, path = interrupted(tmp_path, stop, checkpoint, **options)

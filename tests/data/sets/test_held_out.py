@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from words import WordTokenize
 
-from sentrep.data import SentRepDataModule, TokenizedCorpus, open_corpus, tokenize_corpus
+from sentrep.data import Reading, SentRepDataModule, TokenizedCorpus, open_corpus, tokenize_corpus
 from sentrep.data.sets.held_out import hold_out
 from sentrep.data.text import cache
 from sentrep.errors import InputError
@@ -67,7 +67,7 @@ def test_numbers_that_make_no_sense_are_refused(count: int, message: str, tmp_pa
 
 
 def connected(path: Path, **options: object) -> SentRepDataModule:
-    data = SentRepDataModule(str(path), batch_size=4, cache_dir=str(path.parent / "cache"), **options)  # type: ignore[arg-type]
+    data = SentRepDataModule(str(path), batch_size=4, **options)  # type: ignore[arg-type]
     data.connect(WordTokenize(), 8)
     data.setup("fit")
     return data
@@ -76,7 +76,7 @@ def connected(path: Path, **options: object) -> SentRepDataModule:
 def test_the_datamodule_trains_on_the_rest_and_validates_on_them(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text("\n".join(f"sentence {n % 30}" for n in range(40)))
-    plain, data = connected(path), connected(path, held_out=10, val=["toy-dev"], num_workers=1)
+    plain, data = connected(path), connected(path, held_out=10, val=["toy-dev"], reading=Reading(num_workers=1))
     assert data.held_out_sentences is not None
     *_, last = (batch for loader in data.val_dataloader() for batch in loader)
     assert isinstance(last, HeldOut)

@@ -18,6 +18,7 @@ from words import WordTokenize
 from sentrep.data import (
     Collate,
     Corpus,
+    Reading,
     ResumableLoader,
     SentRepDataModule,
     StreamedBatches,
@@ -247,7 +248,9 @@ def test_a_saved_folder_and_the_toy_have_stamps(tmp_path: Path) -> None:
 
 
 def test_datamodule_without_a_trainer(corpus: Corpus, tmp_path: Path) -> None:
-    data = SentRepDataModule(str(tmp_path / "part-*.txt"), streaming=True, shuffle_buffer=8, batch_size=3, seed=5)
+    data = SentRepDataModule(
+        str(tmp_path / "part-*.txt"), batch_size=3, seed=5, reading=Reading(streaming=True, shuffle_buffer=8)
+    )
     data.connect(WordTokenize(), 8)
     data.setup("fit")
     assert rows(data.train_dataloader()) == rows(loader(corpus))
@@ -259,13 +262,13 @@ def test_datamodule_without_a_trainer(corpus: Corpus, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"fraction": 0.5}, "data.fraction"),
+        ({"reading": Reading(streaming=True, fraction=0.5)}, "data.reading.fraction"),
         ({"held_out": 10}, "data.held_out"),
         ({"no_duplicates": True, "pairs": "x.csv"}, "data.pairs and data.no_duplicates|no_duplicates and data.pairs"),
     ],
 )
 def test_what_needs_all_rows_is_refused(options: dict[str, Any], named: str) -> None:
-    data = SentRepDataModule("toy", streaming=True, **options)
+    data = SentRepDataModule("toy", **{"reading": Reading(streaming=True), **options})
     data.connect(WordTokenize(), 8)
     with pytest.raises(InputError, match=rf"has never all of it at hand, which .*({named}) would need"):
         data.setup("fit")

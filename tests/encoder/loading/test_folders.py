@@ -171,7 +171,7 @@ def test_a_head_for_training_only_may_be_of_another_class(tmp_path: Path) -> Non
         enable_checkpointing=False, default_root_dir=tmp_path,
     )  # fmt: skip
     (tmp_path / "corpus.txt").write_text("\n".join(toy_sentences(8)))
-    trainer.fit(module, SentRepDataModule(str(tmp_path / "corpus.txt"), batch_size=4, cache_dir=str(tmp_path)))
+    trainer.fit(module, SentRepDataModule(str(tmp_path / "corpus.txt"), batch_size=4))
     trainer.save_checkpoint(tmp_path / "x.ckpt")
     again = SentenceEncoder.from_pretrained(tmp_path / "x.ckpt")
     assert again.head is None
