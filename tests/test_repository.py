@@ -23,7 +23,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 IMPORT_ORDER = [
     "version", "errors", "io", "checks", "types", "config", "distributed", "functional", "data", "encoder", "views",
-    "negatives", "weighting", "decoders", "objectives", "training", "stability", "checkpoint", "module", "evaluation",
+    "negatives", "weighting", "decoders", "objectives", "training", "stability", "checkpoint", "evaluation", "module",
     "doctor", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""

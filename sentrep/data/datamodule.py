@@ -52,7 +52,7 @@ class SentRepDataModule(LightningDataModule):
             column of sentences and one of positives. A sentence without a pair is its own positive (counted).
         pair_columns: these two columns, like ``columns``; None picks the usual names.
         held_out: how many sentences are taken out of the training text, to validate on without labels
-            (`sentrep.encoder.label_free.label_free_criteria`); the same ones whatever the seed.
+            (`sentrep.evaluation.label_free.label_free_criteria`); the same ones whatever the seed.
         streaming: read the text while training instead of tokenising it first, for text larger than the disk; see
             `sentrep.data.StreamedBatches`. The length is unknown then, so the trainer needs ``max_steps``.
         shuffle_buffer: rows in memory that streaming shuffles at a time.

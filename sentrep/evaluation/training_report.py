@@ -17,8 +17,8 @@ from rich.table import Table
 from torch import Tensor
 
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.label_free import CRITERIA, label_free_criteria
 from sentrep.evaluation.history import Course, MetricHistory, is_log_step
+from sentrep.evaluation.label_free import CRITERIA, label_free_criteria
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.report import add_mean, plain_table
 from sentrep.evaluation.selection import Selection

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from sentrep import distributed
+from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.encode import AVERAGE_TOKENS, embed, length_batches, pad
 from sentrep.errors import InputError
 from sentrep.functional import retrieval_accuracy
 from sentrep.functional.geometry import view_statistics
-
-if TYPE_CHECKING:
-    from sentrep.encoder.encoder import SentenceEncoder
 
 CRITERIA: dict[str, Literal["max", "min"]] = {
     "retrieval@1": "max",
