@@ -16,19 +16,18 @@ from torch import Tensor
 from transformers import get_scheduler
 
 from sentrep import distributed
-from sentrep.checkpoint.io import payload
-from sentrep.checkpoint.rebuild import rebuild, record
+from sentrep.checkpoint.rebuild import payload, rebuild, record
 from sentrep.checkpoint.rehearsal import rehearse
 from sentrep.checkpoint.resumable import check
 from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable, check_initialised
 from sentrep.encoder import ProjectionHead, SentenceEncoder
-from sentrep.encoder.loading import sources
 from sentrep.encoder.loading.folders import check_storable
 from sentrep.encoder.loading.lm_head import LanguageModelHead
 from sentrep.errors import InputError
 from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
+from sentrep.io.checkpoints import PAYLOAD_KEY
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
 from sentrep.training.arguments import check_module
@@ -229,7 +228,7 @@ class SentRepModule(Configurable, LightningModule):
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
         data = getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None)
         heads = (name for name, part in self.named_modules() if isinstance(part, LanguageModelHead))
-        checkpoint[sources.PAYLOAD_KEY] = payload(self.encoder, self.seed, data, next(heads, None))
+        checkpoint[PAYLOAD_KEY] = payload(self.encoder, self.seed, data, next(heads, None))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse a damaged one before torch reads it; restore what FSDP2 leaves out."""

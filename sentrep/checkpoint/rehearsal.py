@@ -10,9 +10,9 @@ from torch import nn
 from torch.nn.modules.module import _EXTRA_STATE_KEY_SUFFIX
 
 from sentrep.checkpoint.io import unreadable
-from sentrep.encoder.loading import sources
 from sentrep.encoder.loading.folders import check_rebuilds
 from sentrep.errors import InputError
+from sentrep.io.checkpoints import PAYLOAD_KEY
 
 
 class Rehearsal(CheckpointIO):
@@ -65,7 +65,7 @@ def _problem(trainer: Trainer, module: LightningModule, checkpoint: dict[str, An
             "checkpoint cannot hold, as it is read without running code; give numbers, texts, tensors, lists and dicts"
         )
     try:
-        check_rebuilds(checkpoint[sources.PAYLOAD_KEY], checkpoint["state_dict"])
+        check_rebuilds(checkpoint[PAYLOAD_KEY], checkpoint["state_dict"])
     except InputError as error:
         return str(error)
     return None

@@ -27,6 +27,7 @@ from sentrep.encoder.loading.checks import check_files, check_finite
 from sentrep.encoder.loading.model_card import model_card
 from sentrep.encoder.loading.model_files import first_line, not_found, read_json, write_json
 from sentrep.errors import InputError
+from sentrep.io.checkpoints import PAYLOAD_KEY, read_checkpoint
 from sentrep.io.files import write_text
 from sentrep.io.paths import check_name, check_plain, writing
 from sentrep.version import __version__
@@ -134,7 +135,7 @@ def load(cls: type[SentenceEncoder], name: str, overrides: dict[str, Any]) -> Se
     folder = Path(name).expanduser()
     if os.path.lexists(folder) and not os.path.isdir(folder):
         check_plain(folder)  # where Path.is_file fails for a name that is too long
-        stored = sources.read_checkpoint(folder)[sources.PAYLOAD_KEY]["settings"]
+        stored = read_checkpoint(folder)[PAYLOAD_KEY]["settings"]
         stored.pop("head", None)  # the constructor reads a kept head from the checkpoint itself
         return cls(name, **{**checked_settings(stored, name), **overrides})
     if not os.path.isdir(folder):
