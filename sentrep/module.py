@@ -27,7 +27,7 @@ from sentrep.encoder.loading.lm_head import LanguageModelHead
 from sentrep.errors import InputError
 from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
-from sentrep.io.checkpoints import PAYLOAD_KEY
+from sentrep.io.checkpoint_file import PAYLOAD_KEY
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
 from sentrep.training.arguments import check_module

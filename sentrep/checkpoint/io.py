@@ -16,7 +16,7 @@ from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from sentrep.errors import InputError
-from sentrep.io.checkpoints import verify
+from sentrep.io.checkpoint_file import verify
 from sentrep.io.files import atomic_write
 
 _READABLE = (torch.Tensor, torch.nn.Parameter, int, float, bool, str, type(None))

@@ -14,7 +14,7 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.loading import folders, sources
 from sentrep.encoder.loading.tokenizers import tokenizer_files
 from sentrep.errors import InputError
-from sentrep.io.checkpoints import read_checkpoint
+from sentrep.io.checkpoint_file import read_checkpoint
 from sentrep.version import __version__
 
 Module = TypeVar("Module", bound=LightningModule)

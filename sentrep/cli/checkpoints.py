@@ -14,7 +14,7 @@ from sentrep.cli.configuration import Request, Tree, is_node
 from sentrep.cli.errors import UsageError
 from sentrep.cli.run_folders import RunFolders, is_leader, newest_training
 from sentrep.errors import InputError
-from sentrep.io.checkpoints import PAYLOAD_KEY, DamagedError, read_checkpoint, verify
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, DamagedError, read_checkpoint, verify
 from sentrep.io.files import remove_leftovers
 from sentrep.io.harmless import printable
 

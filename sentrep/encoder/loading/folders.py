@@ -27,7 +27,7 @@ from sentrep.encoder.loading.checks import check_files, check_finite
 from sentrep.encoder.loading.model_card import model_card
 from sentrep.encoder.loading.model_files import first_line, not_found, read_json, write_json
 from sentrep.errors import InputError
-from sentrep.io.checkpoints import PAYLOAD_KEY, read_checkpoint
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint
 from sentrep.io.files import write_text
 from sentrep.io.paths import check_name, check_plain, writing
 from sentrep.version import __version__

@@ -20,7 +20,7 @@ from sentrep.encoder.loading.checks import check_complete, check_files, check_fi
 from sentrep.encoder.loading.model_files import first_line, not_found
 from sentrep.encoder.loading.st_folders import transformer_folder
 from sentrep.errors import InputError
-from sentrep.io.checkpoints import PAYLOAD_KEY, read_checkpoint, trained_head
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint, trained_head
 from sentrep.io.paths import check_name, check_plain
 from sentrep.io.strangers import build_config, read_config
 
