@@ -29,7 +29,7 @@ import scipy.stats
 from numpy.typing import NDArray
 from rich.console import Console
 
-from sentrep.encoder.label_free import CRITERIA
+from sentrep.evaluation.label_free import CRITERIA
 from sentrep.evaluation.report import plain_table
 
 Array = NDArray[np.float64]

@@ -17,7 +17,8 @@ from sentrep.errors import InputError
 T = TypeVar("T")
 
 _LOST = ("ncclRemoteError", "remote process exited", "onnection", "imed out", "imeout", "Broken pipe")
-"""In the messages of `torch.distributed.DistError`; other errors of this kind are bugs."""
+"""In the messages of `torch.distributed.DistError`; other errors of this kind are bugs. Neither NCCL nor gloo has a
+type of error for a lost peer, so their words are all there is to go by; nothing else of sentrep reads them."""
 
 
 def world_size() -> int:

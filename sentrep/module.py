@@ -16,21 +16,18 @@ from torch import Tensor
 from transformers import get_scheduler
 
 from sentrep import distributed
-from sentrep.checkpoint.io import payload
-from sentrep.checkpoint.rebuild import rebuild, record
+from sentrep.checkpoint.rebuild import payload, rebuild, record
 from sentrep.checkpoint.rehearsal import rehearse
 from sentrep.checkpoint.resumable import check
 from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable, check_initialised, moved
 from sentrep.encoder import ProjectionHead, SentenceEncoder
-from sentrep.encoder.encode import encode, pairwise_cosine
 from sentrep.encoder.encoder import check_storable
-from sentrep.encoder.label_free import label_free_criteria
-from sentrep.encoder.loading import sources
 from sentrep.encoder.loading.lm_head import LanguageModelHead
 from sentrep.errors import InputError
-from sentrep.functional import spearman
+from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
+from sentrep.io.checkpoint_file import PAYLOAD_KEY
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
 from sentrep.training.arguments import check_module
@@ -38,8 +35,6 @@ from sentrep.training.parameter_groups import parameter_groups
 from sentrep.training.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
 from sentrep.types import HeldOut, OptimizerCallable, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.views import EncodedViews, ViewMaker
-
-_BATCH = 32
 
 _IDENTICAL_VIEWS = (
     "Both views of a sentence are identical (no dropout, no given positives, no perturbation), so a contrastive loss "
@@ -98,7 +93,11 @@ class SentRepModule(Configurable, LightningModule):
             self.objectives.compile_terms("default" if encoder.compute.compile is True else "reduce-overhead")
         self.terms: StepTerms | None = None
         self._last_views: Views | None = None
-        self._scores: dict[str, float] = {}
+        self._replay = StepReplay()
+        self._log_every: int | None = None
+        """Steps from one log to the next; None before a Trainer has come, and nothing is logged."""
+        self._checked_views = self._checked_loss = False
+        self._validation, self._test = Scoring("val"), Scoring("test")
         record(self)
 
     def configure_model(self) -> None:
@@ -110,8 +109,12 @@ class SentRepModule(Configurable, LightningModule):
 
     def on_train_start(self) -> None:  # a module may be fitted twice
         """See that what is trained can be kept (`sentrep.checkpoint.rehearsal`)."""
-        self._checked_views = self._checked_loss = False
+        trainer: Any = self.trainer
         self._replay = StepReplay()
+        self._log_every = trainer.log_every_n_steps
+        self._checked_views = False
+        # a `NonFiniteGuard` watches every step
+        self._checked_loss = any(isinstance(callback, NonFiniteGuard) for callback in trainer.callbacks)
         rehearse(self.trainer, self)
 
     def on_train_batch_start(self, batch: TextBatch, batch_idx: int) -> None:
@@ -132,16 +135,14 @@ class SentRepModule(Configurable, LightningModule):
             self._refuse_no_number(losses)
         self._last_views = views
         self.terms = StepTerms(views, losses, self.objectives.weighted(losses))
-        logs = self._log_step(self.terms, loss) if self._logs_this_step() else distributed.average_each({"loss": loss})
-        self.log("train/loss", logs["loss"], prog_bar=True)
+        if self._log_every is not None:
+            self._log(self.terms, loss, self._log_every)
         return loss
 
     def _refuse_no_number(self, losses: dict[str, Tensor]) -> None:
-        """At the first step, and where no `NonFiniteGuard` watches every step."""
+        """At the first step."""
         self._checked_loss = True
-        guarded = any(isinstance(callback, NonFiniteGuard) for callback in self.trainer.callbacks)  # type: ignore[attr-defined]
-        bad = [] if guarded else [name for name, loss in losses.items() if not loss.isfinite()]
-        if bad:
+        if bad := [name for name, loss in losses.items() if not loss.isfinite()]:
             raise InputError(
                 f"step 1: the loss is {losses[bad[0]].item()} (objective {', '.join(bad)}); mend its forward"
             )
@@ -186,71 +187,49 @@ class SentRepModule(Configurable, LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     @torch.no_grad()
-    def _log_step(self, terms: StepTerms, loss: Tensor) -> dict[str, Tensor]:
-        weighted = {f"{k}/weighted": v for k, v in terms.weighted.items() if self.objectives.weights[k] != 1}
-        statistics = view_statistics(terms.views.anchor, terms.views.positive)
-        values = {**terms.losses, **weighted, **self.objectives.metrics(), **statistics, "loss": loss}
+    def _log(self, terms: StepTerms, loss: Tensor, every: int) -> None:
+        """The loss at every step; at a log step all that there is to know of it."""
+        values = {"loss": loss}
+        if every > 0 and (self.global_step + 1) % every == 0:
+            weighted = {f"{k}/weighted": v for k, v in terms.weighted.items() if self.objectives.weights[k] != 1}
+            statistics = view_statistics(terms.views.anchor, terms.views.positive)
+            values = {**terms.losses, **weighted, **self.objectives.metrics(), **statistics, **values}
         values = distributed.average_each(values)
-        self.log_dict({f"train/{name}": value for name, value in values.items() if name != "loss"})
-        return values
-
-    def _logs_this_step(self) -> bool:
-        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
-        return every > 0 and (self.global_step + 1) % every == 0
+        loss = values.pop("loss")
+        self.log_dict({f"train/{name}": value for name, value in values.items()})
+        self.log("train/loss", loss, prog_bar=True)
 
     def validation_step(self, batch: ScoredPairs | HeldOut, batch_idx: int, dataloader_idx: int = 0) -> None:
-        """Spearman × 100 of the cosine of one development set, or the criteria without labels."""
-        if isinstance(batch, ScoredPairs):
-            self._score("val", batch)
-        else:
-            criteria = label_free_criteria(whole_encoder(self), batch.ids, shared=True)
-            for name, value in criteria.items():
-                self.log(f"val/{name}", value, add_dataloader_idx=False, batch_size=len(batch))
-
-    def test_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
-        """Spearman × 100 of the cosine of one test set."""
-        self._score("test", pairs)
+        """Log the scores of one development set (`sentrep.evaluation.scoring`)."""
+        self._validation.score(self, batch)
 
     def on_validation_epoch_end(self) -> None:
-        self._log_mean("val")
+        self._validation.finish(self)
+
+    def test_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Log the score of one test set."""
+        self._test.score(self, pairs)
 
     def on_test_epoch_end(self) -> None:
-        self._log_mean("test")
+        self._test.finish(self)
 
     def predict_step(self, sentences: list[str], batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """Vectors (n, D) of n sentences."""
         encoder = whole_encoder(self)
         return encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
 
-    def _score(self, stage: str, pairs: ScoredPairs) -> None:
-        encoder = whole_encoder(self)
-        run = functools.partial(encode, encoder, batch_size=_BATCH, show_progress_bar=False, shared=True)
-        cosine = pairwise_cosine(run, pairs.first, pairs.second)
-        try:
-            score = spearman(cosine, pairs.scores)
-        except ValueError as error:
-            raise InputError(f"{stage} set {pairs.name}: {error}; the encoder may have collapsed") from error
-        self._scores[pairs.name] = score
-        self.log(f"{stage}/{pairs.name}", score, add_dataloader_idx=False, batch_size=len(pairs))
-
-    def _log_mean(self, stage: str) -> None:
-        """Log the mean over the stage's sets."""
-        if self._scores:
-            self.log(f"{stage}/sts", sum(self._scores.values()) / len(self._scores), prog_bar=True)
-        self._scores = {}
-
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Put inside what the checkpoint needs to be used alone: architecture, tokenizer, settings, provenance."""
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
         data = getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None)
         heads = (name for name, part in self.named_modules() if isinstance(part, LanguageModelHead))
-        checkpoint[sources.PAYLOAD_KEY] = payload(self.encoder, self.seed, data, next(heads, None))
+        checkpoint[PAYLOAD_KEY] = payload(self.encoder, self.seed, data, next(heads, None))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse a damaged one before torch reads it; restore what FSDP2 leaves out."""
         if is_sharded(self):  # what is divided has been read by now; `sentrep fit` has looked before
             restore_extra_states(self, str(self.trainer.ckpt_path))
-        elif self._trainer is not None:
+        else:
             check(checkpoint, self, self.trainer, self.trainer.ckpt_path, self.trainer.state.fn == "fit")
 
     @classmethod

@@ -12,8 +12,8 @@ import torch
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 
 from sentrep import SentRepDataModule, SentRepModule
-from sentrep.encoder.label_free import CRITERIA, label_free_criteria
 from sentrep.evaluation import TrainingReport
+from sentrep.evaluation.label_free import CRITERIA, label_free_criteria
 from sentrep.objectives import Contrastive
 from support import tiny_encoder, toy_sentences
 

@@ -268,3 +268,12 @@ def test_the_fused_adamw_takes_the_same_steps() -> None:
     for name, weight in weights[0].items():
         torch.testing.assert_close(weights[1][name], weight, rtol=0, atol=1e-9, msg=name)
     assert SentRepModule(tiny_encoder(), [Contrastive()]).optimizer.keywords["fused"]  # type: ignore[attr-defined]
+
+
+def test_a_training_step_needs_no_trainer() -> None:
+    module = SentRepModule(tiny_encoder(), {"simcse": Contrastive(), "norm": MeanNorm()}, weights={"norm": 0.5})
+    loss = module.training_step(batches(module.encoder)[0], 0)
+    assert module.terms is not None
+    torch.testing.assert_close(loss, sum(module.terms.weighted.values()))
+    loss.backward()
+    assert any(parameter.grad is not None and parameter.grad.any() for parameter in module.encoder.parameters())

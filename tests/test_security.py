@@ -24,7 +24,8 @@ from rich.console import Console
 from rich.text import Text
 
 from sentrep import InputError, SentenceEncoder, SentRepDataModule, SentRepModule
-from sentrep.checkpoint.trust import recorded_arguments, refuse_foreign_classes
+from sentrep.checkpoint.rebuild import recorded_arguments
+from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.cli import main, yaml_text
 from sentrep.cli.configuration import parse_request
 from sentrep.cli.sections import build_tree

@@ -1,12 +1,10 @@
-"""Checkpoint files: what sentrep puts in, atomic writing, and the check before one is trusted."""
+"""Writing checkpoint files: whole or not at all, and nothing that could not be read again."""
 
 from __future__ import annotations
 
 import errno
-import importlib.metadata
 import io
 import shutil
-import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import chain
@@ -17,22 +15,12 @@ import torch
 from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
-from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.loading import folders, sources
-from sentrep.encoder.loading.tokenizers import tokenizer_files
 from sentrep.errors import InputError
+from sentrep.io.checkpoint_file import verify
 from sentrep.io.files import atomic_write
-from sentrep.version import __version__
 
-_RECORDED = ("torch", "lightning", "transformers", "datasets", "tokenizers")
 _READABLE = (torch.Tensor, torch.nn.Parameter, int, float, bool, str, type(None))
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-_OF_CONTENT = (errno.EINVAL, errno.EOVERFLOW)
-"""What the system answers to the impossible offsets of a damaged file; other numbers are its own trouble."""
-
-
-class DamagedError(InputError):
-    """A file was read, and its content is not what was written."""
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -104,33 +92,6 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             super().remove_checkpoint(path)
 
 
-def verify(path: str | Path) -> None:
-    """Read a checkpoint file once and compare its checksums: a cut or altered file is recognised.
-
-    ``torch.save`` stores a CRC-32 of every record and ``torch.load`` does not look at it.
-
-    Raises:
-        DamagedError: the file is cut off, or its content is not what was written.
-        InputError: the file is missing, or cannot be read.
-    """
-    if not Path(path).is_file():
-        raise InputError(f"{path}: no such checkpoint file; check the path")
-    try:
-        with open(path, "rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise DamagedError(f"{path}: is not a checkpoint, or was cut off; use another checkpoint")
-            with zipfile.ZipFile(file) as archive:
-                damaged = archive.testzip()
-    except DamagedError:
-        raise
-    except Exception as error:  # a changed byte in the directory gives one of half a dozen types
-        if isinstance(error, OSError) and error.errno is not None and error.errno not in _OF_CONTENT:
-            raise InputError(f"{path}: cannot be read ({error.strerror}); mend that, or use another file") from error
-        damaged = type(error).__name__
-    if damaged is not None:
-        raise DamagedError(f"{path}: is damaged or incomplete (checksum of {damaged}); use another checkpoint")
-
-
 def unreadable(value: Any, path: tuple[Any, ...] = ()) -> tuple[tuple[Any, ...], Any] | None:
     """The first thing in a checkpoint that ``torch.load(weights_only=True)`` would refuse.
 
@@ -160,27 +121,6 @@ def unreadable(value: Any, path: tuple[Any, ...] = ()) -> tuple[tuple[Any, ...],
             return path, value
         return None
     return next((found for key, part in parts if (found := unreadable(part, path + key))), None)
-
-
-def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str | None = None) -> dict[str, Any]:
-    """What a checkpoint needs to be used alone, architecture, tokenizer and settings, and where it comes from.
-
-    Args:
-        encoder: the trained one.
-        seed: of the run.
-        data: fingerprint of the training text.
-        lm_head: where in the weights the masked-LM head lies that the objectives were trained with, if they had one.
-    """
-    return {
-        "version": __version__,
-        "architecture": sources.architecture(encoder.backbone),
-        "tokenizer": tokenizer_files(encoder.tokenize.tokenizer),
-        "settings": folders.settings(encoder),
-        "seed": seed,
-        "data": data,
-        "lm_head": lm_head,
-        "versions": {name: importlib.metadata.version(name) for name in _RECORDED},
-    }
 
 
 class _Sink:

@@ -1,18 +1,26 @@
-"""What a module writes down of its own construction, and how a checkpoint becomes a module again."""
+"""What a module writes down of itself in a checkpoint, and how the checkpoint becomes a module again."""
 
 from __future__ import annotations
 
+import importlib.metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
 from lightning.pytorch import LightningModule
 
-from sentrep.checkpoint.trust import recorded_arguments, refuse_foreign_classes
+from sentrep.checkpoint.older import translate
+from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.config import to_config
-from sentrep.encoder.loading import sources
+from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.loading import folders, sources
+from sentrep.encoder.loading.tokenizers import tokenizer_files
+from sentrep.errors import InputError
+from sentrep.io.checkpoint_file import read_checkpoint
+from sentrep.version import __version__
 
 Module = TypeVar("Module", bound=LightningModule)
 
+_RECORDED = ("torch", "lightning", "transformers", "datasets", "tokenizers")
 _INSTANTIATOR = "lightning.pytorch.cli.instantiate_module"
 
 
@@ -30,6 +38,44 @@ def record(module: Any) -> None:
     module.save_hyperparameters({**to_config(recorded), "_instantiator": _INSTANTIATOR}, logger=False)
 
 
+def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str | None = None) -> dict[str, Any]:
+    """What a checkpoint needs to be used alone, architecture, tokenizer and settings, and where it comes from.
+
+    Args:
+        encoder: the trained one.
+        seed: of the run.
+        data: fingerprint of the training text.
+        lm_head: where in the weights the masked-LM head lies that the objectives were trained with, if they had one.
+    """
+    return {
+        "version": __version__,
+        "architecture": sources.architecture(encoder.backbone),
+        "tokenizer": tokenizer_files(encoder.tokenize.tokenizer),
+        "settings": folders.settings(encoder),
+        "seed": seed,
+        "data": data,
+        "lm_head": lm_head,
+        "versions": {name: importlib.metadata.version(name) for name in _RECORDED},
+    }
+
+
+def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str, Any]:
+    """Constructor arguments recorded in a checkpoint, by today's names, its encoder's origin replaced by itself.
+
+    Raises:
+        InputError: where there are none.
+    """
+    recorded = translate(checkpoint.get("hyper_parameters"), "SentRepModule")
+    encoder = recorded.get("encoder") if isinstance(recorded, dict) else None
+    settings = encoder.get("init_args", encoder) if isinstance(encoder, dict) else None
+    if not isinstance(settings, dict):
+        raise InputError(f"{path}: the checkpoint does not say how its model was built; use one written by sentrep fit")
+    arguments = {k: v for k, v in recorded.items() if not k.startswith("_")}
+    settings.update(backbone=str(path), tokenizer=None, pretrained=True)
+    settings.pop("hub", None)  # no permission to run code
+    return arguments
+
+
 def rebuild(
     cls: type[Module],
     path: str | Path,
@@ -41,7 +87,7 @@ def rebuild(
     """See `SentRepModule.load_from_checkpoint`."""
     from lightning.pytorch.cli import instantiate_module  # needs jsonargparse, which training in Python does not
 
-    checkpoint = sources.read_checkpoint(path)
+    checkpoint = read_checkpoint(path)
     recorded = {k: v for k, v in recorded_arguments(checkpoint, path).items() if k not in overrides}
     if not trust_plugins:
         refuse_foreign_classes(cls, recorded, str(path))

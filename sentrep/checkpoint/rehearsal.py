@@ -7,12 +7,12 @@ from typing import Any
 from lightning.fabric.plugins.io import CheckpointIO
 from lightning.pytorch import LightningModule, Trainer
 from torch import nn
-from torch.nn.modules.module import _EXTRA_STATE_KEY_SUFFIX
 
 from sentrep.checkpoint.io import unreadable
-from sentrep.encoder.loading import sources
 from sentrep.encoder.loading.folders import check_rebuilds
 from sentrep.errors import InputError
+from sentrep.io.checkpoint_file import PAYLOAD_KEY
+from sentrep.training.sharding import EXTRA_STATE
 
 
 class Rehearsal(CheckpointIO):
@@ -65,7 +65,7 @@ def _problem(trainer: Trainer, module: LightningModule, checkpoint: dict[str, An
             "checkpoint cannot hold, as it is read without running code; give numbers, texts, tensors, lists and dicts"
         )
     try:
-        check_rebuilds(checkpoint[sources.PAYLOAD_KEY], checkpoint["state_dict"])
+        check_rebuilds(checkpoint[PAYLOAD_KEY], checkpoint["state_dict"])
     except InputError as error:
         return str(error)
     return None
@@ -78,8 +78,8 @@ def _owner(trainer: Trainer, module: LightningModule, section: str, path: list[A
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if callback.state_key == path[0]:
                 return f"callback {type(callback).__name__}", f"{place} of its state_dict"
-    if section == "state_dict" and str(path[0]).endswith(_EXTRA_STATE_KEY_SUFFIX):
-        name = str(path[0]).removesuffix(_EXTRA_STATE_KEY_SUFFIX).rstrip(".")
+    if section == "state_dict" and str(path[0]).endswith(EXTRA_STATE):
+        name = str(path[0]).removesuffix(EXTRA_STATE).rstrip(".")
         return f"{type(module.get_submodule(name)).__name__} ({name})", f"{place} of its get_extra_state"
     return f"the checkpoint's {section}", ".".join(map(str, path)) or "it"
 

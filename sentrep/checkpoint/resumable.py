@@ -15,7 +15,7 @@ from lightning.pytorch import Trainer
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sentrep.checkpoint.reader import Reader, show
+from sentrep.checks import LARGEST
 from sentrep.errors import InputError
 from sentrep.training.parameter_groups import parameter_groups
 
@@ -37,10 +37,10 @@ def check(content: Mapping[str, Any], module: Any, trainer: Trainer, path: objec
     Raises:
         InputError: names the file, the key and what is wrong with it.
     """
-    reader = Reader(path)
+    reader = _Reader(path)
     version = reader.part(content, "pytorch-lightning_version", str)
     if not re.match(r"\d+\.\d+", version):
-        raise reader.refuse("pytorch-lightning_version", f"is {show(version)}")
+        raise reader.refuse("pytorch-lightning_version", f"is {_show(version)}")
     _check_weights(reader, reader.part(content, "state_dict", dict), module)
     callbacks = reader.part(content, "callbacks", dict) if "callbacks" in content else {}
     for name in callbacks:
@@ -52,7 +52,80 @@ def check(content: Mapping[str, Any], module: Any, trainer: Trainer, path: objec
         _check_training(reader, content, module)
 
 
-def _check_training(reader: Reader, content: Mapping[str, Any], module: Any) -> None:
+class _Reader:
+    """Reads parts of the content, each with its type and range; names the file and the key otherwise."""
+
+    def __init__(self, path: object) -> None:
+        self.path = path
+
+    def refuse(self, key: str, what: str) -> InputError:
+        """The error to raise."""
+        return InputError(f"{self.path}: {key} {what}; the checkpoint is damaged, use another")
+
+    def other(self, key: str, what: str) -> InputError:
+        """The error where another optimiser may have written the state."""
+        return InputError(
+            f"{self.path}: {key} {what}; resume with the optimizer that wrote it, or use another checkpoint"
+        )
+
+    def kind(self, value: Any, kind: type, name: str) -> None:
+        """A ``kind``."""
+        if not isinstance(value, kind):
+            raise self.refuse(name, f"is {_show(value)} where a {kind.__name__.lower()} was expected")
+
+    def part(self, holder: Mapping[Any, Any], key: str, kind: type, where: str = "") -> Any:
+        """``holder[key]``, which must be a ``kind``."""
+        name = f"{where}.{key}" if where else key
+        if key not in holder:
+            raise self.refuse(name, "is missing")
+        self.kind(holder[key], kind, name)
+        return holder[key]
+
+    def entries(self, holder: Mapping[Any, Any], key: str, many: int, where: str = "", why: str = "") -> Any:
+        """``holder[key]``, which must be a list of so many."""
+        found = self.part(holder, key, list, where)
+        if len(found) != many:
+            wanted = why or f"{many} were expected"
+            raise self.refuse(f"{where}.{key}" if where else key, f"has {len(found)} entries where {wanted}")
+        return found
+
+    def count(self, holder: Any, key: str, where: str = "") -> int:
+        """``holder[key]``, which must be a whole number from 0 up."""
+        name = f"{where}.{key}" if where else key
+        if key not in holder:
+            raise self.refuse(name, "is missing")
+        value = holder[key]
+        if type(value) is not int or not 0 <= value < 2**63:
+            raise self.refuse(name, f"is {_show(value)} where a number from 0 up was expected")
+        return value
+
+    def number(self, value: Any, name: str) -> None:
+        """A finite number from 0 up, also as a tensor of one element."""
+        value = value.item() if isinstance(value, Tensor) and value.ndim == 0 else value
+        if type(value) not in (int, float) or not 0 <= value <= LARGEST:
+            raise self.refuse(name, f"is {_show(value)} where a finite number from 0 up was expected")
+
+    def tensor(self, value: Any, shape: Iterable[int], floating: bool, name: str) -> None:
+        """A tensor of this shape."""
+        self.kind(value, Tensor, name)
+        if tuple(value.shape) != tuple(shape):
+            raise self.refuse(name, f"has the shape {tuple(value.shape)} where {tuple(shape)} was expected")
+        if value.is_floating_point() != floating or value.is_complex():
+            raise self.refuse(name, f"is of type {value.dtype}")
+
+    def finite(self, value: Tensor, name: str) -> None:
+        """A tensor without NaN and infinity."""
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            raise self.refuse(name, "holds a NaN or an infinity")
+
+
+def _show(value: Any) -> str:
+    """A value, short enough for a message."""
+    shown = f"a {type(value).__name__}" if isinstance(value, (dict, list, Tensor)) else repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
+def _check_training(reader: _Reader, content: Mapping[str, Any], module: Any) -> None:
     reader.part(content, "callbacks", dict)
     reader.count(content, "epoch")
     step = reader.count(content, "global_step")
@@ -62,19 +135,13 @@ def _check_training(reader: Reader, content: Mapping[str, Any], module: Any) -> 
         raise reader.refuse("global_step", f"is {step} where the loops have counted {steps} steps")
     _check_position(reader, loop["state_dict"].get("combined_loader", []))
     optimizer = module.optimizer(parameter_groups(module))
-    states = reader.part(content, "optimizer_states", list)
-    if len(states) != 1:
-        raise reader.refuse("optimizer_states", f"has {len(states)} entries where 1 optimizer is to be restored")
-    if not isinstance(states[0], dict):
-        raise reader.refuse("optimizer_states.0", f"is {show(states[0])} where a dict was expected")
-    _check_optimizer(reader, states[0], module, optimizer, step)
-    schedules = reader.part(content, "lr_schedulers", list)
-    if len(schedules) != 1:
-        raise reader.refuse("lr_schedulers", f"has {len(schedules)} entries where 1 schedule is to be restored")
-    _check_schedule(reader, schedules[0], len(optimizer.param_groups))
+    (state,) = reader.entries(content, "optimizer_states", 1, why="1 optimizer is to be restored")
+    _check_optimizer(reader, state, module, optimizer, step)
+    (schedule,) = reader.entries(content, "lr_schedulers", 1, why="1 schedule is to be restored")
+    _check_schedule(reader, schedule, len(optimizer.param_groups))
 
 
-def _check_weights(reader: Reader, state: Mapping[str, Any], module: nn.Module) -> None:
+def _check_weights(reader: _Reader, state: Mapping[str, Any], module: nn.Module) -> None:
     expected = module.state_dict()
     if missing := [name for name in expected if name not in state]:
         raise reader.refuse(f"state_dict.{missing[0]}", f"is missing ({len(missing)} weights are)")
@@ -86,26 +153,12 @@ def _check_weights(reader: Reader, state: Mapping[str, Any], module: nn.Module) 
     trained = {name for name, _ in module.named_parameters(remove_duplicate=False)}
     for name, tensor in expected.items():
         if isinstance(tensor, Tensor):
-            _check_tensor(reader, state[name], tensor.shape, tensor.is_floating_point(), f"state_dict.{name}")
+            reader.tensor(state[name], tensor.shape, tensor.is_floating_point(), f"state_dict.{name}")
             if name in trained:
-                _check_finite(reader, state[name], f"state_dict.{name}")
+                reader.finite(state[name], f"state_dict.{name}")
 
 
-def _check_tensor(reader: Reader, value: Any, shape: Iterable[int], floating: bool, name: str) -> None:
-    if not isinstance(value, Tensor):
-        raise reader.refuse(name, f"is {show(value)} where a tensor was expected")
-    if tuple(value.shape) != tuple(shape):
-        raise reader.refuse(name, f"has the shape {tuple(value.shape)} where {tuple(shape)} was expected")
-    if value.is_floating_point() != floating or value.is_complex():
-        raise reader.refuse(name, f"is of type {value.dtype}")
-
-
-def _check_finite(reader: Reader, value: Tensor, name: str) -> None:
-    if value.is_floating_point() and not torch.isfinite(value).all():
-        raise reader.refuse(name, "holds a NaN or an infinity")
-
-
-def _check_progress(reader: Reader, found: Mapping[str, Any], template: Mapping[str, Any], where: str) -> None:
+def _check_progress(reader: _Reader, found: Mapping[str, Any], template: Mapping[str, Any], where: str) -> None:
     """The counters of the loops: all that the trainer itself would write, and nothing but numbers."""
     for key, value in template.items():
         if isinstance(value, dict):
@@ -118,11 +171,11 @@ def _check_progress(reader: Reader, found: Mapping[str, Any], template: Mapping[
             reader.count(found, key, where)
 
 
-def _check_position(reader: Reader, loaders: Any) -> None:
+def _check_position(reader: _Reader, loaders: Any) -> None:
     """Of the loaders, as far as they are ours."""
     where = "loops.fit_loop.state_dict.combined_loader"
     if not isinstance(loaders, list) or not all(isinstance(state, dict) for state in loaders):
-        raise reader.refuse(where, f"is {show(loaders)}")
+        raise reader.refuse(where, f"is {_show(loaders)}")
     ours = [state for state in loaders if any(key in state for key in (*_LOADER, "order"))]
     if ours and len(loaders) > 1:
         raise reader.refuse(where, f"has {len(loaders)} entries where 1 loader is to be restored")
@@ -134,21 +187,17 @@ def _check_position(reader: Reader, loaders: Any) -> None:
 
 
 def _check_optimizer(
-    reader: Reader, found: Mapping[str, Any], module: nn.Module, optimizer: Optimizer, step: int
+    reader: _Reader, found: Mapping[str, Any], module: nn.Module, optimizer: Optimizer, step: int
 ) -> None:
     where = "optimizer_states.0"
-    groups, states = reader.part(found, "param_groups", list, where), reader.part(found, "state", dict, where)
+    reader.kind(found, dict, where)
     mine = optimizer.param_groups
-    if len(groups) != len(mine):
-        raise reader.refuse(f"{where}.param_groups", f"has {len(groups)} entries where {len(mine)} were expected")
+    groups, states = reader.entries(found, "param_groups", len(mine), where), reader.part(found, "state", dict, where)
     expected: dict[Any, tuple[nn.Parameter, dict[str, Any]]] = {}
     for number, (group, own) in enumerate(zip(groups, mine, strict=True)):
         key = f"{where}.param_groups.{number}"
-        if not isinstance(group, dict):
-            raise reader.refuse(key, f"is {show(group)}")
-        names = reader.part(group, "params", list, key)
-        if len(names) != len(own["params"]):
-            raise reader.refuse(f"{key}.params", f"has {len(names)} entries where {len(own['params'])} were expected")
+        reader.kind(group, dict, key)
+        names = reader.entries(group, "params", len(own["params"]), key)
         _check_settings(reader, group, own, key)
         kept, named = _kept(module, group), dict(module.named_parameters())  # FSDP2 counts by name
         expected |= {name: (named.get(name, own["params"][place]), kept) for place, name in enumerate(names)}
@@ -160,7 +209,7 @@ def _check_optimizer(
         _check_state(reader, state, *expected[name], f"{where}.state.{name}")
 
 
-def _check_settings(reader: Reader, group: Mapping[str, Any], own: Mapping[str, Any], where: str) -> None:
+def _check_settings(reader: _Reader, group: Mapping[str, Any], own: Mapping[str, Any], where: str) -> None:
     """The numbers among a group's settings, the learning rate for one."""
     for key, value in own.items():
         if key == "params" or isinstance(value, bool) or not isinstance(value, (int, float, tuple, Tensor)):
@@ -169,7 +218,7 @@ def _check_settings(reader: Reader, group: Mapping[str, Any], own: Mapping[str, 
             raise reader.other(f"{where}.{key}", "is missing")
         found = group[key] if isinstance(value, tuple) else (group[key],)
         if not isinstance(found, (tuple, list)) or len(found) != (len(value) if isinstance(value, tuple) else 1):
-            raise reader.refuse(f"{where}.{key}", f"is {show(found)}")
+            raise reader.refuse(f"{where}.{key}", f"is {_show(found)}")
         for one in found:
             reader.number(one, f"{where}.{key}")
 
@@ -191,9 +240,8 @@ def _kept(module: Any, group: Mapping[str, Any]) -> dict[str, Any]:
     return state
 
 
-def _check_state(reader: Reader, state: Any, parameter: nn.Parameter, kept: dict[str, Any], where: str) -> None:
-    if not isinstance(state, dict):
-        raise reader.refuse(where, f"is {show(state)} where a dict was expected")
+def _check_state(reader: _Reader, state: Any, parameter: nn.Parameter, kept: dict[str, Any], where: str) -> None:
+    reader.kind(state, dict, where)
     if differing := sorted(map(str, state.keys() ^ kept.keys())):
         missing = differing[0] in kept
         what = "is missing" if missing else "is nothing that this optimizer remembers"
@@ -203,23 +251,21 @@ def _check_state(reader: Reader, state: Any, parameter: nn.Parameter, kept: dict
         if isinstance(example, Tensor) and example.ndim:
             like_parameter = example.shape == (2, 3)
             shape = parameter.shape if like_parameter else getattr(state[key], "shape", ())
-            _check_tensor(reader, state[key], shape, example.is_floating_point(), name)
-            _check_finite(reader, state[key], name)
+            reader.tensor(state[key], shape, example.is_floating_point(), name)
+            reader.finite(state[key], name)
             if key in _SQUARES and (state[key] < 0).any():
                 raise reader.refuse(name, "holds a negative square")
         elif isinstance(example, (int, float, Tensor)):
             reader.number(state[key], name)
 
 
-def _check_schedule(reader: Reader, state: Any, groups: int) -> None:
+def _check_schedule(reader: _Reader, state: Any, groups: int) -> None:
     where = "lr_schedulers.0"
-    if not isinstance(state, dict):
-        raise reader.refuse(where, f"is {show(state)} where a dict was expected")
+    reader.kind(state, dict, where)
     for key in ("last_epoch", "_step_count"):
         reader.count(state, key, where)
     for key in ("base_lrs", "_last_lr", "lr_lambdas"):
-        if len(reader.part(state, key, list, where)) != groups:
-            raise reader.refuse(f"{where}.{key}", f"has {len(state[key])} entries where {groups} were expected")
+        reader.entries(state, key, groups, where)
     for key in ("base_lrs", "_last_lr"):
         for rate in state[key]:
             reader.number(rate, f"{where}.{key}")

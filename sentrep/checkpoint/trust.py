@@ -1,38 +1,19 @@
-"""How a checkpoint says its module was built, and which classes it may name: sentrep's and torch's optimisers."""
+"""Which classes a stranger's arguments may name: sentrep's plug-ins and torch's optimisers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from torch.optim import Optimizer
 
 from sentrep.checkpoint.annotations import alternatives, hints, item, plugins
-from sentrep.checkpoint.older import translate
 from sentrep.config import Configurable
 from sentrep.errors import InputError
 
 _HOMES = ("sentrep.", "torch.optim.")
 _BASES = (Configurable, Optimizer)
-
-
-def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str, Any]:
-    """Constructor arguments recorded in a checkpoint, by today's names, its encoder's origin replaced by itself.
-
-    Raises:
-        InputError: where there are none.
-    """
-    recorded = translate(checkpoint.get("hyper_parameters"), "SentRepModule")
-    encoder = recorded.get("encoder") if isinstance(recorded, dict) else None
-    settings = encoder.get("init_args", encoder) if isinstance(encoder, dict) else None
-    if not isinstance(settings, dict):
-        raise InputError(f"{path}: the checkpoint does not say how its model was built; use one written by sentrep fit")
-    arguments = {k: v for k, v in recorded.items() if not k.startswith("_")}
-    settings.update(backbone=str(path), tokenizer=None, pretrained=True)
-    settings.pop("hub", None)  # no permission to run code
-    return arguments
 
 
 def refuse_foreign_classes(

@@ -9,19 +9,18 @@ from typing import Any
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from sentrep.checkpoint.io import DamagedError, verify
-from sentrep.checkpoint.trust import recorded_arguments
+from sentrep.checkpoint.rebuild import recorded_arguments
 from sentrep.cli.configuration import Request, Tree, is_node
 from sentrep.cli.errors import UsageError
 from sentrep.cli.run_folders import RunFolders, is_leader, newest_training
-from sentrep.encoder.loading import sources
 from sentrep.errors import InputError
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, DamagedError, read_checkpoint, verify
 from sentrep.io.files import remove_leftovers
 from sentrep.io.harmless import printable
 
 NAMES = ("best", "last", "hpc", "registry")
 """Words that Lightning takes in place of a path (``registry:name`` included)."""
-_TO_GO_ON = {sources.PAYLOAD_KEY, "state_dict", "loops", "optimizer_states"}
+_TO_GO_ON = {PAYLOAD_KEY, "state_dict", "loops", "optimizer_states"}
 """What a checkpoint has that training can go on from."""
 
 
@@ -44,7 +43,7 @@ def checkpoint_content(ckpt_path: str | None) -> dict[str, Any] | None:
     path = Path(ckpt_path).expanduser()
     try:
         verify(path)
-        return sources.read_checkpoint(path)
+        return read_checkpoint(path)
     except InputError as error:
         other = newest_intact(path.parent, without=path)
         hint = f"; the newest intact checkpoint there is {other}" if other else ""

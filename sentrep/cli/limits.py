@@ -42,6 +42,11 @@ def check_settings(config: Namespace) -> None:
     for name in ("name", "save_dir"):
         if config.get(f"trainer.logger.init_args.{name}") == "":
             raise InputError(f"trainer: logger.{name} is empty; name it, or leave it out")
+    checks.whole("progress", 0, **checks.given(refresh_rate=config.get("progress.init_args.refresh_rate")))
+    callbacks = trainer.get("callbacks")
+    for callback in callbacks if isinstance(callbacks, list) else [callbacks]:
+        if isinstance(callback, Namespace) and callback.class_path.rsplit(".")[-1] == "EarlyStopping":
+            checks.whole("EarlyStopping", 0, **checks.given(patience=callback.get("init_args.patience")))
     _check_filename(config.get("checkpoint.init_args.filename"))
 
 

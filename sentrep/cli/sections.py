@@ -17,9 +17,9 @@ from sentrep.cli.configuration import Request, Tree, apply_flags, merge
 from sentrep.cli.errors import UsageError
 from sentrep.config import to_config
 from sentrep.data import SentRepDataModule
-from sentrep.encoder.label_free import CRITERIA
 from sentrep.errors import did_you_mean
 from sentrep.evaluation import CollapseMonitor, TrainingReport
+from sentrep.evaluation.label_free import CRITERIA
 from sentrep.module import SentRepModule
 from sentrep.stability import NonFiniteGuard
 

@@ -23,6 +23,7 @@ from sentrep.data.sets.sts import PairsFile, load_sts
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.evaluation.runs import version_of
+from sentrep.evaluation.training_report import MODEL
 from sentrep.io.files import BusyError, atomic_write, hold, write_text
 from sentrep.io.harmless import screen_text
 
@@ -120,9 +121,9 @@ def _score(run: Run, sets: list[str] | None) -> str | None:
     request = parse_request(run.words)
     data = request.tree.get("data", {})
     folder = request.flags.get("data.sts_folder", data.get("sts_folder"))
-    models = sorted(run.folder.glob("*/version_*/model"), key=lambda path: version_of(path.parent))
+    models = sorted(run.folder.glob(f"*/version_*/{MODEL}"), key=lambda path: version_of(path.parent))
     if not models:
-        return "training left no folder model/; do not switch the report off (--report)"
+        return f"training left no folder {MODEL}/; do not switch the report off (--report)"
     try:
         encoder = SentenceEncoder.from_pretrained(models[-1])
         arrays: dict[str, np.ndarray] = {}

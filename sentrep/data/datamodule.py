@@ -49,7 +49,7 @@ class SentRepDataModule(LightningDataModule):
             column of sentences and one of positives, or `Pairs`, which name the columns. A sentence without a pair is
             its own positive (counted).
         held_out: how many sentences are taken out of the training text, to validate on without labels
-            (`sentrep.encoder.label_free.label_free_criteria`); the same ones whatever the seed.
+            (`sentrep.evaluation.label_free.label_free_criteria`); the same ones whatever the seed.
         no_duplicates: no two rows of a batch of all processes share a sentence, see `sentrep.data.DistinctBatches`.
         reading: how the text is read and kept: split, fraction, cache, workers, streaming.
     """

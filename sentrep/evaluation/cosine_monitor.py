@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.optim import Optimizer
 
-from sentrep import distributed
-from sentrep.evaluation.gradient_monitor import check_interval, is_monitored
+from sentrep import checks, distributed
+from sentrep.evaluation.gradient_monitor import check_watched, is_monitored, terms_of
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.io.files import write_text
-from sentrep.module import SentRepModule
 
 BINS = 100
 """Of equal width, from −1 to 1."""
@@ -47,10 +46,11 @@ class CosineMonitor(Callback):
         every_n_steps: optimiser steps from one look to the next; a multiple of the trainer's ``log_every_n_steps``.
 
     Raises:
-        InputError: at the start of training, for another number.
+        InputError: for a number below 1; at the start of training, for one that is no multiple.
     """
 
     def __init__(self, every_n_steps: int = 100) -> None:
+        checks.whole(self, 1, every_n_steps=every_n_steps)
         self.every_n_steps = every_n_steps
         self._pending: list[tuple[Tensor, Tensor]] = []
         self._histograms: list[tuple[int, list[list[int]]]] = []
@@ -58,7 +58,7 @@ class CosineMonitor(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Begin the file, with what an interrupted run had."""
-        check_interval(self, trainer)
+        check_watched(self, trainer, pl_module)
         self._pending = []
         self._histograms = [one for one in self._histograms if one[0] <= trainer.global_step]
         folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
@@ -69,12 +69,12 @@ class CosineMonitor(Callback):
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         """Take a micro-batch's cosines."""
-        assert isinstance(pl_module, SentRepModule)
-        if pl_module.terms is None or not is_monitored(self, trainer):
+        terms = terms_of(pl_module)
+        if terms is None or not is_monitored(self, trainer):
             return
         with torch.no_grad():
-            anchors = distributed.gather(pl_module.terms.views.anchor.detach())
-            cosine = cosine_similarity_matrix(anchors, distributed.gather(pl_module.terms.views.positive.detach()))
+            anchors = distributed.gather(terms.views.anchor.detach())
+            cosine = cosine_similarity_matrix(anchors, distributed.gather(terms.views.positive.detach()))
         others = ~torch.eye(len(cosine), dtype=torch.bool, device=cosine.device)
         self._pending.append((cosine.diagonal().cpu(), cosine[others].cpu()))
 

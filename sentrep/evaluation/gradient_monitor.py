@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 from torch.optim import Optimizer
 
-from sentrep import distributed
+from sentrep import checks, distributed
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32
-from sentrep.module import SentRepModule
 from sentrep.training.sharding import is_sharded
-from sentrep.types import TextBatch
+from sentrep.types import StepTerms, TextBatch
 
 
 class GradientMonitor(Callback):
@@ -39,17 +39,18 @@ class GradientMonitor(Callback):
         every_n_steps: optimiser steps from one look to the next; a multiple of the trainer's ``log_every_n_steps``.
 
     Raises:
-        InputError: at the start of training, for another number.
+        InputError: for a number below 1; at the start of training, for one that is no multiple.
     """
 
     def __init__(self, every_n_steps: int = 100) -> None:
+        checks.whole(self, 1, every_n_steps=every_n_steps)
         self.every_n_steps = every_n_steps
         self._sums: dict[str, Tensor] = {}
         self._logged: list[str] = []
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Refuse an interval at which nothing would be logged."""
-        check_interval(self, trainer)
+        check_watched(self, trainer, pl_module)
         if is_sharded(pl_module):
             raise InputError(
                 "GradientMonitor needs each weight in one piece; leave it out, or use trainer.strategy ddp"
@@ -66,13 +67,14 @@ class GradientMonitor(Callback):
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         """Add a micro-batch's gradients."""
-        assert isinstance(pl_module, SentRepModule)
-        if pl_module.terms is None or not is_monitored(self, trainer):
+        terms = terms_of(pl_module)
+        if terms is None or not is_monitored(self, trainer):
             return
-        parameters = [parameter for parameter in pl_module.encoder.parameters() if parameter.requires_grad]
+        encoder: Any = pl_module.encoder
+        parameters = [parameter for parameter in encoder.parameters() if parameter.requires_grad]
         # a gradient scaler keeps small half-precision gradients from vanishing, here as in training
         scale = trainer.scaler.get_scale() if trainer.scaler is not None else 1.0
-        for name, term in pl_module.terms.weighted.items():
+        for name, term in terms.weighted.items():
             gradient = _gradient(term * scale, parameters) / (scale * trainer.accumulate_grad_batches)
             self._sums[name] = self._sums[name] + gradient if name in self._sums else gradient
 
@@ -106,14 +108,26 @@ def gradient_statistics(gradients: dict[str, Tensor]) -> dict[str, Tensor]:
     return statistics
 
 
-def check_interval(monitor: Callback, trainer: Trainer) -> None:
-    """Refuse a monitor's ``every_n_steps`` that is no multiple of the trainer's ``log_every_n_steps``."""
+def check_watched(monitor: Callback, trainer: Trainer, module: LightningModule) -> None:
+    """Refuse a run that a monitor cannot watch.
+
+    Raises:
+        InputError: for a module that does not tell its terms, and for an ``every_n_steps`` that is no multiple of the
+            trainer's ``log_every_n_steps``.
+    """
+    name = type(monitor).__name__
+    if not hasattr(module, "terms"):
+        raise InputError(f"{name} watches the terms of a SentRepModule, and {type(module).__name__} has none")
     every, log_every = monitor.every_n_steps, trainer.log_every_n_steps  # type: ignore[attr-defined]
-    if every < 1 or log_every < 1 or every % log_every:
+    if log_every < 1 or every % log_every:
         raise InputError(
-            f"{type(monitor).__name__}: every_n_steps must be a multiple of trainer.log_every_n_steps ({log_every}), "
-            f"got {every}"
+            f"{name}: every_n_steps must be a multiple of trainer.log_every_n_steps ({log_every}), got {every}"
         )
+
+
+def terms_of(module: LightningModule) -> StepTerms | None:
+    """What the batch in hand has given; None where there is nothing to look at (see `SentRepModule`)."""
+    return getattr(module, "terms", None)
 
 
 def is_monitored(monitor: Callback, trainer: Trainer) -> bool:

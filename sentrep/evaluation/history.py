@@ -13,6 +13,9 @@ from torch import Tensor
 from sentrep.io.files import atomic_write
 from sentrep.io.paths import writing
 
+METRICS = "metrics.csv"
+"""Name of a run's courses in its folder; Lightning's CSVLogger calls them so, too."""
+
 Course = list[tuple[int, float]]
 """Values of one metric: (optimiser step, value), steps rising."""
 

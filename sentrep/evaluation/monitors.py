@@ -8,6 +8,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 
+from sentrep import checks
 from sentrep.evaluation.history import is_log_step
 from sentrep.types import TextBatch
 
@@ -37,10 +38,13 @@ class CollapseMonitor(Callback):
 
     Args:
         max_negative_cosine: in (0, 1].
-        min_margin: cosine of positives minus cosine of negatives.
+        min_margin: cosine of positives minus cosine of negatives, in [-2, 2].
         min_effective_rank: at least 0.
         grace_steps: optimiser steps at the start of training that are not judged.
         patience: log steps in a row that must show a sign.
+
+    Raises:
+        InputError: for other numbers.
     """
 
     def __init__(
@@ -51,6 +55,11 @@ class CollapseMonitor(Callback):
         grace_steps: int = 100,
         patience: int = 3,
     ) -> None:
+        checks.within(self, 0, 1, open_below=True, max_negative_cosine=max_negative_cosine)
+        checks.within(self, -2, 2, min_margin=min_margin)
+        checks.not_negative(self, min_effective_rank=min_effective_rank)
+        checks.whole(self, 0, grace_steps=grace_steps)
+        checks.whole(self, 1, patience=patience)
         self.max_negative_cosine = max_negative_cosine
         self.min_margin = min_margin
         self.min_effective_rank = min_effective_rank

@@ -14,11 +14,10 @@ from typing import Any
 import yaml
 
 from sentrep.errors import InputError, did_you_mean
-from sentrep.evaluation.history import Course
+from sentrep.evaluation.history import METRICS, Course
 from sentrep.io.paths import not_there
 
 _CONFIG = "config.yaml"
-_METRICS = "metrics.csv"
 _EVENTS = "events.out.tfevents.*"
 _NO_SETTING = (
     "seed_everything",
@@ -63,11 +62,11 @@ class RunFolder:
         Raises:
             InputError: there is neither.
         """
-        if (self.path / _METRICS).is_file():
-            return _read_metrics(self.path / _METRICS)
+        if (self.path / METRICS).is_file():
+            return _read_metrics(self.path / METRICS)
         if next(self.path.glob(_EVENTS), None) is not None:
             return _read_events(self.path)
-        raise InputError(f"{self.path}: no {_METRICS} and no TensorBoard events; train with the report or a logger on")
+        raise InputError(f"{self.path}: no {METRICS} and no TensorBoard events; train with the report or a logger on")
 
     def course(self, metric: str) -> Course:
         """The course of one metric.
@@ -117,17 +116,17 @@ def find_runs(paths: Sequence[str | Path]) -> list[RunFolder]:
             raise not_there(path, "folder of a run")
         below = [path] if _is_run(path) else _runs_below(path)
         if not below:
-            raise InputError(f"{path}: no run in it; a run's folder has a {_CONFIG} or a {_METRICS}")
+            raise InputError(f"{path}: no run in it; a run's folder has a {_CONFIG} or a {METRICS}")
         found += [run for run in below if run not in found]
     return [RunFolder(run, label) for run, label in zip(found, _labels(found), strict=True)]
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in (_CONFIG, _METRICS)) or any(folder.glob(_EVENTS))
+    return any((folder / name).is_file() for name in (_CONFIG, METRICS)) or any(folder.glob(_EVENTS))
 
 
 def _runs_below(folder: Path) -> list[Path]:
-    runs = sorted({file.parent for file in folder.rglob("*") if file.name in (_CONFIG, _METRICS)})
+    runs = sorted({file.parent for file in folder.rglob("*") if file.name in (_CONFIG, METRICS)})
     newest: dict[Path, Path] = {}
     for run in runs:
         seed = next((parent for parent in run.parents if parent.name.startswith("seed-")), run)

@@ -11,7 +11,7 @@ import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from sentrep.encoder.label_free import CRITERIA
+from sentrep.evaluation.label_free import CRITERIA
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
 from sentrep.types import ScoredPairs

@@ -15,7 +15,6 @@ from sentrep.encoder.encode import encode
 from sentrep.errors import InputError
 from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
 from sentrep.functional.similarity import unit
-from sentrep.module import SentRepModule
 from sentrep.training.sharding import whole_encoder
 
 STAGES = {"val": ("fit", "validate"), "test": ("test",)}
@@ -81,7 +80,6 @@ class SuiteEvaluation(Callback):
             self._score(pl_module)
 
     def _score(self, pl_module: LightningModule) -> None:
-        assert isinstance(pl_module, SentRepModule)
         assert self._sets is not None
         shared: Any = _SharedEncoder(whole_encoder(pl_module))
         results = evaluate_suite(self.suite, shared, self._sets, batch_size=self.batch_size, show_progress_bar=False)

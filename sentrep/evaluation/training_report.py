@@ -17,8 +17,8 @@ from rich.table import Table
 from torch import Tensor
 
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.label_free import CRITERIA, label_free_criteria
-from sentrep.evaluation.history import Course, MetricHistory, is_log_step
+from sentrep.evaluation.history import METRICS, Course, MetricHistory, is_log_step
+from sentrep.evaluation.label_free import CRITERIA, label_free_criteria
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.report import add_mean, plain_table
 from sentrep.evaluation.selection import Selection
@@ -27,6 +27,8 @@ from sentrep.io.harmless import printable, screen_text
 from sentrep.training.sharding import whole_encoder
 from sentrep.types import HeldOut, ScoredPairs, TextBatch
 
+MODEL = "model"
+"""Name of the chosen encoder's folder in the folder of the run."""
 _TOY = "toy-"
 _FINE = ("val/alignment", "val/uniformity", "val/alignment+uniformity")
 """Scores of the order of 1, printed with more digits than percentages."""
@@ -78,7 +80,7 @@ class TrainingReport(Callback):
         folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
         writes = trainer.is_global_zero and not trainer.fast_dev_run  # type: ignore[attr-defined]
         has_one = any(isinstance(logger, CSVLogger) for logger in trainer.loggers)
-        self._metrics_file = folder / "metrics.csv" if writes and not has_one else None
+        self._metrics_file = folder / METRICS if writes and not has_one else None
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TextBatch, batch_idx: int
@@ -128,9 +130,9 @@ class TrainingReport(Callback):
         chosen = Selection.of(trainer, sets)
         if chosen.checkpoint is not None:
             encoder = SentenceEncoder.from_pretrained(chosen.checkpoint)
-        encoder.save_pretrained(folder / "model")
+        encoder.save_pretrained(folder / MODEL)
         chosen.write(folder)
-        places = {"checkpoint": chosen.checkpoint, "model": folder / "model"}
+        places = {"checkpoint": chosen.checkpoint, "model": folder / MODEL}
         if self.history:
             places["curves"] = folder / "curves.png"
             plot_training_curves(self.history, folder / "curves.png", best_step=chosen.step)

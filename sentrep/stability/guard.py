@@ -13,6 +13,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
+from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from sentrep import checks, distributed
@@ -157,7 +158,7 @@ class NonFiniteGuard(Callback):
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         norm = torch.zeros_like(loss)
         if trainer.scaler is None and gradients:
-            norm = whole(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)).float()))
+            norm = whole(get_total_norm(gradients)).float()
         found = torch.stack([loss, norm])
         processes = distributed.total((~found.isfinite()).any().float().reshape(1))
         return torch.cat([found, processes, *(term.reshape(1) for term in self._terms.values())])

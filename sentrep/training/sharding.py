@@ -13,11 +13,13 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
-from torch.nn.modules.module import _EXTRA_STATE_KEY_SUFFIX
 
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.views import FGSM
+
+EXTRA_STATE = "_extra_state"
+"""Last part of the key under which a state dict holds what `nn.Module.get_extra_state` gives."""
 
 NOT_FSDP1 = (
     "trainer.strategy fsdp is FSDP1, which flattens parameters, so that biases and norms could not be left out of "
@@ -123,7 +125,7 @@ def restore_extra_states(module: nn.Module, checkpoint: str | Path) -> None:
     state = torch.load(checkpoint, map_location="cpu", mmap=True, weights_only=True)["state_dict"]
     for name, part in module.named_modules():
         if _has_extra_state(part):
-            part.set_extra_state(state[f"{name}.{_EXTRA_STATE_KEY_SUFFIX}"])
+            part.set_extra_state(state[f"{name}.{EXTRA_STATE}"])
 
 
 def _has_extra_state(part: nn.Module) -> bool:
@@ -132,7 +134,7 @@ def _has_extra_state(part: nn.Module) -> bool:
 
 def _keep_extra_state(part: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
     """Where torch has put a placeholder, which nothing could be restored from."""
-    key = prefix + _EXTRA_STATE_KEY_SUFFIX
+    key = prefix + EXTRA_STATE
     if key in state_dict and not isinstance(state_dict[key], (dict, Tensor)):
         state_dict[key] = part.get_extra_state()
 

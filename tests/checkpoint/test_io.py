@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from sentrep.checkpoint import io as checkpointing
-from sentrep.checkpoint.io import AtomicCheckpointIO, verify
+from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.errors import InputError
+from sentrep.io.checkpoint_file import verify
 
 CONTENT: dict[str, Any] = {"weights": torch.arange(300.0), "more": {"names": ["a", "b"], "numbers": torch.ones(7, 5)}}
 

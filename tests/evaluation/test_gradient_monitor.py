@@ -10,6 +10,7 @@ from typing import Any
 import lightning
 import pytest
 import torch
+from lightning.pytorch.demos.boring_classes import BoringModel
 from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor
 
@@ -181,11 +182,17 @@ def test_only_the_monitored_steps_pay_and_are_logged(tmp_path: Path, monkeypatch
     assert len([row for row in rows if row["train/loss"]]) == 8
 
 
-@pytest.mark.parametrize("every", [0, 15])
+@pytest.mark.parametrize(("every", "message"), [(0, "be 1 or more"), (15, r"be a multiple .*\(10\)")])
 @pytest.mark.parametrize("kind", [GradientMonitor, CosineMonitor])
-def test_an_interval_at_which_nothing_is_logged_is_refused(kind: Any, every: int) -> None:
-    with pytest.raises(InputError, match=rf"{kind.__name__}: every_n_steps must be a multiple .*\(10\), got {every}"):
+def test_an_interval_at_which_nothing_is_logged_is_refused(kind: Any, every: int, message: str) -> None:
+    with pytest.raises(InputError, match=rf"{kind.__name__}: every_n_steps must {message}, got {every}"):
         fit(module(), kind(every), log_every_n_steps=10)
+
+
+@pytest.mark.parametrize("kind", [GradientMonitor, CosineMonitor])
+def test_a_module_without_terms_is_refused(kind: Any) -> None:
+    with pytest.raises(InputError, match=rf"{kind.__name__} watches the terms .* BoringModel has none"):
+        lightning.Trainer(max_steps=1, accelerator="cpu", logger=False, callbacks=[kind()]).fit(BoringModel())
 
 
 def test_nothing_of_the_graph_is_kept() -> None:

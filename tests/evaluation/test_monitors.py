@@ -10,7 +10,7 @@ import torch
 from lightning.pytorch import Trainer
 from torch import Tensor
 
-from sentrep import SentRepDataModule, SentRepModule, TextBatch, Views
+from sentrep import InputError, SentRepDataModule, SentRepModule, TextBatch, Views
 from sentrep.evaluation import CollapseMonitor
 from sentrep.functional import alignment, cosine_similarity_matrix
 from sentrep.objectives import Contrastive, Objective
@@ -98,3 +98,11 @@ def test_a_low_rank_is_judged_in_batches_that_could_have_a_higher_one(tmp_path: 
     messages = warnings_of(Contrastive(), monitor, tmp_path, batch_size=rows)
     assert len(messages) == expected
     assert all("dimensions only" in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"patience": 0}, {"grace_steps": -1}, {"min_margin": float("nan")}, {"max_negative_cosine": 1.5}]
+)
+def test_numbers_that_would_never_warn_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(InputError, match=f"CollapseMonitor: {next(iter(wrong))} must"):
+        CollapseMonitor(**wrong)  # type: ignore[arg-type]

@@ -31,6 +31,7 @@ from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.protocol import Encoder
 from sentrep.encoder.text.prompt import Prompt
 from sentrep.errors import InputError
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint
 from sentrep.io.files import write_text
 from sentrep.io.paths import check_name, check_plain, writing
 from sentrep.version import __version__
@@ -129,7 +130,7 @@ def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, A
     folder = Path(name).expanduser()
     if os.path.lexists(folder) and not os.path.isdir(folder):
         check_plain(folder)  # where Path.is_file fails for a name that is too long
-        stored = sources.read_checkpoint(folder)[sources.PAYLOAD_KEY]["settings"]
+        stored = read_checkpoint(folder)[PAYLOAD_KEY]["settings"]
         stored.pop("head", None)  # the constructor reads a kept head from the checkpoint itself
         return make(name, **{**as_arguments(checked_settings(stored, name)), **overrides})
     if not os.path.isdir(folder):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import re
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,15 +22,9 @@ from sentrep.encoder.loading.checks import check_complete, check_files, check_fi
 from sentrep.encoder.loading.model_files import first_line, not_found
 from sentrep.encoder.loading.st_folders import transformer_folder
 from sentrep.errors import InputError
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint, trained_head
 from sentrep.io.paths import check_name, check_plain
 from sentrep.io.strangers import build_config, read_config
-
-PAYLOAD_KEY = "sentrep"
-"""Key of a checkpoint under which the encoder's architecture, tokenizer and settings lie."""
-
-_PAYLOAD = ("architecture", "tokenizer", "settings")
-
-_FIRST_HEAD = re.compile(r"objectives\.terms\.[^.]+\.lm_head\.")
 
 _DROPOUT_NAMES = (
     "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout",
@@ -78,36 +70,6 @@ class Source:
     """Weights of the masked-LM head that a checkpoint's objectives were trained with, if they had one."""
 
 
-def read_checkpoint(path: str | Path) -> dict[str, Any]:
-    """Content of a checkpoint file, read without running any code from it.
-
-    Raises:
-        InputError: for a file that is no checkpoint, is damaged, or was not written by sentrep.
-    """
-    if not Path(path).is_file():
-        raise InputError(f"{path}: no such checkpoint file; check the path")
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises half a dozen types for damaged files
-        if isinstance(error, OSError) and error.strerror:
-            raise InputError(f"{path}: cannot be read ({error.strerror}); mend that, or use another file") from error
-        if "Unsupported global" in str(error):  # refused by `weights_only`: nothing is wrong with the file
-            raise InputError(
-                f"{path}: holds objects that are not loaded, because that would run code; use another checkpoint"
-            ) from error
-        kind = "is damaged or incomplete" if zipfile.is_zipfile(path) else "is not a checkpoint, or was cut off"
-        raise InputError(f"{path}: {kind} ({type(error).__name__}); use another checkpoint") from error
-    payload = checkpoint.get(PAYLOAD_KEY) if isinstance(checkpoint, dict) else None
-    if not isinstance(payload, dict) or not isinstance(checkpoint.get("state_dict"), dict):
-        raise InputError(f"{path}: a checkpoint, but not one of sentrep; train one with `sentrep fit`")
-    weights = [value for name, value in checkpoint["state_dict"].items() if str(name).startswith("encoder.")]
-    if not weights or not all(isinstance(value, Tensor) for value in weights):
-        raise InputError(f"{path}: the checkpoint's weights are missing or damaged; use another checkpoint")
-    if wrong := [part for part in _PAYLOAD if not isinstance(payload.get(part), dict)]:
-        raise InputError(f"{path}: the checkpoint's {wrong[0]} is missing or damaged; use another checkpoint")
-    return checkpoint
-
-
 def open_source(backbone: str | dict[str, Any], asked: Hub) -> Source:
     """Find out what ``backbone`` names and read its configuration. A local path never touches the network.
 
@@ -125,8 +87,7 @@ def open_source(backbone: str | dict[str, Any], asked: Hub) -> Source:
         prefix = "encoder."
         state = {k[len(prefix) :]: v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
         config = config_from(payload["architecture"], str(backbone), asked.trust_remote_code)
-        head = _lm_head(checkpoint["state_dict"], payload.get("lm_head"))
-        return Source(str(backbone), None, config, {}, state, payload, head)
+        return Source(str(backbone), None, config, {}, state, payload, trained_head(checkpoint))
     hub: dict[str, Any] = {"trust_remote_code": asked.trust_remote_code}
     if path.is_dir():
         name = str(transformer_folder(path))
@@ -225,24 +186,6 @@ def position_limit(backbone: PreTrainedModel) -> int | None:
     if positions is not None and backbone.config.model_type in OFFSET_POSITIONS:
         positions -= 2
     return positions
-
-
-def _lm_head(state: dict[str, Tensor], place: Any) -> dict[str, Tensor] | None:
-    """The masked-LM head that the objectives were trained with, without the word embeddings that it shares.
-
-    Args:
-        state: weights of the whole checkpoint.
-        place: of the head in them, as `sentrep.checkpoint.io.payload` records it; checkpoints of version 0.1 do not say
-            so, and there it is that of the first objective.
-    """
-    if place is None:
-        place = next((key[0] for key in map(_FIRST_HEAD.match, state) if key), None)
-    if not isinstance(place, str):
-        return None
-    prefix = place.rstrip(".") + "."
-    shared = {tensor.data_ptr() for key, tensor in state.items() if key.startswith("encoder.")}
-    found = {key.removeprefix(prefix): tensor for key, tensor in state.items() if key.startswith(prefix)}
-    return {key: tensor for key, tensor in found.items() if tensor.data_ptr() not in shared} or None
 
 
 def config_from(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sentrep import InputError, ProjectionHead
-from sentrep.encoder.label_free import CRITERIA, dropout_views, label_free_criteria
+from sentrep.evaluation.label_free import CRITERIA, dropout_views, label_free_criteria
 from sentrep.functional import alignment, effective_rank, uniformity
 from support import run_processes, tiny_encoder, toy_sentences
 

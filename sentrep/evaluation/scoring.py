@@ -1,0 +1,61 @@
+"""Scores of the validations and tests of a run: a development set or the held-out sentences are one batch each."""
+
+from __future__ import annotations
+
+import functools
+
+from lightning.pytorch import LightningModule
+
+from sentrep.encoder.encode import encode, pairwise_cosine
+from sentrep.errors import InputError
+from sentrep.evaluation.label_free import label_free_criteria
+from sentrep.functional import spearman
+from sentrep.training.sharding import whole_encoder
+from sentrep.types import HeldOut, ScoredPairs
+
+_BATCH = 32
+
+
+class Scoring:
+    """Logs the score of each set of one stage, and their mean.
+
+    With several processes all are given the same sets, each encodes a share, and the scores are those of one.
+
+    Args:
+        stage: ``val`` or ``test``, the prefix of what is logged.
+    """
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+        self._scores: dict[str, float] = {}
+
+    def score(self, module: LightningModule, batch: ScoredPairs | HeldOut) -> None:
+        """Log Spearman × 100 of the cosine of one set, or the criteria without labels.
+
+        Args:
+            module: with an ``encoder``; in a validation or a test.
+            batch: one set.
+
+        Raises:
+            InputError: for vectors that give no score, and for held-out sentences without dropout.
+        """
+        encoder = whole_encoder(module)
+        if isinstance(batch, HeldOut):
+            values = label_free_criteria(encoder, batch.ids, shared=True)
+        else:
+            run = functools.partial(encode, encoder, batch_size=_BATCH, show_progress_bar=False, shared=True)
+            cosine = pairwise_cosine(run, batch.first, batch.second)
+            try:
+                values = {batch.name: spearman(cosine, batch.scores)}
+            except ValueError as error:
+                name = f"{self.stage} set {batch.name}"
+                raise InputError(f"{name}: {error}; the encoder may have collapsed") from error
+            self._scores |= values
+        for name, value in values.items():
+            module.log(f"{self.stage}/{name}", value, add_dataloader_idx=False, batch_size=len(batch))
+
+    def finish(self, module: LightningModule) -> None:
+        """Log ``<stage>/sts``, the mean over the similarity sets, where there are any, and start afresh."""
+        if self._scores:
+            module.log(f"{self.stage}/sts", sum(self._scores.values()) / len(self._scores), prog_bar=True)
+        self._scores = {}
