@@ -13,9 +13,9 @@ from sentrep import checks
 from sentrep.cli.configuration import parse_request, split_words
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
+from sentrep.cli.paper_tables import Table, join_rows, read_table, write_recipes
 from sentrep.cli.sections import build_tree, check_names
 from sentrep.cli.seeded_runs import SCORES, Run, train_all
-from sentrep.cli.tables import Table, join_rows, read_table, write_recipes
 from sentrep.cli.trainer import prepare_parsing
 from sentrep.distributed import derive_seed
 from sentrep.errors import InputError

@@ -9,8 +9,8 @@ from rich.console import Console
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model
 from sentrep.cli.configuration import Tree, merge, parse_request
 from sentrep.cli.errors import UsageError
+from sentrep.cli.paper_tables import add_row
 from sentrep.cli.sections import build_tree, check_names
-from sentrep.cli.tables import add_row
 from sentrep.cli.trainer import prepare_parsing
 from sentrep.doctor import Subject, diagnose, print_outcomes, write_outcomes
 from sentrep.doctor.outcome import failed

@@ -41,10 +41,10 @@ from sentrep.cli.errors import UsageError, summarize
 from sentrep.cli.instantiation import Refusals, make_trainer
 from sentrep.cli.limits import check_settings
 from sentrep.cli.logs import show_log
+from sentrep.cli.paper_tables import add_row
 from sentrep.cli.run_folders import RunFolders
 from sentrep.cli.sections import CALLBACKS, TRAINER_DEFAULTS, build_tree, check_names, settle
 from sentrep.cli.signals import StopOnSignal
-from sentrep.cli.tables import add_row
 from sentrep.config import Configurable
 from sentrep.data import SentRepDataModule
 from sentrep.distributed import explain_lost_peer, leave_gloo_group

@@ -6,7 +6,7 @@ from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading.sources import Hub
-from sentrep.encoder.text.prompt import Prompt
+from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.encoder.whitening import fit_whitening
 
 __all__ = [

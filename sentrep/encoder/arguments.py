@@ -9,7 +9,7 @@ from sentrep import checks
 from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.loading.sources import Hub
-from sentrep.encoder.text.prompt import Prompt
+from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.errors import InputError
 
 LONGEST = 10**6

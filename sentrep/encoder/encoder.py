@@ -20,12 +20,11 @@ from sentrep.encoder.compute.plan import Compute, Need, Reading, plan
 from sentrep.encoder.compute.template import Template
 from sentrep.encoder.heads import ProjectionHead, check_kept
 from sentrep.encoder.loading import folders, sources
-from sentrep.encoder.loading.checks import check_tokenizer
 from sentrep.encoder.loading.lm_head import HeadOrigin, language_model_head
+from sentrep.encoder.loading.soundness import check_tokenizer
 from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.loading.tokenizers import load_tokenizer
-from sentrep.encoder.text.prompt import Prompt
-from sentrep.encoder.text.tokenizer import TextTokenizer
+from sentrep.encoder.text.tokenizer import Prompt, TextTokenizer
 from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.functional.similarity import unit
@@ -87,16 +86,26 @@ class SentenceEncoder(Configurable, nn.Module):
         check_tokenizer(own, self.vocab_size, source.name)
         template = prompt.template if isinstance(prompt, Prompt) else prompt
         self.tokenize = TextTokenizer(own, template, sources.position_limit(self.backbone))
-        self.pooling, self.prompt = pooling, template
-        self.subtract_template = isinstance(prompt, Prompt) and prompt.subtract
+        self.prompt = template
         self.max_length, self.max_seq_length, self.normalize = max_length, max_seq_length, normalize
         self.need: Need = "tokens"
-        self._pass = plan(self.backbone, self._reading(), compute)
+        subtracts = isinstance(prompt, Prompt) and prompt.subtract
+        self._pass = plan(self.backbone, self._reading(pooling, subtracts), compute)
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
             folders.restore(self, source)
         self.train()  # Lightning leaves from_pretrained's eval mode: SimCSE would see no dropout
+
+    @property
+    def pooling(self) -> str:
+        """One of `sentrep.encoder.POOLINGS`."""
+        return self._pass.reading.pooling
+
+    @property
+    def subtract_template(self) -> bool:
+        """Whether the prompt's own vector is taken off."""
+        return self._pass.reading.template is not None
 
     @property
     def compute(self) -> Compute:
@@ -275,15 +284,15 @@ class SentenceEncoder(Configurable, nn.Module):
         """
         return folders.load(cls, str(name), Hub(revision, trust_remote_code), overrides).eval()
 
-    def _reading(self) -> Reading:
+    def _reading(self, pooling: str, subtracts: bool) -> Reading:
         """What is read of the backbone's states."""
         ids = self.tokenize
         frame = len(ids.prefix) + len(ids.suffix) if self.prompt is not None else 0
         longest = self.max_length + frame
         return Reading(
-            pooling=self.pooling,
+            pooling=pooling,
             mask_index=ids.mask_index,
-            template=Template(ids.prefix, ids.suffix, ids.pad_token_id) if self.subtract_template else None,
+            template=Template(ids.prefix, ids.suffix, ids.pad_token_id) if subtracts else None,
             pad_token_id=ids.pad_token_id,
             longest=longest if ids.limit is None else min(longest, ids.limit),
         )

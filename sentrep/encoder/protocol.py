@@ -19,13 +19,19 @@ class Encoder(Protocol):
     backbone: PreTrainedModel
     tokenize: TextTokenizer
     head: ProjectionHead | None
-    pooling: str
     prompt: str | None
-    subtract_template: bool
     max_length: int
     max_seq_length: int | None
     normalize: bool
     training: bool
+
+    @property
+    def pooling(self) -> str:
+        """Name of the pooling."""
+
+    @property
+    def subtract_template(self) -> bool:
+        """Whether the prompt's own vector is taken off."""
 
     @property
     def device(self) -> torch.device:

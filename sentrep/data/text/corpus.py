@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sentrep.data.text.cells import Columns, text_cell
-from sentrep.data.text.sources import Source, find_sources
+from sentrep.data.text.text_sources import Source, find_sources
 from sentrep.errors import InputError
 
 

@@ -24,12 +24,12 @@ from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading import sources
 from sentrep.encoder.loading import st_folders as modules
-from sentrep.encoder.loading.checks import check_files, check_finite
 from sentrep.encoder.loading.model_card import model_card
 from sentrep.encoder.loading.model_files import first_line, not_found, read_json, write_json
+from sentrep.encoder.loading.soundness import check_files, check_finite
 from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.protocol import Encoder
-from sentrep.encoder.text.prompt import Prompt
+from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint
 from sentrep.io.files import write_text

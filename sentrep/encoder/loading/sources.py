@@ -18,8 +18,8 @@ from transformers.utils import logging as transformers_logging
 
 from sentrep import checks
 from sentrep.encoder.compute.layout import OFFSET_POSITIONS
-from sentrep.encoder.loading.checks import check_complete, check_files, check_finite, check_sizes
 from sentrep.encoder.loading.model_files import first_line, not_found
+from sentrep.encoder.loading.soundness import check_complete, check_files, check_finite, check_sizes
 from sentrep.encoder.loading.st_folders import transformer_folder
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint, trained_head

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from sentrep import checks
 from sentrep.errors import InputError
 
 TEXT_SLOT = "[X]"
@@ -19,6 +21,26 @@ _SLACK = 128
 """Ids before a cut that are not used: more than any word has whose splitting could depend on what was cut off."""
 _CHARACTERS = 32
 """Characters of a text that are read at first for every id that is wanted."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A template and what becomes of the vector that it has of its own.
+
+    Args:
+        template: such as ``"[X]" means [MASK].`` (quotes included); ``[X]`` is the text.
+        subtract: take off the vector of the template alone (PromptBERT, §4); costs a pass over a row per length.
+
+    Raises:
+        InputError: for a template that is no text.
+    """
+
+    template: str
+    subtract: bool = False
+
+    def __post_init__(self) -> None:
+        checks.text("prompt", template=self.template)
+        checks.flag("prompt", subtract=self.subtract)
 
 
 class TextTokenizer:
