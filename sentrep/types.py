@@ -6,7 +6,8 @@ layer's output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
@@ -144,6 +145,11 @@ class EncoderOutput:
         dropped: Any = DroppedStates()
         # a copy: the vector of CLS is a view, which would hold the states of all tokens
         return EncoderOutput(embedding.clone(), token_states=dropped, input_embeddings=dropped)
+
+    def split(self, start: int, extra: Mapping[str, TokenBatch]) -> dict[str, EncoderOutput]:
+        """The outputs of the extra inputs of a step, which begin at row ``start``."""
+        ends = [*itertools.accumulate((len(tokens) for tokens in extra.values()), initial=start)]
+        return {name: self[slice(*rows)] for name, rows in zip(extra, itertools.pairwise(ends), strict=True)}
 
     def __getitem__(self, rows: slice) -> EncoderOutput:
         return EncoderOutput(self.embedding[rows], self.token_states[rows], self.input_embeddings[rows])

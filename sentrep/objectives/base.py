@@ -1,13 +1,15 @@
-"""What every term of the loss has in common."""
+"""What every term of the loss has in common, and what its value must be."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from sentrep.config import Configurable
+from sentrep.errors import InputError
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 
@@ -20,9 +22,10 @@ class Objective(Configurable, nn.Module, ABC):
     Attributes:
         metrics: scalars that the last `forward` wants logged, by name: tensors of one number, or plain numbers.
         reads_tokens: whether `forward` reads ``token_states`` or ``input_embeddings`` of the encoder's output. One that
-            needs the vectors alone says False: that saves a part of the last layer, and with ``grad_cache_chunk`` the
+            needs the vectors alone says False: that saves a part of the last layer, and with ``rows_at_once`` the
             memory of all tokens' states.
-        compiles: whether ``model.compile`` compiles `forward`. It should work on the same shapes in every step.
+        compiles: whether ``compile`` of the encoder's `Compute` compiles `forward` too. It should work on the same
+            shapes in every step.
     """
 
     reads_tokens: ClassVar[bool] = True
@@ -54,3 +57,46 @@ class Objective(Configurable, nn.Module, ABC):
 
     def after_step(self, views: Views) -> None:
         """Called once per optimiser step, with the (detached) views of its last forward."""
+
+
+def check_term(name: str, kind: str, loss: Any) -> None:
+    """Refuse what would train something else, or nothing, in silence.
+
+    Args:
+        name: of the objective in the configuration.
+        kind: its class, for the message.
+        loss: what its `forward` has returned.
+
+    Raises:
+        InputError: for anything but a scalar tensor of floating point with a gradient.
+    """
+    if problem := _problem(loss):
+        raise InputError(f"objective {name!r}: {kind}.forward returned {problem}")
+
+
+def check_metric(name: str, metric: str, value: Any) -> Tensor:
+    """A metric of an objective as a scalar tensor without gradient; plain numbers are welcome.
+
+    Raises:
+        InputError: for anything else.
+    """
+    if isinstance(value, (int, float)):
+        return torch.tensor(float(value))
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return value.detach().reshape(())
+    found = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+    raise InputError(f"objective {name!r}: its metric {metric!r} is {found}; expected a scalar tensor or a number")
+
+
+def _problem(loss: Any) -> str | None:
+    if loss is None:
+        return "None; return the loss"
+    if not isinstance(loss, Tensor):
+        return f"a {type(loss).__name__}; return a scalar tensor that depends on the views"
+    if loss.ndim:
+        return f"a tensor of shape {tuple(loss.shape)}; return a scalar, say its mean()"
+    if not loss.is_floating_point():
+        return f"a tensor of {str(loss.dtype).removeprefix('torch.')}; return one of floating point"
+    if torch.is_grad_enabled() and not loss.requires_grad:
+        return "a loss without gradient, so it trains nothing; compute it from the views, without detach() or no_grad()"
+    return None

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from sentrep import checks
 from sentrep.config import check_initialised
 from sentrep.errors import InputError
-from sentrep.objectives.base import Objective
-from sentrep.objectives.contract import check_metric, check_term
+from sentrep.objectives.base import Objective, check_metric, check_term
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 

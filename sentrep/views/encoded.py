@@ -14,7 +14,6 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.types import TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
 from sentrep.views.perturbation import Perturbation, check_place, contrastive_loss
-from sentrep.views.stacking import split_extra, stack
 
 
 class EncodedViews(ViewMaker):
@@ -48,7 +47,7 @@ class EncodedViews(ViewMaker):
         inputs = [batch.anchor, batch.positive if batch.positive is not None else batch.anchor]
         if batch.negative is not None:
             inputs.append(batch.negative)
-        tokens = stack(encoder, inputs, extra)
+        tokens = TokenBatch.concatenate([*inputs, *extra.values()], encoder.tokenize.pad_token_id)
         size = len(batch)
         output = encoder(tokens, self._augmented_words(encoder, tokens, size, len(inputs)))
         projected = encoder.project(output.embedding[: len(inputs) * size]).split(size)
@@ -58,7 +57,7 @@ class EncodedViews(ViewMaker):
             negative=projected[2] if batch.negative is not None else None,
             anchor_output=output[:size],
             positive_output=output[size : 2 * size],
-            extra=split_extra(output, len(inputs) * size, extra),
+            extra=output.split(len(inputs) * size, extra),
         )
 
     def makes_identical_views(self, encoder: SentenceEncoder, batch: TextBatch) -> bool:

@@ -8,7 +8,6 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.types import TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
-from sentrep.views.stacking import split_extra, stack
 
 
 class ExtraInputsOnly(ViewMaker):
@@ -29,7 +28,8 @@ class ExtraInputsOnly(ViewMaker):
                 "ExtraInputsOnly needs an objective with inputs of its own, such as MaskedLanguageModeling; "
                 "the others need EncodedViews"
             )
-        outputs = split_extra(encoder(stack(encoder, [], extra)), 0, extra)
+        tokens = TokenBatch.concatenate([*extra.values()], encoder.tokenize.pad_token_id)
+        outputs = encoder(tokens).split(0, extra)
         first = next(iter(outputs.values()))
         vectors = encoder.project(first.embedding)
         return Views(vectors, vectors, None, first, first, outputs)

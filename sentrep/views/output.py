@@ -12,7 +12,6 @@ from sentrep.errors import InputError
 from sentrep.types import TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
 from sentrep.views.perturbation import Perturbation, check_place, contrastive_loss
-from sentrep.views.stacking import split_extra, stack
 
 
 class OutputPerturbedViews(ViewMaker):
@@ -43,7 +42,8 @@ class OutputPerturbedViews(ViewMaker):
                 "name one column in data.columns, or use EncodedViews"
             )
         size = len(batch)
-        output = encoder(stack(encoder, [batch.anchor], extra))
+        tokens = TokenBatch.concatenate([batch.anchor, *extra.values()], encoder.tokenize.pad_token_id)
+        output = encoder(tokens)
         anchor = encoder.project(output.embedding[:size])
 
         def loss_fn(x: Tensor, temperature: float) -> Tensor:
@@ -56,7 +56,7 @@ class OutputPerturbedViews(ViewMaker):
             negative=None,
             anchor_output=output[:size],
             positive_output=output[:size],
-            extra=split_extra(output, size, extra),
+            extra=output.split(size, extra),
         )
 
     def makes_identical_views(self, encoder: SentenceEncoder, batch: TextBatch) -> bool:

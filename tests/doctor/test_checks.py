@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import sentrep.negatives.base
-from sentrep import SentRepModule, distributed
+from sentrep import SentenceEncoder, SentRepModule, distributed
 from sentrep.cli import main
 from sentrep.cli.doctor import TINY
 from sentrep.doctor import CHECKS, Subject, diagnose, diagnosis, grad_cache, machine, processes, training
