@@ -16,11 +16,10 @@ import pytest
 import torch
 
 import sentrep.negatives.base
-from sentrep import SentRepModule, distributed
+from sentrep import SentenceEncoder, SentRepModule, distributed
 from sentrep.cli import main
 from sentrep.cli.doctor import TINY
 from sentrep.doctor import CHECKS, Subject, diagnose, diagnosis, grad_cache, machine, processes, training
-from sentrep.encoder import encode as encoding
 from sentrep.encoder.compute import recompute
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # lightning comments on the folders and the tiny model
@@ -112,9 +111,9 @@ def forget_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def round_badly(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = encoding.embed
+    exact = SentenceEncoder.embed
     monkeypatch.setattr(
-        encoding, "embed", lambda *given: exact(*given) * (1.2 if torch.is_autocast_enabled("cpu") else 1.0)
+        SentenceEncoder, "embed", lambda *given: exact(*given) * (1.2 if torch.is_autocast_enabled("cpu") else 1.0)
     )
 
 
