@@ -157,12 +157,7 @@ def scores(
 
 
 KINDS: dict[str, Callable[..., Any]] = {
-    "curves": curves,
-    "cosines": cosines,
-    "plane": plane,
-    "sweep": sweep,
-    "projection": projection,
-    "scores": scores,
+    draw.__name__: draw for draw in (curves, cosines, plane, sweep, projection, scores)
 }
 """Kind of picture: the function that draws it."""
 

@@ -12,7 +12,6 @@ from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
 from sentrep.evaluation.sts import (
     DEFAULT_SUITE,
     SENTEVAL_SETS,
-    STSResult,
     display_name,
     evaluate_sts,
     senteval_average,
@@ -33,7 +32,6 @@ __all__ = [
     "GradientMonitor",
     "MTEBEncoder",
     "Request",
-    "STSResult",
     "SuiteEvaluation",
     "TaskResult",
     "TrainingReport",

@@ -33,10 +33,8 @@ def evaluate_clustering(
     MTEB's. All texts are encoded (MTEB's own tasks take a share of some sets first).
 
     Args:
-        encoder: anything with `SentenceEncoder.encode`.
+        encoder: anything with `SentenceEncoder.encode`, of which ``batch_size`` and ``show_progress_bar`` are.
         sets: each with one split.
-        batch_size: as for `SentenceEncoder.encode`.
-        show_progress_bar: likewise.
 
     Returns:
         One result per set: mean and standard deviation of V × 100.

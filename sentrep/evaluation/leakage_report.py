@@ -9,7 +9,8 @@ from pathlib import Path
 from rich.console import Console
 
 from sentrep.data.sets.leakage import Leakage
-from sentrep.evaluation.report import csv_table, markdown_table, plain_table, save_as, set_name
+from sentrep.evaluation.report import csv_table, markdown_table, plain_table, save_as
+from sentrep.evaluation.sts import display_name
 from sentrep.io.harmless import markdown_text, screen_text
 from sentrep.version import __version__
 
@@ -45,7 +46,7 @@ def write_leakage(leakage: Leakage, path: str | Path, seconds: float) -> None:
 
 def _rows(leakage: Leakage) -> list[list[str]]:
     return [
-        [set_name(part.name), f"{part.sentences:,}", f"{part.exact:,}", f"{part.near:,}", f"{part.share:.2%}"]
+        [display_name(part.name), f"{part.sentences:,}", f"{part.exact:,}", f"{part.near:,}", f"{part.share:.2%}"]
         for part in leakage.sets
     ]
 

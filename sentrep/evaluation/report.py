@@ -20,7 +20,7 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.loading.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.evaluation.results import TaskResult
-from sentrep.evaluation.sts import PROTOCOLS, STSResult, display_name, senteval_average, side_by_side
+from sentrep.evaluation.sts import PROTOCOLS, SENTEVAL_SETS, display_name, side_by_side
 from sentrep.io.files import write_text
 from sentrep.io.harmless import csv_text, markdown_text, screen_text
 from sentrep.io.paths import check_target, writing
@@ -43,9 +43,6 @@ _DETAILS = ("pearson", "dev accuracy", "accuracy sd", "v-measure sd", "recall@1"
 """Scores that only a detailed table shows; files have them all."""
 WORDS = frozenset(("", "bound", "check", "measured", "protocol", "recipe", "set", "verdict"))
 """Columns of tables that hold words; all others hold numbers."""
-_TASKS = {name: "SST2" if name == "sst2" else name.upper() for name in TRANSFER_NAMES}
-
-AnyResult = STSResult | TaskResult
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +74,7 @@ class Evaluation:
         cls,
         encoder: SentenceEncoder,
         model: str,
-        results: Sequence[AnyResult],
+        results: Sequence[TaskResult],
         seconds: float,
         precision: str = "fp32",
         suite: str = "sts",
@@ -91,7 +88,7 @@ class Evaluation:
             pooling=encoder.pooling,
             prompt=encoder.prompt,
             max_seq_length=encoder.max_seq_length,
-            results=as_tasks(results),
+            results=list(results),
             seconds=seconds,
             precision=precision,
             suite=suite,
@@ -101,7 +98,7 @@ class Evaluation:
 
 
 def print_results(
-    results: Sequence[AnyResult],
+    tasks: Sequence[TaskResult],
     *,
     detail: bool = False,
     notes: Sequence[str] = (),
@@ -110,13 +107,12 @@ def print_results(
     """Print one line per set, and a mean; where SICK-R is there as MTEB takes it, SentEval and MTEB side by side.
 
     Args:
-        results: of one suite.
+        tasks: results of one suite.
         detail: add a line per sub-set, and the scores of second rank: Pearson's correlation, standard deviations,
             development scores, recall@1.
         notes: sentences to print below.
         console: where to; None for standard output.
     """
-    tasks = as_tasks(results)
     console = console or Console()
     scores = main_scores(tasks)
     if "sickr-all" in scores and not detail and all(side_by_side({name: 0.0}) for name in scores):
@@ -129,11 +125,6 @@ def print_results(
         console.print(screen_text(note), soft_wrap=True, highlight=False)
 
 
-def as_tasks(results: Sequence[AnyResult]) -> list[TaskResult]:
-    """Results in the form that all suites share."""
-    return [result.task if isinstance(result, STSResult) else result for result in results]
-
-
 def main_scores(tasks: Sequence[TaskResult]) -> dict[str, float]:
     """The main score of each set by its name."""
     return {task.name: task.main_score for task in tasks}
@@ -141,16 +132,10 @@ def main_scores(tasks: Sequence[TaskResult]) -> dict[str, float]:
 
 def average(scores: Mapping[str, float]) -> tuple[str, float] | None:
     """What papers print as "Avg.", and of what it is the mean: the seven STS sets, or the seven transfer tasks."""
-    if (similarity := senteval_average(scores)) is not None:
-        return "the seven SentEval sets", similarity
-    if set(TRANSFER_NAMES) <= set(scores):
-        return "the seven SentEval tasks", sum(scores[name] for name in TRANSFER_NAMES) / len(TRANSFER_NAMES)
+    for what, names in (("sets", SENTEVAL_SETS), ("tasks", TRANSFER_NAMES)):
+        if set(names) <= set(scores):
+            return f"the seven SentEval {what}", sum(scores[name] for name in names) / len(names)
     return None
-
-
-def set_name(name: str) -> str:
-    """A set's name as papers print it; other names stay as they are."""
-    return _TASKS.get(name) or display_name(name)
 
 
 def metric_name(metric: str) -> str:
@@ -197,10 +182,12 @@ def _table(tasks: Sequence[TaskResult], detail: bool) -> Table:
     units = dict.fromkeys(list(task.counts)[-1] for task in tasks)
     rows = []
     for task in tasks:
-        rows.append([set_name(task.name), str(list(task.counts.values())[-1]), task.protocol, *cells(task, metrics)])
-        for name, (count, score) in task.per_subset.items() if detail else ():
+        rows.append(
+            [display_name(task.name), str(list(task.counts.values())[-1]), task.protocol, *cells(task, metrics)]
+        )
+        for name, (size, score) in task.per_subset.items() if detail else ():
             found = ["—" if score is None else f"{score:.2f}", *[""] * (len(metrics) - 1)]
-            rows.append([f"  {name}", str(count), "sub-set", *found])
+            rows.append([f"  {name}", str(size), "sub-set", *found])
     return plain_table("set", " / ".join(units) or "items", "protocol", *map(metric_name, metrics), rows=rows)
 
 
@@ -208,7 +195,7 @@ def _protocols_table(tasks: Sequence[TaskResult], both: Mapping[str, Mapping[str
     """Similarity sets with a column per protocol."""
     pairs: dict[str, list[str]] = {}
     for task in tasks:
-        row = "SICK-R" if task.name == "sickr-all" else set_name(task.name)
+        row = "SICK-R" if task.name == "sickr-all" else display_name(task.name)
         pairs.setdefault(row, []).append(str(task.counts["pairs"]))
     rows = {row: [" / ".join(counts), *_both(both.get(row, {}))] for row, counts in pairs.items()}
     table = plain_table("set", "pairs", *PROTOCOLS, rows=[[row, *found] for row, found in rows.items()])
@@ -320,7 +307,7 @@ def _markdown(evaluation: Evaluation) -> str:
     counts, metrics = columns(tasks, "counts"), columns(tasks, "scores")
     header = ["set", *counts, "protocol", *(f"{metric_name(metric)} × 100" for metric in metrics)]
     rows = [
-        [set_name(task.name), *(str(task.counts.get(c, "")) for c in counts), task.protocol, *cells(task, metrics)]
+        [display_name(task.name), *(str(task.counts.get(c, "")) for c in counts), task.protocol, *cells(task, metrics)]
         for task in tasks
     ]
     if (found := average(main_scores(tasks))) is not None:

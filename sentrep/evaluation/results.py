@@ -28,3 +28,8 @@ class TaskResult:
     def main_score(self) -> float:
         """The first of the scores."""
         return next(iter(self.scores.values()))
+
+    @property
+    def spearman(self) -> float:
+        """Of a similarity set: Spearman × 100 of cosine and gold scores."""
+        return self.scores["spearman"]

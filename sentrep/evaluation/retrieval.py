@@ -94,11 +94,9 @@ def evaluate_retrieval(
     the corpus and `DEPTH` documents per query.
 
     Args:
-        encoder: anything with `SentenceEncoder.encode`.
+        encoder: anything with `SentenceEncoder.encode`, of which ``batch_size`` and ``show_progress_bar`` are.
         sets: see `sentrep.data.load_retrieval`.
-        batch_size: as for `SentenceEncoder.encode`.
         block_size: documents in memory at a time; changes the result by no more than rounding.
-        show_progress_bar: as for `SentenceEncoder.encode`.
 
     Returns:
         One result per set: nDCG@10, MAP@1000, MRR@10 and recall at 1, 10 and 100 (`sentrep.functional.ranking`).
@@ -135,11 +133,8 @@ def evaluate_reranking(
     Every candidate is encoded once, however many queries it belongs to, and its vector kept.
 
     Args:
-        encoder: anything with `SentenceEncoder.encode`.
+        encoder: as for `evaluate_retrieval`, like the others.
         sets: with candidates, see `sentrep.data.load_reranking`.
-        batch_size: as for `SentenceEncoder.encode`.
-        block_size: texts in memory at a time; changes the result by no more than rounding.
-        show_progress_bar: as for `SentenceEncoder.encode`.
 
     Returns:
         One result per set: MAP, MRR@10 and nDCG@10.

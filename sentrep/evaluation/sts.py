@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.stats
 from torch import Tensor
 
+from sentrep.data.sets.transfer import TRANSFER_NAMES
 from sentrep.data.text.fingerprints import hash_columns
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
@@ -38,38 +38,6 @@ _DISPLAY_NAMES = {
 }
 
 
-@dataclass(frozen=True)
-class STSResult:
-    """Scores of one set."""
-
-    name: str
-    """As in `ScoredPairs.name`."""
-    pairs: int
-    """Number of scored pairs."""
-    protocol: str
-    """Where split and pooling of sub-sets come from."""
-    spearman: float
-    """Spearman × 100 of cosine and gold, all sub-sets pooled first (the "all" setting)."""
-    pearson: float
-    """Pearson × 100, likewise."""
-    per_subset: dict[str, tuple[int, float | None]]
-    """By sub-set: pairs and Spearman × 100 within it; None where no rank correlation exists."""
-    dataset: str = ""
-    """Fingerprint of sentences and gold scores."""
-
-    @property
-    def display_name(self) -> str:
-        """The set's name as papers print it."""
-        return display_name(self.name)
-
-    @property
-    def task(self) -> TaskResult:
-        """The same in the form that all suites share."""
-        scores = {"spearman": self.spearman, "pearson": self.pearson}
-        counts = {"pairs": self.pairs}
-        return TaskResult(self.name, self.protocol, _split(self.name), counts, scores, self.dataset, self.per_subset)
-
-
 def display_name(name: str) -> str:
     """A set's name as papers print it; other names stay as they are.
 
@@ -77,7 +45,7 @@ def display_name(name: str) -> str:
         >>> display_name("stsb-dev"), display_name("my-pairs")
         ('STS-B dev', 'my-pairs')
     """
-    return _DISPLAY_NAMES.get(name, name)
+    return _DISPLAY_NAMES.get(name, name.upper() if name in TRANSFER_NAMES else name)
 
 
 def evaluate_sts(
@@ -86,19 +54,17 @@ def evaluate_sts(
     *,
     batch_size: int = 64,
     show_progress_bar: bool | None = None,
-) -> list[STSResult]:
+) -> list[TaskResult]:
     """Score an encoder on similarity sets: Spearman × 100 of the cosine, in the "all" setting.
 
     Every distinct sentence of all sets is encoded once. Pooling, prompt and length are the encoder's own.
 
     Args:
-        encoder: anything with `SentenceEncoder.pairwise_cosine`.
+        encoder: anything with `SentenceEncoder.pairwise_cosine`, of which ``batch_size`` and ``show_progress_bar`` are.
         sets: any number of sets.
-        batch_size: as for `SentenceEncoder.encode`.
-        show_progress_bar: likewise.
 
     Returns:
-        One result per set, in their order.
+        One result per set, in their order; all sub-sets are pooled for the scores.
 
     Raises:
         InputError: for a set whose correlation does not exist, because a cosine is NaN or all are equal.
@@ -140,13 +106,10 @@ def side_by_side(scores: Mapping[str, float]) -> dict[str, dict[str, float]]:
         elif name in _ONE:
             row = "SICK-R" if name in ("sickr", "sickr-all") else display_name(name)
             table.setdefault(row, {})[_ONE[name]] = score
-    by_protocol = {"SentEval": scores, "MTEB": {**scores, "sickr": scores.get("sickr-all")}}
-    means = {
-        protocol: senteval_average(found)  # type: ignore[arg-type]
-        for protocol, found in by_protocol.items()
-        if all(found.get(name) is not None for name in SENTEVAL_SETS)
-    }
-    return {**table, "Avg.": means} if means else table  # type: ignore[dict-item]
+    mteb = {**scores, "sickr": scores["sickr-all"]} if "sickr-all" in scores else {}
+    both = {"SentEval": senteval_average(scores), "MTEB": senteval_average(mteb)}
+    means = {protocol: mean for protocol, mean in both.items() if mean is not None}
+    return {**table, "Avg.": means} if means else table
 
 
 def _split(name: str) -> str:
@@ -155,19 +118,20 @@ def _split(name: str) -> str:
     return "dev" if name.endswith("-dev") else "test" if name in _DISPLAY_NAMES else "all"
 
 
-def _score(pairs: ScoredPairs, cosine: Tensor) -> STSResult:
+def _score(pairs: ScoredPairs, cosine: Tensor) -> TaskResult:
     try:
         correlation = spearman(cosine, pairs.scores)
     except ValueError as error:
         raise InputError(f"{pairs.name}: {error}; if the cosines are at fault, the encoder has collapsed") from error
-    return STSResult(
-        name=pairs.name,
-        pairs=len(pairs),
-        protocol=pairs.protocol,
-        spearman=correlation,
-        pearson=100.0 * float(scipy.stats.pearsonr(cosine.double().numpy(), pairs.scores).statistic),
-        per_subset=_per_subset(pairs, cosine),
-        dataset=hash_columns(pairs.first, pairs.second, pairs.scores),
+    pearson = 100.0 * float(scipy.stats.pearsonr(cosine.double().numpy(), pairs.scores).statistic)
+    return TaskResult(
+        pairs.name,
+        pairs.protocol,
+        _split(pairs.name),
+        {"pairs": len(pairs)},
+        {"spearman": correlation, "pearson": pearson},
+        hash_columns(pairs.first, pairs.second, pairs.scores),
+        _per_subset(pairs, cosine),
     )
 
 

@@ -41,7 +41,7 @@ class Suite:
 
     load: Callable[[str, Request], Any]
     """Reads and checks a set."""
-    evaluate: Callable[..., Sequence[Any]]
+    evaluate: Callable[..., list[TaskResult]]
     """Scores them: ``evaluate(encoder, sets, batch_size=..., show_progress_bar=...)``."""
     takes: tuple[str, ...]
     """Fields of `Request` that mean something to it, beside ``sets``."""
@@ -93,8 +93,7 @@ def evaluate_suite(
     Raises:
         InputError: a set has no score, because the encoder has collapsed or gives vectors that are not finite.
     """
-    results = SUITES[suite].evaluate(encoder, sets, batch_size=batch_size, show_progress_bar=show_progress_bar)
-    return [getattr(result, "task", result) for result in results]
+    return SUITES[suite].evaluate(encoder, sets, batch_size=batch_size, show_progress_bar=show_progress_bar)
 
 
 def _load_pairs(name: str, request: Request) -> ScoredPairs:

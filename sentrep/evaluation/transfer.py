@@ -38,11 +38,9 @@ def evaluate_transfer(
     of every label, and both again for one classifier trained on all texts.
 
     Args:
-        encoder: anything with `SentenceEncoder.encode`.
+        encoder: anything with `SentenceEncoder.encode`, of which ``batch_size`` and ``show_progress_bar`` are.
         sets: see `sentrep.data.load_transfer` and `sentrep.data.load_labelled_folder`.
-        batch_size: as for `SentenceEncoder.encode`.
         folds: of SentEval's cross-validations.
-        show_progress_bar: as for `SentenceEncoder.encode`.
 
     Returns:
         One result per set.

@@ -18,7 +18,7 @@ from sentrep.cli import encode as encode_command
 from sentrep.cli import main
 from sentrep.cli.writers import NpyWriter, open_writer
 from sentrep.errors import InputError
-from support import shared_path, tiny_encoder, toy_sentences
+from support import tiny_encoder, toy_sentences
 
 LINES = ["the first line", "", "a third line that is longer", "four"]
 
@@ -173,17 +173,3 @@ def test_half_precision_gives_nearly_the_same(model: str) -> None:
     full, half = np.load("fp32.npy"), np.load("bf16.npy")
     assert half.dtype == np.float32
     assert 0 < np.abs(full - half).max() < 0.05
-
-
-@pytest.mark.slow
-def test_evaluate_real_data_as_published(capsys: pytest.CaptureFixture[str]) -> None:
-    folder, encoder = shared_path("data/senteval"), shared_path("models/all-MiniLM-L6-v2")
-    assert main(["evaluate", str(encoder), "--folder", str(folder), "--sets=[stsb]", "--output", "r.json"]) == 0
-    result = json.loads(Path("r.json").read_text())["results"][0]
-    assert result["pairs"] == 1379
-    assert result["spearman"] == pytest.approx(82.03, abs=0.01)
-
-
-def test_evaluate_refuses_an_unknown_set(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", model, "--sets", "[sts99]"]) == 1
-    assert "sts99" in capsys.readouterr().err

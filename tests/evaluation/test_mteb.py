@@ -81,7 +81,7 @@ def test_sts(encoder: SentenceEncoder) -> None:
     )
     (ours,) = evaluate_sts(encoder, [pairs])
     assert 100 * theirs["cosine_spearman"] == pytest.approx(ours.spearman, abs=1e-3)
-    assert 100 * theirs["cosine_pearson"] == pytest.approx(ours.pearson, abs=1e-3)
+    assert 100 * theirs["cosine_pearson"] == pytest.approx(ours.scores["pearson"], abs=1e-3)
 
 
 def test_classification(encoder: SentenceEncoder) -> None:

@@ -13,15 +13,18 @@ from rich.console import Console
 
 from sentrep.data import TRANSFER_NAMES
 from sentrep.errors import InputError
-from sentrep.evaluation import SENTEVAL_SETS, Evaluation, STSResult, TaskResult, print_results, write_report
+from sentrep.evaluation import SENTEVAL_SETS, Evaluation, TaskResult, print_results, write_report
 from support import tiny_encoder
 
 
-def results(names: tuple[str, ...]) -> list[STSResult]:
+def results(names: tuple[str, ...]) -> list[TaskResult]:
     return [
-        STSResult(name, 1000 + i, "SentEval (all)", 70.0 + i, 60.0 + i, {"news": (400, 71.25), "one": (1, None)})
+        TaskResult(
+            name, "SentEval (all)", "test", {"pairs": 1000 + i}, {"spearman": 70.0 + i, "pearson": 60.0 + i}, "",
+            {"news": (400, 71.25), "one": (1, None)},
+        )
         for i, name in enumerate(names)
-    ]
+    ]  # fmt: skip
 
 
 def printed(names: tuple[str, ...], detail: bool = False) -> list[list[str]]:

@@ -40,9 +40,9 @@ def test_scores_are_scipys_over_the_pooled_subsets() -> None:
     pooled, other = evaluate_sts(encoder, [make_pairs("sts12", cosines.tolist(), gold.tolist(), subsets), small])  # type: ignore[arg-type]
 
     assert encoder.calls == 1
-    assert (pooled.name, pooled.pairs, pooled.protocol) == ("sts12", 40, "a protocol")
+    assert (pooled.name, pooled.counts, pooled.protocol) == ("sts12", {"pairs": 40}, "a protocol")
     assert pooled.spearman == pytest.approx(100 * scipy.stats.spearmanr(cosines, gold).statistic, abs=1e-9)
-    assert pooled.pearson == pytest.approx(100 * scipy.stats.pearsonr(cosines, gold).statistic, abs=1e-4)
+    assert pooled.scores["pearson"] == pytest.approx(100 * scipy.stats.pearsonr(cosines, gold).statistic, abs=1e-4)
     assert list(pooled.per_subset) == ["a", "b"]
     for name, rows in (("a", slice(0, 25)), ("b", slice(25, 40))):
         pairs, score = pooled.per_subset[name]
@@ -112,8 +112,8 @@ def test_the_protocols_differ_in_sick_only() -> None:
 def test_the_fingerprint_of_a_set_follows_its_sentences_and_scores() -> None:
     def digest(cosines: list[float], gold: list[float]) -> str:
         (result,) = evaluate_sts(FakeEncoder(), [make_pairs("stsb", cosines, gold)])  # type: ignore[arg-type]
-        assert result.task.split == "test"
-        return result.task.dataset
+        assert result.split == "test"
+        return result.dataset
 
     assert digest([0.1, 0.2], [1.0, 2.0]) == digest([0.1, 0.2], [1.0, 2.0])
     assert len({digest([0.1, 0.2], [1.0, 2.0]), digest([0.1, 0.3], [1.0, 2.0]), digest([0.1, 0.2], [1.0, 3.0])}) == 3
@@ -128,5 +128,5 @@ def test_a_real_model_scores_what_was_published() -> None:
     encoder = SentenceEncoder.from_pretrained(shared_path("models/all-MiniLM-L6-v2"))
     pairs = load_sts("stsb", shared_path("data/senteval"))
     (result,) = evaluate_sts(encoder, [pairs], show_progress_bar=False)
-    assert (result.pairs, result.display_name) == (1379, "STS-B")
+    assert result.counts == {"pairs": 1379}
     assert result.spearman == pytest.approx(82.03, abs=0.01)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 
 from evaluation.sets import write_beir
+from sentrep.cli.evaluate import SuiteName
 from sentrep.data.sets import transfer
 from sentrep.errors import InputError
 from sentrep.evaluation import SUITES, Request, evaluate_suite, load_suite, sts, suites
-from sentrep.types import ScoredPairs
 from support import tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(60)
@@ -45,13 +47,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("suite", "request_", "name", "counts", "main"),
     [
         ("sts", Request(["pairs.csv"]), "pairs", {"pairs": 20}, "spearman"),
-        (
-            "sts",
-            Request(["pairs.csv"], columns=["sentence2", "sentence1", "score"]),
-            "pairs",
-            {"pairs": 20},
-            "spearman",
-        ),
+        ("sts", Request(["pairs.csv"], columns=SWAPPED), "pairs", {"pairs": 20}, "spearman"),
         ("transfer", Request(["bank"]), "bank", {"train": 40, "test": 20}, "accuracy"),
         ("transfer", Request(["bank"], columns=["text", "label"]), "bank", {"train": 40, "test": 20}, "accuracy"),
         ("transfer", Request(["TREC"], "senteval"), "trec", {"train": 40, "test": 20}, "accuracy"),
@@ -81,11 +77,7 @@ def test_every_suite_scores_its_sets(
         ("stss", Request(), r"unknown suite 'stss'; did you mean 'sts'\? known are sts, transfer, retrieval"),
         ("retrieval", Request(), r"the suite retrieval needs sets: folders with corpus\.jsonl"),
         ("clustering", Request([]), r"the suite clustering needs sets: files of text and label"),
-        (
-            "retrieval",
-            Request(["facts"], "x"),
-            r"retrieval has no use for folder, which belongs to sts, transfer",
-        ),
+        ("retrieval", Request(["facts"], "x"), r"retrieval has no use for folder, which belongs to sts, transfer"),
         ("sts", Request(split="dev"), r"sts has no use for split, which belongs to retrieval, rerank, clustering"),
         ("rerank", Request(["facts"], columns=["a"]), r"rerank has no use for columns"),
         ("transfer", Request(), r"mr: where is it\? Give the folder of the SentEval data"),
@@ -103,31 +95,21 @@ def test_refusals(suite: str, request_: Request, message: str, place: Path) -> N
         load_suite(suite, request_)
 
 
-def test_the_default_of_sts_is_the_seven_sets_under_both_protocols(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(spec: str, folder: str | None) -> ScoredPairs:
-        return ScoredPairs(f"{spec} of {folder}", ["a"], ["b"], [1.0])
-
-    monkeypatch.setattr(suites, "load_sts", load)
-    assert [pairs.name for pairs in load_suite("sts", Request(folder="x"))] == [f"{n} of x" for n in sts.DEFAULT_SUITE]
-    on_hub = [name for name in sts.DEFAULT_SUITE if name != "sickr"]  # the hub has SICK-R as one set only
-    assert [pairs.name for pairs in load_suite("sts", Request())] == [f"{name} of None" for name in on_hub]
-
-
-def test_the_default_of_transfer_is_the_seven_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(suites, "load_transfer", lambda name, folder: asked.append((name, folder)) or _Named(name))
-    load_suite("transfer", Request(folder="x"))
-    assert asked == [(name, "x") for name in ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")]
-
-
-class _Named:
-    def __init__(self, name: str) -> None:
-        self.name = name
+@pytest.mark.parametrize(
+    ("suite", "folder", "names"),
+    [
+        ("sts", "x", sts.DEFAULT_SUITE),
+        ("sts", None, [name for name in sts.DEFAULT_SUITE if name != "sickr"]),  # the hub has SICK-R as one set only
+        ("transfer", "x", ["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]),
+    ],
+)
+def test_the_default_sets(suite: str, folder: str | None, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for reader in ("load_sts", "load_transfer"):
+        monkeypatch.setattr(suites, reader, lambda name, folder: SimpleNamespace(name=f"{name} of {folder}"))
+    assert [part.name for part in load_suite(suite, Request(folder=folder))] == [
+        f"{name} of {folder}" for name in names
+    ]
 
 
 def test_the_command_line_offers_every_suite() -> None:
-    from typing import get_args
-
-    from sentrep.cli.evaluate import SuiteName
-
     assert get_args(SuiteName) == tuple(SUITES)
