@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentParser, set_parsing_settings
 
 from sentrep.cli.errors import UsageError, summarize
 from sentrep.errors import did_you_mean
@@ -19,7 +20,8 @@ def run_function(function: Callable[..., Any], command: str, words: list[str]) -
     """Call a function with arguments from the command line.
 
     Parameters without a default are positional, those behind ``*`` are options. ``--base-url`` is ``--base_url``. An
-    option that takes a list of words takes them as ``[a,b]`` or one after the other, as does the first positional.
+    option that takes a list of words takes them as ``[a,b]`` or one after the other, as does the first positional. The
+    fields of a dataclass are options of their own, ``--generation.beams``.
 
     Args:
         function: with type hints and a Google-style docstring.
@@ -32,6 +34,7 @@ def run_function(function: Callable[..., Any], command: str, words: list[str]) -
     Raises:
         UsageError: for words that do not fit the signature.
     """
+    set_parsing_settings(docstring_parse_attribute_docstrings=True)
     parser = ArgumentParser(
         prog=f"sentrep {command}",
         description=inspect.getdoc(function).split("\n\n")[0],  # type: ignore[union-attr]
@@ -43,10 +46,29 @@ def run_function(function: Callable[..., Any], command: str, words: list[str]) -
         settings = parser.parse_args(_with_lists(function, [_with_underscores(word) for word in words]))
     except argparse.ArgumentError as error:
         message = str(error)
-        unknown = re.search(r"unrecognized arguments: (?:--)?([\w-]+)", message)
-        hint = did_you_mean(unknown[1], inspect.signature(function).parameters) if unknown else ""
+        unknown = re.search(r"unrecognized arguments: (?:--)?([\w.-]+)", message)
+        hint = _meant(unknown[1], function) if unknown else ""
         raise UsageError(f"{command}: {summarize(message, {})}{hint}") from None
-    return function(**settings.as_dict())
+    arguments, groups = settings.as_dict(), _groups(function)
+    return function(**arguments | {name: group(**arguments[name]) for name, group in groups.items()})
+
+
+def _groups(function: Callable[..., Any]) -> dict[str, Any]:
+    """The parameters that are dataclasses."""
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    return {item.name: item.annotation for item in parameters if dataclasses.is_dataclass(item.annotation)}
+
+
+def _meant(word: str, function: Callable[..., Any]) -> str:
+    """What a word is called now that it is in a group, or the name that was probably meant."""
+    names = {name: name for name in inspect.signature(function).parameters}
+    for group, kind in _groups(function).items():
+        for field in dataclasses.fields(kind):
+            if word in (field.name, f"{field.name}_{group}"):
+                return f"; this is --{group}.{field.name} now"
+            names |= dict.fromkeys((f"{group}.{field.name}", field.name), f"{group}.{field.name}")
+    hint = did_you_mean(word, names)
+    return hint and hint.replace(meant := hint.split("'")[1], names[meant])
 
 
 def run_one_of(functions: Mapping[str, Callable[..., Any]], command: str, words: list[str]) -> Any:

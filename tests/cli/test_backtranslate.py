@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from sentrep.data.augmentation.record import read_record
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 
-ANYTHING = ["--min_ratio", "0", "--max_ratio", "1000"]
+ANYTHING = ["--filter.min_ratio", "0", "--filter.max_ratio", "1000"]
 """Random models translate to random lengths."""
 
 
@@ -42,7 +43,7 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def command(models: list[str], output: str, *more: str) -> list[str]:
-    sampling = ["--sample", "true", "--batch-size", "4", "--device", "cpu", *ANYTHING]
+    sampling = ["--generation.sample", "true", "--batch-size", "4", "--device", "cpu", *ANYTHING]
     return ["backtranslate", "--input", "corpus.txt", "--output", output, *models, *sampling, *more]
 
 
@@ -108,16 +109,15 @@ def test_killed_in_the_middle_it_ends_like_an_uninterrupted_run(models: list[str
     assert Path("pairs.parquet").stat().st_mtime_ns == written
 
 
-def test_no_room_for_the_output(models: list[str]) -> None:
+def test_no_room_for_the_output(models: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A limit of the operating system on the size of a file, which the parts respect and the output does not."""
-    arguments = command(models, "pairs.parquet")
-    limited = (
-        "import resource, sys; from sentrep.cli import main;"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (6000, resource.RLIM_INFINITY)); sys.exit(main(sys.argv[1:]))"
-    )
-    done = subprocess.run([sys.executable, "-c", limited, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
-    assert done.stderr.splitlines()[-1] == (
+    arguments, limits = command(models, "pairs.parquet"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, limits[1]))
+    try:
+        assert main(arguments) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert capsys.readouterr().err.splitlines()[-1] == (
         "sentrep: error: cannot write pairs.parquet: File too large; what is finished is kept in pairs.parquet.parts: "
         "mend this and run the same command again"
     )
@@ -149,12 +149,12 @@ def test_other_settings_are_refused(models: list[str], capsys: pytest.CaptureFix
     assert main(command(models, "pairs.parquet", "--shard", "0/2")) == 0
     for change, message in (
         (
-            ["--seed", "1"],
+            ["--generation.seed", "1"],
             "pairs.parquet.parts holds the beginning of this work with other settings (seed was 0 and is 1)",
         ),
-        (["--dtype", "bfloat16"], "(dtype was float32 and is bfloat16)"),
+        (["--generation.dtype", "bfloat16"], "(dtype was float32 and is bfloat16)"),
         (["--backward", models[1]], "(backward was "),
-        (["--max_tokens", "9"], "(max_tokens was 256 and is 9)"),
+        (["--generation.max_tokens", "9"], "(max_tokens was 256 and is 9)"),
     ):
         before = len(parts("pairs.parquet"))
         assert main(command(models, "pairs.parquet", *change)) == 1
@@ -175,16 +175,17 @@ def test_other_settings_are_refused(models: list[str], capsys: pytest.CaptureFix
         (["--column", "words"], 1, "no column 'words'"),
         (["--shard", "2/2"], 1, "shard '2/2': expected I/N"),
         (
-            ["--dtype", "bfloat"],
+            ["--generation.dtype", "bfloat"],
             1,
             "dtype 'bfloat': expected auto, float32, bfloat16, float16; did you mean 'bfloat16'?",
         ),
-        (["--batch_size", "0"], 1, "batch_size 0, max_tokens 256: expected at least 1"),
-        (["--min_ratio", "3", "--max_ratio", "2"], 1, "length ratio from 3.0 to 2.0"),
-        (["--beams", "0", "--sample", "false"], 1, "beams 0"),
+        (["--batch_size", "0"], 1, "batch_size 0: expected at least 1"),
+        (["--filter.min_ratio", "3", "--filter.max_ratio", "2"], 1, "length ratio from 3.0 to 2.0"),
+        (["--generation.beams", "0"], 1, "beams 0"),
         (["--device", "abacus"], 1, "device abacus cannot be used here"),
         (["--forward", "empty"], 1, "empty: this folder holds no translation model that loads"),
-        (["--bema", "1"], 2, "did you mean 'beams'?"),
+        (["--bema", "1"], 2, "did you mean 'generation.beams'?"),
+        (["--keep-identical", "true"], 2, "; this is --filter.keep_identical now"),
     ],
 )
 def test_bad_input_is_named(
