@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import repeat
 
 import torch
 
@@ -12,7 +13,7 @@ from sentrep.data.augmentation.backtranslation import PAIR, BackTranslation, bat
 from sentrep.data.augmentation.filters import PairFilter
 from sentrep.data.augmentation.parts import PartStore
 from sentrep.data.augmentation.translation import Generation, Translator
-from sentrep.data.text.corpus import Corpus
+from sentrep.data.text.corpus import Corpus, CorpusRow
 from sentrep.data.text.shard import Shard, local_rank
 from sentrep.errors import InputError
 from sentrep.io.harmless import printable
@@ -95,7 +96,7 @@ def backtranslate(
 def _work(
     corpus: Corpus, total: int, store: PartStore, back_translate: BackTranslation, batch_size: int, share: Shard
 ) -> None:
-    rows = sum(map(len, batches_of(share, corpus.rows(), batch_size))) if share.count > 1 else total
+    rows = sum(map(len, batches_of(share, repeat(CorpusRow(0, ("",)), total), batch_size)))
     whose = f"{share} (by {share.origin}), " if share.count > 1 else ""
     print(f"{whose}{rows} of {total} rows; {len(store)} of all rows were done before", file=sys.stderr)
     with store.claim(str(share)), progress_bar(local_rank() == 0) as progress:

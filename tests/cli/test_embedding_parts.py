@@ -329,29 +329,6 @@ def test_addresses_of_input_and_output(model: str) -> None:
     assert run(model, "memory://float32", *there) == 0  # finished: nothing to do
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ("--output x --input -", "a folder of parts needs an input that can be read again"),
-        ("--output x.npy --input lines.txt --shard 0/2", "2 processes (--shard) write a folder of parts"),
-        ("--output x.npy --input lines.txt --stored.dtype int8", "dtype int8 needs a place for its scales"),
-        (
-            "--output x --input lines.txt --stored.dtype int8 --stored.file_format parquet",
-            "int8 is stored in npy files alone",
-        ),
-        ("--output x --input lines.txt --stored.rows_per_file 0", "rows_per_file 0: expected at least 1"),
-        ("--output x --input lines.txt --stored.truncate_dim 33", "truncate_dim 33: expected 1 to 32"),
-        ("--output x --input lines.txt --shard 2/2", "shard '2/2': expected I/N"),
-        ("--output x --input empty.txt", "empty.txt: no sentences in it"),
-        ("--output lines.txt/x --input lines.txt", "lines.txt/x: cannot be written there"),
-    ],
-)
-def test_refusals(wrong: str, message: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("empty.txt").write_text("")
-    assert main(["encode", model, *wrong.split(), "--device", "cpu"]) == 1
-    assert message in capsys.readouterr().err
-
-
 def test_other_settings_or_another_format_are_not_mixed(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(model) == 0
     before = content("out")

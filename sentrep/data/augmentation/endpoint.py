@@ -59,10 +59,9 @@ class Request:
 
     def body(self, sentence: str, row: int) -> dict[str, Any]:
         """The further fields, by which a user may replace any other."""
-        response_format = RESPONSE_FORMATS[self.answer_format]
-        return {"messages": messages(sentence, row, self.seed), **self.fields} | (
-            {} if response_format is None else {"response_format": response_format}
-        )
+        body = {"messages": messages(sentence, row, self.seed), **self.fields}
+        how = RESPONSE_FORMATS[self.answer_format]
+        return body if how is None else {**body, "response_format": how}
 
 
 @dataclass(frozen=True)
@@ -159,11 +158,8 @@ class Endpoint:
         try:
             return await self._client.chat.completions.create(model=model, messages=request, extra_body=body)
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            hint = "check" if self._key else "set"
-            raise InputError(
-                f"{self.host} refuses access ({self._reason(error)}); {hint} the environment variable "
-                f"{self._server.key_variable}"
-            ) from None
+            hint = f"{'check' if self._key else 'set'} the environment variable {self._server.key_variable}"
+            raise InputError(f"{self.host} refuses access ({self._reason(error)}); {hint}") from None
         except openai.NotFoundError as error:
             raise InputError(
                 f"{self.host} knows no such address or no model {self._model!r} ({self._reason(error)}); "
@@ -172,19 +168,16 @@ class Endpoint:
         except openai.RateLimitError as error:
             if error.code == "insufficient_quota":
                 raise InputError(f"{self.host}: the account has no money left ({self._reason(error)})") from None
-            self._respect(error.response.headers.get("retry-after", ""))
+            pause = error.response.headers.get("retry-after", "")
+            if pause.isdecimal() and int(pause) > _LONGEST_PAUSE:  # the client has observed the short ones
+                raise InputError(
+                    f"{self.host} asks to wait {pause} seconds; run the same command again then (answers are kept)"
+                ) from None
             raise NoAnswerError(self._reason(error)) from None
         except openai.APIError as error:
             raise NoAnswerError(self._reason(error)) from None
         except json.JSONDecodeError:  # a body that calls itself JSON and is none
             return None
-
-    def _respect(self, retry_after: str) -> None:
-        """Stop altogether where the server asks for a long pause; the client has observed the short ones."""
-        if retry_after.isdecimal() and int(retry_after) > _LONGEST_PAUSE:
-            raise InputError(
-                f"{self.host} asks to wait {retry_after} seconds; run the same command again then (answers are kept)"
-            )
 
     def _reason(self, error: Any) -> str:
         text = " ".join(str(error).split()) or type(error).__name__

@@ -63,10 +63,9 @@ class Generation:
 
     def numbers(self, device: str) -> torch.dtype:
         """What the weights are, and what is computed in."""
-        wide = _DTYPES[self.dtype]
-        if wide is None:
-            return torch.bfloat16 if device.startswith("cuda") and torch.cuda.is_bf16_supported() else torch.float32
-        return wide
+        if (chosen := _DTYPES[self.dtype]) is not None:
+            return chosen
+        return torch.bfloat16 if device.startswith("cuda") and torch.cuda.is_bf16_supported() else torch.float32
 
     def settings(self, device: str) -> dict[str, Any]:
         """What the translations depend on, as plain data."""
@@ -166,14 +165,15 @@ class Translator:
 
 
 def _load(name: str) -> tuple[Any, Any]:
-    local = Path(name).expanduser().is_dir()
+    """Tokenizer and model."""
+    folder = Path(name).expanduser()
+    local = folder.is_dir()
     if local:
-        check_plain_files(Path(name).expanduser())
+        check_plain_files(folder)
     elif os.path.lexists(name):
         check_plain(name)
         raise InputError(f"{name}: is a file, where a translation model is a folder or a hub id")
-    path = str(Path(name).expanduser()) if local else name
-    hub = {"local_files_only": local, "trust_remote_code": False}
+    path, hub = str(folder) if local else name, {"local_files_only": local, "trust_remote_code": False}
     bars = transformers_logging.is_progress_bar_enabled()
     if local:
         transformers_logging.disable_progress_bar()
@@ -185,25 +185,23 @@ def _load(name: str) -> tuple[Any, Any]:
         return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(path, config=config, dtype=torch.float32, **hub)
     except InputError:
         raise
-    except ImportError as error:
-        raise InputError(f"{name}: {_missing_package(error)}") from error
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        if local:
-            raise InputError(f"{name}: this folder holds no translation model that loads: {first_line}") from error
-        raise InputError(
-            f"{name}: no such folder, and the model hub did not answer or has no such translation model "
-            f"({first_line}); check the spelling, or give the path of a local folder"
-        ) from error
+    except (ImportError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if isinstance(error, ImportError) and importlib.util.find_spec("sentencepiece") is None:
+            problem = "its tokenizer needs the package sentencepiece; pip install 'sentrep[backtranslate]'"
+        elif isinstance(error, ImportError):
+            problem = f"a package is missing: {reason}"
+        elif local:
+            problem = f"this folder holds no translation model that loads: {reason}"
+        else:
+            problem = (
+                f"no such folder, and the model hub did not answer or has no such translation model ({reason}); check "
+                "the spelling, or give the path of a local folder"
+            )
+        raise InputError(f"{name}: {problem}") from error
     finally:
         if bars:
             transformers_logging.enable_progress_bar()
-
-
-def _missing_package(error: ImportError) -> str:
-    if importlib.util.find_spec("sentencepiece") is None:
-        return "its tokenizer needs the package sentencepiece; pip install 'sentrep[backtranslate]'"
-    return f"a package is missing: {str(error).strip().splitlines()[0]}"
 
 
 def _fingerprint(model: torch.nn.Module) -> str:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 import threading
-from collections.abc import Callable
 
 import pytest
 from stub_server import Behaviour, Reply, Stub, rewritings, stub_server
@@ -193,23 +192,6 @@ def test_the_package_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(InputError, match=r"needs the package openai, the client; pip install 'sentrep\[paraphrase\]'"):
         Endpoint("http://localhost:1/v1", "m")
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Endpoint("localhost:8000", "m"), "base_url: expected an address such as"),
-        (lambda: Endpoint("http://localhost:port/v1", "m"), "base_url: expected an address such as"),
-        (lambda: Endpoint("ftp://localhost", "m"), "base_url: expected an address such as"),
-        (lambda: Server(timeout=0), "expected more than 0 seconds"),
-        (lambda: Server(retries=-1), "expected more than 0 seconds, and 0 or more"),
-        (lambda: Request("json"), "answer_format 'json': expected json_schema, json_object, text"),
-        (lambda: Request(attempts=0), "attempts 0"),
-    ],
-)
-def test_wrong_arguments(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        make()
 
 
 def test_the_address_on_record_holds_no_key() -> None:

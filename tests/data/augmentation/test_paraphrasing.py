@@ -80,47 +80,6 @@ def test_triplets_in_the_order_of_the_input(tmp_path: Path, concurrency: int, ba
     assert [store.record[name] for name in ("requests", "input_tokens", "output_tokens")] == [45, 4500, 450]
 
 
-def test_no_sentence_is_asked_for_twice(tmp_path: Path) -> None:
-    first = Model(lambda row: NoAnswerError("busy") if row % 7 == 2 else None)
-    work = run(store_in(tmp_path), first)
-    failed = {row for row in range(50) if row % 7 == 2 and not ROWS[row].blank}
-    assert {row.number for row in work.failed} == failed
-    assert work.reason == "busy"
-    assert len(store_in(tmp_path)) == 50 - len(failed)
-    second, store = Model(), store_in(tmp_path)
-    run(store, second)
-    assert set(second.asked) == failed
-    store.publish()
-    assert triplets(tmp_path) == WANTED
-
-
-def test_failed_sentences_can_be_left_out(tmp_path: Path) -> None:
-    store = store_in(tmp_path)
-    work = run(store, Model(lambda row: NoAnswerError("busy") if row == 8 else None))
-    work.give_up_on_failed()
-    assert len(store) == 50
-    store.publish()
-    assert triplets(tmp_path) == [triplet for triplet in WANTED if triplet[0] != "sentence number 8"]
-    assert store.record is not None
-    assert store.record["verdicts"]["no answer"] == 1
-
-
-def test_a_dead_server_ends_the_work_and_answers_are_kept(tmp_path: Path) -> None:
-    model = Model(lambda row: NoAnswerError("gone") if row >= 20 else None)
-    with pytest.raises(
-        InputError, match=r"the last 12 requests got no answer \(gone\); all answers so far are kept in"
-    ):
-        run(store_in(tmp_path), model, batch_size=1000)
-    assert sum(model.asked.values()) <= 20 + 12 + 4
-    assert len(store_in(tmp_path)) >= 20
-    store = store_in(tmp_path)
-    again = Model()
-    run(store, again)
-    assert not set(again.asked) & set(range(20))
-    store.publish()
-    assert triplets(tmp_path) == WANTED
-
-
 def test_single_failures_do_not_add_up(tmp_path: Path) -> None:
     work = run(store_in(tmp_path), Model(lambda row: NoAnswerError("busy") if row % 2 else None))
     assert len(work.failed) == 20 > 4 + paraphrasing._PATIENCE
@@ -193,9 +152,3 @@ def test_progress_counts_every_row_and_token_once(tmp_path: Path) -> None:
 
     assert progress(Model(lambda row: NoAnswerError("") if row == 8 else None)) == [49, 4400, 440]
     assert progress(Model()) == [50, 100, 10]
-
-
-@pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"batch_size": 0}])
-def test_wrong_arguments(tmp_path: Path, wrong: dict) -> None:
-    with pytest.raises(InputError, match="expected at least 1"):
-        Paraphrasing(store_in(tmp_path), Model(), CHECK, **wrong)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import json
 import logging
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 import stat
 from collections.abc import Callable, Iterator
@@ -133,40 +131,6 @@ def test_a_full_disk_at_every_step_loses_nothing(tmp_path: Path, monkeypatch: py
         check_result(folder)
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 128 KiB."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    (tmp_path / "disk").mkdir()
-    place = os.fsencode(tmp_path / "disk")
-    if getattr(libc, "mount", None) is None or libc.mount(b"none", place, b"tmpfs", 0, b"size=128k") != 0:
-        pytest.skip("mounting a small file system takes a system administrator")
-    yield tmp_path / "disk"
-    libc.umount(place)
-
-
-def test_a_disk_that_is_really_full(small_disk: Path, tmp_path: Path) -> None:
-    text = "".join(random.Random(1).choices("abcdefghijklmnop", k=400)) + "{}"
-
-    def work(folder: Path) -> int:
-        store = open_store(folder)
-        for start in range(0, 200, 5):
-            if start not in store:
-                add(store, list(range(start, start + 5)), text)
-        store.publish()
-        return len(store)
-
-    with pytest.raises(InputError, match="No space left on device"):
-        work(small_disk)
-    assert 5 <= len(open_store(small_disk)) < 200
-    (tmp_path / "out.parquet.parts").mkdir()
-    for path in (small_disk / "out.parquet.parts").iterdir():  # the user makes room by moving to a larger disk
-        shutil.copy(path, tmp_path / "out.parquet.parts")
-    assert work(tmp_path) == 200
-    texts = pq.read_table(tmp_path / "out.parquet")["text"].to_pylist()
-    assert texts == [text.format(row) for row in range(200) if row != 7]
-
-
 def test_rows_come_back_in_order_whatever_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_BLOCK", 64)  # many blocks
     draw = random.Random(7)
@@ -267,16 +231,3 @@ def test_a_share_is_claimed_by_one_process_until_it_dies(tmp_path: Path) -> None
     process.join(60)
     with store.claim("shard 0 of 2"):
         pass
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("out.csv", r"cannot write .*out\.csv: the output file must end in \.parquet"),
-        ("file/out.parquet", r"file/out\.parquet: cannot be written there \(Not a directory\)"),
-    ],
-)
-def test_no_place_to_write(tmp_path: Path, name: str, message: str) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=message):
-        PartStore(tmp_path / name, ["text"], SETTINGS)

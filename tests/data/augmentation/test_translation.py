@@ -144,9 +144,3 @@ def test_too_little_memory_is_a_sentence(marian: str, sentences: list[str], monk
         InputError, match=r"memory of cpu does not suffice to translate 12 sentences .* lower batch_size"
     ):
         translate(sentences)
-
-
-@pytest.mark.parametrize("wrong", [{"beams": 0}, {"temperature": 0}, {"top_p": 0}, {"top_p": 1.1}, {"seed": -1}])
-def test_impossible_decoding(wrong: dict) -> None:
-    with pytest.raises(InputError, match="expected beams of 1 or more"):
-        Generation(**wrong)
