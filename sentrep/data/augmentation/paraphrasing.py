@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from sentrep.data.augmentation.endpoint import Answer, NoAnswerError
+from sentrep.data.augmentation.endpoint import Answer, Endpoint, NoAnswerError
 from sentrep.data.augmentation.filters import BLANK, PairFilter, letters
 from sentrep.data.augmentation.parts import ROW, VERDICT, Finished, PartStore
 from sentrep.data.text.corpus import CorpusRow
@@ -27,12 +26,6 @@ MOST_REQUESTS = 4096
 """Under way at a time: every one is a connection, and a file that is open."""
 
 
-class Asks(Protocol):
-    """An `Endpoint`, or what stands in for one."""
-
-    async def ask(self, sentence: str, row: int) -> Answer: ...
-
-
 @dataclass
 class Paraphrasing:
     """One run over the rows that have no answer yet.
@@ -47,7 +40,7 @@ class Paraphrasing:
     """
 
     store: PartStore
-    endpoint: Asks
+    endpoint: Endpoint
     check: PairFilter
     concurrency: int = 16
     batch_size: int = 32
