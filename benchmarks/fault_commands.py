@@ -143,7 +143,7 @@ def _encode_place(folder: Path) -> Path:
 
 
 def _encode(model: Path) -> list[str]:
-    return [str(model), "--input", "lines.txt", "--output", "out", "--rows_per_file", str(ROWS_PER_PART)]
+    return [str(model), "--input", "lines.txt", "--output", "out", "--stored.rows_per_file", str(ROWS_PER_PART)]
 
 
 def _parts(place: Path) -> str:

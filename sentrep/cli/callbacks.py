@@ -124,7 +124,6 @@ def _failure(io: Any) -> str | None:
 class SavePredictions(Callback):
     """Writes the embeddings of ``sentrep predict``, batch by batch, to ``<log_dir>/predictions.npy`` (N, D) float32."""
 
-    path: Path | None = None
     _writer: NpyWriter | None = None
 
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -135,8 +134,7 @@ class SavePredictions(Callback):
         """
         if trainer.world_size > 1:
             raise InputError("predict writes one file from one process; add --trainer.devices 1")
-        self.path = Path(trainer.log_dir or trainer.default_root_dir) / "predictions.npy"
-        self._writer = NpyWriter(self.path)
+        self._writer = NpyWriter(Path(trainer.log_dir or trainer.default_root_dir) / "predictions.npy")
 
     def on_predict_batch_end(
         self,
@@ -149,17 +147,13 @@ class SavePredictions(Callback):
     ) -> None:
         """Append one batch of embeddings."""
         assert self._writer is not None
-        assert self.path is not None
-        with writing(self.path):
-            self._writer.write(list(batch), outputs.float().cpu().numpy())
+        self._writer.write(list(batch), outputs.float().cpu().numpy())
 
     def on_predict_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Put the file in its place."""
         assert self._writer is not None
-        assert self.path is not None
-        with writing(self.path):
-            self._writer.close()
-        print(f"{self._writer.rows} embeddings: {printable(str(self.path))}")
+        self._writer.close()
+        print(f"{self._writer.rows} embeddings: {printable(str(self._writer.path))}")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Leave no half-written file."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import chain, count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from fsspec.implementations.local import LocalFileSystem
@@ -24,6 +26,33 @@ from sentrep.io.files import BusyError, hold, remove_leftovers, write_text
 _SETTINGS = "settings.json"
 _LEVELS = 127
 
+Embed = Callable[[list[str]], Any]
+"""Sentences (n) to vectors (n, D)."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How vectors are stored.
+
+    Raises:
+        InputError: the settings do not fit together.
+    """
+
+    dtype: Literal["float32", "float16", "int8"] = "float32"
+    """of the numbers; int8 (parts in npy only) has a scale for each dimension of a part in the manifest."""
+    truncate_dim: int | None = None
+    """keep the first so many dimensions, before scaling."""
+    file_format: Literal["npy", "parquet"] = "npy"
+    """of the parts in a folder."""
+    rows_per_file: int = 100_000
+    """of the parts in a folder."""
+
+    def __post_init__(self) -> None:
+        if self.rows_per_file < 1:
+            raise InputError(f"rows_per_file {self.rows_per_file}: expected at least 1")
+        if self.dtype == "int8" and self.file_format != "npy":
+            raise InputError("dtype int8 is stored in npy files alone; leave --stored.file_format parquet out")
+
 
 class EmbeddingParts:
     """The part files of a folder.
@@ -37,25 +66,20 @@ class EmbeddingParts:
 
     Args:
         folder: a path or an address that fsspec writes to.
-        settings: everything that the result depends on, as plain data; other settings in the same folder are refused.
+        stored: how the vectors are stored.
+        settings: everything else that the result depends on, as plain data; a folder with others is refused.
 
     Raises:
-        InputError: the settings are others than the folder's or do not fit together, or nothing can be written there.
+        InputError: the settings are others than the folder's, or nothing can be written there.
     """
 
-    def __init__(self, folder: str, settings: Mapping[str, Any]) -> None:
+    def __init__(self, folder: str, stored: Stored, settings: Mapping[str, Any]) -> None:
         self.folder = folder.rstrip("/")
-        self.settings = dict(settings)
-        self.rows_per_file = int(settings["rows_per_file"])
-        if self.rows_per_file < 1:
-            raise InputError(f"rows_per_file {self.rows_per_file}: expected at least 1")
-        if settings["dtype"] == "int8" and settings["file_format"] != "npy":
-            raise InputError("dtype int8 is stored in npy files alone; leave --file_format parquet out")
+        self.stored, self.settings = stored, {**settings, **vars(stored)}
         self.total = 0
         """Rows of the input, once it has been read to its end."""
-        self._texts: dict[str, str] = {}
-        """Of every part that was read: the hash of its text, by the name of its record."""
         self._system, self._root = file_system(self.folder)
+        self._is_local = isinstance(self._system, LocalFileSystem)
         try:
             self._system.makedirs(self._root, exist_ok=True)
             if not self._system.exists(f"{self._root}/{_SETTINGS}"):
@@ -74,6 +98,37 @@ class EmbeddingParts:
     def __contains__(self, part: int) -> bool:
         return _record(part) in self._records
 
+    def encode(self, sentences: Iterable[str], embed: Embed, shard: Shard, chunk: int) -> Iterator[int]:
+        """Do the parts of a shard that nobody has done or is at; a part depends on its own sentences alone.
+
+        Args:
+            sentences: all of them, whatever the shard: those of other parts are read over.
+            embed: gives the vectors.
+            shard: of this process.
+            chunk: sentences to embed at a time.
+
+        Yields:
+            How many rows of the input have been read.
+
+        Raises:
+            InputError: a part of the folder is of another text.
+        """
+        rows, texts = iter(sentences), dict[str, str]()
+        for part in count():
+            if (first := next(rows, None)) is None:
+                break
+            text = TextHash()
+            lines = text.over(chain([first], islice(rows, self.stored.rows_per_file - 1)))
+            if part % shard.count == shard.index:
+                with self.claim(part) as mine:
+                    if mine:
+                        self.total += self._add(part, ((some, embed(some)) for some in chunks_of(lines, chunk)), text)
+            self.total += sum(1 for _ in lines)  # of a part that another process does
+            texts[_record(part)] = text.hexdigest()
+            self._check({_record(part): text.hexdigest()})
+            yield self.total
+        self._finish(texts)
+
     @contextmanager
     def claim(self, part: int) -> Iterator[bool]:
         """Whether a part is this process's to do: it is not done, and no other process is at it.
@@ -89,36 +144,24 @@ class EmbeddingParts:
             yield part not in self
             return
         lock = Path(self._root) / f"part-{part:05d}.lock"
-        if part in self:
-            lock.unlink(missing_ok=True)  # of a process that was killed behind the record
-            yield False
-            return
         with ExitStack() as held:
             try:
-                held.enter_context(hold(lock, f"part {part} of {self.folder}"))
+                if part not in self:
+                    held.enter_context(hold(lock, f"part {part} of {self.folder}"))
+                    self._records |= self._read_records([_record(part)])
+                yield part not in self
             except BusyError:
                 yield False
-                return
-            try:
-                if (record := self._read_record(_record(part))) is not None:
-                    self._records[_record(part)] = record
-                yield part not in self
             finally:
-                if part in self:
-                    lock.unlink(missing_ok=True)  # whoever has it open finds the part done
+                if part in self:  # whoever has it open finds the part done; a kill behind the record leaves it
+                    lock.unlink(missing_ok=True)
 
-    def add(self, part: int, chunks: Iterator[tuple[list[str], np.ndarray]], text: TextHash) -> int:
-        """Write one part and its record; returns its rows, of which there must be some.
-
-        Args:
-            part: its number.
-            chunks: its sentences and their vectors.
-            text: has hashed the sentences when ``chunks`` has ended.
-        """
-        dtype, name = self.settings["dtype"], f"part-{part:05d}.{self.settings['file_format']}"
+    def _add(self, part: int, chunks: Iterator[tuple[list[str], np.ndarray]], text: TextHash) -> int:
+        """Write one part and its record; ``text`` has hashed the sentences when ``chunks`` ends. Returns its rows."""
+        dtype, name = self.stored.dtype, f"part-{part:05d}.{self.stored.file_format}"
         if self._is_local:
             remove_leftovers(self._root, name)
-        record: dict[str, Any] = {"file": name, "first_row": part * self.rows_per_file, "blank": 0}
+        record: dict[str, Any] = {"file": name, "first_row": part * self.stored.rows_per_file, "blank": 0}
         with tempfile.TemporaryDirectory(prefix="sentrep-") as folder:
             wide = f"{folder}/float32.npy"
             # the scales of int8 are known at the end only: the numbers wait in a file of their own
@@ -136,82 +179,64 @@ class EmbeddingParts:
         self._records[_record(part)] = record
         return out.rows
 
-    def check(self, part: int, text: str) -> None:
-        """Note what a part's text is, and refuse the folder where it holds this part of another text.
+    def _check(self, texts: Mapping[str, str]) -> None:
+        """Refuse a part of another text than the input's; ``texts`` are the hashes by record."""
+        for name, text in texts.items():
+            if self._records.get(name, {}).get("text", text) != text:
+                raise InputError(
+                    f"{self.folder}: part {int(name[5:-5])} was made from another text than the input has now; name "
+                    "another folder, or delete this one"
+                )
 
-        Raises:
-            InputError: the input has changed since the part was made.
-        """
-        self._texts[_record(part)] = text
-        if part in self and self._records[_record(part)]["text"] != text:
-            raise InputError(
-                f"{self.folder}: part {part} was made from another text than the input has now; name another folder, "
-                "or delete this one"
-            )
-
-    def finish(self, total: int) -> None:
-        """Put the records together, if all parts of ``total`` rows are there, and of the same text.
-
-        Raises:
-            InputError: another process has made a part from another text.
-        """
-        self.total = total
+    def _finish(self, texts: Mapping[str, str]) -> None:
+        """Put the records together, if all parts are there, and of the same text."""
         self._records = self._read_records()
-        for part in range(len(self._texts)):
-            self.check(part, self._texts[_record(part)])
-        if beyond := self._records.keys() - self._texts.keys():
+        self._check(texts)
+        if beyond := self._records.keys() - texts.keys():
             raise InputError(
                 f"{self.folder}: holds {min(beyond)} beyond the end of the input; name another folder, "
                 "or delete this one"
             )
-        if self.complete:
+        if self._records and not self._missing:
             if self._is_local:
                 remove_leftovers(self._root)
             parts = sorted(self._records.values(), key=lambda record: record["first_row"])
-            about = {"format": FORMAT, "rows": total, "dimension": parts[0]["dimension"], "settings": self.settings}
-            self._write_json(MANIFEST, {**about, "parts": parts})
+            about = {"format": FORMAT, "rows": self.total, "dimension": parts[0]["dimension"]}
+            self._write_json(MANIFEST, {**about, "settings": self.settings, "parts": parts})
 
     @property
-    def rows(self) -> int:
-        """Rows that are done, by all processes."""
-        return sum(record["rows"] for record in self._records.values())
-
-    @property
-    def complete(self) -> bool:
-        """Whether all parts are there."""
-        return 0 < self.rows == self.total
+    def _missing(self) -> int:
+        """Rows that no process has done."""
+        return self.total - sum(record["rows"] for record in self._records.values())
 
     def summary(self, shard: Shard) -> str:
         """What is there, in a line."""
+        if self._missing:
+            return f"{shard} is done; {self._missing} of {self.total} sentences are left to other processes"
         blank = sum(record["blank"] for record in self._records.values())
         note = f" ({blank} of them blank)" if blank else ""
-        if self.complete:
-            return f"{self.rows} sentences{note} in {len(self._records)} parts: {self.folder}"
-        return f"{shard} is done; {self.total - self.rows} of {self.total} sentences are left to other processes"
-
-    @property
-    def _is_local(self) -> bool:
-        return isinstance(self._system, LocalFileSystem)
+        return f"{self.total} sentences{note} in {len(self._records)} parts: {self.folder}"
 
     def _refuse_foreign(self) -> None:
-        found = [entry.rsplit("/", 1)[-1] for entry in self._system.ls(self._root, detail=False)]
-        if foreign := sorted(name for name in found if not name.startswith((".", "part-", _SETTINGS))):
+        if foreign := [name for name in self._names() if not name.startswith((".", "part-", _SETTINGS))]:
             raise InputError(f"{self.folder}: holds {foreign[0][:80]}, which is no part; name a new or empty folder")
 
-    def _read_records(self) -> dict[str, dict[str, Any]]:
-        """Of all parts that are there, and as long as their records say."""
+    def _names(self) -> list[str]:
         self._system.invalidate_cache()
-        found = (entry.rsplit("/", 1)[-1] for entry in self._system.ls(self._root, detail=False))
-        names = sorted(name for name in found if name.startswith("part-") and name.endswith(".json"))
-        return {name: record for name in names if (record := self._read_record(name)) is not None}
+        return sorted(entry.rsplit("/", 1)[-1] for entry in self._system.ls(self._root, detail=False))
 
-    def _read_record(self, name: str) -> dict[str, Any] | None:
-        try:
-            record = self._read_json(name)
-            size = self._system.size(f"{self._root}/{record['file']}")
-        except FileNotFoundError:
-            return None
-        return record if size == record.get("bytes") else None
+    def _read_records(self, names: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Of these parts, or all, that are there and as long as their records say."""
+        found = {}
+        for name in self._names() if names is None else names:
+            if name.startswith("part-") and name.endswith(".json"):
+                try:
+                    record = self._read_json(name)
+                    if self._system.size(f"{self._root}/{record.get('file')}") == record.get("bytes"):
+                        found[name] = record
+                except FileNotFoundError:
+                    pass
+        return found
 
     def _read_json(self, name: str) -> dict[str, Any]:
         content = json.loads(self._system.cat_file(f"{self._root}/{name}"))
@@ -229,6 +254,13 @@ class EmbeddingParts:
 
 def _record(part: int) -> str:
     return f"part-{part:05d}.json"
+
+
+def chunks_of(sentences: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Lists of ``size`` sentences, the last one shorter."""
+    rows = iter(sentences)
+    while chunk := list(islice(rows, size)):
+        yield chunk
 
 
 def quantize(source: str, target: str, rows: int = 8192) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
@@ -13,10 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from sentrep import checks
-from sentrep.cli.embedding_parts import EmbeddingParts
+from sentrep.cli.embedding_parts import Embed, EmbeddingParts, Stored, chunks_of
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
-from sentrep.cli.streamed_parts import chunks_of, encode_parts
 from sentrep.cli.writers import EmbeddingWriter, open_writer
 from sentrep.data.text.cells import text_cell
 from sentrep.data.text.corpus import open_corpus
@@ -29,9 +28,8 @@ from sentrep.io.harmless import printable
 from sentrep.io.paths import check_target
 
 Precision = Literal["fp32", "bf16"]
-StoredType = Literal["float32", "float16", "int8"]
-FileFormat = Literal["npy", "parquet"]
 
+STORED = Stored()
 CHUNK = 8192
 """Sentences in memory at a time; enough that sorting them by length leaves little padding."""
 
@@ -54,11 +52,8 @@ def encode(
     device: str | None = None,
     precision: Precision = "fp32",
     compile: bool = False,
-    dtype: StoredType = "float32",
-    truncate_dim: int | None = None,
-    file_format: FileFormat = "npy",
-    rows_per_file: int = 100_000,
     shard: str | None = None,
+    stored: Stored = STORED,
 ) -> None:
     """Embed the sentences of a file, one row of the output for every row of the input.
 
@@ -79,57 +74,48 @@ def encode(
         device: cpu, cuda, cuda:1, ...; by default a GPU where there is one, under torchrun or srun the process's.
         precision: fp32, or bf16 to compute in bfloat16 where that is safe; faster where the machine has it.
         compile: run the model through torch.compile, which takes a minute or two at the start; for long texts on a GPU.
-        dtype: of the stored numbers: float32, float16, or int8 (npy parts only) with a scale for each dimension of a
-            part in the manifest.
-        truncate_dim: keep the first so many dimensions, before scaling.
-        file_format: of the parts in a folder: npy or parquet.
-        rows_per_file: of the parts in a folder.
         shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.
+        stored: how the vectors are stored.
 
     Raises:
         InputError: for anything wrong with the files, the model or the device.
     """
     process = Shard.of(shard)
-    if batch_size < 1 or rows_per_file < 1:
-        raise InputError(f"batch_size {batch_size}, rows_per_file {rows_per_file}: expected at least 1")
+    if batch_size < 1:
+        raise InputError(f"batch_size {batch_size}: expected at least 1")
     to_file = bool(Path(output).suffix)
-    _check_output(output, to_file, input, dtype, process)
+    _check_output(output, to_file, input, stored, process)
     source = StandardInput() if input == "-" else CorpusColumn(input, column)
     if not is_address(output):
         check_target(output, [model, *source.files], folder=not to_file)
     with ExitStack() as stack:
-        writer = stack.enter_context(open_writer(output, dtype)) if to_file else None
+        writer = stack.enter_context(open_writer(output, stored.dtype)) if to_file else None
         encoder = load_encoder(model, pooling, device)
         if compile:
             encoder.compile_encoding()
-        if truncate_dim is not None and not 1 <= truncate_dim <= encoder.embedding_dim:
-            raise InputError(
-                f"truncate_dim {truncate_dim}: expected 1 to {encoder.embedding_dim}, the model's dimension"
-            )
+        width = stored.truncate_dim
+        if width is not None and not 1 <= width <= encoder.embedding_dim:
+            raise InputError(f"truncate_dim {width}: expected 1 to {encoder.embedding_dim}, the model's dimension")
 
         def embed(chunk: list[str]) -> Any:
             with in_precision(precision, encoder):
-                return encoder.encode(
-                    chunk, batch_size, False, normalize_embeddings=normalize, truncate_dim=truncate_dim
-                )
+                return encoder.encode(chunk, batch_size, False, normalize_embeddings=normalize, truncate_dim=width)
 
         if writer is not None:
             message = _write_file(source, writer, embed)
         else:
-            settings: dict[str, Any] = {"column": column, "model": fingerprint(encoder), "normalize": normalize}
-            settings |= {"precision": precision, "truncate_dim": truncate_dim, "dtype": dtype}
-            parts = EmbeddingParts(output, {**settings, "file_format": file_format, "rows_per_file": rows_per_file})
-            message = _write_parts(source, parts, embed, process)
+            settings = {"column": column, "model": fingerprint(encoder), "normalize": normalize, "precision": precision}
+            message = _write_parts(source, EmbeddingParts(output, stored, settings), embed, process)
     print(printable(message), file=sys.stderr)
 
 
-def _check_output(output: str, to_file: bool, input: str, dtype: StoredType, process: Shard) -> None:
+def _check_output(output: str, to_file: bool, input: str, stored: Stored, process: Shard) -> None:
     if to_file and process.count > 1:
         raise InputError(
             f"{output}: {process.count} processes ({process.origin}) write a folder of parts; give an output without "
             "an ending"
         )
-    if to_file and dtype == "int8":
+    if to_file and stored.dtype == "int8":
         raise InputError("dtype int8 needs a place for its scales; give an output without an ending, for a folder")
     if not to_file and input == "-":
         raise InputError(f"{output}: a folder of parts needs an input that can be read again; name a file with --input")
@@ -153,7 +139,7 @@ def _write_file(source: Source, writer: EmbeddingWriter, embed: Embed) -> str:
 def _write_parts(source: Source, parts: EmbeddingParts, embed: Embed, process: Shard) -> str:
     with sentence_progress() as progress:
         task = progress.add_task("Encoding", total=1.0, rows=0)
-        for rows in encode_parts(parts, source, embed, process, CHUNK):
+        for rows in parts.encode(source, embed, process, CHUNK):
             progress.update(task, completed=source.fraction_read, rows=rows)
     if not parts.total:
         raise InputError(f"{source.name}: no sentences in it; nothing was written")
@@ -227,8 +213,6 @@ class StandardInput:
 
 
 Source = StandardInput | CorpusColumn
-Embed = Callable[[list[str]], Any]
-"""Sentences (n) to vectors (n, D)."""
 
 
 def sentence_progress() -> Progress:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
-from typing import Any
+from collections import Counter
+from dataclasses import dataclass
 
 from sentrep.cli.augmentation import open_sentences, print_verdicts, progress_bar, versions
 from sentrep.cli.functions import run_function
-from sentrep.data.augmentation.endpoint import Endpoint, Question
+from sentrep.data.augmentation.endpoint import Endpoint, Request, Server
 from sentrep.data.augmentation.filters import PairFilter
-from sentrep.data.augmentation.paraphrasing import Paraphrasing, publish_triplets
-from sentrep.data.augmentation.parts import PartStore, check_output
+from sentrep.data.augmentation.paraphrasing import COUNTS, MALFORMED, TRIPLET, Paraphrasing
+from sentrep.data.augmentation.parts import VERDICT, Finished, PartStore
 from sentrep.data.augmentation.prompt import prompt_fingerprint
 from sentrep.data.text.corpus import Corpus
 from sentrep.errors import InputError
@@ -20,6 +21,38 @@ from sentrep.io.paths import check_name
 
 PATIENCE = 10.0
 """Seconds without an answer after which that is said."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """Of a million tokens; without one there is no cost to print.
+
+    Example:
+        >>> Price(1.5, 8.0).cost(2_000_000, 500_000), Price().cost(1, 1)
+        ('7.00', '')
+
+    Raises:
+        InputError: a price is no number, or below 0.
+    """
+
+    input: float | None = None
+    """of a million input tokens, to print the cost."""
+    output: float | None = None
+    """of a million output tokens."""
+
+    def __post_init__(self) -> None:
+        for name, price in vars(self).items():
+            if price is not None and not 0 <= price < math.inf:
+                raise InputError(f"price.{name} {price}: expected 0 or more, the price of a million tokens")
+
+    def cost(self, input_tokens: int, output_tokens: int) -> str:
+        """Of so many tokens; empty without prices."""
+        if self.input is None and self.output is None:
+            return ""
+        return f"{(input_tokens * (self.input or 0.0) + output_tokens * (self.output or 0.0)) / 1e6:,.2f}"
+
+
+REQUEST, FILTER, SERVER, PRICE = Request(), PairFilter(min_ratio=0.2, max_ratio=5.0), Server(), Price()
 
 
 def run(command: str, words: list[str]) -> int:
@@ -37,18 +70,11 @@ def paraphrase(
     column: str | None = None,
     concurrency: int = 16,
     batch_size: int = 32,
-    timeout: float = 120.0,
-    retries: int = 10,
-    attempts: int = 2,
-    answer_format: str = "json_schema",
-    fields: dict[str, Any] | None = None,
-    seed: int = 0,
-    min_ratio: float = 0.2,
-    max_ratio: float = 5.0,
-    input_price: float | None = None,
-    output_price: float | None = None,
     skip_failed: bool = False,
-    key_variable: str = "OPENAI_API_KEY",
+    request: Request = REQUEST,
+    filter: PairFilter = FILTER,
+    server: Server = SERVER,
+    price: Price = PRICE,
 ) -> None:
     """Ask a language model for a paraphrase and a contrary sentence of every sentence of a file.
 
@@ -63,43 +89,32 @@ def paraphrase(
         column: name of the column with the sentences.
         concurrency: requests under way at a time.
         batch_size: answers that are written together; a kill loses fewer than these, and the requests under way.
-        timeout: seconds that one try may take.
-        retries: further tries after 429, 5xx, a timeout or a lost connection; pauses grow, or are as Retry-After says.
-        attempts: how often to ask when an answer is not the JSON that was asked for.
-        answer_format: json_schema, json_object or text: how the server is told to answer in JSON.
-        fields: further fields of every request as JSON, such as {"temperature": 0.7}.
-        seed: of the lengths and constructions that are asked for.
-        min_ratio: least length of the paraphrase over that of the sentence, in characters.
-        max_ratio: greatest such ratio.
-        input_price: price of a million input tokens, to print the cost.
-        output_price: price of a million output tokens.
         skip_failed: leave out sentences that get no answer, instead of leaving the work unfinished.
-        key_variable: environment variable with the API key; the key is never written anywhere.
+        request: what is asked for.
+        filter: which paraphrases are left out.
+        server: how to treat the server.
+        price: of a million tokens.
 
     Raises:
         InputError: for anything wrong with the files, the settings or the server.
     """
     check_name(model, "the model")
-    for name, price in (("input_price", input_price), ("output_price", output_price)):
-        if price is not None and not 0 <= price < math.inf:
-            raise InputError(f"{name} {price}: expected 0 or more, the price of a million tokens")
-    question = Question(model, answer_format, attempts, seed, fields or {})
-    endpoint = Endpoint(base_url, question, timeout=timeout, retries=retries, key_variable=key_variable)
-    check = PairFilter(min_ratio=min_ratio, max_ratio=max_ratio)
-    check_output(output, [input])
-    corpus, total = open_sentences(input, column)
+    endpoint = Endpoint(base_url, model, request, server)
+    corpus, total = open_sentences(input, column, output)
     settings = {
         "command": "paraphrase",
         "input": corpus.fingerprint,
-        **vars(question),
+        "model": model,
+        **vars(request),
         "prompt": prompt_fingerprint(),
-        **vars(check),
+        **vars(filter),
     }
-    store = PartStore(output, settings, {"input": corpus.name, "base_url": endpoint.host, **versions("openai")})
+    notes = {"input": corpus.name, "base_url": endpoint.host, **versions("openai")}
+    store = PartStore(output, TRIPLET, settings, notes, COUNTS)
     if store.record is None:
-        work = Paraphrasing(store, endpoint, check, concurrency, batch_size)
+        work = Paraphrasing(store, endpoint, filter, concurrency, batch_size)
         with store.claim("paraphrasing"):
-            _work(corpus, total, work, endpoint, (input_price, output_price))
+            _work(corpus, total, work, endpoint, price)
             if work.failed and skip_failed:
                 work.give_up_on_failed()
             if work.failed:
@@ -108,42 +123,27 @@ def paraphrase(
                     f"{store.folder}: run the same command again to ask once more, or with --skip_failed true to leave "
                     "them out"
                 )
-            publish_triplets(store)
+            store.publish()
     assert store.record is not None
-    usage = {
-        name.replace("_", " "): f"{store.record[name]:,}" for name in ("requests", "input_tokens", "output_tokens")
-    }
-    spent = cost(store.record["input_tokens"], store.record["output_tokens"], input_price, output_price)
-    print_verdicts(store, "paraphrases", usage | ({} if spent is None else {"cost": f"{spent:,.2f}"}))
+    usage = {name.replace("_", " "): f"{store.record[name]:,}" for name in COUNTS}
+    if cost := price.cost(store.record["input_tokens"], store.record["output_tokens"]):
+        usage["cost"] = cost
+    print_verdicts(store, "paraphrases", usage)
 
 
-def cost(input_tokens: int, output_tokens: int, input_price: float | None, output_price: float | None) -> float | None:
-    """Of these tokens at prices per million; None without prices.
-
-    Example:
-        >>> cost(2_000_000, 500_000, 1.5, 8.0)
-        7.0
-    """
-    if input_price is None and output_price is None:
-        return None
-    return (input_tokens * (input_price or 0.0) + output_tokens * (output_price or 0.0)) / 1e6
-
-
-def _work(
-    corpus: Corpus, total: int, work: Paraphrasing, endpoint: Endpoint, prices: tuple[float | None, float | None]
-) -> None:
+def _work(corpus: Corpus, total: int, work: Paraphrasing, endpoint: Endpoint, price: Price) -> None:
     print(f"{total} rows; {len(work.store)} of them were done before", file=sys.stderr)
-    tokens = [0, 0]
+    counts: Counter[str] = Counter()
     with progress_bar() as progress:
         task = progress.add_task("Asking", total=total, note="")
 
-        def advance(rows: int, input_tokens: int, output_tokens: int) -> None:
-            tokens[0] += input_tokens
-            tokens[1] += output_tokens
-            spent = cost(tokens[0], tokens[1], *prices)
-            note = f"{tokens[0]:,} tokens in, {tokens[1]:,} out" + ("" if spent is None else f", cost {spent:,.2f}")
-            note += f", {work.malformed} malformed" if work.malformed else ""
-            progress.update(task, advance=rows, note=note)
+        def advance(finished: Finished | None) -> None:
+            if finished:
+                counts.update({name: finished[name] for name in COUNTS}, malformed=finished[VERDICT] == MALFORMED)
+            read, written, malformed = counts["input_tokens"], counts["output_tokens"], counts["malformed"]
+            note = f"{read:,} tokens in, {written:,} out"
+            note += f", cost {cost}" if (cost := price.cost(read, written)) else ""
+            progress.update(task, advance=1, note=note + (f", {malformed} malformed" if malformed else ""))
 
         async def watch() -> None:
             done = -1.0

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 import numpy as np
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 from sentrep.data.text.locations import file_system, is_address
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write
-from sentrep.io.paths import unwritable
+from sentrep.io.paths import writing
 
 
 class EmbeddingWriter(ABC):
@@ -29,7 +28,7 @@ class EmbeddingWriter(ABC):
         dtype: of the numbers in the file.
 
     Raises:
-        InputError: when the folder cannot be written to.
+        InputError: when it cannot be written there, from every method.
     """
 
     def __init__(self, path: str | Path, dtype: str = "float32") -> None:
@@ -37,24 +36,29 @@ class EmbeddingWriter(ABC):
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self.rows = 0
         self._unfinished = ExitStack()
-        try:
-            writing = atomic_write(self.path) if isinstance(self.path, Path) else _upload(self.path)
-            self._file: IO[bytes] = self._unfinished.enter_context(writing)
-        except OSError as error:
-            raise InputError(unwritable(path, error)) from None
+        with writing(path):
+            place = atomic_write(self.path) if isinstance(self.path, Path) else _upload(self.path)
+            self._file: IO[bytes] = self._unfinished.enter_context(place)
 
     @abstractmethod
-    def write(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
-        """Append rows: sentences (n) and their embeddings (n, D), which are converted to `dtype`."""
+    def _append(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
+        """Write rows, converted to `dtype`."""
 
     @abstractmethod
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Write what the format wants at the end."""
+
+    def write(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
+        """Append rows: sentences (n) and their embeddings (n, D)."""
+        with writing(self.path):
+            self._append(sentences, embeddings)
+        self.rows += len(embeddings)
 
     def close(self) -> None:
         """Finish the file and give it its name, replacing an older one."""
-        self.finish()
-        self._unfinished.close()
+        with writing(self.path):
+            self._finish()
+            self._unfinished.close()
 
     def discard(self) -> None:
         """Remove the unfinished file."""
@@ -64,18 +68,12 @@ class EmbeddingWriter(ABC):
     def __enter__(self) -> EmbeddingWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         try:
             if kind is None:
                 self.close()
-        except OSError as problem:
-            raise InputError(unwritable(self.path, problem)) from problem
         finally:
             self.discard()
-        if isinstance(error, OSError) and error.filename is None:  # of `write`, which does not say for which file
-            raise InputError(unwritable(self.path, error)) from error
 
 
 class NpyWriter(EmbeddingWriter):
@@ -83,20 +81,15 @@ class NpyWriter(EmbeddingWriter):
 
     HEADER = 128
     """Bytes of the header: magic string, version, shape, padded with blanks."""
+    _width = 0
 
-    def __init__(self, path: str | Path, dtype: str = "float32") -> None:
-        super().__init__(path, dtype)
-        self._width = 0
-        self._file.write(bytes(self.HEADER))
-
-    def write(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
-        """Append rows."""
+    def _append(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
+        if not self.rows:
+            self._file.seek(self.HEADER)
         self._width = embeddings.shape[1]
-        self.rows += len(embeddings)
         self._file.write(np.ascontiguousarray(embeddings, dtype=self.dtype).tobytes())
 
-    def finish(self) -> None:
-        """Write the header."""
+    def _finish(self) -> None:
         shape = f"{{'descr': '{self.dtype.str}', 'fortran_order': False, 'shape': ({self.rows}, {self._width}), }}"
         magic = np.lib.format.magic(1, 0)
         text = shape.ljust(self.HEADER - len(magic) - 3) + "\n"
@@ -109,18 +102,15 @@ class ParquetWriter(EmbeddingWriter):
 
     _writer: pq.ParquetWriter | None = None
 
-    def write(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
-        """Append rows as one row group."""
-        width = embeddings.shape[1]
+    def _append(self, sentences: Sequence[str], embeddings: np.ndarray) -> None:
         values = pa.array(np.ascontiguousarray(embeddings, dtype=self.dtype).reshape(-1))
-        table = pa.table({"sentence": list(sentences), "embedding": pa.FixedSizeListArray.from_arrays(values, width)})
+        vectors = pa.FixedSizeListArray.from_arrays(values, embeddings.shape[1])
+        table = pa.table({"sentence": list(sentences), "embedding": vectors})
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._file, table.schema)
         self._writer.write_table(table)
-        self.rows += len(embeddings)
 
-    def finish(self) -> None:
-        """Write the footer."""
+    def _finish(self) -> None:
         if self._writer is not None:
             self._writer.close()
 

@@ -51,9 +51,13 @@ def telling(words: list[str], name: str) -> int:
         return main(words)
 
 
+def words(model: str, output: str = "out", *more: str) -> list[str]:
+    rows = ["--input", "lines.txt", "--stored.rows_per_file", "7", "--device", "cpu"]
+    return ["encode", model, "--output", output, *rows, *more]
+
+
 def run(model: str, output: str = "out", *more: str) -> int:
-    words = ["--input", "lines.txt", "--rows_per_file", "7", "--device", "cpu", *more]
-    return main(["encode", model, "--output", output, *words])
+    return main(words(model, output, *more))
 
 
 def whole(folder: str = "out") -> np.ndarray:
@@ -70,7 +74,7 @@ def content(folder: str) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("kind", ["npy", "parquet"])
 def test_parts_hold_every_row_in_order(model: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(model, "new/out", "--file_format", kind) == 0
+    assert run(model, "new/out", "--stored.file_format", kind) == 0
     stored = StoredEmbeddings("new/out")
     assert stored.shape == (26, 32)
     assert len(stored) == 26
@@ -92,42 +96,26 @@ def test_shards_together_are_one_process(model: str, capsys: pytest.CaptureFixtu
     assert content("one") == content("two")
 
 
-def test_shards_of_torchrun(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    for rank in ("0", "1"):
-        monkeypatch.setenv("RANK", rank)
-        assert run(model) == 0
-    np.testing.assert_allclose(whole(), expected(model), atol=1e-6)
-
-
-def test_shards_of_srun(model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two nodes of one task each: as Lightning reads SLURM's environment."""
-    settings = {"SLURM_JOB_NAME": "encode", "SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "1", "SLURM_LOCALID": "0"}
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    for rank in ("0", "1"):
-        monkeypatch.setenv("SLURM_PROCID", rank)
+@pytest.mark.parametrize(
+    ("settings", "rank"),
+    [
+        ({"WORLD_SIZE": "2"}, "RANK"),
+        (
+            {"SLURM_JOB_NAME": "x", "SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "1", "SLURM_LOCALID": "0"},
+            "SLURM_PROCID",
+        ),
+    ],
+)
+def test_shards_of_launchers(
+    settings: dict, rank: str, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """torchrun, and srun on two nodes of one task each: as Lightning reads SLURM's environment."""
+    for number in ("0", "1"):
+        for name, value in {**settings, rank: number}.items():
+            monkeypatch.setenv(name, value)
         assert run(model) == 0
     assert "shard 0 of 2 is done; 12 of 26 sentences are left" in capsys.readouterr().err
     np.testing.assert_allclose(whole(), expected(model), atol=1e-6)
-
-
-def test_finished_parts_are_not_done_again(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(model, "one") == run(model) == 0
-    for name in ("manifest.json", "part-00002.json"):  # as a kill between the part and its record leaves it
-        Path("out", name).unlink()
-    Path("out/.part-00002.npy.123-a.tmp").write_bytes(b"left by a kill")
-    encoded: list[str] = []
-    encode = SentenceEncoder.encode
-
-    def counted(self: SentenceEncoder, sentences: list[str], *words: object, **more: object) -> object:
-        encoded.extend(sentences)
-        return encode(self, sentences, *words, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(SentenceEncoder, "encode", counted)
-    assert run(model) == 0
-    assert encoded == LINES[14:21]
-    assert content("out") == content("one")
 
 
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -140,36 +128,50 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return encoded
 
 
+@pytest.fixture(scope="module")
+def finished(model: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an uninterrupted run."""
+    place = tmp_path_factory.mktemp("finished")
+    (place / "lines.txt").write_text("\n".join(LINES) + "\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encode_command, "CHUNK", 3)  # the batches are part of the last bits
+        assert run(model, str(place / "out"), "--input", str(place / "lines.txt")) == 0
+    return place / "out"
+
+
 @pytest.mark.parametrize("kind", ["npy", "parquet"])
-@pytest.mark.parametrize("harm", ["missing", "cut", "longer"])
+@pytest.mark.parametrize("harm", ["no record", "missing", "cut", "longer"])
 def test_a_part_that_is_not_as_its_record_says_is_made_again(
     kind: str, harm: str, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(model, "one", "--file_format", kind) == run(model, "out", "--file_format", kind) == 0
-    part = Path(f"out/part-00002.{kind}")
-    if harm == "missing":
+    assert run(model, "out", "--stored.file_format", kind) == 0
+    before, part = content("out"), Path(f"out/part-00002.{kind}")
+    if harm == "no record":  # as a kill between the part and its record leaves it
+        for name in ("manifest.json", "part-00002.json"):
+            Path("out", name).unlink()
+        Path(f"out/.{part.name}.123-a.tmp").write_bytes(b"left by a kill")
+    elif harm == "missing":
         part.unlink()
     else:
         os.truncate(part, part.stat().st_size + (100 if harm == "longer" else -100))
     encoded = counting(monkeypatch)
-    assert run(model, "out", "--file_format", kind) == 0
+    assert run(model, "out", "--stored.file_format", kind) == 0
     assert encoded == LINES[14:21]
-    assert content("out") == content("one")
+    assert content("out") == before
 
 
 def test_the_input_is_known_by_its_text(
-    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: str, finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(model, "one") == run(model) == 0
+    shutil.copytree(finished, "out")
     for name in ("manifest.json", "part-00002.json"):
         Path("out", name).unlink()
     encoded = counting(monkeypatch)
     Path("lines.txt").rename("renamed.txt")
     assert run(model, "out", "--input", "renamed.txt") == 0
     assert encoded == LINES[14:21]
-    assert content("out") == content("one")
+    assert content("out") == (before := content(str(finished)))
 
-    before = content("out")
     text = "\n".join(LINES) + "\n"
     for number, changed in {
         0: text.replace(LINES[2], LINES[2][::-1]),  # of the same size
@@ -197,8 +199,7 @@ def test_killed_and_started_again(model: str) -> None:
     """kill -9 as soon as the first part is on record; finished parts stay, untouched, and the result is the same."""
     Path("lines.txt").write_text("\n".join(LINES * 60) + "\n")
     assert run(model, "one") == 0
-    words = ["encode", model, "--output", "out", "--input", "lines.txt", "--rows_per_file", "7", "--device", "cpu"]
-    process = forked(telling, words, "encoded.txt")
+    process = forked(telling, words(model), "encoded.txt")
     while not Path("out/part-00002.json").exists():
         assert process.exitcode is None, "ended before it could be killed"
         time.sleep(0.01)
@@ -212,20 +213,19 @@ def test_killed_and_started_again(model: str) -> None:
     assert content("out") == content("one")
 
 
-def test_what_a_kill_leaves_beside_finished_parts_is_removed(model: str) -> None:
+def test_what_a_kill_leaves_beside_finished_parts_is_removed(model: str, finished: Path) -> None:
     """Killed behind a part's record its lock stays, killed while the manifest is written its temporary file."""
-    assert run(model, "one") == 0
-    shutil.copytree("one", "out")
+    shutil.copytree(finished, "out")
     Path("out/manifest.json").unlink()
     Path("out/part-00000.lock").touch()
     Path("out/.manifest.json.1-abc.tmp").write_text("{")
     assert run(model) == 0
-    assert {path.name for path in Path("out").iterdir()} == {path.name for path in Path("one").iterdir()}
-    assert content("out") == content("one")
+    assert content("out") == content(str(finished))
 
 
-def test_a_part_that_another_process_is_at_is_left_to_it(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(model, "one") == 0
+def test_a_part_that_another_process_is_at_is_left_to_it(
+    model: str, finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("out").mkdir()
     with FileLock("out/part-00001.lock"):
         assert run(model) == 0
@@ -234,36 +234,32 @@ def test_a_part_that_another_process_is_at_is_left_to_it(model: str, capsys: pyt
             "part-00000.json", "part-00002.json", "part-00003.json",
         }  # fmt: skip
     assert run(model) == 0
-    assert content("out") == content("one")
+    assert content("out") == content(str(finished))
 
 
-def test_a_part_that_was_finished_meanwhile_is_not_done_again(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_was_finished_meanwhile_is_not_done_again(
+    model: str, finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Between the look at the folder and the claim of the part, another process does it."""
-    assert run(model, "one") == 0
     claim = EmbeddingParts.claim
 
     def late(self: EmbeddingParts, part: int) -> AbstractContextManager[bool]:
         for name in ("part-00001.npy", "part-00001.json"):
-            shutil.copy(f"one/{name}", f"out/{name}")
+            shutil.copy(finished / name, f"out/{name}")
         return claim(self, part)
 
     monkeypatch.setattr(EmbeddingParts, "claim", late)
-    encoded: list[str] = []
-    encode = SentenceEncoder.encode
-    monkeypatch.setattr(
-        SentenceEncoder, "encode", lambda self, texts, *a, **k: encoded.extend(texts) or encode(self, texts, *a, **k)
-    )
+    encoded = counting(monkeypatch)
     assert run(model) == 0
     assert encoded == [*LINES[:7], *LINES[14:]]
-    assert content("out") == content("one")
+    assert content("out") == content(str(finished))
 
 
 def test_the_same_shard_twice_at_the_same_time(model: str) -> None:
     """Every sentence is encoded once, by one or the other."""
     Path("lines.txt").write_text("\n".join(f"{line} {i}" for i in range(20) for line in LINES) + "\n")
     assert run(model, "one") == 0
-    words = ["encode", model, "--output", "out", "--input", "lines.txt", "--rows_per_file", "7", "--device", "cpu"]
-    processes = [forked(telling, words, f"encoded-{number}.txt") for number in range(2)]
+    processes = [forked(telling, words(model), f"encoded-{number}.txt") for number in range(2)]
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0]
@@ -275,16 +271,20 @@ def test_the_same_shard_twice_at_the_same_time(model: str) -> None:
 def test_number_types_and_dimensions(model: str) -> None:
     full = expected(model)[:, :5]
     full = full / np.linalg.norm(full, axis=1, keepdims=True)
-    cut = ["--truncate_dim", "5", "--normalize", "true"]
-    assert run(model, "half", "--dtype", "float16", *cut) == run(model, "half.npy", "--dtype", "float16", *cut) == 0
+    cut = ["--stored.truncate_dim", "5", "--normalize", "true"]
+    assert (
+        run(model, "half", "--stored.dtype", "float16", *cut)
+        == run(model, "half.npy", "--stored.dtype", "float16", *cut)
+        == 0
+    )
     assert np.load("half/part-00000.npy").dtype == np.load("half.npy").dtype == np.float16
     for found in (whole("half"), np.load("half.npy")):
         np.testing.assert_allclose(found, full, atol=1e-3)
-    assert run(model, "half.parquet", "--dtype", "float16", *cut) == 0
+    assert run(model, "half.parquet", "--stored.dtype", "float16", *cut) == 0
 
 
 def test_int8_error_is_at_most_half_a_step_and_so_is_its_cosine(model: str) -> None:
-    assert run(model, "out", "--dtype", "int8") == 0
+    assert run(model, "out", "--stored.dtype", "int8") == 0
     parts, vectors = StoredEmbeddings("out").manifest["parts"], expected(model)
     for part, found in zip(parts, StoredEmbeddings("out"), strict=True):
         assert np.load(f"out/{part['file']}").dtype == np.int8
@@ -314,40 +314,20 @@ def test_quantize_keeps_zeros_and_extremes(tmp_path: Path) -> None:
 def test_addresses_of_input_and_output(model: str) -> None:
     with fsspec.open("memory://in/lines.txt", "wt") as file:
         file.write("\n".join(LINES) + "\n")
-    words = ["--input", "memory://in/lines.txt", "--rows_per_file", "7", "--device", "cpu"]
+    there = ["--input", "memory://in/lines.txt"]
     for kind in ("float32", "int8"):
-        assert main(["encode", model, "--output", f"memory://{kind}", "--dtype", kind, *words]) == 0
+        assert run(model, f"memory://{kind}", "--stored.dtype", kind, *there) == 0
         np.testing.assert_allclose(whole(f"memory://{kind}"), expected(model), atol=0.05 if kind == "int8" else 1e-6)
-    assert main(["encode", model, "--output", "memory://out/one.npy", *words]) == 0
+    assert run(model, "memory://out/one.npy", *there) == 0
     with fsspec.open("memory://out/one.npy", "rb") as file:
         np.testing.assert_allclose(np.load(file), expected(model), atol=1e-6)
-    assert main(["encode", model, "--output", "memory://float32", *words]) == 0  # finished: nothing to do
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--output x --input -", "a folder of parts needs an input that can be read again"),
-        ("--output x.npy --input lines.txt --shard 0/2", "2 processes (--shard) write a folder of parts"),
-        ("--output x.npy --input lines.txt --dtype int8", "dtype int8 needs a place for its scales"),
-        ("--output x --input lines.txt --dtype int8 --file_format parquet", "int8 is stored in npy files alone"),
-        ("--output x --input lines.txt --rows_per_file 0", "rows_per_file 0: expected at least 1"),
-        ("--output x --input lines.txt --truncate_dim 33", "truncate_dim 33: expected 1 to 32"),
-        ("--output x --input lines.txt --shard 2/2", "shard '2/2': expected I/N"),
-        ("--output x --input empty.txt", "empty.txt: no sentences in it"),
-        ("--output lines.txt/x --input lines.txt", "lines.txt/x: cannot be written there"),
-    ],
-)
-def test_refusals(words: str, message: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("empty.txt").write_text("")
-    assert main(["encode", model, *words.split(), "--device", "cpu"]) == 1
-    assert message in capsys.readouterr().err
+    assert run(model, "memory://float32", *there) == 0  # finished: nothing to do
 
 
 def test_other_settings_or_another_format_are_not_mixed(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(model) == 0
     before = content("out")
-    assert run(model, "out", "--dtype", "float16") == 1
+    assert run(model, "out", "--stored.dtype", "float16") == 1
     assert "out holds parts with other settings (dtype was float32 and is float16)" in capsys.readouterr().err
     assert content("out") == before
     manifest = json.loads(Path("out/manifest.json").read_text())

@@ -78,6 +78,12 @@ def test_encode_standard_input(model: str, monkeypatch: pytest.MonkeyPatch) -> N
         ("--input lines.txt --output out.npy --pooling meen", 1, "pooling must be one of"),
         ("--input lines.txt --output out.npy --device abacus", 1, "device abacus cannot be used here"),
         ("--input lines.txt --output out.npy --btach_size 3", 2, "did you mean 'batch_size'?"),
+        ("--input lines.txt --output out.npy --stored.dtpye int8", 2, "did you mean 'stored.dtype'?"),
+        (
+            "--input lines.txt --output out --rows-per-file 3",
+            2,
+            "--rows_per_file 3; this is --stored.rows_per_file now",
+        ),
         ("--input lines.txt --output out.npy --batch_size x", 2, "encode: batch_size: expected int, got 'x'"),
         ("--input lines.txt", 2, "encode: the following arguments are required: output"),
     ],

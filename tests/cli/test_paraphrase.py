@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 import threading
 import time
 from pathlib import Path
@@ -15,7 +14,6 @@ from words import WordTokenize
 
 from sentrep.cli import main
 from sentrep.cli import paraphrase as paraphrase_command
-from sentrep.cli.paraphrase import cost
 from sentrep.data import Reading, SentRepDataModule
 from sentrep.data.augmentation.record import read_record
 from support import forked
@@ -54,7 +52,7 @@ def number_of(sentence: str) -> int:
 
 def test_triplets_counts_and_cost(capsys: pytest.CaptureFixture[str]) -> None:
     with stub_server() as stub:
-        prices = ["--input_price", "1000", "--output_price", "2000", "--fields", '{"temperature": 0.5}']
+        prices = ["--price.input", "1000", "--price.output", "2000", "--request.fields", '{"temperature": 0.5}']
         assert main(command(stub.url, *prices)) == 0
     assert set(stub.asked.values()) == {1}
     assert all(body["temperature"] == 0.5 and body["model"] == "some-model" for body in stub.bodies)
@@ -77,11 +75,6 @@ def test_triplets_counts_and_cost(capsys: pytest.CaptureFixture[str]) -> None:
     assert batch.negative is not None
 
 
-def test_cost() -> None:
-    assert cost(10, 10, None, None) is None
-    assert cost(10**6, 10**6, None, 3.0) == 3.0
-
-
 def trouble(sentence: str, before: int) -> Reply:
     """Every kind of it, by the number of the sentence; most of it passes."""
     kind = number_of(sentence) % 10
@@ -102,7 +95,7 @@ def trouble(sentence: str, before: int) -> Reply:
 
 def test_a_server_with_every_kind_of_trouble(capsys: pytest.CaptureFixture[str]) -> None:
     with stub_server(trouble) as stub:
-        assert main(command(stub.url, "--timeout", "3")) == 0
+        assert main(command(stub.url, "--server.timeout", "3")) == 0
     assert triplets() == [triplet for triplet in WANTED if number_of(triplet[0]) % 10 != 6]
     record = read_record("pairs.parquet")
     assert record["verdicts"] == {"kept": 53, "malformed answer": 6, "blank in the input": 1}
@@ -144,14 +137,14 @@ def test_a_server_that_goes_away_and_comes_back(capsys: pytest.CaptureFixture[st
         return Reply() if number_of(sentence) < 20 else Reply(503)
 
     with stub_server(behave) as stub:
-        assert main(command(stub.url, "--retries", "0")) == 1
+        assert main(command(stub.url, "--server.retries", "0")) == 1
         error = capsys.readouterr().err
         assert "sentrep: error: the last 12 requests got no answer (status 503" in error.replace(
             "Error code: 503 - ", ""
         )
         first = stub.asked
         stub.behave = lambda sentence, before: Reply()
-        assert main(command(stub.url, "--retries", "0")) == 0
+        assert main(command(stub.url, "--server.retries", "0")) == 0
     assert not any(number_of(sentence) < 20 for sentence in stub.asked - first)
     assert triplets() == WANTED
 
@@ -191,51 +184,30 @@ def test_the_key_is_written_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
             assert secret.encode() not in text
 
 
-def with_small_files(words: list[str]) -> int:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))
-    return main(words)
-
-
-def test_no_room_for_the_output() -> None:
-    """A limit of the operating system on the size of a file, which the parts respect and the output does not."""
-    with stub_server() as stub:
-        arguments = command(stub.url)
-        process = forked(with_small_files, arguments, said="said.txt")
-        process.join()
-        said = Path("said.txt").read_text()
-        assert process.exitcode == 1, said
-        assert said.splitlines()[-1].startswith("sentrep: error: cannot write pairs.parquet: File too large; what")
-        assert not Path("pairs.parquet").exists()
-        assert main(arguments) == 0
-        assert set(stub.asked.values()) == {1}
-    assert triplets() == WANTED
-
-
 @pytest.mark.parametrize(
     ("more", "status", "message"),
     [
-        (["--input", "none.txt"], 1, "none.txt: no such file"),
-        (["--output", "pairs.txt"], 1, "the output file must end in .parquet"),
-        (["--base-url", "nowhere"], 1, "base_url: expected an address"),
-        (["--answer-format", "jsn_schema"], 1, "did you mean 'json_schema'?"),
-        (["--concurrency", "0"], 1, "concurrency 0, batch_size 5: expected at least 1"),
-        (["--fields", "warm"], 2, "fields: expected dict"),
-        (["--modell", "x"], 2, "did you mean 'model'?"),
-        (["--model", "other", "--retries", "0"], 1, "knows no such address or no model 'other'"),
+        (["--input-price", "1"], 2, "; this is --price.input now"),
+        (["--model", "other", "--server.retries", "0"], 1, "knows no such address or no model 'other'"),
     ],
 )
 def test_bad_input_is_named(more: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """More of it is in tests/bad_inputs/augmentation.yaml."""
     with stub_server(lambda sentence, before: Reply(404)) as stub:
         assert main(command(stub.url, *more)) == status
-    error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("sentrep: error: ")]
-    assert len(error) == 1
-    assert message in error[0]
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("sentrep: error: ")]
+    assert message in error
 
 
 def test_other_settings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with stub_server(refuse_some) as stub:
         assert main(command(stub.url)) == 1
-        for change in (["--model", "other"], ["--seed", "1"], ["--fields", '{"temperature": 1}'], ["--attempts", "9"]):
+        for change in (
+            ["--model", "other"],
+            ["--request.seed", "1"],
+            ["--request.fields", '{"temperature": 1}'],
+            ["--request.attempts", "9"],
+        ):
             before = len(stub.sentences)
             assert main(command(stub.url, *change)) == 1
             assert "holds the beginning of this work with other settings" in capsys.readouterr().err

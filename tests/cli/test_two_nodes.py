@@ -97,7 +97,7 @@ def test_encode_on_two_nodes_gives_the_vectors_of_one_process(workplace: Path) -
     tiny_encoder(pooling="mean").save_pretrained("model")
     lines = [*toy_sentences(50), "", "the last one"]
     Path("lines.txt").write_text("".join(f"{line}\n" for line in lines))
-    words = ["encode", "model", "--input", "lines.txt", "--rows_per_file", "7", "--device", "cpu", "--output"]
+    words = ["encode", "model", "--input", "lines.txt", "--stored.rows_per_file", "7", "--device", "cpu", "--output"]
     assert main([*words, "one"]) == 0
     on_two_nodes(*words, "two")
     one, two = StoredEmbeddings("one"), StoredEmbeddings("two")

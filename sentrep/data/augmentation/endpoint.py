@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -33,23 +32,21 @@ class NoAnswerError(Exception):
 
 
 @dataclass(frozen=True)
-class Question:
+class Request:
     """What a request says, apart from the sentence.
 
     Raises:
-        InputError: an unknown answer format.
+        InputError: an unknown answer format, or a number out of range.
     """
 
-    model: str
-    """The model's name at the server."""
     answer_format: str = "json_schema"
-    """``json_schema``, ``json_object`` or ``text``, see `RESPONSE_FORMATS`."""
+    """json_schema, json_object or text: how the server is told to answer in JSON."""
     attempts: int = 2
-    """How often to ask when the answer is malformed."""
+    """how often to ask when an answer is not the JSON that was asked for."""
     seed: int = 0
-    """Of the drawn lengths and syntaxes."""
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of the request, such as ``temperature``."""
+    """of the lengths and constructions that are asked for."""
+    fields: dict[str, Any] = field(default_factory=dict)
+    """further fields of every request as JSON, such as {"temperature": 0.7}."""
 
     def __post_init__(self) -> None:
         if self.answer_format not in RESPONSE_FORMATS:
@@ -61,10 +58,32 @@ class Question:
             raise InputError(f"attempts {self.attempts}, seed {self.seed}: expected 1 or more, and 0 or more")
 
     def body(self, sentence: str, row: int) -> dict[str, Any]:
-        """The body of a request."""
-        response_format = RESPONSE_FORMATS[self.answer_format]
-        body = {"model": self.model, "messages": messages(sentence, row, self.seed), **self.fields}
-        return body if response_format is None else {**body, "response_format": response_format}
+        """The further fields, by which a user may replace any other."""
+        body = {"messages": messages(sentence, row, self.seed), **self.fields}
+        how = RESPONSE_FORMATS[self.answer_format]
+        return body if how is None else {**body, "response_format": how}
+
+
+@dataclass(frozen=True)
+class Server:
+    """How to treat the server.
+
+    Raises:
+        InputError: a number out of range.
+    """
+
+    timeout: float = 120.0
+    """seconds that one try may take."""
+    retries: int = 10
+    """further tries after 429, 5xx, a timeout or a lost connection; pauses grow, or are as Retry-After says."""
+    key_variable: str = "OPENAI_API_KEY"
+    """environment variable with the API key; the key is never written anywhere."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.timeout < math.inf or self.retries < 0:
+            raise InputError(
+                f"timeout {self.timeout}, retries {self.retries}: expected more than 0 seconds, and 0 or more"
+            )
 
 
 class Endpoint:
@@ -76,47 +95,39 @@ class Endpoint:
 
     Args:
         base_url: address of the API, for example ``http://localhost:8000/v1``.
-        question: what to ask.
-        timeout: seconds that one try may take.
-        retries: further tries of one request.
-        key_variable: environment variable with the API key. The key is in memory only; servers without keys need none.
+        model: the model's name there.
+        request: what to ask.
+        server: how long to wait for it, and where its key is.
 
     Raises:
-        InputError: the package openai is missing, or the address is none.
+        InputError: the package openai is missing, the address is none, or the key is none.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        question: Question,
-        *,
-        timeout: float = 120.0,
-        retries: int = 10,
-        key_variable: str = "OPENAI_API_KEY",
-    ) -> None:
+    def __init__(self, base_url: str, model: str, request: Request | None = None, server: Server | None = None) -> None:
         try:
             import openai
         except ImportError:
             raise InputError(
                 "paraphrasing needs the package openai, the client; pip install 'sentrep[paraphrase]'"
             ) from None
+        self._openai, self._model, self._what = openai, model, request or Request()
+        self._server = server = server or Server()
         self.host = _public_address(base_url)
         """The address without user, password and query, where keys may stand."""
-        if not 0 < timeout < math.inf or retries < 0:
-            raise InputError(f"timeout {timeout}, retries {retries}: expected more than 0 seconds, and 0 or more")
-        self._question = question
-        self._openai = openai
-        self._key_variable = key_variable
-        self._key = os.environ.get(key_variable, "").strip()
+        self._key = os.environ.get(server.key_variable, "").strip()
         if not self._key.isascii() or not self._key.isprintable():
-            raise InputError(f"the environment variable {key_variable} holds no key: there are other signs than ASCII")
-        self.patience = (
-            f"still trying ({retries} more times, {timeout:g} seconds each); Ctrl-C ends it, answers are kept"
-        )
-        """What goes on while nothing is heard."""
+            raise InputError(
+                f"the environment variable {server.key_variable} holds no key: there are other signs than ASCII"
+            )
         self._client = openai.AsyncOpenAI(
-            base_url=base_url, api_key=self._key or "none", timeout=timeout, max_retries=retries
+            base_url=base_url, api_key=self._key or "none", timeout=server.timeout, max_retries=server.retries
         )
+
+    @property
+    def patience(self) -> str:
+        """What goes on while nothing is heard."""
+        tries = f"{self._server.retries} more times, {self._server.timeout:g} seconds each"
+        return f"still trying ({tries}); Ctrl-C ends it, answers are kept"
 
     async def __aenter__(self) -> Endpoint:
         return self
@@ -133,8 +144,8 @@ class Endpoint:
         """
         requests = input_tokens = output_tokens = 0
         pair = None
-        while pair is None and requests < self._question.attempts:
-            completion = await self._request(self._question.body(sentence, row))
+        while pair is None and requests < self._what.attempts:
+            completion = await self._request(self._what.body(sentence, row))
             requests += 1
             input_tokens += _tokens(completion, "prompt_tokens")
             output_tokens += _tokens(completion, "completion_tokens")
@@ -143,36 +154,30 @@ class Endpoint:
 
     async def _request(self, body: dict[str, Any]) -> Any:
         openai = self._openai
-        model, request = body.pop("model"), body.pop("messages")
+        model, request = body.pop("model", self._model), body.pop("messages")
         try:
             return await self._client.chat.completions.create(model=model, messages=request, extra_body=body)
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            hint = "check" if self._key else "set"
-            raise InputError(
-                f"{self.host} refuses access ({self._reason(error)}); {hint} the environment variable "
-                f"{self._key_variable}"
-            ) from None
+            hint = f"{'check' if self._key else 'set'} the environment variable {self._server.key_variable}"
+            raise InputError(f"{self.host} refuses access ({self._reason(error)}); {hint}") from None
         except openai.NotFoundError as error:
             raise InputError(
-                f"{self.host} knows no such address or no model {self._question.model!r} ({self._reason(error)}); "
+                f"{self.host} knows no such address or no model {self._model!r} ({self._reason(error)}); "
                 "check base_url, which often ends in /v1, and model"
             ) from None
         except openai.RateLimitError as error:
             if error.code == "insufficient_quota":
                 raise InputError(f"{self.host}: the account has no money left ({self._reason(error)})") from None
-            self._respect(error.response.headers.get("retry-after", ""))
+            pause = error.response.headers.get("retry-after", "")
+            if pause.isdecimal() and int(pause) > _LONGEST_PAUSE:  # the client has observed the short ones
+                raise InputError(
+                    f"{self.host} asks to wait {pause} seconds; run the same command again then (answers are kept)"
+                ) from None
             raise NoAnswerError(self._reason(error)) from None
         except openai.APIError as error:
             raise NoAnswerError(self._reason(error)) from None
         except json.JSONDecodeError:  # a body that calls itself JSON and is none
             return None
-
-    def _respect(self, retry_after: str) -> None:
-        """Stop altogether where the server asks for a long pause; the client has observed the short ones."""
-        if retry_after.isdecimal() and int(retry_after) > _LONGEST_PAUSE:
-            raise InputError(
-                f"{self.host} asks to wait {retry_after} seconds; run the same command again then (answers are kept)"
-            )
 
     def _reason(self, error: Any) -> str:
         text = " ".join(str(error).split()) or type(error).__name__

@@ -40,14 +40,14 @@ class PairFilter:
         InputError: the ratios are not 0 ≤ min < max.
     """
 
-    identical: bool = True
-    """Refuse a rewriting with the same letters and digits in the same order, whatever case, spacing, punctuation."""
-    script: bool = True
-    """Refuse a rewriting in which more than a tenth of the letters belong to scripts that the sentence does not use."""
+    keep_identical: bool = False
+    """keep pairs that differ in case, spacing and punctuation only."""
+    check_script: bool = True
+    """leave out rewritings in which more than a tenth of the letters are of scripts that the sentence does not use."""
     min_ratio: float = 0.5
-    """Least length of the rewriting, in characters, over that of the sentence."""
+    """least length of the rewriting over that of the sentence, in characters."""
     max_ratio: float = 2.0
-    """Greatest such ratio."""
+    """greatest such ratio."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_ratio < self.max_ratio:
@@ -60,15 +60,16 @@ class PairFilter:
         """`KEPT`, or the name of the first condition that fails."""
         if not rewriting.strip():
             return EMPTY
-        if self.identical and _letters(sentence) == _letters(rewriting):
+        if not self.keep_identical and letters(sentence) == letters(rewriting):
             return IDENTICAL
-        if self.script and _foreign_share(sentence, rewriting) > _FOREIGN_SHARE:
+        if self.check_script and _foreign_share(sentence, rewriting) > _FOREIGN_SHARE:
             return SCRIPT
         ratio = len(rewriting.strip()) / max(1, len(sentence.strip()))
         return KEPT if self.min_ratio <= ratio <= self.max_ratio else LENGTH
 
 
-def _letters(text: str) -> str:
+def letters(text: str) -> str:
+    """What stays of a text without case, spacing and punctuation; the text itself where that is nothing."""
     return "".join(filter(str.isalnum, text.casefold())) or text.strip()
 
 

@@ -18,32 +18,37 @@ from transformers import AutoModelForSeq2SeqLM
 from transformers.utils import logging as transformers_logging
 
 from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
-from sentrep.errors import InputError
+from sentrep.errors import InputError, did_you_mean
 from sentrep.io.paths import check_plain, check_plain_files
 from sentrep.io.strangers import read_config, read_tokenizer
 
+_DTYPES = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _MORE_TOKENS = 16
 _UNLIMITED = 1 << 30  # sources are measured here; the tokenizer would warn of each one above its own limit
 
 
 @dataclass(frozen=True)
-class Decoding:
-    """How a translation is searched for.
+class Generation:
+    """How the models translate.
 
     Raises:
         InputError: a value is out of range.
     """
 
     beams: int = 4
-    """Width of the beam search; 1 is greedy search. Without effect when sampling."""
+    """width of the beam search; 1 is greedy. Without effect when sampling."""
     sample: bool = False
-    """Draw from the model instead of searching: more varied and less faithful."""
+    """draw the translations instead of searching for the best: more varied and less faithful."""
     temperature: float = 1.0
-    """When sampling: the logits are divided by it."""
+    """of the sampling."""
     top_p: float = 1.0
-    """When sampling: only the most probable tokens that together have this probability."""
+    """of the sampling; 1 draws from the whole distribution."""
     seed: int = 0
-    """Of the sampling. A batch is drawn from (seed, its first row), whatever was drawn before."""
+    """of the sampling; a batch is drawn from it and the first row of the batch."""
+    max_tokens: int = 256
+    """longer sentences are left out, as are those above the model's own limit."""
+    dtype: str = "auto"
+    """float32, bfloat16, float16, or auto: bfloat16 on a GPU that has it, float32 elsewhere."""
 
     def __post_init__(self) -> None:
         if self.beams < 1 or not 0 < self.temperature < math.inf or not 0 < self.top_p <= 1 or self.seed < 0:
@@ -51,13 +56,22 @@ class Decoding:
                 f"beams {self.beams}, temperature {self.temperature}, top_p {self.top_p}, seed {self.seed}: expected "
                 "beams of 1 or more, a temperature above 0, top_p above 0 and at most 1, a seed of 0 or more"
             )
+        if self.max_tokens < 1:
+            raise InputError(f"max_tokens {self.max_tokens}: expected at least 1")
+        if self.dtype not in _DTYPES:
+            raise InputError(f"dtype {self.dtype!r}: expected {', '.join(_DTYPES)}{did_you_mean(self.dtype, _DTYPES)}")
 
-    def arguments(self) -> dict[str, Any]:
-        """For ``generate``."""
-        if self.sample:
-            sampling = {"temperature": self.temperature, "top_p": self.top_p, "top_k": 0}
-            return {"do_sample": True, "num_beams": 1, **sampling}
-        return {"do_sample": False, "num_beams": self.beams}
+    def numbers(self, device: str) -> torch.dtype:
+        """What the weights are, and what is computed in."""
+        if (chosen := _DTYPES[self.dtype]) is not None:
+            return chosen
+        return torch.bfloat16 if device.startswith("cuda") and torch.cuda.is_bf16_supported() else torch.float32
+
+    def settings(self, device: str) -> dict[str, Any]:
+        """What the translations depend on, as plain data."""
+        names = ("sample", "temperature", "top_p", "seed") if self.sample else ("beams",)
+        numbers = {"max_tokens": self.max_tokens, "dtype": str(self.numbers(device)).removeprefix("torch.")}
+        return {name: getattr(self, name) for name in names} | numbers
 
 
 class Translation(NamedTuple):
@@ -73,10 +87,8 @@ class Translator:
 
     Args:
         model: a folder or a hub id, for example ``Helsinki-NLP/opus-mt-en-zh``. A folder never touches the network.
+        generation: how to translate.
         device: where it runs.
-        dtype: of the weights and of the computation.
-        decoding: how to search.
-        max_tokens: longest source, in the model's tokens; the model's own limit holds as well.
         prefix: text that the model wants before every sentence, such as ``>>cmn<<``.
 
     Raises:
@@ -84,28 +96,20 @@ class Translator:
     """
 
     def __init__(
-        self,
-        model: str,
-        *,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-        decoding: Decoding | None = None,
-        max_tokens: int = 256,
-        prefix: str = "",
+        self, model: str, generation: Generation | None = None, *, device: str = "cpu", prefix: str = ""
     ) -> None:
-        self.name = model
-        self.decoding = decoding or Decoding()
+        self._how = how = generation or Generation()
         self._prefix = f"{prefix} " if prefix else ""
         self._tokenizer, self._model = _load(model)
         self.fingerprint = _fingerprint(self._model)
-        """Hash of the weights, whatever ``dtype`` is."""
+        """Hash of the weights, whatever they are converted to."""
         try:
-            self._model.to(device, dtype).eval()
+            self._model.to(device, how.numbers(device)).eval()
         except (RuntimeError, AssertionError) as error:  # torch's own message goes on over pages
             raise InputError(f"device {device} cannot be used here: {str(error).splitlines()[0]}") from None
         self._model.generation_config.max_length = None  # the limit is given with every batch
-        self._limit = getattr(self._model.config, "max_position_embeddings", None) or max_tokens
-        self._max_tokens = min(max_tokens, self._limit)
+        self._limit = getattr(self._model.config, "max_position_embeddings", None) or how.max_tokens
+        self._max_tokens = min(how.max_tokens, self._limit)
 
     @torch.inference_mode()
     def __call__(self, sentences: Sequence[str], draw: tuple[int, ...] = ()) -> list[Translation]:
@@ -137,18 +141,20 @@ class Translator:
 
     def _generate(self, sources: list[list[int]], room: int, draw: tuple[int, ...]) -> torch.Tensor:
         """(B, ≤ room) generated ids, without the token that starts the decoder."""
-        device = self._model.device
+        device, how = self._model.device, self._how
+        options: dict[str, Any] = {"do_sample": how.sample, "num_beams": 1 if how.sample else how.beams}
+        if how.sample:
+            options |= {"temperature": how.temperature, "top_p": how.top_p, "top_k": 0}
         inputs = self._tokenizer.pad({"input_ids": sources}, return_tensors="pt").to(device)
-        devices = [device] if device.type == "cuda" else []
         try:
-            with torch.random.fork_rng(devices=devices):
-                if self.decoding.sample:
-                    torch.manual_seed(int(np.random.SeedSequence((self.decoding.seed, *draw)).generate_state(1)[0]))
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+                if how.sample:
+                    torch.manual_seed(int(np.random.SeedSequence((how.seed, *draw)).generate_state(1)[0]))
                 output = self._model.generate(
                     input_ids=inputs["input_ids"],
                     attention_mask=inputs["attention_mask"],
                     max_new_tokens=room,
-                    **self.decoding.arguments(),
+                    **options,
                 )
         except torch.OutOfMemoryError:
             raise InputError(
@@ -159,14 +165,15 @@ class Translator:
 
 
 def _load(name: str) -> tuple[Any, Any]:
-    local = Path(name).expanduser().is_dir()
+    """Tokenizer and model."""
+    folder = Path(name).expanduser()
+    local = folder.is_dir()
     if local:
-        check_plain_files(Path(name).expanduser())
+        check_plain_files(folder)
     elif os.path.lexists(name):
         check_plain(name)
         raise InputError(f"{name}: is a file, where a translation model is a folder or a hub id")
-    path = str(Path(name).expanduser()) if local else name
-    hub = {"local_files_only": local, "trust_remote_code": False}
+    path, hub = str(folder) if local else name, {"local_files_only": local, "trust_remote_code": False}
     bars = transformers_logging.is_progress_bar_enabled()
     if local:
         transformers_logging.disable_progress_bar()
@@ -178,25 +185,23 @@ def _load(name: str) -> tuple[Any, Any]:
         return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(path, config=config, dtype=torch.float32, **hub)
     except InputError:
         raise
-    except ImportError as error:
-        raise InputError(f"{name}: {_missing_package(error)}") from error
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        if local:
-            raise InputError(f"{name}: this folder holds no translation model that loads: {first_line}") from error
-        raise InputError(
-            f"{name}: no such folder, and the model hub did not answer or has no such translation model "
-            f"({first_line}); check the spelling, or give the path of a local folder"
-        ) from error
+    except (ImportError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if isinstance(error, ImportError) and importlib.util.find_spec("sentencepiece") is None:
+            problem = "its tokenizer needs the package sentencepiece; pip install 'sentrep[backtranslate]'"
+        elif isinstance(error, ImportError):
+            problem = f"a package is missing: {reason}"
+        elif local:
+            problem = f"this folder holds no translation model that loads: {reason}"
+        else:
+            problem = (
+                f"no such folder, and the model hub did not answer or has no such translation model ({reason}); check "
+                "the spelling, or give the path of a local folder"
+            )
+        raise InputError(f"{name}: {problem}") from error
     finally:
         if bars:
             transformers_logging.enable_progress_bar()
-
-
-def _missing_package(error: ImportError) -> str:
-    if importlib.util.find_spec("sentencepiece") is None:
-        return "its tokenizer needs the package sentencepiece; pip install 'sentrep[backtranslate]'"
-    return f"a package is missing: {str(error).strip().splitlines()[0]}"
 
 
 def _fingerprint(model: torch.nn.Module) -> str:

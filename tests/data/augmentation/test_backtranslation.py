@@ -11,13 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sentrep.data.augmentation import backtranslation, filters
-from sentrep.data.augmentation.backtranslation import (
-    BackTranslation,
-    length_sorted_batches,
-    publish_pairs,
-    rows_of,
-    translate_corpus,
-)
+from sentrep.data.augmentation.backtranslation import PAIR, BackTranslation, batches_of
 from sentrep.data.augmentation.filters import PairFilter
 from sentrep.data.augmentation.parts import PartStore
 from sentrep.data.augmentation.translation import Translation
@@ -26,6 +20,8 @@ from sentrep.data.text.shard import Shard, local_rank
 from sentrep.errors import InputError
 
 Draw = tuple[int, ...]
+ALONE = Shard(0, 1, "")
+EVERYTHING = PairFilter(keep_identical=True, min_ratio=0, max_ratio=1e9)
 
 
 def corpus(count: int) -> list[CorpusRow]:
@@ -38,77 +34,50 @@ class Scribe:
     """Translates into upper case, with the numbers that the batch draws from; notes what it was given."""
 
     def __init__(self) -> None:
-        self.batches: list[list[str]] = []
+        self.sentences: list[str] = []
 
     def __call__(self, sentences: Sequence[str], draw: Draw) -> list[Translation]:
-        self.batches.append(list(sentences))
+        self.sentences += sentences
         return [Translation(f"{sentence.upper()} {draw}", None) for sentence in sentences]
 
 
-def plain(sentences: Sequence[str], draw: Draw) -> list[Translation]:
-    return [Translation(sentence + "!!", None) for sentence in sentences]
+def work(folder: Path, rows: list[CorpusRow], batch_size: int, shard: Shard = ALONE) -> tuple[PartStore, list[str]]:
+    """The store after the shard's work, and what it translated."""
+    store, scribe = PartStore(folder / "out.parquet", PAIR, {}), Scribe()
+    back = BackTranslation(scribe, lambda texts, draw: [Translation(text + "!!", None) for text in texts], EVERYTHING)
+    store.map(batches_of(shard, rows, batch_size), back)
+    return store, scribe.sentences
 
 
-EVERYTHING = PairFilter(identical=False, min_ratio=0, max_ratio=1e9)
-
-
-def whole_run(folder: Path, shards: int = 1, batch_size: int = 4, count: int = 100) -> list[dict[str, str]]:
-    for index in range(shards):
-        store = PartStore(folder / "out.parquet", {})
-        work = BackTranslation(Scribe(), plain, EVERYTHING)
-        translate_corpus(corpus(count), store, work, batch_size, Shard(index, shards, ""))
-    assert len(store) == count
-    publish_pairs(store)
-    return pq.read_table(folder / "out.parquet").to_pylist()
-
-
-def test_pairs_are_those_of_their_sentences_in_order(tmp_path: Path) -> None:
-    pairs = whole_run(tmp_path)
-    kept = [row for row in corpus(100) if not row.blank]
-    assert [pair["sent0"] for pair in pairs] == [row.sentences[0] for row in kept]
+def test_pairs_are_those_of_their_sentences_in_order_whatever_the_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backtranslation, "WINDOW", 30)
+    found = []
+    for shards in (1, 3, 200):
+        for index in range(shards):
+            store, _ = work(tmp_path / str(shards), corpus(100), 4, Shard(index, shards, ""))
+        store.publish()
+        found.append(pq.read_table(store.output).to_pylist())
+    pairs = found[0]
+    assert found == [pairs] * 3
+    assert [pair["sent0"] for pair in pairs] == [row.sentences[0] for row in corpus(100) if not row.blank]
     assert all(pair["sent1"].startswith(pair["sent0"].upper() + " (") for pair in pairs)
     assert all(pair["sent1"].endswith(", 0)!!") for pair in pairs)
 
 
-def test_shards_together_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backtranslation, "_WINDOW", 30)
-    folders = [tmp_path / name for name in "abc"]
-    for folder in folders:
-        folder.mkdir()
-    assert whole_run(folders[0]) == whole_run(folders[1], shards=3) == whole_run(folders[2], shards=200)
-
-
 def test_a_smaller_batch_size_goes_on_where_the_larger_one_stopped(tmp_path: Path) -> None:
-    store = PartStore(tmp_path / "out.parquet", {})
-    translate_corpus(corpus(100)[:40], store, BackTranslation(Scribe(), plain, EVERYTHING), 8, Shard(0, 1, ""))
-    scribe = Scribe()
-    translate_corpus(corpus(100), store, BackTranslation(scribe, plain, EVERYTHING), 3, Shard(0, 1, ""))
-    asked = Counter(sentence for batch in scribe.batches for sentence in batch)
-    assert asked == Counter(row.sentences[0] for row in corpus(100)[40:] if not row.blank)
+    work(tmp_path, corpus(100)[:40], 8)
+    store, translated = work(tmp_path, corpus(100), 3)
+    assert Counter(translated) == Counter(row.sentences[0] for row in corpus(100)[40:] if not row.blank)
     assert len(store) == 100
-    publish_pairs(store)
-    assert len(pq.read_table(tmp_path / "out.parquet")) == sum(not row.blank for row in corpus(100))
-
-
-@pytest.mark.parametrize(
-    ("total", "window", "batch_size", "shards"), [(100, 30, 4, 3), (7, 30, 64, 2), (61, 20, 20, 1)]
-)
-def test_the_share_of_a_shard_is_known_beforehand(
-    tmp_path: Path, total: int, window: int, batch_size: int, shards: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backtranslation, "_WINDOW", window)
-    for index in range(shards):
-        advanced: list[int] = []
-        store = PartStore(tmp_path / f"{index}.parquet", {})
-        shard = Shard(index, shards, "")
-        translate_corpus(
-            corpus(total), store, BackTranslation(plain, plain, EVERYTHING), batch_size, shard, advanced.append
-        )
-        assert sum(advanced) == len(store) == rows_of(shard, total, batch_size)
+    store.publish()
+    assert len(pq.read_table(store.output)) == sum(not row.blank for row in corpus(100))
 
 
 def test_batches_are_of_like_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = list(length_sorted_batches(corpus(100), 5, window=50))
+    monkeypatch.setattr(backtranslation, "WINDOW", 50)
+    batches = list(batches_of(ALONE, corpus(100), 5))
     assert sorted(row.number for batch in batches for row in batch) == list(range(100))
     assert all(len({row.number // 50 for row in batch}) == 1 for batch in batches)
 
@@ -136,10 +105,10 @@ def test_every_verdict_is_counted(tmp_path: Path) -> None:
         return [Translation(text, filters.UNFINISHED if text == "loop loop" else None) for text in back]
 
     rows = [CorpusRow(number, (text,)) for number, text in enumerate([*answers, " "])]
-    store = PartStore(tmp_path / "out.parquet", {})
-    check = PairFilter(max_ratio=4)
-    translate_corpus(rows, store, BackTranslation(forward, backward, check), 3, Shard(0, 1, ""))
-    publish_pairs(store)
+    store, done = PartStore(tmp_path / "out.parquet", PAIR, {}), []
+    store.map(batches_of(ALONE, rows, 3), BackTranslation(forward, backward, PairFilter(max_ratio=4)), done.append)
+    assert sum(done) == 10
+    store.publish()
     assert store.record is not None
     assert store.record["rows"] == 10
     assert store.record["verdicts"] == {
@@ -156,9 +125,8 @@ def test_shard_from_text_and_from_launchers(monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in {"NTASKS": "8", "NTASKS_PER_NODE": "4", "PROCID": "5", "LOCALID": "1"}.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
     assert (Shard.of(None), local_rank()) == (Shard(5, 8, "srun"), 1)
-    monkeypatch.setenv("RANK", "2")
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    monkeypatch.setenv("LOCAL_RANK", "2")
+    for name, value in {"RANK": "2", "WORLD_SIZE": "3", "LOCAL_RANK": "2"}.items():
+        monkeypatch.setenv(name, value)
     assert (Shard.of(None), local_rank()) == (Shard(2, 3, "torchrun"), 2)
     assert Shard.of("0/4") == Shard(0, 4, "--shard")
     for wrong in ("4/4", "1", "a/b", "-1/2", "1/", "", "1/2/3"):

@@ -35,8 +35,8 @@ def test_verdicts(sentence: str, rewriting: str, verdict: str) -> None:
 
 
 def test_every_condition_can_be_switched_off() -> None:
-    assert PairFilter(identical=False)("a cat", "A CAT") == KEPT
-    assert PairFilter(script=False)("a cat", "猫猫猫") == KEPT
+    assert PairFilter(keep_identical=True)("a cat", "A CAT") == KEPT
+    assert PairFilter(check_script=False)("a cat", "猫猫猫") == KEPT
     assert PairFilter(min_ratio=0, max_ratio=100)("a cat", "x" * 500) == KEPT
 
 

@@ -16,8 +16,8 @@ import pytest
 from sentrep.data.augmentation import paraphrasing
 from sentrep.data.augmentation.endpoint import Answer, NoAnswerError
 from sentrep.data.augmentation.filters import PairFilter
-from sentrep.data.augmentation.paraphrasing import Paraphrasing, publish_triplets
-from sentrep.data.augmentation.parts import PartStore
+from sentrep.data.augmentation.paraphrasing import COUNTS, TRIPLET, Paraphrasing
+from sentrep.data.augmentation.parts import Finished, PartStore
 from sentrep.data.text.corpus import CorpusRow
 from sentrep.errors import InputError
 
@@ -48,7 +48,7 @@ class Model:
 
 
 def store_in(folder: Path) -> PartStore:
-    return PartStore(folder / "out.parquet", {})
+    return PartStore(folder / "out.parquet", TRIPLET, {}, counts=COUNTS)
 
 
 def run(store: PartStore, model: Model, **options: int) -> Paraphrasing:
@@ -72,53 +72,12 @@ def test_triplets_in_the_order_of_the_input(tmp_path: Path, concurrency: int, ba
     work = run(store, model, concurrency=concurrency, batch_size=batch_size)
     assert not work.failed
     assert model.most_under_way == min(concurrency, 45)
-    publish_triplets(store)
+    store.publish()
     assert triplets(tmp_path) == WANTED
     assert pq.read_schema(tmp_path / "out.parquet").names == ["sent0", "sent1", "hard_neg"]
     assert store.record is not None
     assert store.record["verdicts"] == {"kept": 45, "blank in the input": 5}
     assert [store.record[name] for name in ("requests", "input_tokens", "output_tokens")] == [45, 4500, 450]
-
-
-def test_no_sentence_is_asked_for_twice(tmp_path: Path) -> None:
-    first = Model(lambda row: NoAnswerError("busy") if row % 7 == 2 else None)
-    work = run(store_in(tmp_path), first)
-    failed = {row for row in range(50) if row % 7 == 2 and not ROWS[row].blank}
-    assert set(work.failed) == failed
-    assert work.reason == "busy"
-    assert len(store_in(tmp_path)) == 50 - len(failed)
-    second, store = Model(), store_in(tmp_path)
-    run(store, second)
-    assert set(second.asked) == failed
-    publish_triplets(store)
-    assert triplets(tmp_path) == WANTED
-
-
-def test_failed_sentences_can_be_left_out(tmp_path: Path) -> None:
-    store = store_in(tmp_path)
-    work = run(store, Model(lambda row: NoAnswerError("busy") if row == 8 else None))
-    work.give_up_on_failed()
-    assert len(store) == 50
-    publish_triplets(store)
-    assert triplets(tmp_path) == [triplet for triplet in WANTED if triplet[0] != "sentence number 8"]
-    assert store.record is not None
-    assert store.record["verdicts"]["no answer"] == 1
-
-
-def test_a_dead_server_ends_the_work_and_answers_are_kept(tmp_path: Path) -> None:
-    model = Model(lambda row: NoAnswerError("gone") if row >= 20 else None)
-    with pytest.raises(
-        InputError, match=r"the last 12 requests got no answer \(gone\); all answers so far are kept in"
-    ):
-        run(store_in(tmp_path), model, batch_size=1000)
-    assert sum(model.asked.values()) <= 20 + 12 + 4
-    assert len(store_in(tmp_path)) >= 20
-    store = store_in(tmp_path)
-    again = Model()
-    run(store, again)
-    assert not set(again.asked) & set(range(20))
-    publish_triplets(store)
-    assert triplets(tmp_path) == WANTED
 
 
 def test_single_failures_do_not_add_up(tmp_path: Path) -> None:
@@ -155,7 +114,7 @@ def test_a_full_disk_loses_less_than_a_batch(tmp_path: Path, monkeypatch: pytest
     kept = {row for row in range(50) if row in store}
     run(store, again := Model())
     assert set(again.asked) == {row.number for row in ROWS if not row.blank} - kept
-    publish_triplets(store)
+    store.publish()
     assert triplets(tmp_path) == WANTED
 
 
@@ -178,7 +137,7 @@ def test_verdicts(tmp_path: Path, pair: tuple[str, str] | None, verdict: str) ->
 
     store = store_in(tmp_path)
     asyncio.run(Paraphrasing(store, Fixed(), CHECK).run([CorpusRow(0, ("It rains.",))]))
-    publish_triplets(store)
+    store.publish()
     assert store.record is not None
     assert store.record["verdicts"] == {verdict: 1}
     assert store.record["requests"] == 2
@@ -187,16 +146,9 @@ def test_verdicts(tmp_path: Path, pair: tuple[str, str] | None, verdict: str) ->
 
 def test_progress_counts_every_row_and_token_once(tmp_path: Path) -> None:
     def progress(model: Model) -> list[int]:
-        told: list[tuple[int, int, int]] = []
-        work = Paraphrasing(store_in(tmp_path), model, CHECK, advance=lambda *counts: told.append(counts))
-        asyncio.run(work.run(ROWS))
-        return [sum(column) for column in zip(*told, strict=True)]
+        told: list[Finished | None] = []
+        asyncio.run(Paraphrasing(store_in(tmp_path), model, CHECK, advance=told.append).run(ROWS))
+        return [len(told), *(sum(row[name] for row in told if row) for name in ("input_tokens", "output_tokens"))]
 
     assert progress(Model(lambda row: NoAnswerError("") if row == 8 else None)) == [49, 4400, 440]
     assert progress(Model()) == [50, 100, 10]
-
-
-@pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"batch_size": 0}])
-def test_wrong_arguments(tmp_path: Path, wrong: dict) -> None:
-    with pytest.raises(InputError, match="expected at least 1"):
-        Paraphrasing(store_in(tmp_path), Model(), CHECK, **wrong)
