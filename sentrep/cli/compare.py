@@ -202,7 +202,7 @@ def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Optio
     missing = [label for label in dict.fromkeys(run.label for run in runs) if label not in scored]
     if missing:
         raise UsageError(f"compare: every run of {', '.join(missing)} failed; see {chosen.output}/*/*/fit.log")
-    comparison = Comparison.read(scored, chosen.resamples, table and _published(table))
+    comparison = Comparison.read(scored, chosen.resamples, _published(table) if table else None)
     comparison.print(Console())
     comparison.write(chosen.output)
     for (label, seed), reason in failures.items():
