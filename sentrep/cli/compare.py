@@ -177,7 +177,7 @@ def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Optio
             scored[run.label].append(run.folder / SCORES)
     if missing := [label for label, files in scored.items() if not files]:
         raise UsageError(f"compare: every run of {', '.join(missing)} failed; see {chosen.output}/*/*/fit.log")
-    comparison = Comparison.read(scored, chosen.resamples, None if table is None else _published(table))
+    comparison = Comparison.read(scored, chosen.resamples, _published(table) if table else None)
     comparison.print(Console())
     comparison.write(Path(chosen.output))
     for (label, seed), reason in failures.items():

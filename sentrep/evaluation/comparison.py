@@ -79,12 +79,8 @@ class Comparison:
     def write(self, folder: Path) -> None:
         """Write report.md, report.html, report.png and report.svg."""
         folder.mkdir(parents=True, exist_ok=True)
-        plot_comparison(
-            self.recipes,
-            self.differences,
-            folder / "report",
-            None if self.published is None else self.published.means(),
-        )
+        published = {} if self.published is None else self.published.means()
+        plot_comparison(self.recipes, self.differences, folder / "report", published)
         columns, rows = self._table(sets=list(next(iter(self.recipes.values())).gold))
         table = "\n".join(markdown_table(columns, rows))
         head, notes = self._title(), self._notes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, PAGE, new_figure, save_figure, styled
 from sentrep.evaluation.significance import Difference, RecipeScores
@@ -14,7 +15,7 @@ def plot_comparison(
     recipes: Mapping[str, RecipeScores],
     differences: Mapping[str, Difference],
     stem: Path,
-    published: Mapping[str, float] | None = None,
+    published: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
     """Draw seeds and means (left), and differences to the first recipe with 95 % intervals (right).
 
@@ -32,7 +33,7 @@ def plot_comparison(
             scores = recipes[label].per_seed()
             left.plot(scores, [height] * len(scores), "o", color=GREY, markersize=3, alpha=0.8, zorder=2)
             left.plot(scores.mean(), height, "|", color=BLUE, markersize=11, markeredgewidth=1.8, zorder=3)
-            if published and label in published:
+            if label in published:
                 left.plot(published[label], height, "D", color=ORANGE, fillstyle="none", markersize=5, zorder=4)
             if label in differences:
                 found = differences[label]
