@@ -153,6 +153,7 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+@pytest.mark.slow
 def test_the_heavy_options_go_with_two_processes(tiny: list[str], tmp_path: Path) -> None:
     strategy = ["--trainer.devices", "2", "--trainer.strategy", "ddp", "--data.batch_size", "2"]
     commands: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def alarm(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         rung.append(str(name))
         raise ValueError(f"would have fetched {name}")
 
-    for module in (modeling_utils, hub_kernels, __import__("sentrep.io.strangers").strangers):
+    for module in (modeling_utils, hub_kernels, importlib.import_module("sentrep.io.strangers")):
         monkeypatch.setattr(module, "is_kernels_available", lambda *a, **k: True)
     for name in ("get_kernel", "get_kernel_hub"):
         monkeypatch.setattr(hub_kernels, name, fetch, raising=False)
