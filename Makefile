@@ -7,17 +7,22 @@ INSTALL := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check --
 
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint docs clean
+.PHONY: help quickstart test test-all lint docs clean
 
 help: ## list the targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r target text; do \
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' Makefile | while read -r target text; do \
 	  printf '  make %-12s %s\n' "$$target" "$$text"; done
 
 quickstart: $(VENV)/.installed ## train, evaluate and export a small encoder on the embedded toy corpus
 	"$(BIN)/sentrep" fit --config configs/quickstart.yaml
 
-test: $(VENV)/.installed-test ## run the whole test suite, on up to four cores
-	OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+PYTEST := OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+
+test: $(VENV)/.installed-test ## run the tests but for those marked slow, on up to four cores
+	$(PYTEST)
+
+test-all: $(VENV)/.installed-test ## run every test, as continuous integration does
+	$(PYTEST) -m "not hub"
 
 lint: $(VENV)/.installed-dev ## ruff (rules and format) and mypy
 	"$(BIN)/ruff" check .

@@ -48,6 +48,7 @@ def module(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module(name)
 
 
+@pytest.mark.slow
 def test_everything_for_a_gpu_runs_where_datasets_and_jsonargparse_are_missing(tmp_path: Path) -> None:
     words = ("--device", "cpu", "--quick", "--json", str(tmp_path / "gpu.json"))
     text = run("gpu.py", *words, missing="datasets,jsonargparse")
@@ -71,6 +72,7 @@ def test_a_machine_without_a_gpu_is_told_so(tmp_path: Path) -> None:
     assert "nothing was measured" in (tmp_path / "gpu.md").read_text()
 
 
+@pytest.mark.slow
 def test_sentence_transformers_has_the_same_batches_and_loss(tmp_path: Path) -> None:
     words = [*TINY, "--steps", "2", "--warmup", "1", "--matrix", "64", "--one-process", "--json", str(tmp_path / "x")]
     peers = ["sentence-transformers, without its trainer", "sentrep, packed"]
@@ -82,6 +84,7 @@ def test_sentence_transformers_has_the_same_batches_and_loss(tmp_path: Path) -> 
     assert rows[1]["ratios"] == {peers[0]: pytest.approx(rates[1] / rates[0])}
 
 
+@pytest.mark.slow
 def test_a_process_for_each_measurement(tmp_path: Path) -> None:
     words = ["--lines", "60", "--batches", "3", "--workers", "0", "--threads", "1", "--json", str(tmp_path / "x")]
     assert "60 sentences was tokenised" in run("loader_throughput.py", *TINY, *words, "--warmup", "1")
@@ -90,6 +93,7 @@ def test_a_process_for_each_measurement(tmp_path: Path) -> None:
     assert row["peak_memory_mib"] >= row["before_memory_mib"] > 100  # of a process with torch in it
 
 
+@pytest.mark.slow
 def test_the_sts_suite_has_equal_scores_on_both_sides(tmp_path: Path) -> None:
     senteval = str(shared_path("data/senteval"))
     words = ["--senteval", senteval, "--pairs", "10", "--one-process", "--json", str(tmp_path / "sts.json")]

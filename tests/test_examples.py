@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import nbformat
+import pytest
 from nbclient import NotebookClient
+
+from support import forked
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
-def test_the_custom_objective_runs_and_is_short(tmp_path: Path) -> None:
+def run_example(script: str) -> None:
+    runpy.run_path(script, run_name="__main__")
+
+
+def test_the_custom_objective_runs_and_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = EXAMPLES / "custom_objective.py"
     assert len(script.read_text().splitlines()) <= 40
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "max_steps=20" in done.stdout + done.stderr
+    monkeypatch.chdir(tmp_path)
+    process = forked(run_example, str(script), said="said.txt")
+    process.join(300)
+    said = Path("said.txt").read_text()
+    assert process.exitcode == 0, said
+    assert "max_steps=20" in said
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(tmp_path: Path) -> None:
     notebook = nbformat.read(EXAMPLES / "quickstart.ipynb", as_version=4)
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -49,16 +49,18 @@ def test_one_run(tmp_path: Path, script: object) -> None:
     assert rows["last step"] == ["1", "", "", "0.00"]
 
 
-def test_several_runs_on_the_command_line(tmp_path: Path) -> None:
+def test_several_runs_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     rng = np.random.default_rng(0)
     folders = []
     for number in range(4):
         noise = rng.normal(size=4)
         folders.append(write(tmp_path / str(number), list(DEV + noise), list(RETRIEVAL + noise), [-1.0] * 4))
-    command = [sys.executable, str(SCRIPT), *map(str, folders), "--resamples", "100", "--markdown"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    rows = {line.split(" | ")[0].strip("| "): line.strip("| ").split(" | ") for line in done.stdout.splitlines()}
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *map(str, folders), "--resamples", "100", "--markdown"])
+    runpy.run_path(str(SCRIPT), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    rows = {line.split(" | ")[0].strip("| "): line.strip("| ").split(" | ") for line in lines}
     low, high = map(float, rows["retrieval@1"][2].split("[")[1].rstrip("]").split(","))
     assert low <= float(rows["retrieval@1"][2].split()[0]) <= high
     assert "[" in rows["retrieval@1"][3]
@@ -66,10 +68,12 @@ def test_several_runs_on_the_command_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "message"), [("none", "does not exist"), ("bare", "data.held_out")])
-def test_a_folder_without_what_is_needed_is_named(name: str, message: str, tmp_path: Path) -> None:
+def test_a_folder_without_what_is_needed_is_named(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "metrics.csv").write_text("step,val/stsb-dev\n10,70.0\n")
-    done = subprocess.run([sys.executable, str(SCRIPT), str(tmp_path / name)], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert str(tmp_path / name) in done.stderr
-    assert message in done.stderr
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), str(tmp_path / name)])
+    with pytest.raises(SystemExit, match=message) as caught:
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    assert str(tmp_path / name) in str(caught.value)

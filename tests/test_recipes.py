@@ -15,7 +15,7 @@ from lightning.pytorch import Trainer
 
 from sentrep.cli import main
 from sentrep.cli.configuration import Tree, read_config
-from sentrep.cli.tables import read_table
+from sentrep.cli.paper_tables import read_table
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
@@ -87,7 +87,13 @@ def test_every_recipe_and_row_is_built(
     assert trainer.logger.name == case.words[-1].rsplit("/", 1)[-1].removesuffix(".yaml")
 
 
-@pytest.mark.parametrize("options", [[], ["--trainer.precision=bf16-mixed", "--trainer.gradient_clip_val=1.0"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param([], marks=pytest.mark.slow, id="fp32"),
+        pytest.param(["--trainer.precision=bf16-mixed", "--trainer.gradient_clip_val=1.0"], id="bf16, clipped"),
+    ],
+)
 @pytest.mark.parametrize("case", STRUCTURES, ids=lambda case: case.name)
 def test_every_structure_trains(case: Case, options: list[str], tiny: list[str], teacher: str, tmp_path: Path) -> None:
     assert main(["fit", *case.words, *case.flags(teacher), *tiny, "--trainer.max_steps", "2", *options]) == 0

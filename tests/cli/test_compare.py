@@ -192,6 +192,7 @@ def test_bad_words_are_refused(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_to_the_same_end(workplace: Path) -> None:
     """Real runs: two recipes, one seed, killed with the second one under way."""
     (workplace / "other.yaml").write_text((workplace / "run.yaml").read_text())

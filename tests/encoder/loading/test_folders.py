@@ -62,8 +62,10 @@ def variant(kind: str, folder: Path, **arguments: Any) -> SentenceEncoder:
 
 
 @pytest.mark.parametrize("kind", ["bert", "byte pairs"])
-@pytest.mark.parametrize("limit", [None, 12, 500])
-@pytest.mark.parametrize(("head", "normalize"), [(None, False), ("linear", True), ("mlp", False)])
+@pytest.mark.parametrize(
+    ("head", "normalize", "limit"),
+    [(None, False, None), (None, False, 12), (None, False, 500), ("linear", True, 12), ("mlp", False, None)],
+)
 @pytest.mark.parametrize("prompt", [None, PROMPT])
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_sentence_transformers_gives_our_vectors_or_none(
