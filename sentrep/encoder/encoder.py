@@ -16,7 +16,7 @@ from sentrep.config import Configurable, moved
 from sentrep.encoder import encode as encoding
 from sentrep.encoder.arguments import check_arguments
 from sentrep.encoder.compute.compiled import check_compiler
-from sentrep.encoder.compute.plan import Compute, Need, Reading, plan
+from sentrep.encoder.compute.plan import Compute, Need, Readout, plan
 from sentrep.encoder.compute.template import Template
 from sentrep.encoder.heads import ProjectionHead, check_kept
 from sentrep.encoder.loading import folders, sources
@@ -88,9 +88,9 @@ class SentenceEncoder(Configurable, nn.Module):
         self.tokenize = TextTokenizer(own, template, sources.position_limit(self.backbone))
         self.prompt = template
         self.max_length, self.max_seq_length, self.normalize = max_length, max_seq_length, normalize
-        self.need: Need = "tokens"
+        self.need: Need = "tokens"  # until `SentRepModule` knows that its objectives read the vectors alone
         subtracts = isinstance(prompt, Prompt) and prompt.subtract
-        self._pass = plan(self.backbone, self._reading(pooling, subtracts), compute)
+        self._pass = plan(self.backbone, self._readout(pooling, subtracts), compute)
         self.head: ProjectionHead | None = None
         self._lm_head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
@@ -100,12 +100,12 @@ class SentenceEncoder(Configurable, nn.Module):
     @property
     def pooling(self) -> str:
         """One of `sentrep.encoder.POOLINGS`."""
-        return self._pass.reading.pooling
+        return self._pass.readout.pooling
 
     @property
     def subtract_template(self) -> bool:
         """Whether the prompt's own vector is taken off."""
-        return self._pass.reading.template is not None
+        return self._pass.readout.template is not None
 
     @property
     def compute(self) -> Compute:
@@ -284,12 +284,12 @@ class SentenceEncoder(Configurable, nn.Module):
         """
         return folders.load(cls, str(name), Hub(revision, trust_remote_code), overrides).eval()
 
-    def _reading(self, pooling: str, subtracts: bool) -> Reading:
+    def _readout(self, pooling: str, subtracts: bool) -> Readout:
         """What is read of the backbone's states."""
         ids = self.tokenize
         frame = len(ids.prefix) + len(ids.suffix) if self.prompt is not None else 0
         longest = self.max_length + frame
-        return Reading(
+        return Readout(
             pooling=pooling,
             mask_index=ids.mask_index,
             template=Template(ids.prefix, ids.suffix, ids.pad_token_id) if subtracts else None,

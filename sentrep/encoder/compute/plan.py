@@ -74,7 +74,7 @@ class Compute:
 
 
 @dataclass(frozen=True)
-class Reading:
+class Readout:
     """What is read of the backbone's states: facts of the model, not of how it is computed."""
 
     pooling: str
@@ -90,12 +90,12 @@ class Reading:
 class Pass:
     """Runs of one backbone with its pooling; made by `plan`."""
 
-    def __init__(self, backbone: PreTrainedModel, reading: Reading, compute: Compute, packs: bool) -> None:
+    def __init__(self, backbone: PreTrainedModel, readout: Readout, compute: Compute, packs: bool) -> None:
         self.backbone = backbone
-        self.reading = reading
+        self.readout = readout
         self.compute = compute
         self._packs = packs
-        ends = compute.short_last_layer and reading.pooling in READS_ONE_TOKEN and can_end_early(backbone)
+        ends = compute.short_last_layer and readout.pooling in READS_ONE_TOKEN and can_end_early(backbone)
         self.last_layer = LastLayer(backbone) if ends else None
 
     def __call__(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
@@ -116,7 +116,7 @@ class Pass:
         if need == "vector":
             return EncoderOutput.vectors_only(self.vectors(tokens, words, packed))
         states = self._states(tokens, words, self._layout(tokens, packed), layers=True)
-        pooled = self._without_template(POOLINGS[self.reading.pooling](states), tokens)
+        pooled = self._without_template(POOLINGS[self.readout.pooling](states), tokens)
         return EncoderOutput(pooled, states.last, states.layer(0))
 
     def vectors(self, tokens: TokenBatch, words: Tensor | None, packed: bool = False) -> Tensor:
@@ -126,8 +126,8 @@ class Pass:
     def _train(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
         if self.compute.compiles_training:
             mode: compiled.Mode = "reduce-overhead" if self.compute.compile == "reduce-overhead" else "default"
-            reading = self.reading
-            return compiled.train(self, tokens, words, need, mode, reading.longest, reading.pad_token_id)
+            readout = self.readout
+            return compiled.train(self, tokens, words, need, mode, readout.longest, readout.pad_token_id)
         packed = self.compute.layout == "packed" or tokens.input_ids.device.type == "cpu"
         return self.run(tokens, words, need, packed and self._packs)
 
@@ -135,10 +135,10 @@ class Pass:
         return Packed.of(tokens, self.backbone.config) if packed else Padded(tokens.attention_mask)
 
     def _pooled(self, tokens: TokenBatch, words: Tensor | None, layout: Layout) -> Tensor:
-        last, pooling = self.last_layer, self.reading.pooling
+        last, pooling = self.last_layer, self.readout.pooling
         if last is None or last.is_recomputed:
             return POOLINGS[pooling](self._states(tokens, words, layout, layers=pooling in NEEDS_LAYERS))
-        position = READS_ONE_TOKEN[pooling](tokens.attention_mask, self.reading.mask_index)
+        position = READS_ONE_TOKEN[pooling](tokens.attention_mask, self.readout.mask_index)
         with last.only(lambda states: layout.take(states, position)):
             vectors: Tensor = self.backbone(**layout.inputs(tokens, words)).last_hidden_state
         return vectors.flatten(0, 1)
@@ -149,12 +149,12 @@ class Pass:
             layer=lambda number: layout.restore(output.hidden_states[number]),
             last=layout.restore(output.last_hidden_state),
             attention_mask=tokens.attention_mask,
-            mask_index=self.reading.mask_index,
+            mask_index=self.readout.mask_index,
             pooler_output=getattr(output, "pooler_output", None),
         )
 
     def _without_template(self, pooled: Tensor, tokens: TokenBatch) -> Tensor:
-        template = self.reading.template
+        template = self.readout.template
         if template is None:
             return pooled
 
@@ -164,26 +164,26 @@ class Pass:
         return pooled - template.vectors(pool, tokens, self.backbone.training)
 
 
-def plan(backbone: PreTrainedModel, reading: Reading, compute: Compute) -> Pass:
+def plan(backbone: PreTrainedModel, readout: Readout, compute: Compute) -> Pass:
     """Prepare a backbone to run as ``compute`` says, and decide what its family allows; a warning where it does not.
 
     Args:
         backbone: changed in place: its attention, its dropout, a hook in its last layer.
-        reading: what is read of it.
+        readout: what is read of it.
         compute: how it is to run.
 
     Raises:
         InputError: for settings that exclude each other.
     """
-    if compute.layout == "packed" and reading.pooling == "pooler":
+    if compute.layout == "packed" and readout.pooling == "pooler":
         raise InputError("layout packed does not go with pooling 'pooler'; leave one of them out")
     own_attention = use_attention(backbone, compute.cheap_dropout)
     if compute.cheap_dropout:
         _cheapen_dropout(backbone)
-    packs = compute.layout != "padded" and own_attention and can_pack(backbone.config) and reading.pooling != "pooler"
+    packs = compute.layout != "padded" and own_attention and can_pack(backbone.config) and readout.pooling != "pooler"
     if compute.layout == "packed" and not packs:
         rank_zero_warn(f"{backbone.config.model_type} cannot be packed: its padding is computed")
-    return Pass(backbone, reading, compute, packs)
+    return Pass(backbone, readout, compute, packs)
 
 
 def _cheapen_dropout(backbone: PreTrainedModel) -> None:
