@@ -28,7 +28,7 @@ from sentrep.encoder.loading.model_card import model_card
 from sentrep.encoder.loading.model_files import first_line, not_found, read_json, write_json
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint
-from sentrep.io.files import write_text
+from sentrep.io.files import atomic_folder, write_text
 from sentrep.io.paths import check_name, check_plain, writing
 from sentrep.version import __version__
 
@@ -97,7 +97,7 @@ def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, An
 
 
 def save(encoder: SentenceEncoder, folder: Path) -> None:
-    """Write the folder. A head that is for training only stays behind.
+    """Write the folder, whole (`atomic_folder`). A head that is for training only stays behind.
 
     Raises:
         InputError: the folder cannot be one, or the encoder holds code that no folder holds.
@@ -105,27 +105,31 @@ def save(encoder: SentenceEncoder, folder: Path) -> None:
     check_storable(encoder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: a file is in the way of the model folder; choose another name")
-    with writing(folder), sources.quiet_transformers():
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            encoder.backbone.save_pretrained(folder)
-        except SafetensorError as error:  # its own type for what the disk refuses
-            raise OSError(f"its weights: {error}") from error
-        encoder.tokenize.tokenizer.save_pretrained(folder)
-    head = encoder.head if encoder.head is not None and encoder.head.keep else None
-    if head is not None:
-        save_file({k: v.contiguous() for k, v in head.state_dict().items()}, folder / HEAD_FILE)
-    write_json(folder / SETTINGS_FILE, {"version": __version__, **settings(encoder)})
     missing = modules.missing_for(encoder)
-    if missing is None:
-        modules.write_modules(encoder, head, folder)
-    else:
-        modules.write_own_module(folder)
+    with writing(folder), atomic_folder(folder) as place, sources.quiet_transformers():
+        _write(encoder, place, missing)
+    if missing is not None:
         warnings.warn(
             f"{folder}: sentence-transformers has no module for {missing}; it loads the folder only with "
             "trust_remote_code=True and where sentrep is installed, and refuses it otherwise",
             stacklevel=3,
         )
+
+
+def _write(encoder: SentenceEncoder, folder: Path, missing: str | None) -> None:
+    try:
+        encoder.backbone.save_pretrained(folder)
+    except SafetensorError as error:  # its own type for what the disk refuses
+        raise OSError(f"its weights: {error}") from error
+    encoder.tokenize.tokenizer.save_pretrained(folder)
+    head = encoder.head if encoder.head is not None and encoder.head.keep else None
+    if head is not None:
+        save_file({k: v.contiguous() for k, v in head.state_dict().items()}, folder / HEAD_FILE)
+    write_json(folder / SETTINGS_FILE, {"version": __version__, **settings(encoder)})
+    if missing is None:
+        modules.write_modules(encoder, head, folder)
+    else:
+        modules.write_own_module(folder)
     write_text(folder / "README.md", model_card(encoder, missing))
 
 
