@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sentrep.errors import InputError
-from sentrep.io.files import BusyError, atomic_write, hold, remove_leftovers, write_text
+from sentrep.io.files import BusyError, atomic_folder, atomic_write, hold, remove_leftovers, write_text
 
 _WRITE_SLOWLY = """
 import sys, time
@@ -96,3 +96,30 @@ def test_a_lock_is_refused_until_its_holder_ends(tmp_path: Path) -> None:
 def test_a_place_without_locks_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere"), hold("/proc/nowhere/lock", "x"):
         pass
+
+
+def test_a_folder_appears_whole_and_an_older_one_keeps_its_files_where_that_fails(tmp_path: Path) -> None:
+    def fill(fail: bool = False, text: str = "new") -> None:
+        with atomic_folder(tmp_path / "model") as folder:
+            assert not (tmp_path / "model" / "a").exists() or (tmp_path / "model" / "a").read_text() != text
+            (folder / "a").write_text(text)
+            (folder / "below").mkdir()
+            (folder / "below" / "b").write_text(text)
+            if fail:
+                raise RuntimeError
+
+    def found() -> dict[str, str]:
+        files = (path for path in tmp_path.rglob("*") if path.is_file())
+        return {path.relative_to(tmp_path).as_posix(): path.read_text() for path in files}
+
+    with contextlib.suppress(RuntimeError):
+        fill(fail=True)
+    assert list(tmp_path.iterdir()) == []
+    fill(text="old")
+    (tmp_path / "model" / "mine").write_text("mine")
+    with contextlib.suppress(RuntimeError):
+        fill(fail=True)
+    assert found() == {"model/a": "old", "model/below/b": "old", "model/mine": "mine"}
+    fill()
+    assert found() == {"model/a": "new", "model/below/b": "new", "model/mine": "mine"}
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

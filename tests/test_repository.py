@@ -223,10 +223,8 @@ def test_no_function_is_called_pass() -> None:
 
 def test_private_names_of_other_packages_are_used_only_where_listed() -> None:
     found = dict(foreign_private_names())
-    unlisted = {use.split(": ")[1]: place for use, place in found.items() if use not in PRIVATE}
-    refuse(
-        f"{place}: {use} is private; use a public way, or list it with the reason" for use, place in unlisted.items()
-    )
+    unlisted = ((place, use.split(": ")[1]) for use, place in found.items() if use not in PRIVATE)
+    refuse(f"{place}: {name} is private; use a public way, or list it with the reason" for place, name in unlisted)
     refuse(f"{use}: is gone; take it out of PRIVATE" for use in PRIVATE.keys() - found)
 
 

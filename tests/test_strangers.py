@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -101,11 +100,13 @@ def alarm(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     from transformers import modeling_utils
     from transformers.integrations import hub_kernels
 
+    from sentrep.io import strangers
+
     def fetch(name: str, *arguments: Any, **keywords: Any) -> Any:
         rung.append(str(name))
         raise ValueError(f"would have fetched {name}")
 
-    for module in (modeling_utils, hub_kernels, importlib.import_module("sentrep.io.strangers")):
+    for module in (modeling_utils, hub_kernels, strangers):
         monkeypatch.setattr(module, "is_kernels_available", lambda *a, **k: True)
     for name in ("get_kernel", "get_kernel_hub"):
         monkeypatch.setattr(hub_kernels, name, fetch, raising=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -63,6 +64,42 @@ def atomic_write(path: str | Path, mode: str = "wb", **options: Any) -> Iterator
         if isinstance(error, OSError) and error.filename is None and error.errno is not None:
             error.filename = str(target)  # a disk that is full does not say for whom
         raise
+
+
+@contextmanager
+def atomic_folder(path: str | Path) -> Iterator[Path]:
+    """Give a hidden folder to fill, whose content appears under ``path`` when the block ends, not when it raises.
+
+    A folder that is not there yet appears in one piece. Into one that is there the files are moved one by one, each
+    whole; what else lies in it stays.
+
+    Args:
+        path: the final name; folders above it are made.
+
+    Raises:
+        OSError: the place or the disk does not take it; nothing is left behind.
+    """
+    target = Path(path)
+    there = target.is_dir()
+    place = target if there else target.parent
+    place.mkdir(parents=True, exist_ok=True)
+    temporary = place / f".{target.name}.{secrets.token_hex(4)}{_ENDING}"
+    temporary.mkdir()
+    try:
+        yield temporary
+        files = [file for file in temporary.rglob("*") if file.is_file()]
+        for file in files:
+            with file.open("rb") as content:
+                os.fsync(content.fileno())
+        if not there:
+            os.replace(temporary, target)
+        for file in files if there else ():
+            final = target / file.relative_to(temporary)
+            final.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, final)
+        _sync_folder(place)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_text(path: str | Path, text: str) -> None:

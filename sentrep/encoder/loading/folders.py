@@ -32,7 +32,7 @@ from sentrep.encoder.protocol import Encoder
 from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint
-from sentrep.io.files import write_text
+from sentrep.io.files import atomic_folder, write_text
 from sentrep.io.paths import check_name, check_plain, writing
 from sentrep.version import __version__
 
@@ -92,34 +92,38 @@ def as_arguments(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def save(encoder: Encoder, folder: Path) -> None:
-    """Write the folder. A head that is for training only stays behind.
+    """Write the folder, whole (`atomic_folder`). A head that is for training only stays behind.
 
     Raises:
         InputError: the folder cannot be one.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: a file is in the way of the model folder; choose another name")
-    with writing(folder), sources.quiet_transformers():
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            encoder.backbone.save_pretrained(folder)
-        except SafetensorError as error:  # its own type for what the disk refuses
-            raise OSError(f"its weights: {error}") from error
-        encoder.tokenize.tokenizer.save_pretrained(folder)
-    head = encoder.head if encoder.head is not None and encoder.head.keep else None
-    if head is not None:
-        save_file({k: v.contiguous() for k, v in head.state_dict().items()}, folder / HEAD_FILE)
-    write_json(folder / SETTINGS_FILE, {"version": __version__, **settings(encoder)})
     missing = modules.missing_for(encoder)
-    if missing is None:
-        modules.write_modules(encoder, head, folder)
-    else:
-        modules.write_own_module(folder)
+    with writing(folder), atomic_folder(folder) as place, sources.quiet_transformers():
+        _write(encoder, place, missing)
+    if missing is not None:
         warnings.warn(
             f"{folder}: sentence-transformers has no module for {missing}; it loads the folder only with "
             "trust_remote_code=True and where sentrep is installed, and refuses it otherwise",
             stacklevel=3,
         )
+
+
+def _write(encoder: Encoder, folder: Path, missing: str | None) -> None:
+    try:
+        encoder.backbone.save_pretrained(folder)
+    except SafetensorError as error:  # its own type for what the disk refuses
+        raise OSError(f"its weights: {error}") from error
+    encoder.tokenize.tokenizer.save_pretrained(folder)
+    head = encoder.head if encoder.head is not None and encoder.head.keep else None
+    if head is not None:
+        save_file({k: v.contiguous() for k, v in head.state_dict().items()}, folder / HEAD_FILE)
+    write_json(folder / SETTINGS_FILE, {"version": __version__, **settings(encoder)})
+    if missing is None:
+        modules.write_modules(encoder, head, folder)
+    else:
+        modules.write_own_module(folder)
     write_text(folder / "README.md", model_card(encoder, missing))
 
 

@@ -307,3 +307,16 @@ def test_push_uploads_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tiny_encoder().push_to_hub("me/model", token="secret") == "hub/me/model"
     assert calls["token"] == "secret"
     assert {"config.json", "model.safetensors", "modules.json", "sentrep.json", "tokenizer.json"} <= set(calls["files"])
+
+
+def test_a_save_that_fails_leaves_the_older_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    older, newer = tiny_encoder(pooling="mean"), tiny_encoder(pooling="cls")
+    older.save_pretrained(tmp_path / "model")
+    monkeypatch.setattr(folders.modules, "write_modules", lambda *_: (_ for _ in ()).throw(OSError(28, "No space")))
+    with pytest.raises(InputError, match=r"model: cannot be written there \(No space\)"):
+        newer.save_pretrained(tmp_path / "model")
+    with pytest.raises(InputError, match="No space"):
+        newer.save_pretrained(tmp_path / "other")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    again = SentenceEncoder.from_pretrained(tmp_path / "model")
+    np.testing.assert_array_equal(again.encode("a dog"), older.encode("a dog"))
