@@ -14,7 +14,7 @@ import torch.distributed as dist
 _PATIENCE = 300
 # A server that has imported everything once, and of which every process is a fork: an import takes seconds.
 _FORKS = "forkserver" in multiprocessing.get_all_start_methods()
-_CONTEXT = multiprocessing.get_context("forkserver" if _FORKS else "spawn")
+_CONTEXT: Any = multiprocessing.get_context("forkserver" if _FORKS else "spawn")
 _CONTEXT.set_forkserver_preload(["sentrep.module"])
 
 
