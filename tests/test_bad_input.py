@@ -1,10 +1,9 @@
-"""Bad input of every kind: the right result, or one clear sentence that names file, line or key."""
+"""Odd text is read as it is; damage that the table of bad inputs has no row for; and fuzzing of every reader."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,6 @@ from hypothesis import strategies as st
 
 from sentrep import InputError, SentenceEncoder, SentRepDataModule, SentRepModule
 from sentrep.cli import main
-from sentrep.cli.configuration import read_config
 from sentrep.data.batches.collate import Collate
 from sentrep.data.sets.beir import load_reranking, load_retrieval
 from sentrep.data.sets.labelled import load_labelled_file
@@ -68,28 +66,10 @@ def test_odd_text_is_read_as_it_is(case: str, tmp_path: Path) -> None:
 
 
 UNREADABLE = {
-    "not utf-8": ("a.txt", b"ok\n\xff\xfe\n", "line 2"),
-    "nul": ("a.txt", b"ok\na\x00b\n", "line 2"),
-    "utf-16": ("a.txt", "ab".encode("utf-16"), "line 1"),
     "cut in a character": ("a.txt", b"ok\nk\xc3", "line 2"),
-    "latin-1 csv": ("a.csv", b"text\ncaf\xe9\n", "line 2"),
-    "ragged": ("a.csv", b"text,x\n1,2\n3\n", "line 3"),
-    "open quote": ("a.csv", b'text\n"a\n', "quotation mark"),
-    "text after a quote": ("a.csv", b'text\n"a"b\n', "line 2"),
-    "a cell too long": ("a.csv", b"text\n" + b"x" * 200_000, "line 2"),
-    "which columns": ("a.csv", b"x,y\n1,2\n", "which columns"),
-    "not json": ("a.jsonl", b'{"text": "a"}\n{\n', "line 2"),
-    "a list": ("a.jsonl", b"[1]\n", "line 1"),
-    "nested too deep": ("a.jsonl", b"[" * 100_000, "line 1"),
-    "a number": ("a.jsonl", b'{"text": 5}\n', "found 5"),
-    "a key that goes away": ("a.jsonl", b'{"text": "a"}\n{"txt": "b"}\n', "line 2"),
     "half a surrogate pair": ("a.jsonl", rb'{"text": "\ud800"}', "not valid UTF-8"),
-    "no parquet": ("a.parquet", b"PAR1 nonsense PAR1", "damaged"),
     "empty parquet": ("a.parquet", b"", "damaged"),
-    "cut gzip": ("a.txt.gz", gzip.compress(b"x" * 10_000)[:20], "damaged"),
-    "no gzip": ("a.txt.gz", b"plain", "damaged"),
     "no zip": ("a.txt.zip", b"plain", "damaged"),
-    "another kind": ("a.docx", b"x", "unknown kind of file"),
 }
 
 
@@ -176,28 +156,6 @@ def test_what_is_no_sentence_is_named(sentences: Any, message: str, encoder: Sen
 def test_a_batch_needs_a_size(size: int, encoder: SentenceEncoder) -> None:
     with pytest.raises(InputError, match="batch_size must be at least 1"):
         encoder.encode(["a"], size)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "is empty"),
-        (b"a: [1", "line"),
-        (b"a: b: c", "line 1"),
-        (b"- 1", "found list"),
-        (b"text", "found str"),
-        (b"\xff\xfea", "not UTF-8"),
-        (b"a: \x07", "no valid YAML"),
-        (b"\ta: 1", "no valid YAML"),
-        (b"a: !!python/object/apply:os.system [x]", "no valid YAML"),
-        (b"a: *unknown", "no valid YAML"),
-    ],
-)
-def test_bad_configurations_are_named(content: bytes, message: str, tmp_path: Path) -> None:
-    (tmp_path / "run.yaml").write_bytes(content)
-    with pytest.raises(InputError) as caught:
-        read_config(str(tmp_path / "run.yaml"))
-    assert_one_sentence(caught.value, "run.yaml", message)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +273,6 @@ def test_a_checkpoint_that_does_not_say_how_it_was_built(recorded: Any, saved: d
     [
         ("sentrep.json", "[]"),
         ("sentrep.json", "{"),
-        ("sentrep.json", '{"pooling": "nothing"}'),
         ("sentrep.json", '{"pooling": null}'),
         ("sentrep.json", '{"normalize": 1}'),
         ("sentrep.json", '{"head": 5}'),
@@ -323,8 +280,6 @@ def test_a_checkpoint_that_does_not_say_how_it_was_built(recorded: Any, saved: d
         ("sentrep.json", "[" * 100_000),
         ("config.json", "{"),
         ("config.json", "[]"),
-        ("config.json", '{"model_type": "nothing"}'),
-        ("tokenizer.json", "{"),
         ("model.safetensors", "x"),
         ("modules.json", "[]"),
         ("modules.json", "{}"),

@@ -124,6 +124,7 @@ def test_names_are_printed_as_in_papers() -> None:
     assert [display_name(n) for n in names] == ["STS12", "STS-B", "STS-B dev", "SICK-R", "SICK-R (all)", "my-file"]
 
 
+@pytest.mark.slow
 def test_a_real_model_scores_what_was_published() -> None:
     encoder = SentenceEncoder.from_pretrained(shared_path("models/all-MiniLM-L6-v2"))
     pairs = load_sts("stsb", shared_path("data/senteval"))

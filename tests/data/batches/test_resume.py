@@ -113,7 +113,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("by_steps", [False, True])
+@pytest.mark.parametrize("by_steps", [False, pytest.param(True, marks=pytest.mark.slow)])  # streams go by steps
 @pytest.mark.parametrize("case", CASES)
 def test_resumed_rows_equal_uninterrupted(tmp_path: Path, case: str, by_steps: bool) -> None:
     check_resume(tmp_path, case, by_steps, workers=0)

@@ -153,6 +153,7 @@ def test_fingerprint_follows_the_content_only(tmp_path: Path) -> None:
     assert TableFile(write(tmp_path / "a.csv", "one\n")).fingerprint() != first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "columns", "rows"),
     [
