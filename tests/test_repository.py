@@ -138,7 +138,8 @@ def test_there_is_one_level_of_inheritance() -> None:
 
 def test_committed_recipes_name_no_path_of_a_machine() -> None:
     for path in sorted((ROOT / "configs").rglob("*.yaml")):
-        found = re.search(r"\.\./|(?<![\w:/.])/(?:work|home|root|tmp|mnt|data)\b", path.read_text(encoding="utf-8"))
+        text = re.sub(r"(?m)^ *base: (\.\./)+[\w/-]+\.yaml$", "", path.read_text(encoding="utf-8"))  # of a table, here
+        found = re.search(r"\.\./|(?<![\w:/.])/(?:work|home|root|tmp|mnt|data)\b", text)
         assert not found, (
             f"{name_of(path)} names {found and found.group()!r}: use a hub id, or a flag on the command line"
         )

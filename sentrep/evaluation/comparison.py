@@ -90,7 +90,9 @@ class Comparison:
     def write(self, folder: Path) -> None:
         """Write report.md, report.html, report.png and report.svg."""
         folder.mkdir(parents=True, exist_ok=True)
-        plot_comparison(self.recipes, self.differences, folder / "report", self.published.means() if self.published else {})
+        plot_comparison(
+            self.recipes, self.differences, folder / "report", self.published.means() if self.published else {}
+        )
         columns, rows = self._table(sets=list(next(iter(self.recipes.values())).gold))
         lines = [columns, ["---", *["---:"] * (len(columns) - 2), "---"], *rows]
         table = "".join(f"{line}\n" for line in markdown_table(lines))
