@@ -12,6 +12,7 @@ whole command `sentrep fit`, start and validation included.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -29,6 +30,7 @@ import yaml
 from rich.console import Console
 from rich.progress import Progress
 
+from sentrep.cli.tables import read_table
 from sentrep.evaluation.report import plain_table
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
@@ -85,7 +87,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--train", required=True, help="corpus, one sentence a line")
     parser.add_argument("--sts-folder", required=True, help="SentEval's data folder")
     parser.add_argument("--override", default=str(CONFIGS / "overrides" / "minilm.yaml"), help="laid over every recipe")
-    parser.add_argument("--recipes", nargs="+", help=f"by default all of {', '.join(FAMILIES)}")
+    parser.add_argument("--recipes", nargs="+", help=f"such as thesis/sam; by default all of {', '.join(FAMILIES)}")
     parser.add_argument("--seed", nargs="+", type=int, default=[19984])
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="of training and evaluation")
     parser.add_argument("--jobs", type=int, default=1, help="recipes at a time; each gets its share of the cores")
@@ -97,11 +99,22 @@ def _options() -> argparse.Namespace:
 
 def _recipes(options: argparse.Namespace) -> list[str]:
     """Names such as ``thesis/sam``, baseline first."""
-    files = [Path(file) for file in options.recipes or ()]
-    if not files:
-        files = [file for family in FAMILIES for file in sorted((CONFIGS / family).glob("*.yaml"))]
-    names = [f"{file.parent.name}/{file.stem}" for file in files]
+    names = options.recipes or [name for name in words_and_trees() if name.split("/")[0] in FAMILIES]
     return sorted(names, key=lambda name: name != "thesis/simcse")
+
+
+@functools.cache
+def words_and_trees() -> dict[str, tuple[list[str], Any]]:
+    """By name: what ``sentrep fit`` takes a recipe or row by, and its settings. Backbones are all one here."""
+    found: dict[str, tuple[list[str], Any]] = {}
+    for file in sorted(CONFIGS.glob("*/*.yaml")):
+        found[f"{file.parent.name}/{file.stem}"] = ["-c", str(file)], yaml.safe_load(file.read_text(encoding="utf-8"))
+    for file in sorted(CONFIGS.glob("*/tables/*.yaml")):
+        if file.stem != "backbones":
+            for name, row in read_table(str(file)).rows.items():
+                words = ["--table", str(file), "--row", name]
+                found.setdefault(f"{file.parents[1].name}/{name}", (words, row.tree))
+    return found
 
 
 def _measure(recipe: str, seed: int, options: argparse.Namespace, environment: dict[str, str]) -> Record:
@@ -132,14 +145,10 @@ def _measure(recipe: str, seed: int, options: argparse.Namespace, environment: d
 
 
 def _fit(recipe: str, seed: int, options: argparse.Namespace, folder: str) -> list[str]:
-    file = CONFIGS / f"{recipe}.yaml"
-    frozen = [
-        word
-        for key in frozen_models(yaml.safe_load(file.read_text(encoding="utf-8")))
-        for word in (f"--{key}", options.backbone)
-    ]
+    chosen, tree = words_and_trees()[recipe]
+    frozen = [word for key in frozen_models(tree) for word in (f"--{key}", options.backbone)]
     return [
-        *("fit", "-c", str(file), "-c", options.override, "--seed_everything", str(seed)),
+        *("fit", *chosen, "-c", options.override, "--seed_everything", str(seed)),
         *("--model.encoder.backbone", options.backbone, "--data.train", options.train),
         *("--data.sts_folder", options.sts_folder, "--trainer.logger.save_dir", folder, *frozen),
         *(("--data.batch_size", BATCH_SIZE) if recipe.startswith("dclr/") else ()),

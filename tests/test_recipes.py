@@ -83,7 +83,7 @@ def test_every_recipe_and_row_is_built(
     monkeypatch.setattr(Trainer, "fit", lambda trainer, model, **kwargs: built.append((trainer, model, kwargs)))
     assert main(["fit", *case.words, *case.flags(teacher), *tiny]) == 0
     ((trainer, model, _),) = built
-    assert list(model.objectives) == list(case.tree["model"]["objectives"])
+    assert list(model.objectives.terms) == list(case.tree["model"]["objectives"])
     assert trainer.logger.name == case.words[-1].rsplit("/", 1)[-1].removesuffix(".yaml")
 
 

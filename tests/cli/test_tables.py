@@ -1,0 +1,137 @@
+"""Tables of papers: rows, what they change, and what a comparison prints beside its scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from sentrep.cli import main, seeded_runs
+from sentrep.cli.errors import UsageError
+from sentrep.cli.seeded_runs import SCORES, Run
+from sentrep.cli.tables import read_table
+
+TABLE = """\
+title: Table 2
+base: run.yaml
+metric: one seed
+rows:
+  whole: {published: 77.2}
+  noise-0.8: {published: 74.80 ± 1.1, change: {model.objectives.simcse.temperature: 0.5, data.batch_size: 2}}
+  without: {change: {model.objectives.simcse: null, model.objectives.other: Contrastive}}
+"""
+
+
+@pytest.fixture
+def table(workplace: Path) -> str:
+    (workplace / "table.yaml").write_text(TABLE, encoding="utf-8")
+    return "table.yaml"
+
+
+def test_rows_are_whole_recipes_in_the_papers_order(table: str) -> None:
+    rows = read_table(table).rows
+    base = yaml.safe_load(Path("run.yaml").read_text())
+    assert list(rows) == ["whole", "noise-0.8", "without"]
+    assert rows["whole"].tree == base
+    changed = rows["noise-0.8"].tree
+    assert changed["model"]["objectives"]["simcse"]["init_args"] == {"temperature": 0.5}
+    assert changed["data"] == {**base["data"], "batch_size": 2}
+    assert list(rows["without"].tree["model"]["objectives"]) == ["other"]
+    assert [row.published for row in rows.values()] == [(77.2, None), (74.8, 1.1), None]
+    assert list(read_table(table).only(["without", "whole"]).rows) == ["whole", "without"]
+
+
+def test_a_row_trains_in_a_folder_of_its_name_and_flags_win(table: str, workplace: Path) -> None:
+    words = ["fit", "--row", "noise-0.8", "--data.batch_size=3", f"--table={table}", "-c{trainer: {max_steps: 2}}"]
+    assert main(words) == 0
+    config = yaml.safe_load((workplace / "runs/noise-0.8/version_0/config.yaml").read_text())
+    assert config["model"]["objectives"]["simcse"]["init_args"]["temperature"] == 0.5
+    assert (config["data"]["batch_size"], config["trainer"]["max_steps"]) == (3, 2)
+    words = ["test", "--table", table, "--row", "noise-0.8", "--ckpt_path=last", "--data.test=[dev.csv]"]
+    assert main(words) == 0
+
+
+def test_a_written_row_reads_as_itself(table: str, workplace: Path) -> None:
+    text = (
+        TABLE + "  odd: {change: {model.encoder.prompt: '1e-4', model.optimizer.lr: 1e-5, data.x: [yes, '2020-01-01']}}"
+    )
+    (workplace / table).write_text(text, encoding="utf-8")
+    (content,) = read_table(table).only(["odd"]).recipes(Path()).values()
+    (workplace / "odd.yaml").write_text(content)
+    (workplace / "again.yaml").write_text("{base: odd.yaml, rows: {a: {}}}")
+    assert read_table("again.yaml").rows["a"].tree == read_table(table).rows["odd"].tree
+
+
+def fake_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    trained: list[str] = []
+
+    def score(run: Run, sets: list[str] | None) -> None:
+        trained.append(run.label)
+        gold = np.linspace(0, 5, 60)
+        cosine = gold + np.random.default_rng(run.seed).normal(0, 1, 60)
+        np.savez(run.folder / SCORES, **{"cosine/dev": cosine, "gold/dev": gold})
+
+    monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
+    monkeypatch.setattr(seeded_runs, "_score", score)
+    return trained
+
+
+def test_a_comparison_prints_rows_beside_the_published_numbers(
+    table: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = fake_runs(monkeypatch)
+    words = ["compare", "--table", table, "--seeds", "1", "--resamples", "5"]
+    assert main([*words, "--rows", "noise-0.8"]) == 0  # a table of one row
+    assert main([*words, "--rows", "without", "whole"]) == 0
+    assert trained == ["noise-0.8", "whole", "without"]
+    assert main([*words, "--sets", "[dev.csv]", "--output", "other"]) == 0
+    out = capsys.readouterr().out
+    assert "77.20" in out
+    assert "not printed" in out
+    assert "Table 2. Published: one seed. The scores here are over dev." in " ".join(out.split())
+    report = (workplace / "other/report.md").read_text(encoding="utf-8")
+    assert report.startswith("# Table 2\n")
+    rows = [line.split(" | ")[0:5:4] for line in report.splitlines() if line.startswith("| ")][2:]
+    assert rows == [["| whole", "77.20"], ["| noise-0.8", "74.80 ± 1.10"], ["| without", "not printed"]]
+    assert "<td>74.80 ± 1.10</td>" in (workplace / "other/report.html").read_text(encoding="utf-8")
+    assert "published" in (workplace / "other/report.svg").read_text(encoding="utf-8")
+    recipe = yaml.safe_load((workplace / "other/recipes/noise-0.8.yaml").read_text())
+    assert recipe == read_table(table).rows["noise-0.8"].tree
+
+
+def test_a_changed_row_is_not_mixed_with_its_former_runs(
+    table: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = fake_runs(monkeypatch)
+    words = ["compare", "--table", table, "--rows", "whole", "noise-0.8", "--seeds", "1", "--resamples", "5"]
+    assert main(words) == 0
+    (workplace / table).write_text(TABLE.replace("77.2", "78.9"), encoding="utf-8")
+    assert main(words) == 0  # what the paper printed is no setting
+    (workplace / table).write_text(TABLE.replace("0.5", "0.6"), encoding="utf-8")
+    assert main(words) == 2
+    assert "noise-0.8.yaml is of a row with other settings; choose another --output" in capsys.readouterr().err
+    assert len(trained) == 2
+
+
+def test_hostile_texts_of_a_table_are_printed_harmless(
+    table: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_runs(monkeypatch)
+    nasty = r'"\e[2J\u202e<script>[red]|x"'
+    (workplace / table).write_text(TABLE.replace("Table 2", nasty).replace("one seed", nasty), encoding="utf-8")
+    assert main(["compare", "--table", table, "--rows", "whole", "--seeds", "1", "--resamples", "5"]) == 0
+    printed = capsys.readouterr().out
+    reports = [(workplace / "comparisons" / name).read_text(encoding="utf-8") for name in ("report.md", "report.html")]
+    assert all("script" in text for text in (printed, *reports))
+    assert not any(sign in text for text in (printed, *reports) for sign in ("\x1b", "\u202e"))
+    assert not any("<script>" in text for text in reports)
+    assert "[red]" in printed
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "a b", "x" * 101])
+def test_a_row_that_names_no_file_is_refused(name: str, workplace: Path) -> None:
+    (workplace / "table.yaml").write_text(yaml.safe_dump({"base": "run.yaml", "rows": {name: {}}}))
+    with pytest.raises(UsageError, match="needs a name of letters, digits, dots, hyphens and underscores"):
+        read_table("table.yaml")
