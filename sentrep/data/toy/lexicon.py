@@ -31,7 +31,7 @@ class Domain(NamedTuple):
 
 def _domain(scenes: list[dict[str, Any]]) -> Domain:
     agents, objects, places = (tuple(tuple(scene[slot]) for scene in scenes) for slot in ("agent", "object", "place"))
-    verbs = tuple(tuple(Verb(*forms[:2], forms[-1]) for forms in scene["action"]) for scene in scenes)
+    verbs = tuple(tuple(Verb(forms[0], forms[1], forms[-1]) for forms in scene["action"]) for scene in scenes)
     return Domain(agents, verbs, objects, places)
 
 
