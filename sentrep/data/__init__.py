@@ -1,5 +1,14 @@
 """Training text, evaluation sets and batches.
 
+    datamodule         `SentRepDataModule`, which puts the rest together for a Trainer
+    arguments          what it takes (`Reading`, `Pairs`) and the checks
+    text/              from a file, a folder, an address or the Hub to rows of sentences, and to token ids
+    batches/           from rows to the batches of a process: order, collation, loaders
+    sets/              what is evaluated on: STS, transfer tasks, retrieval; held-out sentences; leakage
+    augmentation/      new positives: back-translation, paraphrases by a language model
+    toy/               the embedded corpus
+    stored_embeddings  reading what ``sentrep encode`` wrote
+
 `SentRepDataModule` is imported on first use: lightning, which only it needs, takes a second or two.
 """
 
@@ -9,15 +18,15 @@ from sentrep.data.arguments import Pairs, Reading
 from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.distinct_batches import DistinctBatches
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
-from sentrep.data.batches.pairing import PairedCorpus
 from sentrep.data.batches.sampler import GlobalBatchSampler
+from sentrep.data.batches.streaming import StreamedBatches, TokenizedRows
 from sentrep.data.sets.beir import RankingSet, load_reranking, load_retrieval
 from sentrep.data.sets.labelled import LabelledSet, LabelledTexts, load_labelled_file, load_labelled_folder
 from sentrep.data.sets.sts import SET_NAMES, PairsFile, load_sts
 from sentrep.data.sets.transfer import TRANSFER_NAMES, load_transfer
 from sentrep.data.text.cache import CorpusCounts, TokenizedCorpus, TokenRow, tokenize_corpus
 from sentrep.data.text.corpus import Corpus, open_corpus
-from sentrep.data.text.streaming import StreamedBatches, TokenizedRows
+from sentrep.data.text.pairing import PairedCorpus
 from sentrep.data.text.tables import TableFile
 
 if TYPE_CHECKING:

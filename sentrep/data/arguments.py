@@ -66,9 +66,7 @@ def check_arguments(data: Any) -> None:
     checks.each(owner, (str, PairsFile), val=data.val, test=data.test)
     checks.text(owner, **checks.given(sts_folder=data.sts_folder, predict=data.predict))
     checks.whole(owner, 1, batch_size=data.batch_size)
-    checks.whole(owner, 0, held_out=data.held_out)
-    if data.held_out == 1:
-        raise InputError("data: held_out 1: expected 0 (none) or at least 2 sentences")
+    checks.whole(owner, 2 if data.held_out == 1 else 0, held_out=data.held_out)  # a ranking needs two
     checks.whole(owner, 0, 2**63 - 1, **checks.given(seed=data.seed))
     checks.flag(owner, no_duplicates=data.no_duplicates)
     owner, reading = "data.reading", data.reading

@@ -14,13 +14,13 @@ from sentrep.config import moved
 from sentrep.data.arguments import AS_USUAL, MOVED, Pairs, Reading, check_arguments
 from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
-from sentrep.data.batches.pairing import PairedCorpus, open_training_text
 from sentrep.data.batches.sampler import GlobalBatchSampler
+from sentrep.data.batches.streaming import StreamedBatches, TokenizedRows, check_streaming
 from sentrep.data.sets.held_out import held_out_fingerprint, hold_out, sentence_keys
 from sentrep.data.sets.sts import PairsFile, load_all_sts
 from sentrep.data.text.cache import TokenizedCorpus, tokenize_corpus
 from sentrep.data.text.corpus import Corpus, open_corpus
-from sentrep.data.text.streaming import StreamedBatches, TokenizedRows, check_streaming
+from sentrep.data.text.pairing import PairedCorpus, open_training_text
 from sentrep.errors import InputError
 from sentrep.types import HeldOut, ScoredPairs, Tokenize
 

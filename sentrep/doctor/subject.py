@@ -16,7 +16,7 @@ from lightning.pytorch.cli import instantiate_module
 
 from sentrep.data import SentRepDataModule
 from sentrep.data.arguments import Reading
-from sentrep.data.batches.pairing import open_training_text
+from sentrep.data.text.pairing import open_training_text
 from sentrep.encoder.encode import pad
 from sentrep.errors import InputError
 from sentrep.module import SentRepModule

@@ -11,10 +11,11 @@ import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch.utils.data import DataLoader, Subset
 
-from sentrep.data.batches.batch_order import BatchOrder
+from sentrep import checks
+from sentrep.data.batches.sampler import BatchOrder
+from sentrep.data.batches.streaming import TokenizedRows
 from sentrep.data.text.cache import TokenizedCorpus
 from sentrep.data.text.corpus import Corpus
-from sentrep.data.text.streaming import TokenizedRows
 from sentrep.errors import InputError
 from sentrep.types import HeldOut, ScoredPairs, TextBatch
 
@@ -50,9 +51,7 @@ class ResumableLoader:
         fingerprint: str = "",
         completed: Callable[[], int] | None = None,
     ) -> None:
-        most = max(64, 4 * (os.cpu_count() or 1))
-        if not 0 <= num_workers <= most:
-            raise InputError(f"num_workers {num_workers}: expected 0 to {most} on this machine; every one is a process")
+        checks.whole("data.reading", 0, max(64, 4 * (os.cpu_count() or 1)), num_workers=num_workers)
         self.sampler = sampler
         self._pin_memory = pin_memory
         self._fingerprint = fingerprint

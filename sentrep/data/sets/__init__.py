@@ -1,1 +1,8 @@
-"""Sets to score and judge by: STS, transfer, retrieval, held-out sentences; what of them is in the training text."""
+"""Evaluation sets, and sentences held out of the training text.
+
+sts, transfer, senteval   similarity sets and transfer tasks; where SentEval's folder has them
+labelled                  texts with labels, for classification and clustering
+beir                      retrieval and reranking
+held_out                  sentences to choose a checkpoint by without labels
+evaluation_texts, leakage, near_duplicates   whether what is evaluated on stands in what is trained on
+"""

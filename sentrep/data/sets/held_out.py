@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Subset
 
+from sentrep import checks
 from sentrep.data.text.cache import TokenizedCorpus
+from sentrep.data.text.fingerprints import hash_of
 from sentrep.errors import InputError
 from sentrep.types import HeldOut
 
@@ -32,8 +32,7 @@ def hold_out(tokens: TokenizedCorpus, count: int) -> tuple[HeldOut, Subset]:
     Raises:
         InputError: for a number below 2, or as many as there are different sentences.
     """
-    if count < 2:
-        raise InputError(f"held_out {count}: expected 0 (none) or at least 2 sentences")
+    checks.whole("data", 2, held_out=count)
     keys = tokens.sentence_keys()
     order = np.random.default_rng(np.random.SeedSequence(_SEED)).permutation(len(tokens))
     distinct = np.sort(np.unique(keys[order, 0], return_index=True)[1])
@@ -56,6 +55,4 @@ def sentence_keys(rows: TokenizedCorpus | Subset) -> NDArray[np.uint64]:
 
 def held_out_fingerprint(corpus: str, count: int) -> str:
     """Fingerprint of a training text without ``count`` held-out sentences; the corpus's own where there are none."""
-    if not count:
-        return corpus
-    return hashlib.blake2b(repr(("held out", count, corpus)).encode(), digest_size=16).hexdigest()
+    return hash_of("held out", count, corpus) if count else corpus

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import mmap
 import os
@@ -19,8 +18,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from sentrep.data.batches.pairing import PairedCorpus
 from sentrep.data.text.corpus import Corpus, CorpusRow
+from sentrep.data.text.fingerprints import hash_of
+from sentrep.data.text.pairing import PairedCorpus
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write, remove_leftovers
 from sentrep.io.paths import check_plain
@@ -176,9 +176,8 @@ def tokenize_corpus(
     Raises:
         InputError: no row has text, or the text cannot be read, see `Corpus.rows`.
     """
-    key = repr((_FORMAT, corpus.fingerprint, tokenize.fingerprint, max_length))
     folder = Path(cache_dir).expanduser() if cache_dir else default_cache_dir()
-    path = folder / f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.arrow"
+    path = folder / f"{hash_of(_FORMAT, corpus.fingerprint, tokenize.fingerprint, max_length)}.arrow"
     how = "from the cache"
     try:
         tokens = TokenizedCorpus(path)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from sentrep.data.text.cells import Columns, text_cell
+from sentrep.data.text.fingerprints import hash_of
 from sentrep.data.text.text_sources import Source, find_sources
 from sentrep.errors import InputError
 
@@ -59,14 +59,12 @@ class Corpus:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Hash of the text and the choice of columns, the same wherever the files lie."""
-        parts = [source.fingerprint() for source in self.sources]
-        return hashlib.blake2b(repr((parts, self.columns)).encode(), digest_size=16).hexdigest()
+        return hash_of([source.fingerprint() for source in self.sources], self.columns)
 
     @functools.cached_property
     def stamp(self) -> str:
         """Hash of names, sizes and the choice of columns: a fingerprint of text that is too large to be read first."""
-        parts = [source.stamp() for source in self.sources]
-        return hashlib.blake2b(repr(("stamp", parts, self.columns)).encode(), digest_size=16).hexdigest()
+        return hash_of("stamp", [source.stamp() for source in self.sources], self.columns)
 
     def rows(self) -> Iterator[CorpusRow]:
         """All rows, blank ones included.

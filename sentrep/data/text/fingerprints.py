@@ -10,6 +10,11 @@ from sentrep.data.text.locations import open_binary
 _READ_CHUNK = 1 << 20
 
 
+def hash_of(*parts: object) -> str:
+    """32 hexadecimal digits that follow plain values."""
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
 def hash_columns(*columns: Iterable[object]) -> str:
     """32 hexadecimal digits that follow the cells of some columns, their order and where one cell ends.
 

@@ -1,14 +1,18 @@
-"""Files by path or by address (``s3://``, ``gs://``, ``hf://``, ``memory://``): every protocol that fsspec speaks."""
+"""Files by path or by address (``s3://``, ``hf://``, ``memory://``: what fsspec speaks), and data sets of the Hub."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import fsspec
 from fsspec import AbstractFileSystem
+from huggingface_hub import hf_hub_download
 
 from sentrep.errors import InputError
+
+HUB_FILE = "hf://datasets/"
+"""How the address of a single file on the Hub begins; the owner, the data set and the path in it follow."""
 
 
 def is_address(name: str | Path) -> bool:
@@ -61,3 +65,43 @@ def find_addresses(pattern: str) -> list[str]:
     if not found:
         raise InputError(f"{pattern}: no such file; check the address")
     return [system.unstrip_protocol(match) for match in found]
+
+
+def load_hub_split(name: str, split: str, **options: bool) -> Any:
+    """One split of a data set on the Hub, or of its local copy; with ``streaming`` nothing is downloaded first.
+
+    Raises:
+        InputError: there is no such data set or split, or the Hub cannot be reached.
+    """
+    import datasets  # a second of import time that only its users should pay
+
+    try:
+        return datasets.load_dataset(name, split=split, **options)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{name}: no such local file, and the data set (split {split!r}) cannot be had from the Hub "
+            f"({_first_line(error)}); check the name and the network, or download it and give the path"
+        ) from error
+
+
+def download_hub_file(address: str) -> Path:
+    """Local copy of ``hf://datasets/owner/name/path``, fetched if it is not there yet.
+
+    Raises:
+        InputError: the address is incomplete, or the file cannot be had.
+    """
+    owner, _, rest = address.removeprefix(HUB_FILE).partition("/")
+    name, _, path = rest.partition("/")
+    if not (owner and name and path):
+        raise InputError(f"{address}: expected {HUB_FILE}owner/name/file; complete the address")
+    try:
+        return Path(hf_hub_download(f"{owner}/{name}", path, repo_type="dataset"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{address}: cannot be had from the Hub ({_first_line(error)}); check the address and the network, or "
+            "download the file and give its path"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

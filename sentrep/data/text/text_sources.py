@@ -8,14 +8,14 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sentrep.data import toy
 from sentrep.data.text.cells import Columns, pick_columns
 from sentrep.data.text.fingerprints import hash_files
-from sentrep.data.text.hub import HUB_FILE, download_hub_file, load_hub_split, stream_hub_split
-from sentrep.data.text.locations import find_addresses, is_address
+from sentrep.data.text.locations import HUB_FILE, download_hub_file, find_addresses, is_address, load_hub_split
 from sentrep.data.text.tables import Row, TableFile
 from sentrep.errors import InputError, did_you_mean
 from sentrep.io.paths import check_name, check_plain, not_there
@@ -66,13 +66,9 @@ class DatasetSource:
         return repr([(path.name, path.stat().st_size) for path in paths])
 
     def rows(self, columns: Columns | None) -> Iterator[Row]:
-        found = self._dataset.column_names
-        wanted = [found[position] for position in pick_columns(self.name, found, columns)]
-        self._read = 0
-        for batch in self._dataset.select_columns(wanted).iter(batch_size=1000):
-            for cells in zip(*(batch[column] for column in wanted), strict=True):
-                self._read += 1
-                yield Row(self._read, cells)
+        for row in _rows(self.name, self._dataset, self._dataset.column_names, columns):
+            self._read = row.line
+            yield row
 
 
 class StreamedShard:
@@ -92,14 +88,17 @@ class StreamedShard:
     fingerprint = stamp
 
     def rows(self, columns: Columns | None) -> Iterator[Row]:
-        dataset = self._dataset
-        found = dataset.column_names or list(next(iter(dataset), {}))
-        wanted = [found[position] for position in pick_columns(self.name, found, columns)]
-        number = 0
-        for batch in dataset.select_columns(wanted).iter(batch_size=1000):
-            for cells in zip(*(batch[column] for column in wanted), strict=True):
-                number += 1
-                yield Row(number, cells)
+        found = self._dataset.column_names or list(next(iter(self._dataset), {}))
+        yield from _rows(self.name, self._dataset, found, columns)
+
+
+def _rows(
+    name: str, dataset: datasets.Dataset | datasets.IterableDataset, found: list[str], columns: Columns | None
+) -> Iterator[Row]:
+    wanted = [found[position] for position in pick_columns(name, found, columns)]
+    batches = dataset.select_columns(wanted).iter(batch_size=1000)
+    cells = (row for batch in batches for row in zip(*(batch[column] for column in wanted), strict=True))
+    yield from map(Row, count(1), cells)
 
 
 class ToySource:
@@ -171,20 +170,14 @@ def _load_folder(path: Path, split: str) -> Source:
         ) from None
     except Exception as error:  # of datasets, arrow and JSON, for files that are damaged
         raise InputError(f"{path}: this saved data set is damaged ({str(error)[:150]}); save it again") from error
-    return DatasetSource(str(path), _choose_split(loaded, split, str(path)))
-
-
-def _choose_split(loaded: datasets.Dataset | datasets.DatasetDict, split: str, name: str) -> datasets.Dataset:
-    import datasets
-
     if isinstance(loaded, datasets.Dataset):
-        return loaded
+        return DatasetSource(str(path), loaded)
     if split not in loaded:
-        raise InputError(f"{name}: no split {split!r}; found {', '.join(loaded)}{did_you_mean(split, list(loaded))}")
-    return loaded[split]
+        raise InputError(f"{path}: no split {split!r}; found {', '.join(loaded)}{did_you_mean(split, list(loaded))}")
+    return DatasetSource(str(path), loaded[split])
 
 
 def _stream(name: str, split: str) -> list[Source]:
-    dataset = stream_hub_split(name, split)
-    count = dataset.num_shards
-    return [StreamedShard(f"{name}, shard {i} of {count}", dataset.shard(count, i)) for i in range(count)]
+    dataset = load_hub_split(name, split, streaming=True)
+    shards = dataset.num_shards
+    return [StreamedShard(f"{name}, shard {i} of {shards}", dataset.shard(shards, i)) for i in range(shards)]

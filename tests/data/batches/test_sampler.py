@@ -53,14 +53,14 @@ def test_fraction_is_the_same_rows_everywhere_and_nested() -> None:
 
 @pytest.mark.parametrize("fraction", [0.0, -0.1, 1.01, float("nan")])
 def test_fraction_out_of_range(fraction: float) -> None:
-    with pytest.raises(InputError, match="expected a share of the corpus, above 0 and at most 1"):
+    with pytest.raises(InputError, match="fraction must lie in \\(0, 1\\]"):
         GlobalBatchSampler(100, 2, fraction=fraction)
 
 
 def test_too_few_rows() -> None:
     with pytest.raises(InputError, match=r"7 usable rows, but .* takes 8; lower batch_size"):
         GlobalBatchSampler(7, 4, world_size=2)
-    with pytest.raises(InputError, match=r"batch_size 0: expected at least 1"):
+    with pytest.raises(InputError, match=r"batch_size must be 1 or more, got 0"):
         GlobalBatchSampler(7, 0)
 
 

@@ -14,7 +14,7 @@ import pytest
 from words import WordTokenize
 
 from sentrep.data import PairedCorpus, Pairs, Reading, SentRepDataModule, open_corpus
-from sentrep.data.batches import pairing
+from sentrep.data.text import pairing
 from sentrep.errors import InputError
 from support import shared_path
 

@@ -275,7 +275,7 @@ def test_what_needs_all_rows_is_refused(options: dict[str, Any], named: str) -> 
 
 
 def test_numbers_out_of_range_and_too_little_text(corpus: Corpus) -> None:
-    with pytest.raises(InputError, match="shuffle_buffer 0: expected at least 1 row"):
+    with pytest.raises(InputError, match="StreamedBatches: shuffle_buffer must be 1 or more, got 0"):
         StreamedBatches(corpus, 3, buffer=0)
     with pytest.raises(InputError, match="the corpus has 41 usable rows, but one batch over all processes takes 42"):
         list(StreamedBatches(corpus, 21, world_size=2))

@@ -14,6 +14,7 @@ import numpy as np
 
 from sentrep.data.arguments import Pairs
 from sentrep.data.text.corpus import Corpus, CorpusRow, open_corpus
+from sentrep.data.text.fingerprints import hash_of
 from sentrep.errors import InputError
 
 _CHUNK_ROWS = 8192
@@ -48,8 +49,7 @@ class PairedCorpus:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Hash of both texts and their columns."""
-        parts = repr(("joined by sentence", self.corpus.fingerprint, self.pairs.fingerprint))
-        return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
+        return hash_of("joined by sentence", self.corpus.fingerprint, self.pairs.fingerprint)
 
     def rows(self) -> Iterator[CorpusRow]:
         """All rows of the corpus, each with two sentences; `CorpusRow.paired` says where the second comes from.

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sentrep.data.batches.batch_order import BatchOrder
+from sentrep import checks
+from sentrep.data.batches.sampler import BatchOrder
 from sentrep.data.text.cache import TokenRow
 from sentrep.data.text.corpus import Corpus, CorpusRow
 from sentrep.errors import InputError
@@ -67,8 +68,7 @@ class StreamedBatches(BatchOrder):
         seed: int = 0,
         reshuffle: bool = True,
     ) -> None:
-        if buffer < 1:
-            raise InputError(f"shuffle_buffer {buffer}: expected at least 1 row (1: only the files change places)")
+        checks.whole(self, 1, shuffle_buffer=buffer)
         super().__init__(batch_size, rank, world_size)
         self.corpus, self.buffer, self.seed, self.reshuffle = corpus, buffer, seed, reshuffle
         self._starts: dict[int, _Start] = {}
