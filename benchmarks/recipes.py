@@ -30,7 +30,7 @@ import yaml
 from rich.console import Console
 from rich.progress import Progress
 
-from sentrep.cli.tables import read_table
+from sentrep.cli.paper_tables import read_table
 from sentrep.evaluation.report import plain_table
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"

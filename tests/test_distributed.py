@@ -30,14 +30,14 @@ WORLD = 2
 
 def contrastive(kind: str, compile: bool = False) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss and gradients on one global batch of 8."""
-    encoder = tiny_encoder(dropout=0.0)
+    encoder = tiny_encoder(dropout=0.0, compile=compile)
     sentences = toy_sentences(24)
     hard = sentences[16:] if kind == "hard negatives" else None
     objective = Contrastive(
         label_smoothing=0.1 if kind == "smoothing" else 0.0,
         hard_negative_weight=0.7 if kind == "hard negatives" else 0.0,
     )
-    module = SentRepModule(encoder, {"simcse": objective}, head=ProjectionHead("mlp"), seed=1, compile=compile)
+    module = SentRepModule(encoder, {"simcse": objective}, head=ProjectionHead("mlp"), seed=1)
     return loss_and_gradients(module, text_batch(encoder, sentences[:8], sentences[8:16], hard))
 
 
@@ -83,7 +83,7 @@ def _validation_score(pooling: str) -> float:
     shared = encode(encoder, distinct, 2, show_progress_bar=False, shared=True)
     assert torch.equal(alone, shared)  # to the bit, not only to rounding
     module.validation_step(pairs, 0)
-    return module._scores["dev"]
+    return module._validation._scores["dev"]
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])

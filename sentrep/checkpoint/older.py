@@ -14,11 +14,12 @@ _GONE = {"chunks", "revision", "trust_remote_code"}
 def _module(arguments: dict[str, Any]) -> dict[str, Any]:
     """GradCache and compilation were the module's."""
     taken = {"grad_cache_chunk": "rows_at_once", "compile": "compile"}
-    compute = {new: arguments[old] for old, new in taken.items() if arguments.get(old)}
+    compute = {new: arguments[old] for old, new in taken.items() if old in arguments}
     arguments = {name: value for name, value in arguments.items() if name not in taken}
     if compute and isinstance(encoder := arguments.get("encoder"), dict):
         settings = encoder.get("init_args", encoder)
-        settings["compute"] = {**(settings.get("compute") or {}), **compute}
+        if isinstance(settings, dict):
+            settings["compute"] = {**(settings.get("compute") or {}), **compute}
     return arguments
 
 
@@ -34,7 +35,7 @@ def _encoder(arguments: dict[str, Any]) -> dict[str, Any]:
         "short_last_layer": found.pop("pooled_token_only", True),
     }
     if found.pop("subtract_template", False):
-        found["prompt"] = {"template": found["prompt"], "subtract": True}
+        found["prompt"] = {"template": found.get("prompt"), "subtract": True}
     return {**found, "compute": compute}
 
 

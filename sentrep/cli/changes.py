@@ -28,7 +28,7 @@ _SIZES = ("data.batch_size", "trainer.accumulate_grad_batches", "processes")
 _RENAMED = {"data.fraction": "data.reading.fraction"}
 """Keys in older checkpoints."""
 
-_ORIGIN = {f"model.encoder.{key}" for key in ("backbone", "tokenizer", "pretrained", "trust_remote_code")}
+_ORIGIN = {f"model.encoder.{key}" for key in ("backbone", "tokenizer", "pretrained", "hub")}
 """Where an encoder was built from; a checkpoint stands in for that itself."""
 
 Differences = dict[str, tuple[Any, Any]]

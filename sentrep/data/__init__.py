@@ -1,7 +1,7 @@
 """Training text, evaluation sets and batches.
 
     datamodule         `SentRepDataModule`, which puts the rest together for a Trainer
-    arguments          what it takes (`Reading`, `Pairs`) and the checks
+    arguments          what it takes (`Reading`) and the checks
     text/              from a file, a folder, an address or the Hub to rows of sentences, and to token ids
     batches/           from rows to the batches of a process: order, collation, loaders
     sets/              what is evaluated on: STS, transfer tasks, retrieval; held-out sentences; leakage
@@ -14,7 +14,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sentrep.data.arguments import Pairs, Reading
+from sentrep.data.arguments import Reading
 from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.distinct_batches import DistinctBatches
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
@@ -44,7 +44,6 @@ __all__ = [
     "LabelledTexts",
     "OneBatchLoader",
     "PairedCorpus",
-    "Pairs",
     "PairsFile",
     "RankingSet",
     "Reading",

@@ -11,21 +11,13 @@ from sentrep.errors import InputError
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Positives to join to a training text of sentences (``data.pairs``), see `PairedCorpus`."""
-
-    source: str | list[str]
-    """Anything that ``data.train`` can be, with a column of sentences and one of positives."""
-    columns: list[str | int] | None = None
-    """These two columns; None picks the usual names."""
-
-
-@dataclass(frozen=True)
 class Reading:
     """How text is read and kept (``data.reading``)."""
 
     split: str = "train"
     """The split, where ``train``, ``pairs`` or ``predict`` is a data set with several."""
+    pair_columns: list[str | int] | None = None
+    """The two columns of ``data.pairs``; None picks the usual names."""
     fraction: float = 1.0
     """Share of the training text to use, in (0, 1]."""
     cache_dir: str | None = None
@@ -40,10 +32,7 @@ class Reading:
 
 
 AS_USUAL = Reading()
-MOVED = {
-    **{name: f"reading.{name}" for name in asdict(AS_USUAL)},
-    "pair_columns": "pairs.columns, beside pairs.source",
-}
+MOVED = {name: f"reading.{name}" for name in asdict(AS_USUAL)}
 """Arguments of `SentRepDataModule` as they once were, and where they are now."""
 
 
@@ -59,8 +48,7 @@ def check_arguments(data: Any) -> None:
     owner = "data"
     checks.instance(owner, Reading, reading=data.reading)
     if data.pairs is not None:
-        _check_source("pairs", data.pairs.source)
-        _check_columns("pairs.columns", data.pairs.columns, 2, 2)
+        _check_source("pairs", data.pairs)
     _check_source("train", data.train)
     _check_columns("columns", data.columns, 1, 3)
     checks.each(owner, (str, PairsFile), val=data.val, test=data.test)
@@ -70,6 +58,7 @@ def check_arguments(data: Any) -> None:
     checks.whole(owner, 0, 2**63 - 1, **checks.given(seed=data.seed))
     checks.flag(owner, no_duplicates=data.no_duplicates)
     owner, reading = "data.reading", data.reading
+    _check_columns("reading.pair_columns", reading.pair_columns, 2, 2)
     checks.text(owner, split=reading.split, **checks.given(cache_dir=reading.cache_dir))
     checks.whole(owner, 1, shuffle_buffer=reading.shuffle_buffer)
     checks.whole(owner, 0, 10_000, num_workers=reading.num_workers)

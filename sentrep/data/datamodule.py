@@ -11,7 +11,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch.utils.data import Subset
 
 from sentrep.config import moved
-from sentrep.data.arguments import AS_USUAL, MOVED, Pairs, Reading, check_arguments
+from sentrep.data.arguments import AS_USUAL, MOVED, Reading, check_arguments
 from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
 from sentrep.data.batches.sampler import GlobalBatchSampler
@@ -46,7 +46,7 @@ class SentRepDataModule(LightningDataModule):
         batch_size: sentences in a batch of one process.
         seed: of the order of the training text; None means the global seed of ``seed_everything``, or 0.
         pairs: positives for a training text of sentences, joined by sentence: anything that ``train`` can be, with a
-            column of sentences and one of positives, or `Pairs`, which name the columns. A sentence without a pair is
+            column of sentences and one of positives (``reading.pair_columns``). A sentence without a pair is
             its own positive (counted).
         held_out: how many sentences are taken out of the training text, to validate on without labels
             (`sentrep.evaluation.label_free.label_free_criteria`); the same ones whatever the seed.
@@ -65,14 +65,14 @@ class SentRepDataModule(LightningDataModule):
         predict: str | None = None,
         batch_size: int = 64,
         seed: int | None = None,
-        pairs: str | list[str] | Pairs | None = None,
+        pairs: str | list[str] | None = None,
         held_out: int = 0,
         no_duplicates: bool = False,
         reading: Reading = AS_USUAL,
     ) -> None:
         super().__init__()
         self.train, self.columns = train, columns
-        self.pairs = pairs if pairs is None or isinstance(pairs, Pairs) else Pairs(pairs)
+        self.pairs = pairs
         self.val, self.test, self.sts_folder, self.predict = val or [], test or [], sts_folder, predict
         self.batch_size, self.seed, self.held_out, self.no_duplicates = batch_size, seed, held_out, no_duplicates
         self.reading = reading
@@ -207,7 +207,9 @@ class SentRepDataModule(LightningDataModule):
             check_streaming(
                 self.trainer.max_steps if self.trainer else None, {"reading.fraction": reading.fraction != 1, **asked}
             )
-        corpus = open_training_text(self.train, self.columns, self.pairs, reading.split, reading.streaming)
+        corpus = open_training_text(
+            self.train, self.columns, self.pairs, reading.pair_columns, reading.split, reading.streaming
+        )
         if isinstance(corpus, Corpus) and reading.streaming:
             self.fingerprint = corpus.stamp
         else:

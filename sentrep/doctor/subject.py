@@ -61,7 +61,9 @@ class Subject:
         """
         if not self._rows:
             data = instantiate_module(SentRepDataModule, copy.deepcopy(self.data))
-            corpus = open_training_text(data.train, data.columns, data.pairs, data.reading.split)
+            corpus = open_training_text(
+                data.train, data.columns, data.pairs, data.reading.pair_columns, data.reading.split
+            )
             self._rows = list(islice((row.sentences for row in corpus.rows() if not row.blank), ROWS))
         if len(self._rows) < 2 * BATCH:
             raise InputError(f"data.train has {len(self._rows)} rows; the checks need at least {2 * BATCH}")

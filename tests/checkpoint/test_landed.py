@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from sentrep import SentenceEncoder
+from sentrep import SentenceEncoder, SentRepModule
+from sentrep.checkpoint.older import translate
 from sentrep.cli import main
+from sentrep.encoder import Compute
 
 LANDED = Path(__file__).resolve().parents[1] / "landed"
 
@@ -49,3 +51,26 @@ def test_its_run_goes_on(
         (last,) = Path("runs").rglob("last.ckpt")
         loop = torch.load(last, weights_only=True)["loops"]["fit_loop"]["state_dict"]["combined_loader"]
         assert [place["done"] for place in loop] == [8]
+
+
+def test_its_module_is_built_with_what_its_settings_are_called_now() -> None:
+    """GradCache and groups of like length were said by ``grad_cache_chunk: 16`` and ``chunks: 4`` then."""
+    module = SentRepModule.load_from_checkpoint(LANDED / "checkpoint.ckpt")
+    assert module.encoder.compute == Compute(rows_at_once=16)
+    assert set(module.objectives.terms) == {"simcse", "mlm"}
+
+
+def test_all_that_has_moved_is_translated() -> None:
+    then = {"fast_dropout": False, "pooled_token_only": False, "packed": True, "chunks": None, "revision": None}
+    then |= {"subtract_template": True, "prompt": "[X] is [MASK]", "trust_remote_code": True}
+    views = {"class_path": "sentrep.views.EncodedViews", "init_args": {"on": "both"}}
+    found = translate({"encoder": {"init_args": then}, "compile": False, "views": views}, "SentRepModule")
+    assert found == {
+        "encoder": {
+            "init_args": {
+                "prompt": {"template": "[X] is [MASK]", "subtract": True},
+                "compute": {"layout": "packed", "cheap_dropout": False, "short_last_layer": False, "compile": False},
+            }
+        },
+        "views": {"class_path": "sentrep.views.EncodedViews", "init_args": {"perturbs": "both"}},
+    }

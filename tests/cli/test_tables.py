@@ -10,8 +10,8 @@ import yaml
 
 from sentrep.cli import main, seeded_runs
 from sentrep.cli.errors import UsageError
+from sentrep.cli.paper_tables import read_table
 from sentrep.cli.seeded_runs import SCORES, Run
-from sentrep.cli.tables import read_table
 
 TABLE = """\
 title: Table 2

@@ -12,7 +12,6 @@ from typing import BinaryIO
 
 import numpy as np
 
-from sentrep.data.arguments import Pairs
 from sentrep.data.text.corpus import Corpus, CorpusRow, open_corpus
 from sentrep.data.text.fingerprints import hash_of
 from sentrep.errors import InputError
@@ -75,14 +74,15 @@ class PairedCorpus:
         if not found:
             raise InputError(
                 f"no sentence of {self.corpus.name} has a pair in {self.pairs.name}; are they the same sentences, and "
-                "does the first of `pairs.columns` name them?"
+                "does the first of `reading.pair_columns` name them?"
             )
 
 
 def open_training_text(
     train: str | Sequence[str],
     columns: Sequence[str | int] | None = None,
-    pairs: Pairs | None = None,
+    pairs: str | Sequence[str] | None = None,
+    pair_columns: Sequence[str | int] | None = None,
     split: str = "train",
     streaming: bool = False,
 ) -> Corpus | PairedCorpus:
@@ -92,7 +92,7 @@ def open_training_text(
         InputError: a file is missing.
     """
     corpus = open_corpus(train, columns, split, streaming)
-    return corpus if pairs is None else PairedCorpus(corpus, open_corpus(pairs.source, pairs.columns, split))
+    return corpus if pairs is None else PairedCorpus(corpus, open_corpus(pairs, pair_columns, split))
 
 
 class _Positives:
@@ -109,7 +109,8 @@ class _Positives:
         while chunk := list(islice(rows, _CHUNK_ROWS)):
             if len(chunk[0].sentences) < 2:
                 raise InputError(
-                    f"{pairs.name}: one column of sentences; expected a sentence and its positive (`pairs.columns`)"
+                    f"{pairs.name}: one column of sentences; expected a sentence and its positive "
+                    "(`reading.pair_columns`)"
                 )
             texts = []
             for row in chunk:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from words import WordTokenize
 
-from sentrep.data import PairedCorpus, Pairs, Reading, SentRepDataModule, open_corpus
+from sentrep.data import PairedCorpus, Reading, SentRepDataModule, open_corpus
 from sentrep.data.text import pairing
 from sentrep.errors import InputError
 from support import shared_path
@@ -51,8 +51,8 @@ def pairs(tmp_path: Path) -> str:
     return str(tmp_path / "pairs.parquet")
 
 
-def connected(corpus: str, **options: object) -> SentRepDataModule:
-    data = SentRepDataModule(corpus, **{"batch_size": 2, **options})
+def connected(corpus: str, pair_columns: list[str] | None = None, **options: object) -> SentRepDataModule:
+    data = SentRepDataModule(corpus, **{"batch_size": 2, "reading": Reading(pair_columns=pair_columns), **options})
     data.connect(WordTokenize(), 8)
     return data
 
@@ -83,7 +83,7 @@ def test_the_data_module_joins_counts_and_says_so(corpus: str, pairs: str, caplo
     caplog.set_level(logging.INFO, "sentrep")
     for how in ("tokenised", "from the cache"):
         caplog.clear()
-        data = connected(corpus, pairs=Pairs(pairs, ["a", "b"]))
+        data = connected(corpus, pairs=pairs, pair_columns=["a", "b"])
         data.setup("fit")
         batches = list(data.train_dataloader())
         expected, _ = WordTokenize()([text for (pair, _) in JOINED if pair[0] for text in pair], 8)
@@ -107,14 +107,14 @@ def test_the_data_module_joins_counts_and_says_so(corpus: str, pairs: str, caplo
 
 
 def test_the_fingerprint_follows_both_texts_and_the_columns(corpus: str, pairs: str) -> None:
-    def fingerprint(joined: Pairs | None = Pairs(pairs, ["a", "b"])) -> str:  # noqa: B008
-        data = connected(corpus, pairs=joined)
+    def fingerprint(joined: str | None = pairs, *columns: str) -> str:
+        data = connected(corpus, pairs=joined, pair_columns=list(columns) or ["a", "b"])
         data.setup("fit")
         return data.fingerprint
 
     first = fingerprint()
     assert fingerprint() == first
-    assert fingerprint(Pairs(_swapped(pairs), ["b", "a"])) != first
+    assert fingerprint(_swapped(pairs), "b", "a") != first
     pq.write_table(pa.table({"a": ["first one"], "b": ["other"]}), pairs)
     second = fingerprint()
     Path(corpus).write_text("first one\nsomething else\n")
@@ -131,22 +131,22 @@ def _swapped(pairs: str) -> str:
     ("options", "message"),
     [
         ({}, r"pairs\.parquet: which columns hold the sentences\? Found 'a', 'other', 'b'"),
-        ({"pairs": Pairs("PAIRS", ["a", "c"])}, r"pairs\.parquet: no column 'c'; found 'a', 'other', 'b'"),
-        ({"pairs": Pairs("PAIRS", ["a"])}, r"pairs\.columns must name two columns .*, got \['a'\]"),
+        ({"pair_columns": ["a", "c"]}, r"pairs\.parquet: no column 'c'; found 'a', 'other', 'b'"),
+        ({"pair_columns": ["a"]}, r"reading\.pair_columns must name two columns .*, got \['a'\]"),
         (
-            {"pairs": Pairs("PAIRS", ["a", "b", "other"])},
-            r"pairs\.columns must name two columns .*, got \['a', 'b', 'other'\]",
+            {"pair_columns": ["a", "b", "other"]},
+            r"reading\.pair_columns must name two columns .*, got \['a', 'b', 'other'\]",
         ),
         (
-            {"pairs": Pairs("PAIRS", ["b", "a"])},
+            {"pair_columns": ["b", "a"]},
             r"no sentence of .*corpus\.txt has a pair in .*pairs\.parquet; are they",
         ),
-        ({"pairs": Pairs("PAIRS", ["a", "other"])}, r"pairs\.parquet, row 1: found 0 where a sentence was expected"),
+        ({"pair_columns": ["a", "other"]}, r"pairs\.parquet, row 1: found 0 where a sentence was expected"),
         ({"pairs": "no_such.tsv"}, r"no_such\.tsv: no such file"),
         ({"pairs": "CORPUS"}, r"corpus\.txt: one column of sentences; expected a sentence and its positive"),
         ({"pairs": "EMPTY"}, r"empty\.tsv: no pairs in it"),
         (
-            {"train": "PAIRS", "columns": ["a", "b"], "pairs": Pairs("PAIRS", ["a", "b"])},
+            {"train": "PAIRS", "columns": ["a", "b"], "pair_columns": ["a", "b"]},
             r"2 columns of sentences, but `pairs` gives the positives",
         ),
     ],
@@ -155,12 +155,11 @@ def test_bad_input_is_named(corpus: str, pairs: str, options: dict, message: str
     (Path(corpus).parent / "empty.tsv").write_text("sent0\tsent1\n\t\n")
     places = {"CORPUS": corpus, "PAIRS": pairs, "EMPTY": str(Path(corpus).parent / "empty.tsv")}
     options = {"train": corpus, "pairs": pairs, **options}
-    if isinstance(joined := options["pairs"], Pairs):
-        options["pairs"] = Pairs(pairs, joined.columns)
     options = {key: places.get(value, value) if isinstance(value, str) else value for key, value in options.items()}
     cache = Path(corpus).parent / "cache"
+    reading = Reading(cache_dir=str(cache), pair_columns=options.pop("pair_columns", None))  # type: ignore[arg-type]
     with pytest.raises(InputError, match=message):
-        connected(options.pop("train"), reading=Reading(cache_dir=str(cache)), **options).setup("fit")
+        connected(options.pop("train"), reading=reading, **options).setup("fit")
     assert not cache.exists() or not list(cache.iterdir())
 
 
