@@ -7,7 +7,7 @@ value is an empty dict.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, get_args, get_origin
 
@@ -16,6 +16,8 @@ from sentrep.cli.configuration import NODE_KEYS, Tree, is_node
 from sentrep.cli.errors import UsageError
 from sentrep.config import moved_names
 from sentrep.errors import did_you_mean
+
+_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied: int | None = None) -> None:
@@ -48,15 +50,10 @@ def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied
 
 def _check_complete(target: Callable[..., Any], values: Tree, path: str, supplied: int) -> None:
     given = {str(key).removesuffix("+") for key in values}
-    for number, parameter in enumerate(inspect.signature(target).parameters.values()):
-        optional = parameter.default is not parameter.empty or parameter.kind in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-        )
-        if number >= supplied and not optional and parameter.name not in given:
-            raise UsageError(
-                f"{path}: {target.__name__}: missing argument '{parameter.name}'; set {path}.{parameter.name}"
-            )
+    for name, parameter in list(inspect.signature(target).parameters.items())[supplied:]:
+        needed = parameter.default is parameter.empty and parameter.kind not in _ANY_NUMBER
+        if needed and name not in given:
+            raise UsageError(f"{path}: {target.__name__}: missing argument '{name}'; set {path}.{name}")
 
 
 def check_value(annotation: Any, value: Any, path: str) -> None:
@@ -66,31 +63,20 @@ def check_value(annotation: Any, value: Any, path: str) -> None:
         UsageError: for an unknown class or key.
     """
     bases, element_type = plugins(annotation), item(annotation)
+    # what the caller of a plug-in adds, as an optimiser's parameters; nothing to a class that is built
+    supplied = len(get_args(annotation)[0]) if get_origin(annotation) is Callable else 0
     if is_node(value):
-        _check_node(bases, value, path, _supplied(annotation))
+        _check_node(bases, value, path, supplied)
     elif isinstance(value, dict) and len(bases) == 1 and not inspect.isabstract(bases[0]):
-        check_arguments(bases[0], value.get("init_args", value), path, _supplied(annotation))
+        check_arguments(bases[0], value.get("init_args", value), path, supplied)
     elif isinstance(value, dict) and element_type is not None:
         for key, element in value.items():
             check_value(element_type, element, f"{path}.{key}")
     elif isinstance(value, list) and element_type is not None:
         for position, element in enumerate(value):
             check_value(element_type, element, f"{path}[{position}]")
-    elif (
-        isinstance(value, str)
-        and bases
-        and not any(kind in (str, bool, int, float) for kind in alternatives(annotation))
-    ):
-        target = _resolve(value, bases, path)
-        if target is not None:
-            _check_complete(target, {}, path, _supplied(annotation))
-
-
-def _supplied(annotation: Any) -> int:
-    """How many arguments the caller of a plug-in adds: an optimiser's parameters; none to a class that is built."""
-    if get_origin(annotation) is Callable:
-        return len(get_args(annotation)[0])
-    return 0
+    elif isinstance(value, str) and bases and not {str, bool, int, float}.intersection(alternatives(annotation)):
+        _check_node(bases, {"class_path": value}, path, supplied)
 
 
 def _check_node(bases: list[type], node: Tree, path: str, supplied: int) -> None:
@@ -109,6 +95,7 @@ def _resolve(name: Any, bases: list[type], path: str) -> Callable[..., Any] | No
     """The class of that name: an import path, or the bare name of an imported subclass of one of the bases."""
     if not isinstance(name, str):
         raise UsageError(f"{path}: class_path is {name!r}; expected the name of a class")
+    kinds = " or ".join(base.__name__ for base in bases)
     if "." in name:
         target = _import(name, path)
     elif not bases:
@@ -116,13 +103,13 @@ def _resolve(name: Any, bases: list[type], path: str) -> Callable[..., Any] | No
     else:
         known = {kind.__name__: kind for base in bases for kind in _subclasses(base) if not inspect.isabstract(kind)}
         if name not in known:
-            kinds = " or ".join(base.__name__ for base in bases)
-            raise UsageError(f"{path}: no {kinds} is called '{name}'{did_you_mean(name, known) or _listing(known)}")
+            listing = f"; there are {', '.join(sorted(known))}" if len(known) <= 12 else ""
+            raise UsageError(f"{path}: no {kinds} is called '{name}'{did_you_mean(name, known) or listing}")
         target = known[name]
     if not callable(target) or inspect.isbuiltin(target):
         raise UsageError(f"{path}: {name} is no class")
     if isinstance(target, type) and bases and not issubclass(target, tuple(bases)):
-        raise UsageError(f"{path}: {name} is no {' or '.join(base.__name__ for base in bases)}")
+        raise UsageError(f"{path}: {name} is no {kinds}")
     return target
 
 
@@ -141,14 +128,6 @@ def _import(name: str, path: str) -> Callable[..., Any]:
     return getattr(module, attribute)
 
 
-def _listing(known: Mapping[str, type]) -> str:
-    return f"; there are {', '.join(sorted(known))}" if len(known) <= 12 else ""
-
-
 def _subclasses(base: type) -> list[type]:
     below: list[type] = base.__subclasses__()
     return [base, *(kind for child in below for kind in _subclasses(child))]
-
-
-def _classes(annotation: Any) -> set[type]:
-    return {kind for kind in alternatives(annotation) if isinstance(kind, type)}
