@@ -45,6 +45,9 @@ OLDER: dict[str, Renamed] = {
 }
 """By the name of the class whose arguments they are."""
 
+SETTINGS = {"data.fraction": "data.reading.fraction"}
+"""Of the run's settings that ``sentrep fit`` records beside the model."""
+
 _WITHOUT_CLASS_PATH = {"encoder": "SentenceEncoder"}
 """Sections of a model that are recorded as their arguments alone, and their classes."""
 

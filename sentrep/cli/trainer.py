@@ -25,16 +25,7 @@ import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be foun
 from sentrep.checkpoint.resumable import check
 from sentrep.cli.best_so_far import RememberBest
 from sentrep.cli.callbacks import SaveConfig, SaveLast, SavePredictions
-from sentrep.cli.changes import (
-    ConvertPosition,
-    Differences,
-    differences,
-    explain,
-    refuse,
-    run_differences,
-    run_settings,
-    show,
-)
+from sentrep.cli.changes import ConvertPosition, differences, explain, refuse, run_differences, run_settings
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle_last
 from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError, summarize
@@ -106,7 +97,7 @@ class SentRepCLI(LightningCLI):
         """Parse the arguments given; Lightning's own warns when the process has a command line as well."""
         assert isinstance(args, list)
         self.config = parser.parse_args(args)
-        check_settings(self.config[self.config.subcommand])
+        check_settings(self.config[self._command])
 
     def _parse_ckpt_path(self) -> None:
         """Say which settings differ from the checkpoint's, where they do no harm.
@@ -114,36 +105,29 @@ class SentRepCLI(LightningCLI):
         Lightning's own overwrites the user's flags with the checkpoint's values without a word. Here the checkpoint's
         settings are a layer of the configuration (`build_tree`), below the flags. ``fit`` compares in `before_fit`.
         """
-        if self._checkpoint is not None and self.config.subcommand != "fit":
-            explain(self._model_differences(self._plain_config()))
+        if self._checkpoint is not None and self._command != "fit":
+            explain(differences(self._plain_config()["model"], checkpoint_model(self._checkpoint, "")))
 
     def before_fit(self) -> None:
         """Lock the run's folders; refuse to continue a run with other settings, unless the user allows it."""
         self._folders.hold_all(self.trainer)
-        if self._checkpoint is None:
-            return
-        config = self._plain_config()
-        mine = run_settings(config, self.trainer.world_size)
-        found = {**self._model_differences(config), **run_differences(mine, self._checkpoint)}
-        show(found)
-        if not self._allow_changes:
-            refuse(found)
-        else:
-            explain(found)
-            self.trainer.callbacks.insert(0, ConvertPosition())  # type: ignore[attr-defined]
-        self._check_content(training=True)
+        if self._checkpoint is not None:
+            config = self._plain_config()
+            mine = run_settings(config, self.trainer.world_size)
+            found = differences(config["model"], checkpoint_model(self._checkpoint, ""))
+            refuse({**found, **run_differences(mine, self._checkpoint)}, self._allow_changes)
+            if self._allow_changes:
+                self.trainer.callbacks.insert(0, ConvertPosition())  # type: ignore[attr-defined]
+        self.before_validate()
 
     def before_validate(self) -> None:
         """Refuse a damaged checkpoint before anything is done."""
-        self._check_content(training=False)
+        if self._checkpoint is not None:
+            path = self.config[self._command].ckpt_path
+            check(self._checkpoint, self.model, self.trainer, path, training=self._command == "fit")
+        self._checkpoint = None  # its weights need not stay in memory
 
     before_test = before_predict = before_validate
-
-    def _check_content(self, training: bool) -> None:
-        if self._checkpoint is not None:
-            path = self.config[self.config.subcommand].ckpt_path
-            check(self._checkpoint, self.model, self.trainer, path, training)
-        self._checkpoint = None  # its weights need not stay in memory
 
     def after_fit(self) -> None:
         """Fail where the end of the run is not on disk.
@@ -156,22 +140,17 @@ class SentRepCLI(LightningCLI):
 
     def _plain_config(self) -> Tree:
         config: Tree = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
-        return config[self.config.subcommand]
-
-    def _model_differences(self, config: Tree) -> Differences:
-        assert self._checkpoint is not None
-        return differences(config["model"], checkpoint_model(self._checkpoint, ""))
+        return config[self._command]
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """See `make_trainer`."""
-        return make_trainer(
-            lambda: super(SentRepCLI, self).instantiate_trainer(**kwargs), self.config[self.subcommand].trainer
-        )
+        make = super().instantiate_trainer
+        return make_trainer(lambda: make(**kwargs), self.config[self._command].trainer)
 
     def before_instantiate_classes(self) -> None:
         """Settle what depends on several sections at once."""
-        config = self.config[self.subcommand]
-        settle(config, trains=self.subcommand == "fit")
+        config = self.config[self._command]
+        settle(config, trains=self._command == "fit")
         for parser in self._parsers:
             parser.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]
         if config.get("checkpoint") is None:  # Lightning refuses anything that saves where saving is switched off
@@ -182,7 +161,7 @@ class SentRepCLI(LightningCLI):
         refusals = Refusals()
         for kind in (Configurable, Callback):
             self.parser.add_instantiator(refusals.build, kind)
-        settings = self.config[self.subcommand].trainer
+        settings = self.config[self._command].trainer
         claimed = [] if settings.fast_dev_run else self._folders.claim_versions(settings.logger)
         try:
             super().instantiate_classes()
