@@ -32,6 +32,7 @@ def _encoder(arguments: dict[str, Any]) -> dict[str, Any]:
         "layout": layout,
         "cheap_dropout": found.pop("fast_dropout"),
         "short_last_layer": found.pop("pooled_token_only", True),
+        "compile": False,
     }
     if found.pop("subtract_template", False):
         found["prompt"] = {"template": found["prompt"], "subtract": True}
