@@ -67,7 +67,7 @@ def parse_request(words: list[str]) -> Request:
     for key, value in split_words(words):
         if key is not None and key.endswith("+"):
             lists.append(key[:-1] + ".")  # what follows below this key is meant for the element just added
-        if key is None or _belongs_to_jsonargparse(key) or key.startswith(tuple(lists)):
+        if key is None or key == "print_config" or key.endswith((".help", "+")) or key.startswith(tuple(lists)):
             request.rest += [value] if key is None else [f"--{key}={value}" if value is not None else f"--{key}"]
         elif key == "trust_plugins" and value in (None, "true", "True"):
             request.trust_plugins = True
@@ -173,11 +173,7 @@ def split_words(words: list[str]) -> Iterator[tuple[str | None, Any]]:
     """``--key value`` and ``--key=value`` as pairs; other words as ``(None, word)``."""
     waiting = iter(range(len(words)))
     for position in waiting:
-        word = words[position]
-        if word == "-c":
-            word = "--config"
-        if word == "--trust-plugins":
-            word = "--trust_plugins"
+        word = {"-c": "--config", "--trust-plugins": "--trust_plugins"}.get(words[position], words[position])
         if word in ("-h", "--help"):
             yield None, word
         elif word.startswith("-c") and not word.startswith("--"):
@@ -192,10 +188,6 @@ def split_words(words: list[str]) -> Iterator[tuple[str | None, Any]]:
             yield word[2:], words[position + 1]
         else:
             yield word[2:], None
-
-
-def _belongs_to_jsonargparse(key: str) -> bool:
-    return key == "print_config" or key.endswith((".help", "+"))
 
 
 def _plain(value: str, key: str = "") -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -91,13 +90,10 @@ class RunFolders:
         number = max(map(version_of, parent.glob("version_*")), default=-1)
         while True:
             number += 1
-            folder = parent / f"version_{number}"
-            try:
-                self._make(folder)  # whoever makes it has it
-                self.hold(folder)
-            except (FileExistsError, BusyError):
-                continue
-            return number
+            with suppress(FileExistsError, BusyError):
+                self._make(parent / f"version_{number}")  # whoever makes it has it
+                self.hold(parent / f"version_{number}")
+                return number
 
     def claim_versions(self, loggers: Any) -> list[Namespace]:
         """Give each logger of a configuration that has no version the next one.
@@ -108,14 +104,16 @@ class RunFolders:
         Returns:
             The arguments of those that got one, to take it back from: a saved configuration starts a run of its own.
         """
-        found = [logger.init_args for logger in _numbered(loggers) if logger.init_args.get("version") is None]
-        if not self._leads:
-            return []
-        for settings in found:
-            name = settings.get("name")
-            parent = Path(settings.save_dir) / str("lightning_logs" if name is None else name)
-            if not is_address(settings.save_dir):
+        found = []
+        for logger in (loggers if isinstance(loggers, list) else [loggers]) if self._leads else ():
+            settings = logger.get("init_args") if isinstance(logger, Namespace) else None
+            if settings is None or logger.class_path.rsplit(".")[-1] not in _NUMBERED or is_address(settings.save_dir):
+                continue
+            if settings.get("version") is None:
+                name = settings.get("name")
+                parent = Path(settings.save_dir, "lightning_logs" if name is None else name)
                 settings.version = self.claim_version(parent)
+                found.append(settings)
         return found
 
     def hold_all(self, trainer: Trainer) -> None:
@@ -138,10 +136,3 @@ class RunFolders:
         except OSError as error:
             raise InputError(f"{folder}: cannot be made ({error.strerror}); name another folder for the run") from error
         self._made += reversed(missing)
-
-
-def _numbered(loggers: Any) -> Iterator[Namespace]:
-    for logger in loggers if isinstance(loggers, list) else [loggers]:
-        name = logger.get("class_path") if isinstance(logger, Namespace) else None
-        if name is not None and name.rsplit(".")[-1] in _NUMBERED and logger.get("init_args") is not None:
-            yield logger

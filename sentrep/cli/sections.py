@@ -84,9 +84,8 @@ def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree
     apply_flags(tree, request.flags)
     for key in ("model", "data", "trainer"):
         if not isinstance(tree.get(key, {}), dict):
-            raise UsageError(
-                f"{_origin(key, request)}{key} is {tree[key]!r}; expected settings below it, or leave it out"
-            )
+            where = _origin(key, request)
+            raise UsageError(f"{where}{key} is {tree[key]!r}; expected settings below it, or leave it out")
     if command == "test" and tree["report"] is not None:
         tree.setdefault("verbose", False)  # the report prints the scores, with pairs and protocol
     return tree
@@ -124,18 +123,12 @@ def _origin(key: str, request: Request) -> str:
     return next((f"{name}: " for name, tree in reversed(request.sources) if key in tree), "")
 
 
-def settle(config: Namespace, trains: bool) -> None:
-    """Settle what depends on several sections at once."""
-    settle_callbacks(config)
-    settle_validation(config)
-    if trains:
-        settle_monitor(config)
+def settle(config: Namespace) -> None:
+    """Settle what depends on several sections at once.
 
-
-def settle_callbacks(config: Namespace) -> None:
-    """A callback that is switched off by one of Lightning's two ways is off in both: half off is an error there.
-
-    A fast_dev_run leaves nothing behind; Lightning's ``save_last`` and ``save_on_exception`` forget that.
+    A callback that is switched off by one of Lightning's two ways is off in both: half off is an error there. A
+    fast_dev_run leaves nothing behind; Lightning's ``save_last`` and ``save_on_exception`` forget that. A number of
+    steps between validations counts across epochs, a share of an epoch within it, as all mean it.
     """
     for key, switch in {"checkpoint": "enable_checkpointing", "progress": "enable_progress_bar"}.items():
         if config.trainer[switch] is False:
@@ -145,9 +138,6 @@ def settle_callbacks(config: Namespace) -> None:
     if config.trainer.fast_dev_run and config.get("checkpoint.init_args.save_last"):
         config.checkpoint.init_args.save_last = config.checkpoint.init_args.save_on_exception = False
 
-
-def settle_validation(config: Namespace) -> None:
-    """A number of steps between validations counts across epochs, a share of an epoch within it, as all mean it."""
     interval = config.trainer.val_check_interval
     if isinstance(interval, int) and interval > 1 and config.trainer.check_val_every_n_epoch == 1:
         config.trainer.check_val_every_n_epoch = None

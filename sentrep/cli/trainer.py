@@ -14,6 +14,7 @@ os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")  # of Lightnin
 
 import yaml
 from jsonargparse import set_parsing_settings
+from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
@@ -22,6 +23,7 @@ import sentrep.negatives
 import sentrep.objectives
 import sentrep.views
 import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be found by their short names)
+from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.checkpoint.resumable import check
 from sentrep.cli.best_so_far import RememberBest
 from sentrep.cli.callbacks import SaveConfig, SaveLast, SavePredictions
@@ -29,18 +31,18 @@ from sentrep.cli.changes import ConvertPosition, differences, explain, refuse, r
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle_last
 from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError, summarize
-from sentrep.cli.instantiation import Refusals, make_trainer
 from sentrep.cli.limits import check_settings
 from sentrep.cli.logs import show_log
 from sentrep.cli.paper_tables import add_row
 from sentrep.cli.run_folders import RunFolders
-from sentrep.cli.sections import CALLBACKS, TRAINER_DEFAULTS, build_tree, check_names, settle
+from sentrep.cli.sections import CALLBACKS, TRAINER_DEFAULTS, build_tree, check_names, settle, settle_monitor
 from sentrep.cli.signals import StopOnSignal
 from sentrep.config import Configurable
 from sentrep.data import SentRepDataModule
 from sentrep.distributed import explain_lost_peer, leave_gloo_group
 from sentrep.errors import InputError
 from sentrep.module import SentRepModule
+from sentrep.training.sharding import NOT_FSDP1
 
 COMMANDS = ("fit", "validate", "test", "predict")
 _ALLOW = ("--allow-changes", "--allow_changes")
@@ -143,14 +145,30 @@ class SentRepCLI(LightningCLI):
         return config[self._command]
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        """See `make_trainer`."""
-        make = super().instantiate_trainer
-        return make_trainer(lambda: make(**kwargs), self.config[self._command].trainer)
+        """The trainer, with checkpoints written atomically where no other plug-in was asked for.
+
+        Raises:
+            InputError: for a strategy, devices or a precision that is not to be had.
+        """
+        asked = self.config[self._command].trainer
+        if str(asked.strategy).startswith("fsdp"):
+            raise InputError(NOT_FSDP1)
+        try:
+            trainer = super().instantiate_trainer(**kwargs)
+        except (ValueError, TypeError) as error:  # of strategies, devices and precisions that do not fit together
+            raise InputError(f"trainer: {error}") from error
+        if asked.precision == "16-mixed" and trainer.precision != "16-mixed":  # Lightning takes another and warns
+            raise InputError("trainer.precision 16-mixed: a CPU has no mixed precision in float16; use bf16-mixed")
+        if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
+            trainer.strategy.checkpoint_io = AtomicCheckpointIO()
+        return trainer
 
     def before_instantiate_classes(self) -> None:
         """Settle what depends on several sections at once."""
         config = self.config[self._command]
-        settle(config, trains=self._command == "fit")
+        settle(config)
+        if self._command == "fit":
+            settle_monitor(config)
         for parser in self._parsers:
             parser.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]
         if config.get("checkpoint") is None:  # Lightning refuses anything that saves where saving is switched off
@@ -158,15 +176,29 @@ class SentRepCLI(LightningCLI):
 
     def instantiate_classes(self) -> None:
         """Build everything; the first refusal is the error, not jsonargparse's account of the union it was tried in."""
-        refusals = Refusals()
-        for kind in (Configurable, Callback):
-            self.parser.add_instantiator(refusals.build, kind)
+        refusals: list[Exception] = []
+
+        def build(kind: type, /, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return kind(*args, **kwargs)
+            except Exception as error:
+                refusals.append(error)
+                if isinstance(error, AttributeError) and "__init__() call" in str(error):  # of `nn.Module`
+                    name = f"{kind.__module__}.{kind.__qualname__}"
+                    refusals[-1] = InputError(f"{name}: its __init__ uses the module before super().__init__()")
+                    raise refusals[-1] from error
+                raise
+
+        for base in (Configurable, Callback):
+            self.parser.add_instantiator(build, base)
         settings = self.config[self._command].trainer
         claimed = [] if settings.fast_dev_run else self._folders.claim_versions(settings.logger)
         try:
             super().instantiate_classes()
         except ValueError as error:
-            raise refusals.first(error) from None
+            first = refusals[0] if refusals else error
+            # bad values that a class of Lightning's refuses are the user's, too
+            raise (InputError(str(first)) if type(first) is ValueError else first) from None
         finally:
             for logger in claimed:
                 logger.version = None  # the saved configuration starts a run of its own
