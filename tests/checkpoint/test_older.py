@@ -11,6 +11,7 @@ import torch
 
 from sentrep import SentRepDataModule, SentRepModule
 from sentrep.checkpoint import older
+from sentrep.data import Reading
 from sentrep.objectives import Contrastive
 from sentrep.views import EncodedViews
 from support import tiny_encoder, toy_sentences
@@ -40,7 +41,7 @@ def test_what_is_no_record_stays_as_it_is(damaged: Any) -> None:
 def test_an_older_checkpoint_is_built_again(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("\n".join(toy_sentences(4)))
     trainer = lightning.Trainer(max_steps=1, accelerator="cpu", logger=False, default_root_dir=tmp_path)
-    data = SentRepDataModule(str(tmp_path / "corpus.txt"), batch_size=4, cache_dir=str(tmp_path))
+    data = SentRepDataModule(str(tmp_path / "corpus.txt"), batch_size=4, reading=Reading(cache_dir=str(tmp_path)))
     trainer.fit(SentRepModule(tiny_encoder(), [Contrastive()], views=EncodedViews(perturbs="both")), data)
     trainer.save_checkpoint(tmp_path / "x.ckpt")
     saved = torch.load(tmp_path / "x.ckpt", weights_only=True)
