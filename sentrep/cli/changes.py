@@ -32,14 +32,10 @@ Differences = dict[str, tuple[Any, Any]]
 
 
 def run_settings(config: Tree, processes: int) -> Tree:
-    """What changes a run besides its model, ``{dotted key: value}``.
+    """What changes a run besides its model, ``{dotted key: value}``; ``processes`` are those of all machines.
 
     Not in it: the training text, which is compared by content; evaluation sets, folders, workers; and how long to
     train, so that a finished run can be extended.
-
-    Args:
-        config: of ``fit``, as plain data.
-        processes: of the run, over all machines.
     """
     section = {**config["data"], "reading.fraction": config["data"]["reading"]["fraction"]}
     data = {f"data.{key}": section[key] for key in _DATA}

@@ -21,13 +21,10 @@ _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied: int | None = None) -> None:
-    """Every key of ``values`` must be an argument of ``target`` (a class or a function), at any depth.
+    """Every key of ``values``, at dotted key ``path``, must be an argument of ``target``, at any depth.
 
-    Args:
-        target: what will be called with ``values`` as keyword arguments.
-        values: a dict; anything else is left to the type check.
-        path: dotted key of ``values`` in the configuration.
-        supplied: so many arguments, the first ones, need not be in ``values``; None: none need to be.
+    All arguments without a default must be there but the first ``supplied`` ones; with None, none need to be. What is
+    no dict is left to the type check.
 
     Raises:
         UsageError: names the key, and the argument that was probably meant or the place where it is now.
@@ -38,30 +35,19 @@ def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     if now := moved_names(getattr(target, "__init__", target), values, f"{path}."):
         raise UsageError(f"{now}; write it there")
-    known = hints(target)
-    for key, value in values.items():
-        name = str(key).removesuffix("+")
+    known, given = hints(target), {str(key).removesuffix("+"): (key, value) for key, value in values.items()}
+    for name, (key, value) in given.items():
         if name not in parameters and not open_ended:
             raise UsageError(f"{path}: {target.__name__} has no argument '{key}'{did_you_mean(name, parameters)}")
         check_value(known.get(name), value, f"{path}.{key}")
-    if supplied is not None:
-        _check_complete(target, values, path, supplied)
-
-
-def _check_complete(target: Callable[..., Any], values: Tree, path: str, supplied: int) -> None:
-    given = {str(key).removesuffix("+") for key in values}
-    for name, parameter in list(inspect.signature(target).parameters.items())[supplied:]:
+    for name, parameter in list(parameters.items())[supplied:] if supplied is not None else ():
         needed = parameter.default is parameter.empty and parameter.kind not in _ANY_NUMBER
         if needed and name not in given:
             raise UsageError(f"{path}: {target.__name__}: missing argument '{name}'; set {path}.{name}")
 
 
 def check_value(annotation: Any, value: Any, path: str) -> None:
-    """Check the class names and the keys inside one argument's value.
-
-    Raises:
-        UsageError: for an unknown class or key.
-    """
+    """`check_arguments` of the plug-ins in one argument's value; raises `UsageError` for an unknown class, too."""
     bases, element_type = plugins(annotation), item(annotation)
     # what the caller of a plug-in adds, as an optimiser's parameters; nothing to a class that is built
     supplied = len(get_args(annotation)[0]) if get_origin(annotation) is Callable else 0
@@ -98,8 +84,8 @@ def _resolve(name: Any, bases: list[type], path: str) -> Callable[..., Any] | No
     kinds = " or ".join(base.__name__ for base in bases)
     if "." in name:
         target = _import(name, path)
-    elif not bases:
-        return None  # nothing is known of what may stand here
+    elif not bases:  # nothing is known of what may stand here
+        return None
     else:
         known = {kind.__name__: kind for base in bases for kind in _subclasses(base) if not inspect.isabstract(kind)}
         if name not in known:

@@ -25,11 +25,7 @@ _TO_GO_ON = {PAYLOAD_KEY, "state_dict", "loops", "optimizer_states"}
 def checkpoint_content(ckpt_path: str | None) -> dict[str, Any] | None:
     """The content of the checkpoint that ``--ckpt_path`` names, its checksums compared.
 
-    Args:
-        ckpt_path: a file, an address or a word such as ``best`` that only the trainer understands, or None.
-
-    Returns:
-        The content, or None where there is no file to look into.
+    None where there is no file to look into: an address, or a word such as ``best`` that only the trainer understands.
 
     Raises:
         UsageError: for a file that is missing, damaged, or not one of ours; names the newest intact one beside it.
@@ -56,14 +52,8 @@ def checkpoint_model(checkpoint: dict[str, Any], path: str) -> Tree:
 def settle_last(request: Request, tree: Tree, folders: RunFolders | None) -> None:
     """Replace ``--ckpt_path last`` by the newest intact checkpoint of the newest run of this name.
 
-    A resumed ``fit`` writes into the folder of the run that it continues. Where that has no checkpoint yet, training
-    starts from the beginning.
-
-    Args:
-        request: what the user asked for; changed in place.
-        tree: the settings, to find the run by.
-        folders: to lock the run's folder with, for training; None for other commands, which cannot do without a
-            checkpoint.
+    A resumed ``fit``, which comes with ``folders`` to lock, writes into the folder of the run that it continues. Where
+    that has no checkpoint yet, training starts from the beginning; other commands cannot do without one.
 
     Raises:
         UsageError: there are checkpoints and none is of use, or there is none for another command than ``fit``.
@@ -107,9 +97,7 @@ def newest_intact(folder: Path, without: Path | None = None, report: bool = Fals
         InputError: a file cannot be opened or read, so that nobody knows what it holds.
     """
     steps: dict[Path, int] = {}
-    for path in folder.glob("*.ckpt"):
-        if path == without:
-            continue
+    for path in set(folder.glob("*.ckpt")) - {without}:
         try:
             path.open("rb").close()
             # mapped, not read: only the number is wanted
@@ -138,6 +126,7 @@ def _pass_over_damaged(path: Path, report: bool, tidy: bool) -> bool:
     """Whether a file is damaged, after reading it; it is then named and set aside."""
     try:
         verify(path)
+        return False
     except DamagedError:
         if report:
             renamed = f"; it is now called {path.name}.damaged" if tidy else ""
@@ -145,7 +134,6 @@ def _pass_over_damaged(path: Path, report: bool, tidy: bool) -> bool:
         if tidy:
             path.replace(path.with_name(f"{path.name}.damaged"))
         return True
-    return False
 
 
 def _run_folder(tree: Tree) -> tuple[Path, Path, str | None]:

@@ -94,11 +94,7 @@ def apply_flags(tree: Tree, flags: dict[str, str]) -> None:
 
 
 def read_config(text: str) -> tuple[str, Tree]:
-    """A YAML or JSON file, or the content itself when it starts with a brace.
-
-    Returns:
-        The name to show in messages, and the content.
-    """
+    """A YAML or JSON file, or the content itself when it starts with a brace: the name for messages, and the data."""
     if text.lstrip().startswith("{"):
         name, content = "--config", text
     else:

@@ -41,10 +41,8 @@ class RunFolders:
     """The folders that this process trains in: no other process gets one of them until this one ends.
 
     A context manager. Folders that were made for a run which then wrote nothing are removed at its end. In the other
-    processes of a distributed run it does nothing: the first one (`is_leader`) holds the folders for all.
-
-    Args:
-        trains: False for a run that only scores: its folder is its own, and is not locked.
+    processes of a distributed run it does nothing: the first one (`is_leader`) holds the folders for all. The folder of
+    a run that only scores (``trains=False``) is its own, and is not locked.
     """
 
     def __init__(self, trains: bool = True) -> None:
@@ -96,13 +94,9 @@ class RunFolders:
                 return number
 
     def claim_versions(self, loggers: Any) -> list[Namespace]:
-        """Give each logger of a configuration that has no version the next one.
+        """Give each logger of ``trainer.logger`` that has no version the next one.
 
-        Args:
-            loggers: ``trainer.logger`` of a parsed configuration.
-
-        Returns:
-            The arguments of those that got one, to take it back from: a saved configuration starts a run of its own.
+        Returns the arguments of those that got one, to take it back from: a saved configuration starts its own run.
         """
         found = []
         for logger in (loggers if isinstance(loggers, list) else [loggers]) if self._leads else ():

@@ -31,27 +31,21 @@ _DIRECTIONS = {f"val/{name}": direction for name, direction in CRITERIA.items()}
 _WITHOUT_LABELS = "val/retrieval@1"
 _FILENAME = "step={step}-sts={val/sts:.2f}"
 
+_SAVING = {"auto_insert_metric_name": False, "save_last": True, "save_on_exception": True}
+_REFRESH = {"refresh_rate": 1 if sys.stdout.isatty() else 20}
+"""A log file gets a line for each refresh."""
+
 CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
     "checkpoint": (
         ModelCheckpoint,
         {
             "class_path": "lightning.pytorch.callbacks.ModelCheckpoint",
-            "init_args": {
-                "monitor": "val/sts",
-                "mode": "max",
-                "filename": _FILENAME,
-                "auto_insert_metric_name": False,
-                "save_last": True,
-                "save_on_exception": True,
-            },
+            "init_args": {"monitor": "val/sts", "mode": "max", "filename": _FILENAME, **_SAVING},
         },
     ),
     "progress": (
         ProgressBar,
-        {
-            "class_path": "lightning.pytorch.callbacks.TQDMProgressBar",
-            "init_args": {"refresh_rate": 1 if sys.stdout.isatty() else 20},  # a log file gets a line for each refresh
-        },
+        {"class_path": "lightning.pytorch.callbacks.TQDMProgressBar", "init_args": _REFRESH},
     ),
     "collapse": (CollapseMonitor, {"class_path": "sentrep.evaluation.CollapseMonitor"}),
     "guard": (NonFiniteGuard, {"class_path": "sentrep.stability.NonFiniteGuard"}),
@@ -65,11 +59,6 @@ def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree
 
     A resumed ``fit`` takes the model of the files where they have one; every other command takes the checkpoint's,
     because its weights fit no other, and pooling and prompt travel with them.
-
-    Args:
-        command: fit, validate, test or predict.
-        request: what the user asked for.
-        saved_model: of `sentrep.cli.checkpoints.checkpoint_model`.
 
     Raises:
         InputError: when the checkpoint's model names classes that are neither sentrep's nor in the files or flags.
@@ -137,7 +126,6 @@ def settle(config: Namespace) -> None:
             config.trainer[switch] = False
     if config.trainer.fast_dev_run and config.get("checkpoint.init_args.save_last"):
         config.checkpoint.init_args.save_last = config.checkpoint.init_args.save_on_exception = False
-
     interval = config.trainer.val_check_interval
     if isinstance(interval, int) and interval > 1 and config.trainer.check_val_every_n_epoch == 1:
         config.trainer.check_val_every_n_epoch = None

@@ -209,14 +209,7 @@ class SentRepCLI(LightningCLI):
 
 
 def run(command: str, words: list[str]) -> int:
-    """Run one of Lightning's commands.
-
-    Args:
-        command: fit, validate, test or predict.
-        words: the rest of the command line.
-
-    Returns:
-        The exit status.
+    """Run fit, validate, test or predict with the rest of the command line, and return the exit status.
 
     Raises:
         UsageError: for a wrong flag, key, class or type.
