@@ -48,18 +48,15 @@ class RememberBest(Callback):
                 state = None
                 if trainer.is_global_zero:  # which alone sees the folders, and alone writes
                     state = _located(_state_of(saver, states), saver, str(trainer.ckpt_path))
-                state = trainer.strategy.broadcast(state)
-                if state is not None:
+                if (state := trainer.strategy.broadcast(state)) is not None:
                     states[saver.state_key] = state
 
 
 def _state_of(saver: ModelCheckpoint, states: dict[str, State]) -> State | None:
     """That of a callback which chose by the same metric, however often it saved."""
-    if saver.state_key in states:
-        return states[saver.state_key]
     by = (repr(saver.monitor), repr(saver.mode))
     kept = [key for key in states if key.startswith("ModelCheckpoint") and all(word in key for word in by)]
-    return states[kept[0]] if kept else None
+    return next((states[key] for key in (saver.state_key, *kept) if key in states), None)
 
 
 def _located(state: State | None, saver: ModelCheckpoint, resumed: str) -> State | None:

@@ -167,9 +167,10 @@ def is_node(value: Any) -> bool:
 
 def split_words(words: list[str]) -> Iterator[tuple[str | None, Any]]:
     """``--key value`` and ``--key=value`` as pairs; other words as ``(None, word)``."""
-    waiting = iter(range(len(words)))
-    for position in waiting:
-        word = {"-c": "--config", "--trust-plugins": "--trust_plugins"}.get(words[position], words[position])
+    waiting = words[::-1]
+    while waiting:
+        word = waiting.pop()
+        word = {"-c": "--config", "--trust-plugins": "--trust_plugins"}.get(word, word)
         if word in ("-h", "--help"):
             yield None, word
         elif word.startswith("-c") and not word.startswith("--"):
@@ -179,9 +180,8 @@ def split_words(words: list[str]) -> Iterator[tuple[str | None, Any]]:
         elif "=" in word:
             key, value = word[2:].split("=", 1)
             yield key, value
-        elif position + 1 < len(words) and not words[position + 1].startswith("--"):
-            next(waiting)
-            yield word[2:], words[position + 1]
+        elif waiting and not waiting[-1].startswith("--"):
+            yield word[2:], waiting.pop()
         else:
             yield word[2:], None
 
