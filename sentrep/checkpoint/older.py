@@ -33,6 +33,7 @@ def _encoder(arguments: dict[str, Any]) -> dict[str, Any]:
         "layout": layout,
         "cheap_dropout": found.pop("fast_dropout"),
         "short_last_layer": found.pop("pooled_token_only", True),
+        "compile": False,
     }
     if found.pop("subtract_template", False):
         found["prompt"] = {"template": found.get("prompt"), "subtract": True}
@@ -45,6 +46,9 @@ OLDER: dict[str, Renamed] = {
     "SentenceEncoder": _encoder,
 }
 """By the name of the class whose arguments they are."""
+
+SETTINGS = {"data.fraction": "data.reading.fraction"}
+"""Of the run's settings that ``sentrep fit`` records beside the model."""
 
 _WITHOUT_CLASS_PATH = {"encoder": "SentenceEncoder"}
 """Sections of a model that are recorded as their arguments alone, and their classes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.trainer.states import TrainerFn
 
+from sentrep.cli.logs import say
 from sentrep.data.text.locations import is_address
 from sentrep.errors import InputError
 
@@ -48,25 +48,22 @@ class RememberBest(Callback):
                 state = None
                 if trainer.is_global_zero:  # which alone sees the folders, and alone writes
                     state = _located(_state_of(saver, states), saver, str(trainer.ckpt_path))
-                state = trainer.strategy.broadcast(state)
-                if state is not None:
+                if (state := trainer.strategy.broadcast(state)) is not None:
                     states[saver.state_key] = state
 
 
 def _state_of(saver: ModelCheckpoint, states: dict[str, State]) -> State | None:
     """That of a callback which chose by the same metric, however often it saved."""
-    if saver.state_key in states:
-        return states[saver.state_key]
     by = (repr(saver.monitor), repr(saver.mode))
     kept = [key for key in states if key.startswith("ModelCheckpoint") and all(word in key for word in by)]
-    return states[kept[0]] if kept else None
+    return next((states[key] for key in (saver.state_key, *kept) if key in states), None)
 
 
 def _located(state: State | None, saver: ModelCheckpoint, resumed: str) -> State | None:
     """The state with the paths as they are now, and without files that are not there."""
     if state is None:
         if saver.monitor is not None:
-            _say(f"{resumed} does not know the best {saver.monitor} so far: the best is chosen from here on")
+            say(f"{resumed} does not know the best {saver.monitor} so far: the best is chosen from here on")
         return None
     folder = Path(str(saver.dirpath))
     beside = Path(resumed).parent
@@ -80,7 +77,7 @@ def _located(state: State | None, saver: ModelCheckpoint, resumed: str) -> State
     found = best_of(kept, key=lambda place: float(kept[place]), default="") if saver.monitor else places[best]
     if saver.monitor and best and places[best] is None:
         score = f"{saver.monitor} {float(state['best_model_score']):.4f}"
-        _say(f"the best checkpoint so far, {best} ({score}), is not there any more: the best is chosen without it")
+        say(f"the best checkpoint so far, {best} ({score}), is not there any more: the best is chosen without it")
     worst = worst_of(kept, key=lambda place: float(kept[place])) if len(kept) == saver.save_top_k > 0 else ""
     return {
         **state,
@@ -99,7 +96,3 @@ def _find(path: str, home: Path) -> str | None:
     if not path or is_address(path):
         return path or None
     return next((str(place) for place in (home / Path(path).name, Path(path)) if place.is_file()), None)
-
-
-def _say(message: str) -> None:
-    print(f"sentrep: {message}", file=sys.stderr)

@@ -14,7 +14,6 @@ from lightning.pytorch.cli import SaveConfigCallback
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
-from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.checkpoint.rehearsal import Rehearsal
 from sentrep.cli.changes import RECORD, run_settings
 from sentrep.cli.configuration import Tree
@@ -85,10 +84,11 @@ class SaveLast(Checkpoint):
         """Save what is not saved."""
         self._trained = True
         io = trainer.strategy.checkpoint_io
+        failed = getattr(io, "failure", None) is not None  # of `AtomicCheckpointIO`
         # only the process that writes knows of a failure, and all must take part in saving
-        if trainer.strategy.broadcast(_failure(io) is not None or self._saved != trainer.global_step):
+        if trainer.strategy.broadcast(failed or self._saved != trainer.global_step):
             self._save(trainer)
-        self.failure = _failure(io)
+        self.failure = getattr(io, "failure", None)
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Where nothing was left to train: the run was killed between its last step's checkpoint and ``last.ckpt``."""
@@ -117,10 +117,6 @@ def _step_of(path: Path) -> int:
     return int(torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"])
 
 
-def _failure(io: Any) -> str | None:
-    return io.failure if isinstance(io, AtomicCheckpointIO) else None
-
-
 class SavePredictions(Callback):
     """Writes the embeddings of ``sentrep predict``, batch by batch, to ``<log_dir>/predictions.npy`` (N, D) float32."""
 
@@ -137,13 +133,7 @@ class SavePredictions(Callback):
         self._writer = NpyWriter(Path(trainer.log_dir or trainer.default_root_dir) / "predictions.npy")
 
     def on_predict_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Tensor,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Tensor, batch: Any, *_: Any, **__: Any
     ) -> None:
         """Append one batch of embeddings."""
         assert self._writer is not None

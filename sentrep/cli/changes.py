@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
+from sentrep.checkpoint.older import SETTINGS
 from sentrep.checkpoint.resume import convert_position
 from sentrep.cli.configuration import Tree
 from sentrep.cli.errors import UsageError
-from sentrep.io.harmless import printable
+from sentrep.cli.logs import say
 
 RECORD = "sentrep_run"
 """Key of a checkpoint under which `run_settings` lie."""
@@ -25,9 +24,6 @@ _TRAINER = (
 )  # fmt: skip
 _SIZES = ("data.batch_size", "trainer.accumulate_grad_batches", "processes")
 
-_RENAMED = {"data.fraction": "data.reading.fraction"}
-"""Keys in older checkpoints."""
-
 _ORIGIN = {f"model.encoder.{key}" for key in ("backbone", "tokenizer", "pretrained", "hub")}
 """Where an encoder was built from; a checkpoint stands in for that itself."""
 
@@ -36,14 +32,10 @@ Differences = dict[str, tuple[Any, Any]]
 
 
 def run_settings(config: Tree, processes: int) -> Tree:
-    """What changes a run besides its model, ``{dotted key: value}``.
+    """What changes a run besides its model, ``{dotted key: value}``; ``processes`` are those of all machines.
 
     Not in it: the training text, which is compared by content; evaluation sets, folders, workers; and how long to
     train, so that a finished run can be extended.
-
-    Args:
-        config: of ``fit``, as plain data.
-        processes: of the run, over all machines.
     """
     section = {**config["data"], "reading.fraction": config["data"]["reading"]["fraction"]}
     data = {f"data.{key}": section[key] for key in _DATA}
@@ -75,43 +67,39 @@ def run_differences(mine: Tree, checkpoint: Tree) -> Differences:
     """Those of `run_settings`; a checkpoint that was not written by ``sentrep fit`` has none."""
     saved = checkpoint.get(RECORD, mine)
     if not isinstance(saved, dict):
-        raise UsageError(
-            f"the checkpoint's {RECORD} is a {type(saved).__name__}; it is damaged, use another checkpoint"
-        )
-    saved = {_RENAMED.get(key, key): value for key, value in saved.items()}
+        kind = type(saved).__name__
+        raise UsageError(f"the checkpoint's {RECORD} is a {kind}; it is damaged, use another checkpoint")
+    saved = {SETTINGS.get(key, key): value for key, value in saved.items()}
     return {key: (saved[key], mine[key]) for key in mine if key in saved and saved[key] != mine[key]}
 
 
-@rank_zero_only
-def show(found: Differences) -> None:
-    """Print a line for each key."""
-    for key, (saved, mine) in found.items():
-        print(printable(f"sentrep: {key}: {saved!r} in the checkpoint, {mine!r} now"), file=sys.stderr)
-
-
-def refuse(found: Differences) -> None:
-    """Refuse to continue with other settings.
+def refuse(found: Differences, allowed: bool) -> None:
+    """Show each difference; refuse to continue with other settings, or say what is no longer exact.
 
     Raises:
-        UsageError: when there are any.
+        UsageError: there are differences, and they are not allowed.
     """
-    if found:
+    for key, (saved, mine) in found.items():
+        say(f"{key}: {saved!r} in the checkpoint, {mine!r} now")
+    if allowed:
+        explain(found)
+    elif found:
         keys = ", ".join(found)
         raise UsageError(f"settings differ from the checkpoint's: {keys}; take its values, or add {FLAG} to use yours")
 
 
-@rank_zero_only
 def explain(found: Differences) -> None:
     """Say what of a continued run is no longer exact."""
     optimizer = [key for key in found if key.startswith("model.optimizer")]
     if optimizer:
-        _warn(f"the optimizer continues with the checkpoint's settings, not with yours: {', '.join(optimizer)}")
+        keys = ", ".join(optimizer)
+        say(f"warning: the optimizer continues with the checkpoint's settings, not with yours: {keys}")
     if others := [key for key in found if key not in optimizer]:
-        _warn(f"these settings differ from the checkpoint's, and yours are used: {', '.join(others)}")
+        say(f"warning: these settings differ from the checkpoint's, and yours are used: {', '.join(others)}")
     if any(key in found for key in _SIZES):
-        _warn(
-            "exact: weights, optimiser state, step count, what samplers remember, the order of the rows; approximate: "
-            "up to one optimiser step's rows are seen twice, dropout and the number of steps left differ"
+        say(
+            "warning: exact: weights, optimiser state, step count, what samplers remember, the order of the rows; "
+            "approximate: up to one optimiser step's rows are seen twice, dropout and the number of steps left differ"
         )
 
 
@@ -125,9 +113,4 @@ class ConvertPosition(Callback):
             return
         order = datamodule.train_dataloader().order()
         if not convert_position(checkpoint, order, trainer.accumulate_grad_batches):
-            _warn("the training text or its order differs from the checkpoint's: the epoch starts again")
-
-
-@rank_zero_only
-def _warn(message: str) -> None:
-    print(f"sentrep: warning: {printable(message)}", file=sys.stderr)
+            say("warning: the training text or its order differs from the checkpoint's: the epoch starts again")

@@ -7,7 +7,7 @@ value is an empty dict.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, get_args, get_origin
 
@@ -17,15 +17,14 @@ from sentrep.cli.errors import UsageError
 from sentrep.config import moved_names
 from sentrep.errors import did_you_mean
 
+_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
 
 def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied: int | None = None) -> None:
-    """Every key of ``values`` must be an argument of ``target`` (a class or a function), at any depth.
+    """Every key of ``values``, at dotted key ``path``, must be an argument of ``target``, at any depth.
 
-    Args:
-        target: what will be called with ``values`` as keyword arguments.
-        values: a dict; anything else is left to the type check.
-        path: dotted key of ``values`` in the configuration.
-        supplied: so many arguments, the first ones, need not be in ``values``; None: none need to be.
+    All arguments without a default must be there but the first ``supplied`` ones; with None, none need to be. What is
+    no dict is left to the type check.
 
     Raises:
         UsageError: names the key, and the argument that was probably meant or the place where it is now.
@@ -36,61 +35,34 @@ def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     if now := moved_names(getattr(target, "__init__", target), values, f"{path}."):
         raise UsageError(f"{now}; write it there")
-    known = hints(target)
-    for key, value in values.items():
-        name = str(key).removesuffix("+")
+    known, given = hints(target), {str(key).removesuffix("+"): (key, value) for key, value in values.items()}
+    for name, (key, value) in given.items():
         if name not in parameters and not open_ended:
             raise UsageError(f"{path}: {target.__name__} has no argument '{key}'{did_you_mean(name, parameters)}")
         check_value(known.get(name), value, f"{path}.{key}")
-    if supplied is not None:
-        _check_complete(target, values, path, supplied)
-
-
-def _check_complete(target: Callable[..., Any], values: Tree, path: str, supplied: int) -> None:
-    given = {str(key).removesuffix("+") for key in values}
-    for number, parameter in enumerate(inspect.signature(target).parameters.values()):
-        optional = parameter.default is not parameter.empty or parameter.kind in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-        )
-        if number >= supplied and not optional and parameter.name not in given:
-            raise UsageError(
-                f"{path}: {target.__name__}: missing argument '{parameter.name}'; set {path}.{parameter.name}"
-            )
+    for name, parameter in list(parameters.items())[supplied:] if supplied is not None else ():
+        needed = parameter.default is parameter.empty and parameter.kind not in _ANY_NUMBER
+        if needed and name not in given:
+            raise UsageError(f"{path}: {target.__name__}: missing argument '{name}'; set {path}.{name}")
 
 
 def check_value(annotation: Any, value: Any, path: str) -> None:
-    """Check the class names and the keys inside one argument's value.
-
-    Raises:
-        UsageError: for an unknown class or key.
-    """
+    """`check_arguments` of the plug-ins in one argument's value; raises `UsageError` for an unknown class, too."""
     bases, element_type = plugins(annotation), item(annotation)
+    # what the caller of a plug-in adds, as an optimiser's parameters; nothing to a class that is built
+    supplied = len(get_args(annotation)[0]) if get_origin(annotation) is Callable else 0
     if is_node(value):
-        _check_node(bases, value, path, _supplied(annotation))
+        _check_node(bases, value, path, supplied)
     elif isinstance(value, dict) and len(bases) == 1 and not inspect.isabstract(bases[0]):
-        check_arguments(bases[0], value.get("init_args", value), path, _supplied(annotation))
+        check_arguments(bases[0], value.get("init_args", value), path, supplied)
     elif isinstance(value, dict) and element_type is not None:
         for key, element in value.items():
             check_value(element_type, element, f"{path}.{key}")
     elif isinstance(value, list) and element_type is not None:
         for position, element in enumerate(value):
             check_value(element_type, element, f"{path}[{position}]")
-    elif (
-        isinstance(value, str)
-        and bases
-        and not any(kind in (str, bool, int, float) for kind in alternatives(annotation))
-    ):
-        target = _resolve(value, bases, path)
-        if target is not None:
-            _check_complete(target, {}, path, _supplied(annotation))
-
-
-def _supplied(annotation: Any) -> int:
-    """How many arguments the caller of a plug-in adds: an optimiser's parameters; none to a class that is built."""
-    if get_origin(annotation) is Callable:
-        return len(get_args(annotation)[0])
-    return 0
+    elif isinstance(value, str) and bases and not {str, bool, int, float}.intersection(alternatives(annotation)):
+        _check_node(bases, {"class_path": value}, path, supplied)
 
 
 def _check_node(bases: list[type], node: Tree, path: str, supplied: int) -> None:
@@ -109,20 +81,21 @@ def _resolve(name: Any, bases: list[type], path: str) -> Callable[..., Any] | No
     """The class of that name: an import path, or the bare name of an imported subclass of one of the bases."""
     if not isinstance(name, str):
         raise UsageError(f"{path}: class_path is {name!r}; expected the name of a class")
+    kinds = " or ".join(base.__name__ for base in bases)
     if "." in name:
         target = _import(name, path)
-    elif not bases:
-        return None  # nothing is known of what may stand here
+    elif not bases:  # nothing is known of what may stand here
+        return None
     else:
         known = {kind.__name__: kind for base in bases for kind in _subclasses(base) if not inspect.isabstract(kind)}
         if name not in known:
-            kinds = " or ".join(base.__name__ for base in bases)
-            raise UsageError(f"{path}: no {kinds} is called '{name}'{did_you_mean(name, known) or _listing(known)}")
+            listing = f"; there are {', '.join(sorted(known))}" if len(known) <= 12 else ""
+            raise UsageError(f"{path}: no {kinds} is called '{name}'{did_you_mean(name, known) or listing}")
         target = known[name]
     if not callable(target) or inspect.isbuiltin(target):
         raise UsageError(f"{path}: {name} is no class")
     if isinstance(target, type) and bases and not issubclass(target, tuple(bases)):
-        raise UsageError(f"{path}: {name} is no {' or '.join(base.__name__ for base in bases)}")
+        raise UsageError(f"{path}: {name} is no {kinds}")
     return target
 
 
@@ -141,14 +114,6 @@ def _import(name: str, path: str) -> Callable[..., Any]:
     return getattr(module, attribute)
 
 
-def _listing(known: Mapping[str, type]) -> str:
-    return f"; there are {', '.join(sorted(known))}" if len(known) <= 12 else ""
-
-
 def _subclasses(base: type) -> list[type]:
     below: list[type] = base.__subclasses__()
     return [base, *(kind for child in below for kind in _subclasses(child))]
-
-
-def _classes(annotation: Any) -> set[type]:
-    return {kind for kind in alternatives(annotation) if isinstance(kind, type)}

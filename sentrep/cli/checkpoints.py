@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from sentrep.checkpoint.rebuild import recorded_arguments
 from sentrep.cli.configuration import Request, Tree, is_node
 from sentrep.cli.errors import UsageError
+from sentrep.cli.logs import say
 from sentrep.cli.run_folders import RunFolders, is_leader, newest_training
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, DamagedError, read_checkpoint, verify
 from sentrep.io.files import remove_leftovers
-from sentrep.io.harmless import printable
 
 NAMES = ("best", "last", "hpc", "registry")
 """Words that Lightning takes in place of a path (``registry:name`` included)."""
@@ -27,11 +25,7 @@ _TO_GO_ON = {PAYLOAD_KEY, "state_dict", "loops", "optimizer_states"}
 def checkpoint_content(ckpt_path: str | None) -> dict[str, Any] | None:
     """The content of the checkpoint that ``--ckpt_path`` names, its checksums compared.
 
-    Args:
-        ckpt_path: a file, an address or a word such as ``best`` that only the trainer understands, or None.
-
-    Returns:
-        The content, or None where there is no file to look into.
+    None where there is no file to look into: an address, or a word such as ``best`` that only the trainer understands.
 
     Raises:
         UsageError: for a file that is missing, damaged, or not one of ours; names the newest intact one beside it.
@@ -58,14 +52,8 @@ def checkpoint_model(checkpoint: dict[str, Any], path: str) -> Tree:
 def settle_last(request: Request, tree: Tree, folders: RunFolders | None) -> None:
     """Replace ``--ckpt_path last`` by the newest intact checkpoint of the newest run of this name.
 
-    A resumed ``fit`` writes into the folder of the run that it continues. Where that has no checkpoint yet, training
-    starts from the beginning.
-
-    Args:
-        request: what the user asked for; changed in place.
-        tree: the settings, to find the run by.
-        folders: to lock the run's folder with, for training; None for other commands, which cannot do without a
-            checkpoint.
+    A resumed ``fit``, which comes with ``folders`` to lock, writes into the folder of the run that it continues. Where
+    that has no checkpoint yet, training starts from the beginning; other commands cannot do without one.
 
     Raises:
         UsageError: there are checkpoints and none is of use, or there is none for another command than ``fit``.
@@ -85,11 +73,11 @@ def settle_last(request: Request, tree: Tree, folders: RunFolders | None) -> Non
     if fit and version is not None:
         request.flags.setdefault("trainer.logger.version", version)
     if path is None:
-        _say(f"--ckpt_path last: no checkpoint in {folder} yet, so this starts from the beginning")
+        say(f"--ckpt_path last: no checkpoint in {folder} yet, so this starts from the beginning")
         request.flags.pop("ckpt_path", None)
         request.tree.pop("ckpt_path", None)
         return
-    _say(f"--ckpt_path last is {path}")
+    say(f"--ckpt_path last is {path}")
     request.flags["ckpt_path"] = str(path)
 
 
@@ -109,9 +97,7 @@ def newest_intact(folder: Path, without: Path | None = None, report: bool = Fals
         InputError: a file cannot be opened or read, so that nobody knows what it holds.
     """
     steps: dict[Path, int] = {}
-    for path in folder.glob("*.ckpt"):
-        if path == without:
-            continue
+    for path in set(folder.glob("*.ckpt")) - {without}:
         try:
             path.open("rb").close()
             # mapped, not read: only the number is wanted
@@ -122,12 +108,12 @@ def newest_intact(folder: Path, without: Path | None = None, report: bool = Fals
             raise InputError(f"{path}: cannot be opened ({error.strerror}); mend that, or name a file") from error
         except Exception as error:  # torch raises half a dozen types for damaged files, and for what it does not load
             if not _pass_over_damaged(path, report, tidy) and report:
-                _say(f"{path} is intact but cannot be loaded here ({type(error).__name__}), and is passed over")
+                say(f"{path} is intact but cannot be loaded here ({type(error).__name__}), and is passed over")
             continue
         if isinstance(content, dict) and content.keys() >= _TO_GO_ON:
             steps[path] = content["global_step"]
         elif report:
-            _say(f"{path} has no state to go on from, and is passed over")
+            say(f"{path} has no state to go on from, and is passed over")
     if tidy:
         remove_leftovers(folder, "*.ckpt")
     for path in sorted(steps, key=lambda path: (steps[path], path.stem.startswith("last"), path.name), reverse=True):
@@ -140,14 +126,14 @@ def _pass_over_damaged(path: Path, report: bool, tidy: bool) -> bool:
     """Whether a file is damaged, after reading it; it is then named and set aside."""
     try:
         verify(path)
+        return False
     except DamagedError:
         if report:
             renamed = f"; it is now called {path.name}.damaged" if tidy else ""
-            _say(f"{path} is damaged or incomplete, and is passed over{renamed}")
+            say(f"{path} is damaged or incomplete, and is passed over{renamed}")
         if tidy:
             path.replace(path.with_name(f"{path.name}.damaged"))
         return True
-    return False
 
 
 def _run_folder(tree: Tree) -> tuple[Path, Path, str | None]:
@@ -172,8 +158,3 @@ def _run_folder(tree: Tree) -> tuple[Path, Path, str | None]:
 
 def _arguments(node: Any) -> Tree:
     return (node.get("init_args") or {}) if is_node(node) else {}
-
-
-@rank_zero_only
-def _say(message: str) -> None:
-    print(f"sentrep: {printable(message)}", file=sys.stderr)

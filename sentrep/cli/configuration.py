@@ -67,7 +67,7 @@ def parse_request(words: list[str]) -> Request:
     for key, value in split_words(words):
         if key is not None and key.endswith("+"):
             lists.append(key[:-1] + ".")  # what follows below this key is meant for the element just added
-        if key is None or _belongs_to_jsonargparse(key) or key.startswith(tuple(lists)):
+        if key is None or key == "print_config" or key.endswith((".help", "+")) or key.startswith(tuple(lists)):
             request.rest += [value] if key is None else [f"--{key}={value}" if value is not None else f"--{key}"]
         elif key == "trust_plugins" and value in (None, "true", "True"):
             request.trust_plugins = True
@@ -94,11 +94,7 @@ def apply_flags(tree: Tree, flags: dict[str, str]) -> None:
 
 
 def read_config(text: str) -> tuple[str, Tree]:
-    """A YAML or JSON file, or the content itself when it starts with a brace.
-
-    Returns:
-        The name to show in messages, and the content.
-    """
+    """A YAML or JSON file, or the content itself when it starts with a brace: the name for messages, and the data."""
     if text.lstrip().startswith("{"):
         name, content = "--config", text
     else:
@@ -171,13 +167,10 @@ def is_node(value: Any) -> bool:
 
 def split_words(words: list[str]) -> Iterator[tuple[str | None, Any]]:
     """``--key value`` and ``--key=value`` as pairs; other words as ``(None, word)``."""
-    waiting = iter(range(len(words)))
-    for position in waiting:
-        word = words[position]
-        if word == "-c":
-            word = "--config"
-        if word == "--trust-plugins":
-            word = "--trust_plugins"
+    waiting = words[::-1]
+    while waiting:
+        word = waiting.pop()
+        word = {"-c": "--config", "--trust-plugins": "--trust_plugins"}.get(word, word)
         if word in ("-h", "--help"):
             yield None, word
         elif word.startswith("-c") and not word.startswith("--"):
@@ -187,15 +180,10 @@ def split_words(words: list[str]) -> Iterator[tuple[str | None, Any]]:
         elif "=" in word:
             key, value = word[2:].split("=", 1)
             yield key, value
-        elif position + 1 < len(words) and not words[position + 1].startswith("--"):
-            next(waiting)
-            yield word[2:], words[position + 1]
+        elif waiting and not waiting[-1].startswith("--"):
+            yield word[2:], waiting.pop()
         else:
             yield word[2:], None
-
-
-def _belongs_to_jsonargparse(key: str) -> bool:
-    return key == "print_config" or key.endswith((".help", "+"))
 
 
 def _plain(value: str, key: str = "") -> Any:

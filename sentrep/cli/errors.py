@@ -54,11 +54,8 @@ def one_line(message: str) -> str:
 def summarize(message: str, tree: Mapping[str, Any]) -> str:
     """What is wrong, out of jsonargparse's nested account of why no alternative of a union fits.
 
-    The alternative that got furthest, with the longest chain of keys, is the one that was meant.
-
-    Args:
-        message: text of an `argparse.ArgumentError`.
-        tree: the configuration, to find the whole path of the offending value.
+    The alternative that got furthest, with the longest chain of keys, is the one that was meant. The configuration
+    (``tree``) has the whole path of the offending value.
 
     Example:
         >>> text = 'Parser key "data":\\n  Parser key "size":\\n    Expected a <class \\'int\\'>. Got value: x'

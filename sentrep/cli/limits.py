@@ -28,17 +28,19 @@ def check_settings(config: Namespace) -> None:
     for least, names in _WHOLE.items():
         checks.whole("trainer", least, **checks.given(**{name: trainer.get(name) for name in names}))
     checks.not_negative("trainer", **checks.given(gradient_clip_val=trainer.gradient_clip_val))
-    _check_interval(trainer.val_check_interval)
+    interval = trainer.val_check_interval
+    if isinstance(interval, float):
+        checks.within("trainer", 0, 1, open_below=True, val_check_interval=interval)
+    elif isinstance(interval, int):
+        checks.whole("trainer", 1, val_check_interval=interval)
     _check_devices(trainer.devices)
     if trainer.min_steps and 0 < (trainer.max_steps or 0) < trainer.min_steps:
         raise InputError(f"trainer: min_steps {trainer.min_steps} is more than max_steps {trainer.max_steps}")
-    for name in ("default_root_dir", "accelerator", "strategy"):
-        if isinstance(trainer.get(name), str):
-            checks.text("trainer", **{name: trainer.get(name)})
-    if isinstance(trainer.max_time, str) and not re.fullmatch(r"\d+(:\d\d){3}", trainer.max_time):
-        raise InputError(
-            f"trainer: max_time is {trainer.max_time!r}; expected days:hours:minutes:seconds, as 00:12:00:00"
-        )
+    texts = {name: trainer.get(name) for name in ("default_root_dir", "accelerator", "strategy")}
+    checks.text("trainer", **{name: value for name, value in texts.items() if isinstance(value, str)})
+    time = trainer.max_time
+    if isinstance(time, str) and not re.fullmatch(r"\d+(:\d\d){3}", time):
+        raise InputError(f"trainer: max_time is {time!r}; expected days:hours:minutes:seconds, as 00:12:00:00")
     for name in ("name", "save_dir"):
         if config.get(f"trainer.logger.init_args.{name}") == "":
             raise InputError(f"trainer: logger.{name} is empty; name it, or leave it out")
@@ -47,7 +49,11 @@ def check_settings(config: Namespace) -> None:
     for callback in callbacks if isinstance(callbacks, list) else [callbacks]:
         if isinstance(callback, Namespace) and callback.class_path.rsplit(".")[-1] == "EarlyStopping":
             checks.whole("EarlyStopping", 0, **checks.given(patience=callback.get("init_args.patience")))
-    _check_filename(config.get("checkpoint.init_args.filename"))
+    pattern = config.get("checkpoint.init_args.filename")
+    try:
+        list(string.Formatter().parse(pattern or ""))
+    except ValueError as error:
+        raise InputError(f"checkpoint: filename {pattern!r} is no pattern ({error}), as is 'step={{step}}'") from None
 
 
 _WHOLE = {
@@ -58,25 +64,10 @@ _WHOLE = {
 """``{smallest value: settings}``; -1 has a meaning of its own for the last ones."""
 
 
-def _check_interval(interval: Any) -> None:
-    if isinstance(interval, float):
-        checks.within("trainer", 0, 1, open_below=True, val_check_interval=interval)
-    elif isinstance(interval, int):
-        checks.whole("trainer", 1, val_check_interval=interval)
-
-
 def _check_devices(devices: Any) -> None:
     """How many, which ones, or ``auto``."""
     count = int(devices) if isinstance(devices, str) and devices.lstrip("-").isdecimal() else devices
     listed = count if isinstance(count, list) else [count]
     if not listed or (isinstance(count, int) and count < 1 and count != -1) or len({*map(str, listed)}) < len(listed):
-        raise InputError(
-            f"trainer: devices is {devices!r}; expected a number from 1 up, different numbers in a list, or auto"
-        )
-
-
-def _check_filename(pattern: str | None) -> None:
-    try:
-        list(string.Formatter().parse(pattern or ""))
-    except ValueError as error:
-        raise InputError(f"checkpoint: filename {pattern!r} is no pattern ({error}), as is 'step={{step}}'") from None
+        expected = "a number from 1 up, different numbers in a list, or auto"
+        raise InputError(f"trainer: devices is {devices!r}; expected {expected}")

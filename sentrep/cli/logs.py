@@ -1,4 +1,4 @@
-"""Which log messages a command shows."""
+"""What a command tells the user on standard error."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ class _StandardError(logging.Handler):
             print("\n".join(map(printable, self.format(record).split("\n"))), file=sys.stderr)
 
 
+@rank_zero_only
+def say(message: str) -> None:
+    """A line on standard error, from the main process alone."""
+    print(f"sentrep: {printable(message)}", file=sys.stderr)
+
+
 def show_log() -> None:
     """Let everyone see what was read, left out, cut, or paired with itself, and no advertisements."""
-    logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(_is_no_advertisement)
+    rank_zero = logging.getLogger("lightning.pytorch.utilities.rank_zero")
+    rank_zero.addFilter(lambda record: "Tip: For seamless" not in record.getMessage())
     logger = logging.getLogger("sentrep")
     if not logger.handlers:
         logger.addHandler(_StandardError())
         logger.setLevel(logging.INFO)
-
-
-def _is_no_advertisement(record: logging.LogRecord) -> bool:
-    return "Tip: For seamless" not in record.getMessage()

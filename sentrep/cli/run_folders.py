@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -42,10 +41,8 @@ class RunFolders:
     """The folders that this process trains in: no other process gets one of them until this one ends.
 
     A context manager. Folders that were made for a run which then wrote nothing are removed at its end. In the other
-    processes of a distributed run it does nothing: the first one (`is_leader`) holds the folders for all.
-
-    Args:
-        trains: False for a run that only scores: its folder is its own, and is not locked.
+    processes of a distributed run it does nothing: the first one (`is_leader`) holds the folders for all. The folder of
+    a run that only scores (``trains=False``) is its own, and is not locked.
     """
 
     def __init__(self, trains: bool = True) -> None:
@@ -91,31 +88,26 @@ class RunFolders:
         number = max(map(version_of, parent.glob("version_*")), default=-1)
         while True:
             number += 1
-            folder = parent / f"version_{number}"
-            try:
-                self._make(folder)  # whoever makes it has it
-                self.hold(folder)
-            except (FileExistsError, BusyError):
-                continue
-            return number
+            with suppress(FileExistsError, BusyError):
+                self._make(parent / f"version_{number}")  # whoever makes it has it
+                self.hold(parent / f"version_{number}")
+                return number
 
     def claim_versions(self, loggers: Any) -> list[Namespace]:
-        """Give each logger of a configuration that has no version the next one.
+        """Give each logger of ``trainer.logger`` that has no version the next one.
 
-        Args:
-            loggers: ``trainer.logger`` of a parsed configuration.
-
-        Returns:
-            The arguments of those that got one, to take it back from: a saved configuration starts a run of its own.
+        Returns the arguments of those that got one, to take it back from: a saved configuration starts its own run.
         """
-        found = [logger.init_args for logger in _numbered(loggers) if logger.init_args.get("version") is None]
-        if not self._leads:
-            return []
-        for settings in found:
-            name = settings.get("name")
-            parent = Path(settings.save_dir) / str("lightning_logs" if name is None else name)
-            if not is_address(settings.save_dir):
+        found = []
+        for logger in (loggers if isinstance(loggers, list) else [loggers]) if self._leads else ():
+            settings = logger.get("init_args") if isinstance(logger, Namespace) else None
+            if settings is None or logger.class_path.rsplit(".")[-1] not in _NUMBERED or is_address(settings.save_dir):
+                continue
+            if settings.get("version") is None:
+                name = settings.get("name")
+                parent = Path(settings.save_dir, "lightning_logs" if name is None else name)
                 settings.version = self.claim_version(parent)
+                found.append(settings)
         return found
 
     def hold_all(self, trainer: Trainer) -> None:
@@ -138,10 +130,3 @@ class RunFolders:
         except OSError as error:
             raise InputError(f"{folder}: cannot be made ({error.strerror}); name another folder for the run") from error
         self._made += reversed(missing)
-
-
-def _numbered(loggers: Any) -> Iterator[Namespace]:
-    for logger in loggers if isinstance(loggers, list) else [loggers]:
-        name = logger.get("class_path") if isinstance(logger, Namespace) else None
-        if name is not None and name.rsplit(".")[-1] in _NUMBERED and logger.get("init_args") is not None:
-            yield logger

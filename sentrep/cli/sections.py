@@ -31,27 +31,21 @@ _DIRECTIONS = {f"val/{name}": direction for name, direction in CRITERIA.items()}
 _WITHOUT_LABELS = "val/retrieval@1"
 _FILENAME = "step={step}-sts={val/sts:.2f}"
 
+_SAVING = {"auto_insert_metric_name": False, "save_last": True, "save_on_exception": True}
+_REFRESH = {"refresh_rate": 1 if sys.stdout.isatty() else 20}
+"""A log file gets a line for each refresh."""
+
 CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
     "checkpoint": (
         ModelCheckpoint,
         {
             "class_path": "lightning.pytorch.callbacks.ModelCheckpoint",
-            "init_args": {
-                "monitor": "val/sts",
-                "mode": "max",
-                "filename": _FILENAME,
-                "auto_insert_metric_name": False,
-                "save_last": True,
-                "save_on_exception": True,
-            },
+            "init_args": {"monitor": "val/sts", "mode": "max", "filename": _FILENAME, **_SAVING},
         },
     ),
     "progress": (
         ProgressBar,
-        {
-            "class_path": "lightning.pytorch.callbacks.TQDMProgressBar",
-            "init_args": {"refresh_rate": 1 if sys.stdout.isatty() else 20},  # a log file gets a line for each refresh
-        },
+        {"class_path": "lightning.pytorch.callbacks.TQDMProgressBar", "init_args": _REFRESH},
     ),
     "collapse": (CollapseMonitor, {"class_path": "sentrep.evaluation.CollapseMonitor"}),
     "guard": (NonFiniteGuard, {"class_path": "sentrep.stability.NonFiniteGuard"}),
@@ -66,11 +60,6 @@ def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree
     A resumed ``fit`` takes the model of the files where they have one; every other command takes the checkpoint's,
     because its weights fit no other, and pooling and prompt travel with them.
 
-    Args:
-        command: fit, validate, test or predict.
-        request: what the user asked for.
-        saved_model: of `sentrep.cli.checkpoints.checkpoint_model`.
-
     Raises:
         InputError: when the checkpoint's model names classes that are neither sentrep's nor in the files or flags.
     """
@@ -84,9 +73,8 @@ def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree
     apply_flags(tree, request.flags)
     for key in ("model", "data", "trainer"):
         if not isinstance(tree.get(key, {}), dict):
-            raise UsageError(
-                f"{_origin(key, request)}{key} is {tree[key]!r}; expected settings below it, or leave it out"
-            )
+            where = _origin(key, request)
+            raise UsageError(f"{where}{key} is {tree[key]!r}; expected settings below it, or leave it out")
     if command == "test" and tree["report"] is not None:
         tree.setdefault("verbose", False)  # the report prints the scores, with pairs and protocol
     return tree
@@ -124,18 +112,12 @@ def _origin(key: str, request: Request) -> str:
     return next((f"{name}: " for name, tree in reversed(request.sources) if key in tree), "")
 
 
-def settle(config: Namespace, trains: bool) -> None:
-    """Settle what depends on several sections at once."""
-    settle_callbacks(config)
-    settle_validation(config)
-    if trains:
-        settle_monitor(config)
+def settle(config: Namespace) -> None:
+    """Settle what depends on several sections at once.
 
-
-def settle_callbacks(config: Namespace) -> None:
-    """A callback that is switched off by one of Lightning's two ways is off in both: half off is an error there.
-
-    A fast_dev_run leaves nothing behind; Lightning's ``save_last`` and ``save_on_exception`` forget that.
+    A callback that is switched off by one of Lightning's two ways is off in both: half off is an error there. A
+    fast_dev_run leaves nothing behind; Lightning's ``save_last`` and ``save_on_exception`` forget that. A number of
+    steps between validations counts across epochs, a share of an epoch within it, as all mean it.
     """
     for key, switch in {"checkpoint": "enable_checkpointing", "progress": "enable_progress_bar"}.items():
         if config.trainer[switch] is False:
@@ -144,10 +126,6 @@ def settle_callbacks(config: Namespace) -> None:
             config.trainer[switch] = False
     if config.trainer.fast_dev_run and config.get("checkpoint.init_args.save_last"):
         config.checkpoint.init_args.save_last = config.checkpoint.init_args.save_on_exception = False
-
-
-def settle_validation(config: Namespace) -> None:
-    """A number of steps between validations counts across epochs, a share of an epoch within it, as all mean it."""
     interval = config.trainer.val_check_interval
     if isinstance(interval, int) and interval > 1 and config.trainer.check_val_every_n_epoch == 1:
         config.trainer.check_val_every_n_epoch = None

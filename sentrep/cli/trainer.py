@@ -14,6 +14,7 @@ os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")  # of Lightnin
 
 import yaml
 from jsonargparse import set_parsing_settings
+from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
@@ -22,34 +23,26 @@ import sentrep.negatives
 import sentrep.objectives
 import sentrep.views
 import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be found by their short names)
+from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.checkpoint.resumable import check
 from sentrep.cli.best_so_far import RememberBest
 from sentrep.cli.callbacks import SaveConfig, SaveLast, SavePredictions
-from sentrep.cli.changes import (
-    ConvertPosition,
-    Differences,
-    differences,
-    explain,
-    refuse,
-    run_differences,
-    run_settings,
-    show,
-)
+from sentrep.cli.changes import ConvertPosition, differences, explain, refuse, run_differences, run_settings
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle_last
 from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError, summarize
-from sentrep.cli.instantiation import Refusals, make_trainer
 from sentrep.cli.limits import check_settings
 from sentrep.cli.logs import show_log
 from sentrep.cli.paper_tables import add_row
 from sentrep.cli.run_folders import RunFolders
-from sentrep.cli.sections import CALLBACKS, TRAINER_DEFAULTS, build_tree, check_names, settle
+from sentrep.cli.sections import CALLBACKS, TRAINER_DEFAULTS, build_tree, check_names, settle, settle_monitor
 from sentrep.cli.signals import StopOnSignal
 from sentrep.config import Configurable
 from sentrep.data import SentRepDataModule
 from sentrep.distributed import explain_lost_peer, leave_gloo_group
 from sentrep.errors import InputError
 from sentrep.module import SentRepModule
+from sentrep.training.sharding import NOT_FSDP1
 
 COMMANDS = ("fit", "validate", "test", "predict")
 _ALLOW = ("--allow-changes", "--allow_changes")
@@ -106,7 +99,7 @@ class SentRepCLI(LightningCLI):
         """Parse the arguments given; Lightning's own warns when the process has a command line as well."""
         assert isinstance(args, list)
         self.config = parser.parse_args(args)
-        check_settings(self.config[self.config.subcommand])
+        check_settings(self.config[self._command])
 
     def _parse_ckpt_path(self) -> None:
         """Say which settings differ from the checkpoint's, where they do no harm.
@@ -114,36 +107,29 @@ class SentRepCLI(LightningCLI):
         Lightning's own overwrites the user's flags with the checkpoint's values without a word. Here the checkpoint's
         settings are a layer of the configuration (`build_tree`), below the flags. ``fit`` compares in `before_fit`.
         """
-        if self._checkpoint is not None and self.config.subcommand != "fit":
-            explain(self._model_differences(self._plain_config()))
+        if self._checkpoint is not None and self._command != "fit":
+            explain(differences(self._plain_config()["model"], checkpoint_model(self._checkpoint, "")))
 
     def before_fit(self) -> None:
         """Lock the run's folders; refuse to continue a run with other settings, unless the user allows it."""
         self._folders.hold_all(self.trainer)
-        if self._checkpoint is None:
-            return
-        config = self._plain_config()
-        mine = run_settings(config, self.trainer.world_size)
-        found = {**self._model_differences(config), **run_differences(mine, self._checkpoint)}
-        show(found)
-        if not self._allow_changes:
-            refuse(found)
-        else:
-            explain(found)
-            self.trainer.callbacks.insert(0, ConvertPosition())  # type: ignore[attr-defined]
-        self._check_content(training=True)
+        if self._checkpoint is not None:
+            config = self._plain_config()
+            mine = run_settings(config, self.trainer.world_size)
+            found = differences(config["model"], checkpoint_model(self._checkpoint, ""))
+            refuse({**found, **run_differences(mine, self._checkpoint)}, self._allow_changes)
+            if self._allow_changes:
+                self.trainer.callbacks.insert(0, ConvertPosition())  # type: ignore[attr-defined]
+        self.before_validate()
 
     def before_validate(self) -> None:
         """Refuse a damaged checkpoint before anything is done."""
-        self._check_content(training=False)
+        if self._checkpoint is not None:
+            path = self.config[self._command].ckpt_path
+            check(self._checkpoint, self.model, self.trainer, path, training=self._command == "fit")
+        self._checkpoint = None  # its weights need not stay in memory
 
     before_test = before_predict = before_validate
-
-    def _check_content(self, training: bool) -> None:
-        if self._checkpoint is not None:
-            path = self.config[self.config.subcommand].ckpt_path
-            check(self._checkpoint, self.model, self.trainer, path, training)
-        self._checkpoint = None  # its weights need not stay in memory
 
     def after_fit(self) -> None:
         """Fail where the end of the run is not on disk.
@@ -156,22 +142,33 @@ class SentRepCLI(LightningCLI):
 
     def _plain_config(self) -> Tree:
         config: Tree = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
-        return config[self.config.subcommand]
-
-    def _model_differences(self, config: Tree) -> Differences:
-        assert self._checkpoint is not None
-        return differences(config["model"], checkpoint_model(self._checkpoint, ""))
+        return config[self._command]
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        """See `make_trainer`."""
-        return make_trainer(
-            lambda: super(SentRepCLI, self).instantiate_trainer(**kwargs), self.config[self.subcommand].trainer
-        )
+        """The trainer, with checkpoints written atomically where no other plug-in was asked for.
+
+        Raises:
+            InputError: for a strategy, devices or a precision that is not to be had.
+        """
+        asked = self.config[self._command].trainer
+        if str(asked.strategy).startswith("fsdp"):
+            raise InputError(NOT_FSDP1)
+        try:
+            trainer = super().instantiate_trainer(**kwargs)
+        except (ValueError, TypeError) as error:  # of strategies, devices and precisions that do not fit together
+            raise InputError(f"trainer: {error}") from error
+        if asked.precision == "16-mixed" and trainer.precision != "16-mixed":  # Lightning takes another and warns
+            raise InputError("trainer.precision 16-mixed: a CPU has no mixed precision in float16; use bf16-mixed")
+        if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
+            trainer.strategy.checkpoint_io = AtomicCheckpointIO()
+        return trainer
 
     def before_instantiate_classes(self) -> None:
         """Settle what depends on several sections at once."""
-        config = self.config[self.subcommand]
-        settle(config, trains=self.subcommand == "fit")
+        config = self.config[self._command]
+        settle(config)
+        if self._command == "fit":
+            settle_monitor(config)
         for parser in self._parsers:
             parser.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]
         if config.get("checkpoint") is None:  # Lightning refuses anything that saves where saving is switched off
@@ -179,15 +176,29 @@ class SentRepCLI(LightningCLI):
 
     def instantiate_classes(self) -> None:
         """Build everything; the first refusal is the error, not jsonargparse's account of the union it was tried in."""
-        refusals = Refusals()
-        for kind in (Configurable, Callback):
-            self.parser.add_instantiator(refusals.build, kind)
-        settings = self.config[self.subcommand].trainer
+        refusals: list[Exception] = []
+
+        def build(kind: type, /, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return kind(*args, **kwargs)
+            except Exception as error:
+                refusals.append(error)
+                if isinstance(error, AttributeError) and "__init__() call" in str(error):  # of `nn.Module`
+                    name = f"{kind.__module__}.{kind.__qualname__}"
+                    refusals[-1] = InputError(f"{name}: its __init__ uses the module before super().__init__()")
+                    raise refusals[-1] from error
+                raise
+
+        for base in (Configurable, Callback):
+            self.parser.add_instantiator(build, base)
+        settings = self.config[self._command].trainer
         claimed = [] if settings.fast_dev_run else self._folders.claim_versions(settings.logger)
         try:
             super().instantiate_classes()
         except ValueError as error:
-            raise refusals.first(error) from None
+            first = refusals[0] if refusals else error
+            # bad values that a class of Lightning's refuses are the user's, too
+            raise (InputError(str(first)) if type(first) is ValueError else first) from None
         finally:
             for logger in claimed:
                 logger.version = None  # the saved configuration starts a run of its own
@@ -198,14 +209,7 @@ class SentRepCLI(LightningCLI):
 
 
 def run(command: str, words: list[str]) -> int:
-    """Run one of Lightning's commands.
-
-    Args:
-        command: fit, validate, test or predict.
-        words: the rest of the command line.
-
-    Returns:
-        The exit status.
+    """Run fit, validate, test or predict with the rest of the command line, and return the exit status.
 
     Raises:
         UsageError: for a wrong flag, key, class or type.

@@ -42,15 +42,10 @@ def write_yaml(tree: Any) -> str:
 
 
 def read_yaml(content: str, name: str) -> Any:
-    """The data of one YAML (or JSON) document.
-
-    Args:
-        content: the text.
-        name: of the file or flag, for the messages.
+    """The data of one YAML (or JSON) document; ``name`` is of the file or flag, for the messages.
 
     Raises:
-        UsageError: names the line: no YAML, a key twice, a key that is no text, an alias within what it stands for, a
-            tag for anything but plain data, more levels or values than any configuration has.
+        UsageError: as `check_yaml`, and for what is no YAML.
     """
     try:
         check_yaml(content, name)
@@ -60,9 +55,7 @@ def read_yaml(content: str, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise UsageError(f"{name}, line {line}: no valid YAML: {error.problem or error.context}") from None
-    except yaml.YAMLError as error:
-        raise UsageError(f"{name}: no valid YAML: {error}") from None
-    except ValueError as error:  # of numbers with thousands of digits
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: of numbers with thousands of digits
         raise UsageError(f"{name}: no valid YAML: {str(error).split(';')[0]}") from None
 
 
@@ -70,61 +63,43 @@ def check_yaml(content: str, name: str) -> None:
     """Refuse YAML that says something else than it seems to, or that would not end.
 
     Raises:
-        UsageError: as `read_yaml`.
+        UsageError: names the line: a key twice, a key that is no text, an alias within what it stands for, a tag for
+            anything but plain data, more levels or values than any configuration has.
         yaml.YAMLError: it is no YAML.
     """
     depth = 0
     for event in yaml.parse(content, _SafeLoader):
-        if isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
-            depth += 1
-            if depth > DEEPEST:
-                line = event.start_mark.line + 1 if event.start_mark else "?"
-                raise UsageError(f"{name}, line {line}: nested more than {DEEPEST} levels deep; is it a configuration?")
-        elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
-            depth -= 1
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise _error(event, name, f"nested more than {DEEPEST} levels deep; is it a configuration?")
     if root := yaml.compose(content, _SafeLoader):
-        _Walk(name).check(root)
+        _check(root, name, iter(range(MOST)))
 
 
-class _Walk:
-    """Through all nodes, those behind aliases every time they are named."""
+def _check(node: yaml.Node, name: str, left: Iterator[int], outer: tuple[yaml.Node, ...] = ()) -> None:
+    """Check a node and all below it, those behind aliases every time they are named."""
+    if next(left, None) is None:
+        raise _error(node, name, f"more than {MOST} values; do aliases multiply them?")
+    if any(node is one for one in outer):
+        raise _error(node, name, "an alias stands within what it repeats, without end; write the values out")
+    if node.tag not in _TAGS:
+        tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+        raise _error(node, name, f"no valid YAML here: the tag {tag} is not read; write plain data")
+    keys: set[str] = set()
+    for below in node.value if isinstance(node, yaml.CollectionNode) else ():
+        if isinstance(node, yaml.MappingNode):
+            key, below = below
+            if not isinstance(key, yaml.ScalarNode) or key.tag not in _KEYS:
+                shown = key.value if isinstance(key, yaml.ScalarNode) else f"a {key.id}"
+                raise _error(key, name, f"the key {shown or 'null'} is no text; put it in quotation marks")
+            if key.value in keys:
+                raise _error(key, name, f"the key '{key.value}' stands here a second time; keep one of the two")
+            keys.add(key.value)
+        _check(below, name, left, (*outer, node))
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._seen = 0
-        self._open: list[yaml.Node] = []
 
-    def check(self, node: yaml.Node) -> None:
-        """Refuse what `check_yaml` refuses, in this node and below."""
-        self._seen += 1
-        if self._seen > MOST:
-            raise self._error(node, f"more than {MOST} values; do aliases multiply them?")
-        if any(node is outer for outer in self._open):
-            raise self._error(node, "an alias stands within what it repeats, without end; write the values out")
-        if node.tag not in _TAGS:
-            tag = node.tag.replace("tag:yaml.org,2002:", "!!")
-            raise self._error(node, f"no valid YAML here: the tag {tag} is not read; write plain data")
-        self._open.append(node)
-        for below in self._below(node):
-            self.check(below)
-        self._open.pop()
-
-    def _below(self, node: yaml.Node) -> Iterator[yaml.Node]:
-        if isinstance(node, yaml.SequenceNode):
-            yield from node.value
-        elif isinstance(node, yaml.MappingNode):
-            keys: set[str] = set()
-            for key, value in node.value:
-                if not isinstance(key, yaml.ScalarNode) or key.tag not in _KEYS:
-                    shown = key.value if isinstance(key, yaml.ScalarNode) else f"a {key.id}"
-                    raise self._error(key, f"the key {shown or 'null'} is no text; put it in quotation marks")
-                if key.value in keys:
-                    raise self._error(key, f"the key '{key.value}' stands here a second time; keep one of the two")
-                keys.add(key.value)
-                yield value
-
-    def _error(self, node: yaml.Node, what: str) -> UsageError:
-        return UsageError(f"{self._name}, line {node.start_mark.line + 1}: {what}")
+def _error(place: Any, name: str, what: str) -> UsageError:
+    return UsageError(f"{name}, line {place.start_mark.line + 1}: {what}")
 
 
 _TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq"))
