@@ -213,7 +213,7 @@ def test_a_checkpoint_goes_on_without_compiling_and_the_other_way_round(
         assert weights(fit(tmp_path, not first, 4, resume=half)).keys() == weights(half).keys()
 
 
-@pytest.mark.parametrize("family", ["bert", "modernbert"])
+@pytest.mark.parametrize("family", ["bert", pytest.param("modernbert", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "arguments",
     [

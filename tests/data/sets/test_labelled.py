@@ -22,6 +22,7 @@ SIZES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRANSFER_NAMES)
 def test_real_tasks_are_complete(name: str) -> None:
     task = load_transfer(name, shared_path("data/senteval"))
