@@ -229,7 +229,8 @@ def test_training_goes_on_without_a_checkpoints_keys(name: str, tmp_path: Path, 
     content = torch.load(tmp_path / "x.ckpt", weights_only=True)
     content["sentrep"]["architecture"] |= LEFT_OUT[name]
     encoder = content["hyper_parameters"]["encoder"]
-    encoder.get("init_args", encoder).update(backbone={**FAMILIES["bert"], **LEFT_OUT[name]}, trust_remote_code=True)
+    permission = {"trust_remote_code": True, "hub": {"trust_remote_code": True}}  # as it was and is asked for
+    encoder.get("init_args", encoder).update(backbone={**FAMILIES["bert"], **LEFT_OUT[name]}, **permission)
     torch.save(content, tmp_path / "x.ckpt")
     SentRepModule.load_from_checkpoint(tmp_path / "x.ckpt")
     assert alarm == []

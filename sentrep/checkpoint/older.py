@@ -25,9 +25,9 @@ def _module(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _encoder(arguments: dict[str, Any]) -> dict[str, Any]:
     """How passes run was said by arguments of their own. Groups of like length are no more: they changed no result."""
-    if "fast_dropout" not in arguments:
-        return arguments
     found = {name: value for name, value in arguments.items() if name not in _GONE}
+    if "fast_dropout" not in arguments:
+        return found
     layout = "packed" if found.pop("packed", False) else "padded" if arguments.get("chunks") == 1 else "auto"
     compute = {
         "layout": layout,
