@@ -57,6 +57,10 @@ from support import (
 
 SENTENCES = toy_sentences(36)
 ANCHORS, POSITIVES, NEGATIVES = SENTENCES[:12], SENTENCES[12:24], SENTENCES[24:]
+CHUNKS = pytest.mark.parametrize(
+    "chunk", [pytest.param(1, marks=pytest.mark.slow), 7, pytest.param(32, marks=pytest.mark.slow)]
+)
+"""Rows at a time: one, a part of the batch, more than the batch."""
 SMALL: dict[str, Any] = {"layers": 2, "heads": 2, "feed_forward": 48}
 
 Result = tuple[Tensor, dict[str, Tensor]]
@@ -112,7 +116,7 @@ def assert_close(found: Result, expected: Result, atol: float) -> None:
     assert_equal_to_one_process([found], *expected, atol)
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 32])
+@CHUNKS
 def test_every_objective_has_the_loss_and_gradient_of_the_plain_pass(teacher: str, chunk: int) -> None:
     for name, make in objectives(teacher).items():
         expected = result({"term": make()})
@@ -121,7 +125,7 @@ def test_every_objective_has_the_loss_and_gradient_of_the_plain_pass(teacher: st
         assert_close(result({"term": make()}, chunk=chunk), expected, 1e-6 if name == "distillation" else 1e-10)
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 32])
+@CHUNKS
 @pytest.mark.parametrize("name", VIEWS)
 def test_every_kind_of_view_has_the_loss_and_gradient_of_the_plain_pass(name: str, chunk: int) -> None:
     given = "output" not in name
@@ -158,7 +162,7 @@ def everything(teacher: str) -> dict[str, Objective]:
     }
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 32])
+@CHUNKS
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("name", ["encoded", "fgsm"])
 def test_dropout_is_replayed_exactly(

@@ -113,13 +113,9 @@ def test_the_stock_recipe_trains_with_each_option(
     assert bool(list(tmp_path.rglob("model/sentrep.json"))) == (name != "fast_dev_run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "pair",
-    [
-        pytest.param(pair, id=" + ".join(pair), marks=[pytest.mark.slow] if "value" in pair else [])  # "norm" has them
-        for pair in combinations(HEAVY, 2)
-        if set(pair) not in EXCLUSIVE
-    ],
+    "pair", [pair for pair in combinations(HEAVY, 2) if set(pair) not in EXCLUSIVE], ids=" + ".join
 )
 def test_the_heavy_options_go_together(
     pair: tuple[str, str], tiny: list[str], tmp_path: Path, eager_compiler: None, capsys: pytest.CaptureFixture[str]

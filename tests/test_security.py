@@ -115,7 +115,7 @@ def test_an_honest_checkpoint_loads(checkpoint: dict[str, Any], tmp_path: Path) 
         lambda model: model.update(optimizer={"class_path": "torch.optim.sgd.cast"}),
         lambda model: model.update(head={"class_path": SPY}),
         lambda model: model["encoder"].update(class_path=SPY),
-        lambda model: model.update(encoder={**model["encoder"], "init_args": {"revision": {"class_path": SPY}}}),
+        lambda model: model.update(encoder={**model["encoder"], "init_args": {"compute": {"class_path": SPY}}}),
     ],
 )
 def test_foreign_classes_are_refused(
