@@ -80,6 +80,7 @@ def test_pairs_are_written_counted_and_read_without_flags(
         assert next(iter(data.train_dataloader())).positive is not None
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_ends_like_an_uninterrupted_run(models: list[str]) -> None:
     assert main(command(models, "whole.parquet")) == 0
     arguments = command(models, "pairs.parquet")

@@ -195,6 +195,7 @@ def test_two_processes_with_different_inputs_finish_nothing(model: str, capsys: 
     assert not Path("out/manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_killed_and_started_again(model: str) -> None:
     """kill -9 as soon as the first part is on record; finished parts stay, untouched, and the result is the same."""
     Path("lines.txt").write_text("\n".join(LINES * 60) + "\n")

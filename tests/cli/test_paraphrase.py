@@ -104,6 +104,7 @@ def test_a_server_with_every_kind_of_trouble(capsys: pytest.CaptureFixture[str])
     assert "malformed answer" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_no_answer_is_lost_or_paid_twice() -> None:
     hold = threading.Event()
 

@@ -315,6 +315,7 @@ def test_print_config_shows_the_merged_configuration(workplace: Path, capsys: py
     assert config["model"]["objectives"]["simcse"]["init_args"]["temperature"] == 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signals_end_a_run_with_their_status_and_a_checkpoint(
     number: signal.Signals, status: int, workplace: Path

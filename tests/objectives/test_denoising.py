@@ -479,6 +479,7 @@ def test_two_processes_with_unequal_token_counts_equal_one_through_ddp() -> None
             torch.testing.assert_close(share[name], gradient, rtol=0, atol=1e-10, msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [{"noise": 0.95}, TSDAE])
 def test_the_decoder_learns_to_read_the_vector(arguments: dict[str, Any]) -> None:
     encoder = tiny_encoder(dropout=0.0, pooling="mean")

@@ -85,6 +85,7 @@ def killed_job(folder: Path, at: int, added: Any) -> None:
     job(folder, added)
 
 
+@pytest.mark.slow
 def test_killed_at_every_step_it_goes_on(tmp_path: Path) -> None:
     at, exit_code = 0, -signal.SIGKILL
     while exit_code == -signal.SIGKILL:

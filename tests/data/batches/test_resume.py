@@ -119,6 +119,7 @@ def test_resumed_rows_equal_uninterrupted(tmp_path: Path, case: str, by_steps: b
     check_resume(tmp_path, case, by_steps, workers=0)
 
 
+@pytest.mark.slow
 def test_batches_that_workers_prepared_ahead_are_not_lost(tmp_path: Path) -> None:
     check_resume(tmp_path, "in a later epoch", by_steps=False, workers=2)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning
+import pytest
 import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from torch import Tensor
@@ -54,6 +55,7 @@ def both(folder: str) -> list[tuple[list[list[int]], dict[str, Tensor]]]:
     return [fitted(folder, resumed) for resumed in (False, True)]
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_stream(tmp_path: Path) -> None:
     """Files of 13, 1, 20 and 8 rows, with a blank line in some: no process has more batches than the other."""
     lines = iter(toy_sentences(sum(SIZES)))
