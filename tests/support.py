@@ -13,11 +13,12 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import lightning
 import pytest
 import torch
 from torch import Tensor
 
-from sentrep import SentenceEncoder, TextBatch
+from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule, TextBatch
 from sentrep.data import toy
 from sentrep.doctor.gradients import loss_and_gradients
 from sentrep.doctor.processes import run_processes
@@ -173,3 +174,15 @@ def assert_equal_to_one_process(
         assert other.keys() == gradients.keys()
         for name, gradient in gradients.items():
             torch.testing.assert_close(other[name], gradient, rtol=0, atol=atol, msg=name)
+
+
+def checkpoint_of(module: SentRepModule, folder: Path) -> Path:
+    """The checkpoint of one step of training."""
+    trainer = lightning.Trainer(
+        max_steps=1, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        enable_checkpointing=False, default_root_dir=folder,
+    )  # fmt: skip
+    (folder / "corpus.txt").write_text("\n".join(toy_sentences(8)))
+    trainer.fit(module, SentRepDataModule(str(folder / "corpus.txt"), batch_size=4))
+    trainer.save_checkpoint(folder / "x.ckpt")
+    return folder / "x.ckpt"

@@ -6,19 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-import lightning
 import numpy as np
 import pytest
 import torch
 import transformers
 from transformers import PreTrainedConfig
 
-from sentrep import InputError, SentenceEncoder, SentRepDataModule, SentRepModule
+from sentrep import InputError, SentenceEncoder, SentRepModule
 from sentrep.data.augmentation.translation import Translator
 from sentrep.encoder.loading import sources
 from sentrep.io.strangers import build_config, read_tokenizer
 from sentrep.objectives import Contrastive
-from support import FAMILIES, tiny_encoder, toy_sentences
+from support import FAMILIES, checkpoint_of, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(3)
 KERNEL = "someone/kernel"
@@ -219,14 +218,7 @@ def test_a_transformer_in_a_sub_folder_is_no_way_around(
 @pytest.mark.parametrize("name", ["attn_implementation", "attribute_map to", "auto_map"])
 def test_training_goes_on_without_a_checkpoints_keys(name: str, tmp_path: Path, alarm: list[str]) -> None:
     module = SentRepModule(tiny_encoder(), {"simcse": Contrastive()})
-    trainer = lightning.Trainer(
-        max_steps=1, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
-        enable_checkpointing=False, default_root_dir=tmp_path,
-    )  # fmt: skip
-    (tmp_path / "corpus.txt").write_text("\n".join(toy_sentences(8)))
-    trainer.fit(module, SentRepDataModule(str(tmp_path / "corpus.txt"), batch_size=4))
-    trainer.save_checkpoint(tmp_path / "x.ckpt")
-    content = torch.load(tmp_path / "x.ckpt", weights_only=True)
+    content = torch.load(checkpoint_of(module, tmp_path), weights_only=True)
     content["sentrep"]["architecture"] |= LEFT_OUT[name]
     encoder = content["hyper_parameters"]["encoder"]
     permission = {"trust_remote_code": True, "hub": {"trust_remote_code": True}}  # as it was and is asked for

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from sentrep.cli import main
 from sentrep.cli.configuration import apply_flags, merge, parse_request, read_config
 from sentrep.cli.errors import UsageError
+from support import FAMILIES
 
 PLUGIN = {"class_path": "Contrastive", "init_args": {"temperature": 0.05, "label_smoothing": 0.1}}
 
@@ -141,3 +145,19 @@ def test_missing_files_folders_and_other_bytes_are_named(tmp_path: Path) -> None
 def test_numbers_in_files_are_numbers(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text("lr: 1e-4\n")  # YAML 1.1 takes this for text
     assert read_config(str(tmp_path / "run.yaml"))[1] == {"lr": 1e-4}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ['"[X]" means [MASK].', "Sentence: [X] is [MASK]", {"template": '"[X]" means [MASK].', "subtract": True}],
+    ids=["quoted", "with a colon", "subtracted"],
+)
+def test_a_prompt_arrives_as_it_was_written(
+    prompt: str | dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "run.yaml"
+    encoder = {"backbone": FAMILIES["bert"], "tokenizer": "toy", "pooling": "mask", "prompt": prompt}
+    file.write_text(yaml.safe_dump({"model": {"encoder": encoder, "objectives": {"simcse": "Contrastive"}}}))
+    assert main(["fit", "-c", str(file), "--print_config"]) == 0
+    found = yaml.safe_load(capsys.readouterr().out)["model"]["encoder"]
+    assert found.get("init_args", found)["prompt"] == prompt

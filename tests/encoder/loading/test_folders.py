@@ -8,18 +8,17 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import lightning
 import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepDataModule, SentRepModule
+from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepModule
 from sentrep.encoder import POOLINGS, Prompt
 from sentrep.encoder.loading import folders
 from sentrep.objectives import Contrastive
-from support import FAMILIES, tiny_encoder, toy_sentences
+from support import FAMILIES, checkpoint_of, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(7)
 
@@ -168,14 +167,7 @@ def test_an_encoder_of_another_class_is_refused_before_training(tmp_path: Path) 
 
 def test_a_head_for_training_only_may_be_of_another_class(tmp_path: Path) -> None:
     module = SentRepModule(tiny_encoder(), {"simcse": Contrastive()}, head=Doubled())
-    trainer = lightning.Trainer(
-        max_steps=1, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
-        enable_checkpointing=False, default_root_dir=tmp_path,
-    )  # fmt: skip
-    (tmp_path / "corpus.txt").write_text("\n".join(toy_sentences(8)))
-    trainer.fit(module, SentRepDataModule(str(tmp_path / "corpus.txt"), batch_size=4))
-    trainer.save_checkpoint(tmp_path / "x.ckpt")
-    again = SentenceEncoder.from_pretrained(tmp_path / "x.ckpt")
+    again = SentenceEncoder.from_pretrained(checkpoint_of(module, tmp_path))
     assert again.head is None
     np.testing.assert_array_equal(again.encode(SENTENCES), module.encoder.encode(SENTENCES))
 
