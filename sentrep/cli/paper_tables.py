@@ -17,7 +17,8 @@ from sentrep.errors import did_you_mean
 from sentrep.io.files import write_text
 
 _KEYS = ("title", "base", "metric", "rows")
-_ROW_KEYS = ("base", "change", "published")
+_ROW_KEYS = ("base", "change", "published", "reading")
+_READINGS = ("paper", "released")
 _NUMBER = r"\d+(?:\.\d+)?"
 
 
@@ -28,6 +29,8 @@ class Row:
     tree: Tree
     published: tuple[float, float | None] | None
     """Mean and standard deviation; None for what the paper does not print."""
+    reading: str = "paper"
+    """Whose settings these are where the two differ: the ``paper``'s, or those of the authors' ``released`` code."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,8 @@ def read_table(file: str) -> Table:
     Args:
         file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe, seen from the table's folder) and
             ``rows``: by name, ``change`` (dotted keys as flags have them, and values), ``published`` (``75.1`` or
-            ``74.80 ± 1.12``) and a ``base`` of its own.
+            ``74.80 ± 1.12``), a ``base`` of its own, and ``reading: released`` where the row is what the authors'
+            code does and not what the paper says: it has the same published number as the row of the paper.
 
     Raises:
         UsageError: names the file, the row and the key that is wrong.
@@ -168,7 +172,10 @@ def _read_row(row: str, settings: Tree, name: str, bases: dict[str, Tree]) -> Ro
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     _drop_objectives(tree)
-    return Row(tree, _read_published(settings.get("published"), where))
+    reading = settings.get("reading", "paper")
+    if reading not in _READINGS:
+        raise UsageError(f"{where}: reading is {reading!r}; expected {' or '.join(_READINGS)}")
+    return Row(tree, _read_published(settings.get("published"), where), reading)
 
 
 def _drop_objectives(tree: Tree) -> None:

@@ -43,6 +43,16 @@ def test_rows_are_whole_recipes_in_the_papers_order(table: str) -> None:
     assert list(read_table(table).only(["without", "whole"]).rows) == ["whole", "without"]
 
 
+def test_a_row_says_that_it_is_what_the_released_code_does(table: str) -> None:
+    text = TABLE + "  as-run: {published: 77.2, reading: %s}"
+    for reading in ("paper", "released"):
+        Path(table).write_text(text % reading, encoding="utf-8")
+        assert [row.reading for row in read_table(table).rows.values()] == ["paper"] * 3 + [reading]
+    Path(table).write_text(text % "[mine]", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"row as-run: reading is \['mine'\]; expected paper or released"):
+        read_table(table)
+
+
 def test_a_row_trains_in_a_folder_of_its_name_and_flags_win(table: str, workplace: Path) -> None:
     words = ["fit", "--row", "noise-0.8", "--data.batch_size=3", f"--table={table}", "-c{trainer: {max_steps: 2}}"]
     assert main(words) == 0
