@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console
 
@@ -43,6 +43,8 @@ class Options:
         jobs: runs at the same time, each with its share of the cores.
         table: in the place of recipes, the rows of a paper's table; what the paper printed is shown beside the scores.
         rows: of the table, those to train; by default all.
+        adapt: other values for every row of the table that has a key of such an end: '{lr: 1.0e-4, weighting.model:
+            FOLDER}', where a flag would go to all rows, those without that plug-in included.
     """
 
     seeds: int | list[int] = 5
@@ -54,6 +56,7 @@ class Options:
     jobs: int = 1
     table: str | None = None
     rows: list[str] | None = None
+    adapt: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         checks.whole("compare", 1, 1000, jobs=self.jobs)
@@ -89,13 +92,14 @@ def run(command: str, words: list[str]) -> int:
 def chosen_table(words: Words, chosen: Options) -> Table | None:
     """The table of ``--table`` with the rows of ``--rows``, whose files in the output folder become the recipes."""
     if chosen.table is None:
-        if chosen.rows:
-            raise UsageError("compare: --rows needs the file that they stand in: --table FILE")
+        if chosen.rows or chosen.adapt:
+            raise UsageError("compare: --rows and --adapt need the file of the rows: --table FILE")
         return None
     if words.recipes or sum(word == "--table" for word in words.own) > 1:
         raise UsageError("compare: give one --table, or recipes by -c; --over '[FILE]' lays files over every row")
     table = read_table(chosen.table)
     table = table if chosen.rows is None else table.only(chosen.rows)
+    table = table if chosen.adapt is None else table.adapt(chosen.adapt)
     words.recipes = [str(path) for path in table.recipes(Path(chosen.output) / "recipes")]
     return table
 

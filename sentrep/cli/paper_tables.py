@@ -54,12 +54,41 @@ class Table:
             raise UsageError(f"{self.file} has no row '{name}'{did_you_mean(name, self.rows)}; {self._listing()}")
         return replace(self, rows={name: row for name, row in self.rows.items() if name in wanted})
 
+    def adapt(self, settings: Tree) -> Table:
+        """The table with other values wherever a row has a key that ends so.
+
+        Args:
+            settings: ends of keys as flags have them, and values: ``lr`` is the learning rate of the optimiser, also
+                of one inside SAM; ``weighting.model`` the frozen model of the rows that have a weighting.
+
+        Raises:
+            UsageError: no row has such a key.
+        """
+        rows = {name: replace(row, tree=copy.deepcopy(row.tree)) for name, row in self.rows.items()}
+        for end, value in settings.items():
+            found = [_set_where(row.tree, end.split("."), value) for row in rows.values()]
+            if not any(found):
+                raise UsageError(f"{self.file}: no row has a key that ends with '{end}' (--adapt)")
+        return replace(self, rows=rows)
+
     def recipes(self, folder: Path) -> dict[Path, str]:
         """A recipe for each row: the file in the folder, and its content."""
         return {folder / f"{name}.yaml": write_yaml(row.tree) for name, row in self.rows.items()}
 
     def _listing(self) -> str:
         return f"its rows are {', '.join(self.rows)}"
+
+
+def _set_where(tree: Tree, end: list[str], value: Any, above: tuple[str, ...] = ()) -> bool:
+    """Whether some key ends so; its value is then the new one. ``init_args`` is no part of a key."""
+    found = False
+    for key, below in tree.items():
+        path = above if key == "init_args" else (*above, key)
+        if list(path[-len(end) :]) == end and key != "init_args":
+            tree[key], found = value, True
+        elif isinstance(below, dict):
+            found |= _set_where(below, end, value, path)
+    return found
 
 
 def add_row(request: Request) -> Request:

@@ -125,6 +125,30 @@ def test_a_changed_row_is_not_mixed_with_its_former_runs(
     assert len(trained) == 2
 
 
+def test_settings_are_adapted_in_the_rows_that_have_them(
+    table: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sam = "{class_path: SAM, init_args: {base_optimizer: {class_path: torch.optim.AdamW, init_args: {lr: 0.1}}}}"
+    frozen = "{class_path: ComplementaryWeighting, init_args: {model: far/away}}"
+    rows = f"  sam: {{change: {{model.optimizer: {sam}, model.objectives.simcse.weighting: {frozen}}}}}\n"
+    (workplace / table).write_text(TABLE + rows, encoding="utf-8")
+    read = read_table(table)
+    adapted = read.adapt({"lr": 0.25, "weighting.model": "near", "batch_size": 4})
+    tree = adapted.rows["sam"].tree
+    assert tree["model"]["optimizer"]["init_args"]["base_optimizer"]["init_args"]["lr"] == 0.25
+    assert tree["model"]["objectives"]["simcse"]["init_args"]["weighting"]["init_args"]["model"] == "near"
+    assert all(row.tree["data"]["batch_size"] == 4 for row in adapted.rows.values())
+    assert adapted.rows["whole"].tree["model"]["objectives"] == read.rows["whole"].tree["model"]["objectives"]
+    assert read.rows["noise-0.8"].tree["data"]["batch_size"] == 2
+    trained = fake_runs(monkeypatch)
+    words = ["compare", "--table", table, "--rows", "whole", "--seeds", "1", "--resamples", "5", "--adapt"]
+    assert main([*words, "{lr: 0.25}"]) == 2
+    assert f"{table}: no row has a key that ends with 'lr' (--adapt)" in capsys.readouterr().err
+    assert main([*words, "{batch_size: 4}"]) == 0
+    assert yaml.safe_load((workplace / "comparisons/recipes/whole.yaml").read_text())["data"]["batch_size"] == 4
+    assert trained == ["whole"]
+
+
 def test_hostile_texts_of_a_table_are_printed_harmless(
     table: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
