@@ -21,6 +21,7 @@ CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
 TABLES = sorted(CONFIGS.glob("*/tables/*.yaml"))
 RECIPES = sorted({*CONFIGS.rglob("*.yaml")} - {*TABLES, *OVERRIDE.parent.iterdir()})
+PAPERS = ("simcse", "gs_infonce", "dclr", "denosent", "thesis")
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,11 @@ class Case:
     words: list[str]
     tree: Tree
     header: str
+
+    @property
+    def paper(self) -> str:
+        """The folder."""
+        return self.name.split("/")[0]
 
     def flags(self, teacher: str) -> list[str]:
         """Local data and models; the tiny model, which has no folder, comes by a file."""
@@ -128,6 +134,28 @@ def test_rows_of_one_name_are_the_same() -> None:
 def test_every_adamw_is_fused(case: Case) -> None:
     text = yaml.dump(case.tree, Dumper=WithoutAliases)
     assert text.count("fused: true") == text.count("class_path: torch.optim.AdamW")
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.paper in PAPERS], ids=lambda case: case.name)
+def test_every_recipe_of_a_paper_clips_at_norm_1(case: Case) -> None:
+    assert case.tree["trainer"]["gradient_clip_val"] == 1.0
+    assert "gradient_clip_algorithm" not in case.tree["trainer"], "by norm"
+
+
+def test_a_recipe_says_where_its_clipping_comes_from() -> None:
+    says = re.compile(r"^# Gradients are clipped at norm 1, the HF Trainer's default", re.MULTILINE)
+    assert all(says.search(header(path)) for path in RECIPES if path.parent.name in PAPERS)
+
+
+def test_awp_is_as_small_as_the_thesis_ran_it() -> None:
+    rows = read_table(str(CONFIGS / "thesis/tables/stability.yaml")).rows
+    awp = {name: row for name, row in rows.items() if name.startswith("awp")}
+    assert {row.tree["model"]["optimizer"]["init_args"]["gamma"] for row in awp.values()} == {3e-5}
+    for noise in ("gaussian-noise", "fgsm"):
+        text, run = awp[f"awp-input-{noise}"], awp[f"awp-input-{noise}-as-run"]
+        assert text.tree["model"]["views"]["init_args"]["perturbs"] == "positive"
+        assert run.tree == awp["awp"].tree, "the noise was never applied"
+        assert text.published == run.published != awp["awp"].published
 
 
 class WithoutAliases(yaml.SafeDumper):

@@ -24,12 +24,13 @@ class AdversarialWeightPerturbation(PerturbedWeights):
     embeddings, one matrix, only the rows of the batch's tokens have a gradient, so ε moves those alone.
 
     Combine it with `sentrep.views.GaussianNoise` or `sentrep.views.FGSM` on the input for the thesis's rows
-    "AWP + GNI" and "AWP + FGSM".
+    "AWP + GNI" and "AWP + FGSM" as its text has them; its code never applies the noise.
 
     Args:
         params: parameters, or groups of them.
         base_optimizer: makes the optimiser that steps.
-        gamma: γ > 0; 0.005 in the paper. The thesis prints no value.
+        gamma: γ > 0; 0.005 in the paper, for image classifiers. The thesis prints no value; its code has this same
+            definition and was run with 3e-5, a size for fine-tuning.
 
     Raises:
         InputError: for γ ≤ 0.

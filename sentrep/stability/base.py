@@ -27,8 +27,9 @@ class PerturbedWeights(Optimizer, ABC):
 
     `SentRepModule` makes both closure calls the same function of the weights: the same dropout masks and noise and,
     with gradient accumulation, all micro-batches of the step (`StepReplay`). What it logs, and what `after_step` sees,
-    comes from the first call, at w. Gradients are clipped in both calls: by norm this does not change ε; by value ε
-    follows the clipped gradient. With DDP both gradients are the global batch's, so ε is the same on every rank.
+    comes from the first call, at w. Gradients are clipped in both calls: the base optimiser steps with the clipped g',
+    as under the HF Trainer; clipping g by norm does not change ε, by value ε follows the clipped one. With DDP both
+    gradients are the global batch's, so ε is the same on every rank.
 
     Args:
         params: parameters, or groups of them.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sentrep import SentRepModule, distributed
 from sentrep.objectives import Contrastive
-from sentrep.stability import SAM, clip_gradients
+from sentrep.stability import SAM, AdversarialWeightPerturbation, clip_gradients
 from sentrep.types import TextBatch, TokenBatch
 from support import run_processes, text_batch, tiny_encoder, toy_sentences
 
@@ -88,6 +88,24 @@ def test_the_accumulated_gradient_is_clipped_not_its_parts(algorithm: str, limit
     for whole, part in zip(free, clipped, strict=True):
         expected = whole.clamp(-limit, limit) if algorithm == "value" else whole * min(1.0, limit / float(whole.norm()))
         torch.testing.assert_close(part, expected, rtol=1e-4, atol=1e-7)
+
+
+WRAPPERS = {
+    "sam": functools.partial(SAM, rho=0.5),
+    "awp": functools.partial(AdversarialWeightPerturbation, gamma=0.1),
+}
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_the_gradient_that_sam_and_awp_step_with_is_clipped(wrapper: str, precision: str) -> None:
+    """The one at w + ε, as the HF Trainer clips it; ε is what it is without clipping, and the base may be fused."""
+    still = functools.partial(WRAPPERS[wrapper], base_optimizer=functools.partial(torch.optim.SGD, lr=0.0, fused=True))
+    _, free = fit(still, precision=precision)
+    _, clipped = fit(still, precision=precision, gradient_clip_val=0.3)
+    assert max(float(step.norm()) for step in free) > 0.31, "it acts"
+    for whole, part in zip(free, clipped, strict=True):
+        torch.testing.assert_close(part, whole * min(1.0, 0.3 / float(whole.norm())), rtol=1e-3, atol=1e-5)
 
 
 def on_processes(algorithm: str, limit: float, sam: bool) -> list[Tensor]:
