@@ -10,7 +10,7 @@ from typing import Any, Literal
 from rich.console import Console
 
 from sentrep import checks
-from sentrep.cli.configuration import parse_request, split_words
+from sentrep.cli.configuration import apply_flags, parse_request, split_words
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
 from sentrep.cli.paper_tables import Table, join_rows, read_table, write_recipes
@@ -170,7 +170,23 @@ def sort_words(words: list[str]) -> Words:
 
 
 def _published(table: Table) -> Published:
-    return Published(table.title, table.metric, {name: row.published for name, row in table.rows.items()})
+    released = [name for name, row in table.rows.items() if row.reading == "released"]
+    return Published(table.title, table.metric, {name: row.published for name, row in table.rows.items()}, released)
+
+
+def _about(runs: list[Run], chosen: Options) -> dict[str, Any]:
+    """What was run, for the JSON; of files and folders only their names, which is what a reader elsewhere can use."""
+    request = parse_request(runs[0].words)
+    tree = request.tree
+    apply_flags(tree, request.flags)
+    backbone = tree.get("model", {}).get("encoder", {}).get("backbone")
+    return {
+        "seeds": list(dict.fromkeys(run.seed for run in runs)),
+        "over": [Path(file).stem for file in chosen.over or []],
+        "backbone": Path(backbone).name if isinstance(backbone, str) else None,
+        "max_steps": tree.get("trainer", {}).get("max_steps"),
+        "batch_size": tree.get("data", {}).get("batch_size"),
+    }
 
 
 def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Options, table: Table | None) -> int:
@@ -183,7 +199,7 @@ def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Optio
         raise UsageError(f"compare: every run of {', '.join(missing)} failed; see {chosen.output}/*/*/fit.log")
     comparison = Comparison.read(scored, chosen.resamples, _published(table) if table else None)
     comparison.print(Console())
-    comparison.write(Path(chosen.output))
+    comparison.write(Path(chosen.output), _about(runs, chosen))
     for (label, seed), reason in failures.items():
         print(printable(f"{label}, seed {seed}: {reason}"), file=sys.stderr)
     print(printable(f"report: {Path(chosen.output) / 'report.md'}"), file=sys.stderr)

@@ -1,17 +1,20 @@
-"""The report of a comparison: mean ± sd of every recipe, the difference to the first, a verdict, a picture."""
+"""The report of a comparison: mean ± sd of every recipe, the difference to the first, a verdict, pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 
-from sentrep.evaluation.plots.comparison import plot_comparison
+from sentrep.evaluation.plots.comparison import plot_beside_published, plot_comparison
+from sentrep.evaluation.rank_agreement import RankAgreement, agreement, order, with_released
 from sentrep.evaluation.report import markdown_table, plain_table
-from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, spearman_rows
+from sentrep.evaluation.significance import Array, Difference, RecipeScores, bootstrap, difference, spearman_rows
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
 from sentrep.io.harmless import html_text, markdown_text, screen_text
@@ -21,6 +24,12 @@ _NOTE = (
     "first recipe, with a 95 % bootstrap interval over seeds and sentence pairs, and the p-value of a permutation of "
     "seeds. A recipe is called better or worse only where both agree."
 )
+_RANKS = (
+    "Spearman's correlation is of our order of the rows, by mean, and the published one; p by permutation of the rows, "
+    "the interval by the same bootstrap. A published ordering of two rows holds or turns around where one is better "
+    "than the other by the rule above, and cannot be told otherwise. Order: of the row and the first one."
+)
+_READINGS = {"paper": "Rank agreement", "released": "The same with the readings of the released code in their places"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,8 @@ class Published:
     """What the numbers are."""
     scores: Mapping[str, tuple[float, float | None] | None]
     """Mean and standard deviation by recipe; None for what is not printed."""
+    released: Collection[str] = ()
+    """Recipes that are readings of released code, each with the published number of a recipe of the paper."""
 
     def means(self) -> dict[str, float]:
         """Of the recipes that have one."""
@@ -45,6 +56,13 @@ class Published:
             return "not printed"
         return f"{mean:.2f}" if deviation is None else f"{mean:.2f} ± {deviation:.2f}"
 
+    def ranked(self) -> dict[str, list[str]]:
+        """By reading, the recipes whose published numbers make its ranking: each number once."""
+        scores = {label: score for label, score in self.scores.items() if score is not None}
+        released = [label for label in scores if label in self.released]
+        paper = {"paper": [label for label in scores if label not in released]}
+        return {**paper, "released": with_released(scores, released)} if released else paper
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -54,6 +72,8 @@ class Comparison:
     differences: dict[str, Difference]
     """By recipe, without the first."""
     published: Published | None = None
+    agreements: dict[str, RankAgreement] = field(default_factory=dict)
+    """With the paper, by reading: ``paper`` and ``released``."""
 
     @classmethod
     def read(
@@ -65,47 +85,126 @@ class Comparison:
             InputError: for runs that were scored on different pairs.
         """
         recipes = {label: _read(paths) for label, paths in files.items()}
-        (_, baseline), *others = recipes.items()
-        differences = {label: compare(scores, baseline, resamples=resamples) for label, scores in others}
-        return cls(recipes, differences, published)
+        draws = dict(zip(recipes, bootstrap(list(recipes.values()), resamples=resamples).T, strict=True))
+        first, *others = recipes
+        differences = {
+            label: difference(recipes[label], recipes[first], draws[label] - draws[first]) for label in others
+        }
+        agreements = {}
+        if published is not None:
+            means = published.means()
+            for reading, labels in published.ranked().items():
+                if (found := agreement(recipes, {label: means[label] for label in labels}, draws)) is not None:
+                    agreements[reading] = found
+        return cls(recipes, differences, published, agreements)
 
     def print(self, console: Console) -> None:
-        """The table without the single sets, which would not fit a terminal."""
-        columns, rows = self._table(sets=[])
-        console.print(plain_table(*columns, rows=rows))
+        """The tables without the single sets, which would not fit a terminal."""
+        columns = self._columns()
+        beside = ("published", "published difference", "order")
+        console.print(_plain({name: cells for name, cells in columns.items() if name not in beside}))
         if self.published is not None:
-            console.print(screen_text(f"{self._title()}. {self._notes()[-1]}"), highlight=False)
+            console.print(_plain({name: columns[name] for name in ("recipe", "mean", *beside)}))
+            sentences = [f"{self._title()}. {self._measured()}", *self._agreement_lines()]
+            console.print(screen_text(" ".join(sentences)), highlight=False)
 
-    def write(self, folder: Path) -> None:
-        """Write report.md, report.html, report.png and report.svg."""
+    def write(self, folder: Path, about: Mapping[str, Any] | None = None) -> None:
+        """Write report.md, report.html, report.json, report.png and report.svg, and with ranks agreement.png and .svg.
+
+        Args:
+            folder: where to.
+            about: what to add to the JSON.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         published = {} if self.published is None else self.published.means()
         plot_comparison(self.recipes, self.differences, folder / "report", published)
-        columns, rows = self._table(sets=list(next(iter(self.recipes.values())).gold))
-        table = "\n".join(markdown_table(columns, rows))
+        pictures = ["report"]
+        if (ranks := self.agreements.get("paper")) is not None:
+            released = () if self.published is None else self.published.released
+            plot_beside_published(self.recipes, published, folder / "agreement", ranks.correlation(), released)
+            pictures.append("agreement")
+        columns = self._columns(sets=True)
+        table = "\n".join(markdown_table(list(columns), _rows(columns)))
         head, notes = self._title(), self._notes()
-        text = "\n\n".join(map(markdown_text, notes))
-        write_text(folder / "report.md", f"# {markdown_text(head)}\n\n{table}\n\n{text}\n\n![scores](report.png)\n")
+        text = "\n\n".join(map(markdown_text, notes)) + "\n\n" + "\n\n".join(f"![]({name}.png)" for name in pictures)
+        write_text(folder / "report.md", f"# {markdown_text(head)}\n\n{table}\n\n{text}\n")
         cells = "".join(
             f"<tr>{''.join(f'<{tag}>{html_text(cell)}</{tag}>' for cell in line)}</tr>\n"
-            for tag, line in (("th", columns), *(("td", row) for row in rows))
+            for tag, line in (("th", list(columns)), *(("td", row) for row in _rows(columns)))
         )
         page = f"<!doctype html><meta charset='utf-8'><title>{html_text(head)}</title><style>{_STYLE}</style>\n"
-        paragraphs = "".join(f"<p>{html_text(note)}</p>\n" for note in notes)
-        page += f"<h1>{html_text(head)}</h1>\n<table>\n{cells}</table>\n{paragraphs}<img src='report.svg'>\n"
-        write_text(folder / "report.html", page)
+        below = "".join(f"<p>{html_text(note)}</p>\n" for note in notes)
+        below += "".join(f"<img src='{name}.svg'>\n" for name in pictures)
+        write_text(folder / "report.html", f"{page}<h1>{html_text(head)}</h1>\n<table>\n{cells}</table>\n{below}")
+        record = json.dumps({**self.record(), **(about or {})}, indent=1, ensure_ascii=False, allow_nan=False)
+        write_text(folder / "report.json", record + "\n")
 
-    def _table(self, sets: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-        """Head and rows, with a column for each of ``sets``."""
-        paper = [] if self.published is None else ["published"]
-        columns = ["recipe", "seeds", *map(display_name, sets), "mean", *paper, "difference", "p", "verdict"]
-        rows = []
+    def record(self) -> dict[str, Any]:
+        """Everything, as JSON has it."""
+        rows = {}
         for label, scores in self.recipes.items():
             per_seed = scores.per_seed()
-            each = [_mean_and_sd(spearman_rows(scores.cosines[name], scores.gold[name])) for name in sets]
-            mean = [_mean_and_sd(per_seed), *([] if self.published is None else [self.published.cell(label)])]
-            rows.append([label, str(len(per_seed)), *each, *mean, *self._versus_first(label)])
-        return columns, rows
+            sets = {name: spearman_rows(scores.cosines[name], gold) for name, gold in scores.gold.items()}
+            row: dict[str, Any] = {
+                "mean": per_seed.mean(),
+                "sd": per_seed.std(ddof=1) if len(per_seed) > 1 else None,
+                "per_seed": per_seed.tolist(),
+                "sets": {name: found.tolist() for name, found in sets.items()},
+            }
+            if (found := self.differences.get(label)) is not None:
+                row["difference"] = {**asdict(found), "verdict": found.verdict}
+            if self.published is not None:
+                row["published"] = self.published.scores.get(label)
+                row["published_difference"] = self._published_difference(label)
+                row["reading"] = "released" if label in self.published.released else "paper"
+                row["order"] = self._order(label) or None
+            rows[label] = row
+        whole: dict[str, Any] = {"title": self._title(), "rows": rows}
+        if self.published is not None:
+            whole["metric"] = self.published.metric
+            whole["rank_agreement"] = {
+                reading: {**asdict(found), "orders": {" > ".join(pair): held for pair, held in found.orders.items()}}
+                for reading, found in self.agreements.items()
+            }
+        return whole
+
+    def _columns(self, sets: bool = False) -> dict[str, list[str]]:
+        """Cells by column, with a column for each set on demand."""
+        columns: dict[str, list[str]] = {}
+
+        def add(column: str, cell: str) -> None:
+            columns.setdefault(column, []).append(cell)
+
+        for label, scores in self.recipes.items():
+            per_seed = scores.per_seed()
+            add("recipe", label)
+            add("seeds", str(len(per_seed)))
+            for name, gold in scores.gold.items() if sets else ():
+                add(display_name(name), _mean_and_sd(spearman_rows(scores.cosines[name], gold)))
+            add("mean", _mean_and_sd(per_seed))
+            if self.published is not None:
+                add("published", self.published.cell(label))
+            found = self.differences.get(label)
+            add("difference", "" if found is None else f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]")
+            if self.published is not None:
+                gap = self._published_difference(label)
+                add("published difference", "" if gap is None or found is None else f"{gap:+.2f}")
+            add("p", "" if found is None else f"{found.p_value:.3f}")
+            add("verdict", "baseline" if found is None else found.verdict)
+            if self.published is not None:
+                add("order", self._order(label))
+        return columns
+
+    def _published_difference(self, label: str) -> float | None:
+        """To the first recipe, in the paper; None where it does not print both."""
+        means = {} if self.published is None else self.published.means()
+        first = next(iter(self.recipes))
+        return round(means[label] - means[first], 6) if {label, first} <= means.keys() else None
+
+    def _order(self, label: str) -> str:
+        """Whether the paper's order of the row and the first one is ours; empty where it has none."""
+        gap, found = self._published_difference(label), self.differences.get(label)
+        return order(found, gap) if gap and found else ""
 
     def _title(self) -> str:
         return "Comparison" if self.published is None else self.published.title
@@ -113,15 +212,16 @@ class Comparison:
     def _notes(self) -> list[str]:
         if self.published is None:
             return [_NOTE]
-        sets = ", ".join(map(display_name, next(iter(self.recipes.values())).gold))
-        what = self.published.metric or "nothing"
-        return [_NOTE, f"Published: {what.removesuffix('.')}. The scores here are over {sets}."]
+        ranks = [" ".join([*self._agreement_lines(), _RANKS])] if self.agreements else []
+        return [_NOTE, self._measured(), *ranks]
 
-    def _versus_first(self, label: str) -> list[str]:
-        if label not in self.differences:
-            return ["", "", "baseline"]
-        found = self.differences[label]
-        return [f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]", f"{found.p_value:.3f}", found.verdict]
+    def _measured(self) -> str:
+        sets = ", ".join(map(display_name, next(iter(self.recipes.values())).gold))
+        what = (self.published.metric if self.published else "") or "nothing"
+        return f"Published: {what.removesuffix('.')}. The scores here are over {sets}."
+
+    def _agreement_lines(self) -> list[str]:
+        return [f"{_READINGS[reading]}: {found.sentences()}" for reading, found in self.agreements.items()]
 
 
 _STYLE = (
@@ -129,6 +229,14 @@ _STYLE = (
     "td,th{padding:.3em .8em;border-bottom:1px solid #ddd;text-align:right}"
     "td:first-child,td:last-child{text-align:left}img{max-width:100%}"
 )
+
+
+def _rows(columns: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    return [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+def _plain(columns: Mapping[str, Sequence[str]]) -> Any:
+    return plain_table(*columns, rows=_rows(columns))
 
 
 def _read(paths: Sequence[Path]) -> RecipeScores:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,9 +86,38 @@ def compare(recipe: RecipeScores, baseline: RecipeScores, *, resamples: int = 10
     Raises:
         InputError: for other sets, or other pairs in a set, than the baseline's.
     """
-    _check_same_sets(recipe.gold, baseline.gold)
+    draws = bootstrap([recipe, baseline], resamples=resamples, seed=seed)
+    return difference(recipe, baseline, draws[:, 0] - draws[:, 1])
+
+
+def bootstrap(recipes: Sequence[RecipeScores], *, resamples: int = 1000, seed: int = 0) -> Array:
+    """(resamples, R) mean scores of R recipes on drawn seeds and sentence pairs, as `compare` says.
+
+    Raises:
+        InputError: for other sets, or other pairs in a set, than the first recipe's.
+    """
+    gold = recipes[0].gold
+    for recipe in recipes:
+        _check_same_sets(recipe.gold, gold)
+    counts = [len(next(iter(recipe.cosines.values()))) for recipe in recipes]
+    means = np.zeros((resamples, len(recipes)))
+    rng = np.random.default_rng(seed)
+    for draw in range(resamples):
+        drawn = {
+            count: np.unique(rng.integers(count, size=count), return_counts=True) for count in dict.fromkeys(counts)
+        }
+        for name in gold:
+            pairs = rng.integers(len(gold[name]), size=len(gold[name]))
+            for place, (recipe, count) in enumerate(zip(recipes, counts, strict=True)):
+                seeds, often = drawn[count]
+                values = spearman_rows(recipe.cosines[name][np.ix_(seeds, pairs)], gold[name][pairs])
+                means[draw, place] += np.average(values, weights=often) / len(gold)
+    return means
+
+
+def difference(recipe: RecipeScores, baseline: RecipeScores, draws: Array) -> Difference:
+    """As `compare`, with the differences of `bootstrap`'s columns: (resamples,)."""
     scores, reference = recipe.per_seed(), baseline.per_seed()
-    draws = _bootstrap(recipe, baseline, resamples, np.random.default_rng(seed))
     low, high = np.quantile(draws, [LEVEL / 2, 1 - LEVEL / 2])
     seeds = min(len(scores), len(reference))
     return Difference(
@@ -98,22 +127,6 @@ def compare(recipe: RecipeScores, baseline: RecipeScores, *, resamples: int = 10
         p_value=_permutation_p_value(scores, reference) if seeds > 1 else 1.0,
         seeds=seeds,
     )
-
-
-def _bootstrap(recipe: RecipeScores, baseline: RecipeScores, resamples: int, rng: np.random.Generator) -> Array:
-    """(resamples,) differences of mean scores."""
-    counts = [len(next(iter(scores.cosines.values()))) for scores in (recipe, baseline)]
-    differences = np.zeros(resamples)
-    for draw in range(resamples):
-        mine = rng.integers(counts[0], size=counts[0])
-        theirs = mine if counts[0] == counts[1] else rng.integers(counts[1], size=counts[1])
-        for name, gold in recipe.gold.items():
-            pairs = rng.integers(len(gold), size=len(gold))
-            for sign, scores, chosen in ((1, recipe, mine), (-1, baseline, theirs)):
-                seeds, often = np.unique(chosen, return_counts=True)
-                values = spearman_rows(scores.cosines[name][np.ix_(seeds, pairs)], gold[pairs])
-                differences[draw] += sign * np.average(values, weights=often) / len(recipe.gold)
-    return differences
 
 
 def _permutation_p_value(first: Array, second: Array) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,9 @@ def test_a_comparison_prints_rows_beside_the_published_numbers(
     rows = [line.split(" | ")[0:5:4] for line in report.splitlines() if line.startswith("| ")][2:]
     assert rows == [["| whole", "77.20"], ["| noise-0.8", "74.80 ± 1.10"], ["| without", "not printed"]]
     assert "<td>74.80 ± 1.10</td>" in (workplace / "other/report.html").read_text(encoding="utf-8")
+    record = json.loads((workplace / "other/report.json").read_text(encoding="utf-8"))
+    assert (record["seeds"], record["max_steps"], record["batch_size"]) == ([19984], 4, 4)
+    assert record["rows"]["noise-0.8"]["published_difference"] == -2.4
     assert "published" in (workplace / "other/report.svg").read_text(encoding="utf-8")
     recipe = yaml.safe_load((workplace / "other/recipes/noise-0.8.yaml").read_text())
     assert recipe == read_table(table).rows["noise-0.8"].tree

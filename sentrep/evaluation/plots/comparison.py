@@ -1,14 +1,20 @@
-"""The picture of a comparison: every seed of every recipe, and the differences with their intervals."""
+"""The pictures of a comparison: every seed of every recipe, differences with their intervals, ours beside a paper's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
+
+import numpy as np
 
 from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, PAGE, new_figure, save_figure, styled
 from sentrep.evaluation.significance import Difference, RecipeScores
 from sentrep.io.harmless import printable
+
+_LINE = 0.12
+"""Inches of a name's line."""
+_LEADER = {"arrowstyle": "-", "color": GREY, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 3, "relpos": (0, 0.5)}
 
 
 def plot_comparison(
@@ -47,3 +53,56 @@ def plot_comparison(
         left.set_xlabel(f"mean Spearman × 100 (each seed, and their mean{beside})")
         right.set_xlabel(f"difference to {labels[0]}, 95 % interval")
     save_figure(figure, stem)
+
+
+def plot_beside_published(
+    recipes: Mapping[str, RecipeScores],
+    published: Mapping[str, float],
+    stem: Path,
+    title: str,
+    released: Collection[str] = (),
+) -> None:
+    """Draw our mean ± standard deviation over the published number, a point and a name for each row.
+
+    Args:
+        recipes: by label; those without a published number are left out.
+        published: means that a paper printed, by label.
+        stem: the files to write, without .png and .svg.
+        title: to stand above.
+        released: rows that are readings of released code; their points are hollow.
+    """
+    scores = {label: found.per_seed() for label, found in recipes.items() if label in published}
+    with styled():
+        height = max(2.0, _LINE * len(scores))
+        figure = new_figure(height + 0.6, PAGE)
+        axes = figure.subplots()
+        for label, found in scores.items():
+            colour, fill = (ORANGE, "white") if label in released else (BLUE, BLUE)
+            deviation = found.std(ddof=1) if len(found) > 1 else 0.0
+            point = axes.errorbar(published[label], found.mean(), deviation, color=colour, elinewidth=0.8)
+            point.lines[0].set(marker="o", markersize=4, markerfacecolor=fill)
+        hollow = "; ○ as the released code does it" if any(label in released for label in scores) else ""
+        axes.set_xlabel(f"published{hollow}")
+        axes.set_ylabel("here: mean ± sd over seeds")
+        axes.set_title(title)
+        heights = {label: found.mean() for label, found in scores.items()}
+        low, high = axes.get_ylim()
+        for label, place in _spread(heights, low, high, (high - low) * _LINE / height).items():
+            axes.annotate(
+                printable(label),
+                (published[label], heights[label]),
+                (1.03, (place - low) / (high - low)),
+                textcoords="axes fraction",
+                va="center",
+                arrowprops=_LEADER,
+            )
+    save_figure(figure, stem)
+
+
+def _spread(heights: Mapping[str, float], low: float, high: float, gap: float) -> dict[str, float]:
+    """Heights in the same order, from low to high, no closer than the gap, and as near to the given ones as can be."""
+    labels = sorted(heights, key=heights.__getitem__)
+    steps = gap * np.arange(len(labels))
+    free = np.array([heights[label] for label in labels]) - steps
+    free = (np.maximum.accumulate(free) + np.minimum.accumulate(free[::-1])[::-1]) / 2  # in order, and in the middle
+    return dict(zip(labels, np.clip(free, low, high - steps[-1]) + steps, strict=True))
