@@ -221,6 +221,13 @@ class Views:
     positive_output: EncoderOutput
     extra: dict[str, EncoderOutput] = field(default_factory=dict)
     """Outputs for `Objective.extra_inputs`, by the key that the objective gave."""
+    second: Tensor | None = None
+    """(B, D) other views of the sentences, which stand for them as negatives of the others; None: the positives do."""
+
+    @property
+    def key(self) -> Tensor:
+        """(B, D) what each sentence is to the other anchors of the batch."""
+        return self.positive if self.second is None else self.second
 
 
 @dataclass

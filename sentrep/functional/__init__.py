@@ -2,6 +2,7 @@
 
 from sentrep.functional.chunked_cross_entropy import chunked_cross_entropy
 from sentrep.functional.correlation import spearman
+from sentrep.functional.deviation import deviation
 from sentrep.functional.geometry import alignment, effective_rank, retrieval_accuracy, uniformity
 from sentrep.functional.info_nce import info_nce
 from sentrep.functional.noise import refine_noise
@@ -11,6 +12,7 @@ __all__ = [
     "alignment",
     "chunked_cross_entropy",
     "cosine_similarity_matrix",
+    "deviation",
     "effective_rank",
     "info_nce",
     "refine_noise",

@@ -1,4 +1,4 @@
-"""What several samplers ask of a batch: how many negatives it gets, its spread, its sound rows."""
+"""What several samplers ask of a batch: how many negatives it gets, its sound rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from sentrep import checks
 def count(anchors: Tensor, ratio: float) -> int:
     """M = ``ratio`` × global batch, rounded, at least 1."""
     return max(1, round(ratio * len(anchors)))
-
-
-def deviation(anchors: Tensor) -> Tensor:
-    """Standard deviation (D,) of every dimension over the rows of ``anchors`` (N, D), N ≥ 2, with N − 1 below."""
-    return anchors.std(0, correction=1)
 
 
 def finite_rows(rows: Tensor) -> Tensor:

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from sentrep import checks
 from sentrep.errors import InputError
+from sentrep.functional import deviation
 from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import check_ratio, count, deviation
+from sentrep.negatives.batch import check_ratio, count
 
 
 class BatchGaussianNegatives(NegativeSampler):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from sentrep.functional import deviation
 from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import check_ratio, count, deviation
+from sentrep.negatives.batch import check_ratio, count
 
 
 class NoisyAnchorNegatives(NegativeSampler):

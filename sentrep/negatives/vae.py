@@ -12,6 +12,7 @@ from torch.func import functional_call
 
 from sentrep import checks
 from sentrep.distributed import step_generator
+from sentrep.functional import deviation
 from sentrep.negatives.base import NegativeSampler
 from sentrep.negatives.batch import check_ratio, count, finite_rows
 from sentrep.types import EncoderSpec
@@ -95,7 +96,7 @@ class VAENegatives(NegativeSampler):
         rows = torch.cat(self._stored)
         self.location.copy_(rows.mean(0))
         # a dimension that does not vary keeps its mean
-        self.scale.copy_(rows.std(0, correction=0).clamp_min(1e-6))
+        self.scale.copy_(deviation(rows).clamp_min(1e-6))
         with torch.autocast(anchors.device.type, enabled=False):
             self._fit((rows - self.location) / self.scale)
         super().update(anchors)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from sentrep import distributed
@@ -17,54 +18,106 @@ from sentrep.types import Views
 
 @dataclass
 class Candidates:
-    """The global batch's keys and what else every anchor is pushed away from, in the order of the columns."""
+    """The global batch's keys and what else every query is pushed away from, in the order of the columns.
+
+    The queries are this process's B anchors, for NT-Xent followed by their B positives: Q rows.
+    """
 
     own: Tensor
-    """(N, D) the positives of all processes, with gradient."""
+    """(N, D) what the sentences of all processes are to the others (`Views.key`), with gradient; (0, D) without
+    in-batch negatives."""
     hard: Tensor
     """(N, D) their hard negatives, with gradient, or (0, D)."""
+    apart: Tensor
+    """Keys of a loss that needs more: (B, D) this process's positives where they are not among ``own``, (N, D) all
+    anchors for NT-Xent, else (0, D); with gradient."""
     drawn: Tensor
-    """(M, D) what samplers drew, without gradient, float32 or float64; M may be 0."""
+    """(M, D) what samplers drew, float32 or float64; M may be 0."""
     drawn_weights: Tensor | None
     """(M,) λ of each, or None where all are 1."""
     rows: Tensor
-    """(B,) which rows of ``own``, and of ``hard``, belong to this process's anchors."""
+    """(Q,) which rows of ``own``, and of ``hard``, belong to the queries."""
+    positives: Tensor
+    """(Q,) the columns of the queries' positives."""
+    left_out: Tensor | None
+    """(Q, K) bool, pairs of a query and a key that are no part of the loss, or None."""
 
     @classmethod
-    def gather(cls, views: Views, samplers: Iterable[NegativeSampler]) -> Candidates:
-        """From all processes, each tensor once; the samplers draw from what has been gathered."""
-        anchor, own = views.anchor, distributed.gather(views.positive)
+    def gather(
+        cls, views: Views, samplers: Iterable[NegativeSampler], in_batch: bool = True, nt_xent: bool = False
+    ) -> Candidates:
+        """From all processes, each tensor once; the samplers draw from what has been gathered.
+
+        Args:
+            views: this process's.
+            samplers: of further negatives.
+            in_batch: whether the other sentences of the batch are negatives.
+            nt_xent: whether the positives are queries too, and the anchors keys.
+        """
+        own = distributed.gather(views.key)
         hard = own[:0] if views.negative is None else distributed.gather(views.negative)
+        anchors = distributed.gather(views.anchor) if nt_xent else None
         drawn, weights = at_least_float32(own.detach()[:0]), None
         if samplers := list(samplers):
-            drawn, weights = _draw(samplers, distributed.gather(anchor.detach()), own.detach())
-        return cls(own, hard, drawn, weights, distributed.own_rows(len(anchor), anchor.device))
+            known = distributed.gather(views.anchor.detach()) if anchors is None else anchors.detach()
+            drawn, weights = _draw(samplers, known, own.detach())
+        rows = distributed.own_rows(len(views.anchor), own.device)
+        if anchors is not None:
+            return cls(own, hard, anchors, drawn, weights, *_both_ways(rows, len(own), len(hard)))
+        if in_batch and views.second is None:
+            return cls(own, hard, own[:0], drawn, weights, rows, rows, None)
+        own = own if in_batch else own[:0]
+        return cls(own, hard, views.positive, drawn, weights, rows, *_apart(rows, len(own), len(hard)))
 
     @property
     def keys(self) -> Tensor:
-        """(K, D) those that the encoder made: ``own``, then ``hard``."""
-        return torch.cat([self.own, self.hard]) if len(self.hard) else self.own
+        """(K, D) those that the encoder made: ``own``, ``hard``, then ``apart``."""
+        parts = [part for part in (self.own, self.hard, self.apart) if len(part)]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     def __len__(self) -> int:
         return len(self.own) + len(self.hard) + len(self.drawn)
 
     def weights(self, pairs: Tensor | None, hard_bonus: float) -> Tensor | None:
-        """Weights (B, K + M) on the exponentials of all columns; None where all are 1.
+        """Weights (Q, K + M) on the exponentials of all columns; None where all are 1.
 
         Args:
-            pairs: (B, N + M) weights of ``own`` and ``drawn`` (`PairWeighting.forward`); None for all 1.
+            pairs: (Q, N + M) weights of the sentences of the batch and of ``drawn`` (`PairWeighting.forward`); None for
+                all 1.
             hard_bonus: on the logit of an anchor's own hard negative.
         """
         bonus = hard_bonus if len(self.hard) else 0.0
-        if pairs is None and self.drawn_weights is None and not bonus:
+        if pairs is None and self.drawn_weights is None and not bonus and self.left_out is None:
             return None
         if pairs is None:
             pairs = self.drawn.new_ones(1, len(self.own) + len(self.drawn))  # one row for all
-        own, drawn = pairs.to(self.drawn.dtype).split([len(self.own), len(self.drawn)], dim=1)
+        split = pairs.shape[1] - len(self.drawn)
+        own, drawn = pairs[:, : len(self.own)].to(self.drawn.dtype), pairs[:, split:].to(self.drawn.dtype)
         if self.drawn_weights is not None:
             drawn = drawn * self.drawn_weights
-        weights = torch.cat([own, own.new_ones(len(own), len(self.hard)), drawn], dim=1).expand(len(self.rows), -1)
-        return weights.scatter(1, len(self.own) + self.rows[:, None], math.exp(bonus)) if bonus else weights
+        further = own.new_ones(len(own), len(self.hard) + len(self.apart))
+        weights = torch.cat([own, further, drawn], dim=1).expand(len(self.rows), -1)
+        if bonus:
+            weights = weights.scatter(1, len(self.own) + self.rows[:, None], math.exp(bonus))
+        if self.left_out is not None:
+            weights = weights.masked_fill(F.pad(self.left_out, (0, len(self.drawn))), 0.0)
+        return weights
+
+
+def _apart(rows: Tensor, own: int, hard: int) -> tuple[Tensor, Tensor]:
+    """Columns of B positives that stand behind all others, and what is left out: own keys and others' positives."""
+    positives = own + hard + torch.arange(len(rows), device=rows.device)
+    left_out = positives[:, None] != positives
+    kept = torch.zeros(len(rows), own + hard, dtype=torch.bool, device=rows.device)
+    return positives, torch.cat([kept.scatter(1, rows[:, None], True) if own else kept, left_out], dim=1)
+
+
+def _both_ways(rows: Tensor, own: int, hard: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows, columns of the positives, and what is left out of NT-Xent: every query's comparison with itself."""
+    other = own + hard + rows
+    itself = torch.cat([other, rows])
+    left_out = torch.zeros(len(itself), 2 * own + hard, dtype=torch.bool, device=rows.device)
+    return torch.cat([rows, rows]), torch.cat([rows, other]), left_out.scatter(1, itself[:, None], True)
 
 
 @torch.compiler.disable  # samplers count steps and seed generators, on the host

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import torch
 from torch import Tensor, nn
 
 from sentrep import checks, distributed
@@ -23,7 +24,8 @@ class Contrastive(Objective):
         ℓ_i = −log  exp(s(h_i, h_i⁺)) / ( Σ_j w_ij exp(s(h_i, h_j⁺)) + Σ_m w_im exp(s(h_i, n_m)) ),   s = cosine / τ
 
     j runs over the sentences of all processes. The extra negatives n_m are the hard negatives of all rows, where the
-    corpus has them, and whatever ``negatives`` draw.
+    corpus has them, and whatever ``negatives`` draw. Where the views bring a second view of their own (`Views.second`),
+    that stands for the other sentences, and h_i⁺ for its own anchor alone.
 
     Args:
         temperature: τ > 0.
@@ -33,9 +35,13 @@ class Contrastive(Objective):
         hard_negative_weight: bonus in [−80, 80] on the logit of a row's own hard negative (log space, 0 for none).
         block: rows of the similarity matrix in memory at a time; 0 for all, None to decide by its size
             (`sentrep.functional.info_nce`). Weights, where there are any, are a matrix of that size too.
+        in_batch: whether the other sentences of the batch are negatives; without them only n_m are.
+        nt_xent: NT-Xent (SimCLR, eq. 1; ConSERT): all 2N anchors and positives are queries, and each is pushed away
+            from the 2N − 2 that are neither it nor its partner. Extra negatives count in both directions.
 
     Raises:
-        InputError: for values out of range, and for a batch of one sentence without extra negatives.
+        InputError: for values out of range, for a batch of one sentence without extra negatives, and for ``nt_xent``
+            with a weighting of pairs, without the batch or with a second view.
     """
 
     reads_tokens = False
@@ -49,16 +55,24 @@ class Contrastive(Objective):
         label_smoothing: float = 0.0,
         hard_negative_weight: float = 0.0,
         block: int | None = None,
+        in_batch: bool = True,
+        nt_xent: bool = False,
     ) -> None:
         super().__init__()
         checks.positive(self, temperature=temperature)
         checks.share(self, label_smoothing=label_smoothing)
         checks.within(self, -80, 80, hard_negative_weight=hard_negative_weight)  # its exponential, in float32
         checks.whole(self, 0, **checks.given(block=block))
+        checks.flag(self, in_batch=in_batch, nt_xent=nt_xent)
         checks.named(self, NegativeSampler, negatives=negatives or {})
         checks.instance(self, PairWeighting, **checks.given(weighting=weighting))
+        if nt_xent and (weighting is not None or not in_batch):
+            other = "in_batch false" if weighting is None else "weighting, which knows the pairs of anchor and positive"
+            raise InputError(f"Contrastive: nt_xent does not go with {other}; leave one of them out")
         self.temperature = temperature
         self.block = block
+        self.in_batch = in_batch
+        self.nt_xent = nt_xent
         self.label_smoothing = label_smoothing
         self.hard_negative_weight = hard_negative_weight
         for name, plugin in [*_present(negatives).items(), ("weighting", weighting)]:
@@ -75,22 +89,19 @@ class Contrastive(Objective):
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Mean of ℓ_i over this process's rows; see the class."""
-        candidates = Candidates.gather(views, self._samplers())
-        if len(candidates) == 1:
-            empty = ", ".join(self.negatives)
-            raise InputError(
-                "a batch of one sentence has nothing to contrast with: raise data.batch_size"
-                + (f", because {empty} gives nothing in the first step" if empty else ", or add negatives")
-            )
+        if self.nt_xent and views.second is not None:
+            raise InputError("Contrastive: nt_xent does not go with a second view; set views.negatives to copies")
+        candidates = Candidates.gather(views, self._samplers(), self.in_batch, self.nt_xent)
+        self._check(candidates)
         pairs = None
         if self.weighting is not None:
             pairs = self.weighting(batch, views, candidates.drawn)
             self.metrics = dict(self.weighting.metrics)
         return info_nce(
-            views.anchor,
+            torch.cat([views.anchor, views.positive]) if self.nt_xent else views.anchor,
             candidates.keys,
             temperature=self.temperature,
-            positives=candidates.rows,
+            positives=candidates.positives,
             negatives=candidates.drawn if len(candidates.drawn) else None,
             weights=candidates.weights(pairs, self.hard_negative_weight),
             label_smoothing=self.label_smoothing,
@@ -103,6 +114,17 @@ class Contrastive(Objective):
             anchors = distributed.gather(views.anchor.detach())
             for sampler in self._samplers():
                 sampler.update(anchors)
+
+    def _check(self, candidates: Candidates) -> None:
+        """Refuse what has nothing to contrast with."""
+        empty = ", ".join(self.negatives)
+        if len(candidates) == 1 and self.in_batch:
+            raise InputError(
+                "a batch of one sentence has nothing to contrast with: raise data.batch_size"
+                + (f", because {empty} gives nothing in the first step" if empty else ", or add negatives")
+            )
+        if len(candidates) == 0 and not empty:  # a bank is empty in the first step alone
+            raise InputError("Contrastive: in_batch false leaves nothing to contrast with; add negatives")
 
     def _samplers(self) -> Iterable[NegativeSampler]:
         return self.negatives.values()  # type: ignore[return-value]

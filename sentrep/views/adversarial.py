@@ -17,19 +17,24 @@ class FGSM(Perturbation):
     batch's. At the encoder's input this costs one more forward and backward pass; at its output, no pass at all.
 
     Args:
-        epsilon: ε ≥ 0, in units of ``x``; "very small" in the thesis, which prints no value.
+        epsilon: ε ≥ 0, in units of ``x``; "very small" in the thesis, which prints no value. Its scripts have 3e-5 and
+            1e-3.
         temperature: τ of L.
+        descend: step down the loss, x − ε · sign(∂L/∂x): a slip of the thesis's code at the input, whose table 3 rests
+            on it. There the parameters' gradients of the clean pass stay in the sum too, which we leave out.
 
     Raises:
         InputError: for values out of range.
     """
 
-    def __init__(self, epsilon: float = 0.001, temperature: float = 0.05) -> None:
+    def __init__(self, epsilon: float = 0.001, temperature: float = 0.05, descend: bool = False) -> None:
         checks.not_negative(self, epsilon=epsilon)
         super().__init__(epsilon)
         checks.positive(self, temperature=temperature)
+        checks.flag(self, descend=descend)
         self.epsilon = epsilon
         self.temperature = temperature
+        self.descend = descend
 
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
         """See `Perturbation.forward`; the step itself counts as a constant."""
@@ -38,4 +43,5 @@ class FGSM(Perturbation):
         with torch.enable_grad(), torch.random.fork_rng([x.device] if x.is_cuda else []):
             loss = loss_fn(leaf, self.temperature)
         (gradient,) = torch.autograd.grad(loss, leaf)
-        return x + self.epsilon * gradient.sign() * mask[..., None]
+        step = -self.epsilon if self.descend else self.epsilon
+        return x + step * gradient.sign() * mask[..., None]

@@ -37,11 +37,12 @@ class FeatureDropout(Perturbation):
 
 
 class FeatureMask(Perturbation):
-    """Zeroes the dimensions of each vector with the smallest or the largest magnitudes (thesis, 4.1.1).
+    """Zeroes the dimensions of each vector with the smallest or the largest entries (thesis, 4.1.1).
 
     Args:
-        which: ``trivial``, the ⌊rate · D⌋ smallest |x_d|, or ``significant``, the largest.
+        which: ``trivial``, the ⌊rate · D⌋ smallest, or ``significant``, the largest.
         rate: in [0, 1).
+        by: what is compared: ``magnitude`` |x_d|, or the signed ``value`` x_d, as the thesis's code has it.
 
     Raises:
         InputError: for another rate or name.
@@ -49,15 +50,23 @@ class FeatureMask(Perturbation):
 
     places: ClassVar[tuple[Place, ...]] = ("output",)
 
-    def __init__(self, which: Literal["trivial", "significant"], rate: float = 0.1) -> None:
+    def __init__(
+        self,
+        which: Literal["trivial", "significant"],
+        rate: float = 0.1,
+        by: Literal["magnitude", "value"] = "magnitude",
+    ) -> None:
         checks.share(self, rate=rate)
         super().__init__(rate)
         checks.one_of(self, ("trivial", "significant"), which=which)
+        checks.one_of(self, ("magnitude", "value"), by=by)
         self.which = which
+        self.by = by
         self.rate = rate
 
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
         """See `Perturbation.forward`."""
-        chosen = x.detach().abs().topk(int(self.rate * x.shape[-1]), largest=self.which == "significant").indices
+        size = x.detach().abs() if self.by == "magnitude" else x.detach()
+        chosen = size.topk(int(self.rate * x.shape[-1]), largest=self.which == "significant").indices
         dropped = torch.zeros_like(x, dtype=torch.bool).scatter_(-1, chosen, True)
         return x.masked_fill(dropped & mask[..., None], 0.0)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sentrep import checks, distributed
+from sentrep.functional import deviation
 from sentrep.views.perturbation import ContrastiveLoss, Perturbation, Place
 
 
@@ -55,8 +56,8 @@ class GaussianDropout(Perturbation):
 class BatchGaussianNoise(Perturbation):
     """x + N(0, σ²) with σ of each dimension taken from the batch (thesis, 4.1.1 "GNI").
 
-    σ is the standard deviation over the global batch, without Bessel's correction, so that a batch of one is left as it
-    is. No gradient flows through it.
+    σ is the standard deviation over the global batch, with N − 1 below; a batch of one is left as it is. No gradient
+    flows through it.
 
     Args:
         scale: factor ≥ 0 on σ; the thesis has 1.
@@ -74,7 +75,7 @@ class BatchGaussianNoise(Perturbation):
 
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
         """See `Perturbation.forward`."""
-        std = distributed.gather(x.detach()).float().std(dim=0, correction=0)
+        std = deviation(distributed.gather(x.detach()).float())
         noise = self.scale * std * torch.randn(x.shape, device=x.device)
         return x + (noise * mask[:, None]).to(x.dtype)
 
@@ -84,16 +85,22 @@ class BernoulliDropout(Perturbation):
 
     Args:
         rate: in [0, 1).
+        rescale: whether the rest is divided; the thesis's code multiplies with draws of 0 and 1 and leaves it.
 
     Raises:
         InputError: for another rate.
     """
 
-    def __init__(self, rate: float = 0.1) -> None:
+    def __init__(self, rate: float = 0.1, rescale: bool = True) -> None:
         checks.share(self, rate=rate)
         super().__init__(rate)
+        checks.flag(self, rescale=rescale)
         self.rate = rate
+        self.rescale = rescale
 
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
         """See `Perturbation.forward`."""
-        return torch.where(mask[..., None], F.dropout(x, self.rate), x)
+        kept = F.dropout(x, self.rate)
+        if not self.rescale:
+            kept = x.masked_fill(kept == 0, 0.0)
+        return torch.where(mask[..., None], kept, x)

@@ -1,12 +1,14 @@
-"""Views from one copy of each sentence: the positive is a perturbed vector."""
+"""Views whose positive is a perturbed copy of the anchor's vector."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from sentrep import checks
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.types import TextBatch, TokenBatch, Views
@@ -15,7 +17,7 @@ from sentrep.views.perturbation import Perturbation, check_place, contrastive_lo
 
 
 class OutputPerturbedViews(ViewMaker):
-    """Encodes every sentence once; its positive is a perturbed copy of the vector (thesis, 4.1.1 and table 2).
+    """The positive is a perturbed copy of the anchor's vector (thesis, 4.1.1 and table 2).
 
     The thesis works on "the output of the anchor", right where the cosine is taken ("there are no layers after the
     encoder output"), so the perturbation comes after the projection head. The gradient flows through both copies.
@@ -24,15 +26,19 @@ class OutputPerturbedViews(ViewMaker):
 
     Args:
         perturbation: how the copy differs.
+        negatives: what pushes the anchors apart: the ``copies`` of the other sentences, as the thesis reads, or, as its
+            code has it, their ``second_view`` under another dropout mask (`Views.second`), which takes twice the work.
 
     Raises:
         InputError: for a perturbation of tokens, and for a corpus that has positives of its own.
     """
 
-    def __init__(self, perturbation: Perturbation) -> None:
+    def __init__(self, perturbation: Perturbation, negatives: Literal["copies", "second_view"] = "copies") -> None:
         super().__init__()
         check_place(perturbation, "output")
+        checks.one_of(self, ("copies", "second_view"), negatives=negatives)
         self.perturbation = perturbation
+        self.negatives = negatives
 
     def forward(self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch]) -> Views:
         """See `ViewMaker.forward`."""
@@ -42,9 +48,10 @@ class OutputPerturbedViews(ViewMaker):
                 "name one column in data.columns, or use EncodedViews"
             )
         size = len(batch)
-        tokens = TokenBatch.concatenate([batch.anchor, *extra.values()], encoder.tokenize.pad_token_id)
+        inputs = [batch.anchor] * (2 if self.negatives == "second_view" else 1)
+        tokens = TokenBatch.concatenate([*inputs, *extra.values()], encoder.tokenize.pad_token_id)
         output = encoder(tokens)
-        anchor = encoder.project(output.embedding[:size])
+        anchor, *second = encoder.project(output.embedding[: len(inputs) * size]).split(size)
 
         def loss_fn(x: Tensor, temperature: float) -> Tensor:
             return contrastive_loss(anchor.detach(), x, None, temperature)
@@ -56,7 +63,8 @@ class OutputPerturbedViews(ViewMaker):
             negative=None,
             anchor_output=output[:size],
             positive_output=output[:size],
-            extra=output.split(size, extra),
+            extra=output.split(len(inputs) * size, extra),
+            second=second[0] if second else None,
         )
 
     def makes_identical_views(self, encoder: SentenceEncoder, batch: TextBatch) -> bool:

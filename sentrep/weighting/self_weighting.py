@@ -34,7 +34,7 @@ class SelfWeighting(PairWeighting):
     @torch.no_grad()
     def forward(self, batch: TextBatch, views: Views, negatives: Tensor) -> Tensor:
         """See `PairWeighting.forward`."""
-        keys = distributed.gather(views.positive)
+        keys = distributed.gather(views.key)
         weights = self.weigh(cosine_similarity_matrix(views.anchor, keys))
         if len(negatives):
             extra = (

@@ -27,7 +27,7 @@ def test_fitting_equals_adam_on_the_bound_in_loops() -> None:
     for update in range(4):
         sampler.update(embeddings(update)[0])
         past = torch.cat([embeddings(step)[0] for step in range(max(0, update - 1), update + 1)])  # the last two
-        location, scale = past.double().mean(0), past.double().std(0, correction=0)
+        location, scale = past.double().mean(0), past.double().std(0)
         generator = step_generator(5, "extra/fit", update)
         for _ in range(2):
             noise = torch.randn(len(past), 3, generator=generator).double()

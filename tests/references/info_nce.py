@@ -51,6 +51,41 @@ def info_nce_loop(
     return sum(losses[1:], losses[0]) / len(losses)
 
 
+def second_view_loop(first: Tensor, positive: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """The thesis's code at the output: [positive | second views of the other sentences]."""
+    losses = []
+    for i in range(len(first)):
+        terms = [torch.exp(cosine(first[i], positive[i]) / temperature)]
+        terms += [torch.exp(cosine(first[i], second[j]) / temperature) for j in range(len(first)) if j != i]
+        losses.append(-torch.log(terms[0] / torch.stack(terms).sum()))
+    return torch.stack(losses).mean()
+
+
+def sign_flipped_loop(first: Tensor, second: Tensor, temperature: float, scale: float) -> Tensor:
+    """The thesis's code for "FGSM" at the output: the positive's sign flipped, clipped to [0, 20], cross-entropy."""
+    losses = []
+    for i in range(len(first)):
+        logits = []
+        for j in range(len(first)):
+            logit = (-1 if i == j else scale) * cosine(first[i], second[j]) / temperature
+            value = float(logit.detach())
+            logits.append(logit if 0 <= value <= 20 else torch.full_like(logit, min(max(value, 0.0), 20.0)))
+        losses.append(-torch.log(torch.exp(logits[i]) / torch.exp(torch.stack(logits)).sum()))
+    return torch.stack(losses).mean()
+
+
+def nt_xent_loop(first: Tensor, second: Tensor, temperature: float, negatives: list[Tensor]) -> Tensor:
+    """SimCLR, algorithm 1, over 2N views; every view is pushed away from further negatives too."""
+    views = [*first, *second]
+    losses = []
+    for i, view in enumerate(views):
+        partner = (i + len(first)) % len(views)
+        others = [other for k, other in enumerate(views) if k != i] + negatives
+        total = torch.stack([torch.exp(cosine(view, other) / temperature) for other in others]).sum()
+        losses.append(-torch.log(torch.exp(cosine(view, views[partner]) / temperature) / total))
+    return torch.stack(losses).mean()
+
+
 def uniformity_loop(x: Tensor) -> float:
     total, pairs = 0.0, 0
     for i in range(len(x)):

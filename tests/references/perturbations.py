@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 
-def masked_features_loop(x: Tensor, rate: float, largest: bool) -> Tensor:
-    """Thesis, 4.1.1: the 10 % dimensions of smallest (largest) absolute value set to 0."""
+def masked_features_loop(x: Tensor, rate: float, largest: bool, signed: bool = False) -> Tensor:
+    """Thesis, 4.1.1: the 10 % dimensions of smallest (largest) absolute (R: signed) value set to 0."""
     out = x.clone()
     for row in range(len(x)):
-        by_magnitude = sorted(range(x.shape[1]), key=lambda d: abs(float(x[row, d])), reverse=largest)
-        for dimension in by_magnitude[: math.floor(rate * x.shape[1])]:
+        entries = [float(entry) if signed else abs(float(entry)) for entry in x[row]]
+        in_order = sorted(range(x.shape[1]), key=entries.__getitem__, reverse=largest)
+        for dimension in in_order[: math.floor(rate * x.shape[1])]:
             out[row, dimension] = 0.0
     return out
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from references.info_nce import info_nce_loop
 from references.perturbations import erased_tokens, fgsm_loop, masked_features_loop
+from references.samplers import moments
 from sentrep import InputError, Perturbation
 from sentrep.config import to_config
 from sentrep.functional import info_nce
@@ -35,13 +36,16 @@ ACTIVE = [
     GaussianDropout(0.1),
     BatchGaussianNoise(),
     BernoulliDropout(0.3),
+    BernoulliDropout(0.3, rescale=False),
     FeatureDropout(0.3),
     FeatureMask("trivial", 0.25),
+    FeatureMask("trivial", 0.25, by="value"),
     FeatureMask("significant", 0.25),
     TokenCutoff(0.4),
     SpanCutoff(0.4),
     TokenShuffling(),
     FGSM(0.01),
+    FGSM(0.01, descend=True),
 ]
 IDLE = [
     GaussianNoise(0.0),
@@ -155,6 +159,7 @@ def test_it_is_rebuilt_from_its_configuration(perturbation: Perturbation) -> Non
         (lambda: FeatureDropout(-0.1), "rate"),
         (lambda: FeatureMask("trivial", 1.5), "rate"),
         (lambda: FeatureMask("large"), "which"),
+        (lambda: FeatureMask("trivial", by="size"), "by must be 'magnitude' or 'value'"),
         (lambda: TokenCutoff(2.0), "TokenCutoff: rate"),
         (lambda: SpanCutoff(-2.0), "SpanCutoff: rate"),
         (lambda: FGSM(-1.0), "epsilon"),
@@ -164,6 +169,7 @@ def test_it_is_rebuilt_from_its_configuration(perturbation: Perturbation) -> Non
         (lambda: EncodedViews(perturbs="negative"), "perturbs must be"),
         (lambda: OutputPerturbedViews(TokenShuffling()), r"use it in EncodedViews\.augmentations"),
         (lambda: OutputPerturbedViews(SpanCutoff()), "SpanCutoff"),
+        (lambda: OutputPerturbedViews(BernoulliDropout(), "all"), "negatives must be 'copies' or 'second_view'"),
     ],
 )
 def test_values_out_of_range_are_refused(build, message: str) -> None:  # type: ignore[no-untyped-def]
@@ -174,24 +180,26 @@ def test_values_out_of_range_are_refused(build, message: str) -> None:  # type: 
 # definitions
 
 
+@pytest.mark.parametrize("by", ["magnitude", "value"])
 @pytest.mark.parametrize("which", ["trivial", "significant"])
-def test_feature_mask_equals_the_loop(which: str) -> None:
+def test_feature_mask_equals_the_loop(which: str, by: str) -> None:
     x = torch.randn(5, 24)
     mask = torch.ones(5, dtype=torch.bool)
-    expected = masked_features_loop(x, 0.1, largest=which == "significant")
-    assert torch.equal(FeatureMask(which)(x, mask, attack), expected)
+    expected = masked_features_loop(x, 0.1, largest=which == "significant", signed=by == "value")
+    assert torch.equal(FeatureMask(which, by=by)(x, mask, attack), expected)
 
 
-def test_fgsm_equals_finite_differences_of_the_contrastive_loss() -> None:
+@pytest.mark.parametrize("descend", [False, True])
+def test_fgsm_equals_finite_differences_of_the_contrastive_loss(descend: bool) -> None:
     anchor, x = torch.randn(2, 4, 3, dtype=torch.float64)
 
     def loop(y: Tensor) -> Tensor:
         return info_nce_loop(anchor, y, 0.1, [0, 1, 2, 3], None, None, 1.0, 0.0)
 
-    after = FGSM(0.01, temperature=0.1)(
+    after = FGSM(0.01, temperature=0.1, descend=descend)(
         x, torch.ones(4, dtype=torch.bool), lambda y, temperature: info_nce(anchor, y, temperature=temperature)
     )
-    torch.testing.assert_close(after, fgsm_loop(x, loop, 0.01), rtol=0, atol=1e-12)
+    torch.testing.assert_close(after, fgsm_loop(x, loop, -0.01 if descend else 0.01), rtol=0, atol=1e-12)
 
 
 def test_token_cutoff_erases_the_share_of_the_own_tokens() -> None:
@@ -260,6 +268,12 @@ def test_bernoulli_dropout_keeps_the_mean() -> None:
     assert abs((after == 0).float().mean() - 0.2) < 0.003
 
 
+def test_bernoulli_dropout_without_rescaling_draws_the_same_and_leaves_the_rest() -> None:
+    after, rescaled = many(BernoulliDropout(0.2, rescale=False)), many(BernoulliDropout(0.2))
+    torch.testing.assert_close(after, 0.8 * rescaled)
+    torch.testing.assert_close(after.unique(), torch.tensor([0.0, 2.0]))
+
+
 def test_feature_dropout_takes_a_dimension_of_the_whole_sentence() -> None:
     x = torch.ones(5000, 3, 8)
     after = apply(FeatureDropout(0.2), x, torch.ones(5000, 3, dtype=torch.bool))
@@ -274,6 +288,14 @@ def test_batch_noise_has_the_deviation_of_each_dimension() -> None:
     noise = apply(BatchGaussianNoise(), x, torch.ones(50_000, dtype=torch.bool)) - x
     torch.testing.assert_close(noise.std(0) / x.std(0), torch.ones(3), rtol=0, atol=0.02)
     assert (noise.mean(0) / scales).abs().max() < 0.02
+
+
+def test_batch_noise_has_the_unbiased_deviation() -> None:
+    x, ones = torch.randn(3, 5), torch.ones(3, dtype=torch.bool)
+    noise = apply(BatchGaussianNoise(), x, ones) - x
+    torch.manual_seed(0)
+    deviations = torch.tensor(moments(x)[1])  # N − 1 below
+    torch.testing.assert_close(noise, torch.randn(3, 5) * deviations, rtol=0, atol=1e-6)
 
 
 def test_batch_noise_leaves_a_batch_of_one_alone() -> None:

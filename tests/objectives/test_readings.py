@@ -1,0 +1,208 @@
+"""Other denominators of the contrastive loss, against loops: a second view, no batch, NT-Xent, the flipped sign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from samplers import spec
+from torch import Tensor, nn
+
+from references.info_nce import info_nce_loop, nt_xent_loop, second_view_loop, sign_flipped_loop
+from sentrep import InputError, Objective, SentRepModule
+from sentrep.negatives import GaussianNegatives, MemoryBank, NegativeSampler
+from sentrep.objectives import Alignment, Contrastive, SignFlippedContrastive
+from sentrep.types import Views
+from sentrep.views import BatchGaussianNoise, BernoulliDropout, OutputPerturbedViews
+from sentrep.weighting import PairWeighting, SelfWeighting
+from support import (
+    assert_equal_to_one_process,
+    loss_and_gradients,
+    run_processes,
+    text_batch,
+    tiny_encoder,
+    toy_sentences,
+)
+
+NOTHING: Any = None
+WIDTH = 6
+
+
+def vectors(rows: int = 5) -> list[Tensor]:
+    return list(torch.randn(4, rows, WIDTH, dtype=torch.float64).requires_grad_().unbind())
+
+
+def built(objective: Objective) -> Objective:
+    objective.build(spec(width=WIDTH))
+    return objective
+
+
+def noise() -> dict[str, NegativeSampler | None]:
+    return {"noise": GaussianNegatives(ratio=0.6)}
+
+
+class Fixed(PairWeighting):
+    """Weights of pairs, as given."""
+
+    def __init__(self, weights: list[list[float]]) -> None:
+        super().__init__()
+        self.weights = torch.tensor(weights)
+
+    def forward(self, batch: Any, views: Views, negatives: Tensor) -> Tensor:
+        return self.weights
+
+
+def assert_equals(loss: Tensor, expected: Tensor, *leaves: Tensor) -> None:
+    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-12)
+    found, wanted = (torch.autograd.grad(x, leaves, allow_unused=True, retain_graph=True) for x in (loss, expected))
+    for one, other in zip(found, wanted, strict=True):
+        zero = torch.zeros_like(leaves[0])
+        torch.testing.assert_close(zero if one is None else one, zero if other is None else other, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("block", [0, 2])
+def test_second_views_are_the_negatives(block: int) -> None:
+    first, positive, second, _ = leaves = vectors()
+    loss = Contrastive(0.3, block=block)(Views(first, positive, None, NOTHING, NOTHING, second=second), NOTHING)
+    assert_equals(loss, second_view_loop(first, positive, second, 0.3), *leaves)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("in_batch", [True, False])
+def test_second_views_with_everything_else(in_batch: bool, hard: bool) -> None:
+    """Weights, smoothing, drawn and hard negatives: the kept columns of every anchor by themselves."""
+    first, positive, second, negative = leaves = vectors(4)
+    weights = torch.rand(4, 4 + 2) + 0.2
+    objective = built(
+        Contrastive(
+            0.3, noise(), Fixed(weights.tolist()), label_smoothing=0.1, hard_negative_weight=0.7, in_batch=in_batch
+        )
+    )
+    views = Views(first, positive, negative if hard else None, NOTHING, NOTHING, second=second)
+    drawn = objective.negatives["noise"].sample(first, second).double()
+    losses = []
+    for i in range(4):
+        others = [j for j in range(4) if j != i and in_batch]
+        columns = [positive[i], *(second[j] for j in others), *(negative if hard else []), *drawn]
+        own = [1.0, *weights[i, others].tolist()]
+        bonus = [float(torch.tensor(0.7).exp()) if j == i else 1.0 for j in range(4)] if hard else []
+        row = torch.tensor([[*own, *bonus, *weights[i, 4:].tolist()]], dtype=torch.float64)
+        losses.append(info_nce_loop(first[i : i + 1], torch.stack(columns), 0.3, [0], None, row, 1.0, 0.1))
+    loss = objective(views, NOTHING)
+    torch.testing.assert_close(loss, torch.stack(losses).mean(), rtol=0, atol=1e-6)  # weights are float32
+    for one, other in zip(
+        torch.autograd.grad(loss, leaves[:2]), torch.autograd.grad(torch.stack(losses).mean(), leaves[:2]), strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
+
+
+def test_without_the_batch_only_the_drawn_are_negatives() -> None:
+    first, positive, _, _ = leaves = vectors()
+    objective = built(Contrastive(0.3, noise(), in_batch=False))
+    drawn = objective.negatives["noise"].sample(first, positive).double()
+    losses = [
+        info_nce_loop(first[i : i + 1], positive[i : i + 1], 0.3, [0], drawn, None, 1.0, 0.0) for i in range(len(first))
+    ]
+    loss = objective(Views(first, positive, None, NOTHING, NOTHING), NOTHING)
+    assert_equals(loss, torch.stack(losses).mean(), *leaves)
+
+
+def test_without_the_batch_and_without_negatives_nothing_is_contrasted() -> None:
+    first, positive, _, _ = vectors()
+    views = Views(first, positive, None, NOTHING, NOTHING)
+    with pytest.raises(InputError, match="in_batch false leaves nothing to contrast with; add negatives"):
+        Contrastive(in_batch=False)(views, NOTHING)
+    bank = built(Contrastive(negatives={"bank": MemoryBank(8)}, in_batch=False))
+    assert bank(views, NOTHING).item() == 0  # its first step
+    bank.after_step(views)
+    assert bank(views, NOTHING) > 0
+
+
+@pytest.mark.parametrize("block", [0, 3])
+@pytest.mark.parametrize("drawn", [False, True])
+def test_nt_xent_equals_the_loop(drawn: bool, block: int) -> None:
+    first, second, _, _ = leaves = vectors()
+    objective = built(Contrastive(0.3, noise() if drawn else None, block=block, nt_xent=True))
+    further = list(objective.negatives["noise"].sample(first, second).double()) if drawn else []
+    loss = objective(Views(first, second, None, NOTHING, NOTHING), NOTHING)
+    assert_equals(loss, nt_xent_loop(first, second, 0.3, further), *leaves)
+
+
+def test_nt_xent_pushes_both_views_from_hard_negatives() -> None:
+    first, second, _, negative = leaves = vectors()
+    loss = Contrastive(0.3, nt_xent=True)(Views(first, second, negative, NOTHING, NOTHING), NOTHING)
+    assert_equals(loss, nt_xent_loop(first, second, 0.3, [*negative]), *leaves)
+
+
+def test_what_nt_xent_does_not_go_with() -> None:
+    with pytest.raises(InputError, match="nt_xent does not go with weighting"):
+        Contrastive(nt_xent=True, weighting=SelfWeighting(0.9))
+    with pytest.raises(InputError, match="nt_xent does not go with in_batch false"):
+        Contrastive(nt_xent=True, in_batch=False)
+    first, positive, second, _ = vectors()
+    with pytest.raises(InputError, match="nt_xent does not go with a second view"):
+        Contrastive(nt_xent=True)(Views(first, positive, None, NOTHING, NOTHING, second=second), NOTHING)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.1, None])
+@pytest.mark.parametrize("temperature", [0.03, 0.5])
+def test_the_flipped_sign_equals_the_loop(scale: float | None, temperature: float) -> None:
+    first, second, _, _ = leaves = vectors()
+    second = torch.cat([first[:3] + 0.1 * second[:3], second[3:]])  # near; some others have the opposite sign
+    loss = SignFlippedContrastive(temperature, scale)(Views(first, second, None, NOTHING, NOTHING), NOTHING)
+    expected = sign_flipped_loop(first, second, temperature, 1 / 4 if scale is None else scale)
+    assert_equals(loss, expected, *leaves[:2])
+
+
+def test_self_weighting_judges_what_stands_in_the_denominator() -> None:
+    first, positive, second, _ = vectors()
+    views = Views(first, positive, None, NOTHING, NOTHING, second=second)
+    expected = torch.nn.functional.cosine_similarity(first[:, None], second, dim=-1) < 0.1
+    assert torch.equal(SelfWeighting(0.1)(NOTHING, views, first[:0]).bool(), expected)
+
+
+READINGS: dict[str, Callable[[], tuple[Objective, OutputPerturbedViews | None]]] = {
+    "second view": lambda: (Contrastive(), OutputPerturbedViews(BatchGaussianNoise(0.0), "second_view")),
+    "second view, weighted": lambda: (
+        Contrastive(negatives=noise(), weighting=SelfWeighting(0.5)),
+        OutputPerturbedViews(BatchGaussianNoise(0.0), "second_view"),
+    ),
+    "no batch": lambda: (Contrastive(negatives=noise(), in_batch=False), None),
+    "nt-xent": lambda: (Contrastive(nt_xent=True), None),
+    "nt-xent, noise": lambda: (Contrastive(negatives=noise(), nt_xent=True), None),
+    "sign": lambda: (SignFlippedContrastive(scale=None), None),
+}
+
+
+def results(chunk: int | None = None) -> dict[str, tuple[Tensor, dict[str, Tensor]]]:
+    found = {}
+    for name, make in READINGS.items():
+        encoder = tiny_encoder(dropout=0.0, pooling="mean", rows_at_once=chunk)
+        objective, views = make()
+        module = SentRepModule(encoder, {"term": objective, "alignment": Alignment()}, views=views)
+        sentences = toy_sentences(24)
+        batch = text_batch(encoder, sentences[:12], *([] if views else [sentences[12:]]))
+        found[name] = loss_and_gradients(module, batch)
+    return found
+
+
+def test_two_processes_and_grad_cache_equal_one_plain_pass() -> None:
+    expected, cached, shares = results(), results(5), run_processes(results, 2)
+    for name, (loss, gradients) in expected.items():
+        assert_equal_to_one_process([cached[name], *(share[name] for share in shares)], loss, gradients)
+
+
+def test_the_second_view_is_of_another_mask_and_gets_a_gradient() -> None:
+    encoder = tiny_encoder(dropout=0.2)
+    views = OutputPerturbedViews(BernoulliDropout(0.1), "second_view")(
+        encoder, text_batch(encoder, toy_sentences(8)), {}
+    )
+    assert views.second is not None
+    assert (views.second != views.anchor).any(1).all()
+    for x in (views.positive, views.second):
+        weighted = (x * torch.linspace(-1, 1, x.shape[1])).sum()
+        embeddings: nn.Embedding = encoder.backbone.get_input_embeddings()
+        (gradient,) = torch.autograd.grad(weighted, embeddings.weight, retain_graph=True)
+        assert gradient.any()
