@@ -84,6 +84,7 @@ def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
         "denoising": lambda: Denoising(**SMALL, dropout=0.0),
         "tsdae": lambda: Denoising(**SMALL, dropout=0.0, target="anchor", causal=True, token_deletion=0.6),
         "mlm": MaskedLanguageModeling,
+        "mlm, both copies": lambda: MaskedLanguageModeling(both_copies=True),
     }
 
 

@@ -21,7 +21,9 @@ class DenoisingDecoder(nn.Module):
     Equal to ``nn.TransformerDecoder`` of ``nn.TransformerDecoderLayer`` with a memory of length 1, without what cannot
     matter there: a softmax over one key is 1, so that cross-attention has no use for queries and keys, and padding is
     left out of everything but self-attention. On a CPU dropout is that of `sentrep.functional.dropout`, rates
-    exact to 2⁻¹⁶. Weights start as N(0, 0.02²), biases at 0.
+    exact to 2⁻¹⁶. Biases start at 0 and weights as N(0, 0.02²), but for the in-projections of both attentions: as in
+    ``nn.MultiheadAttention``, whose query, key and value are one (3E, E) matrix, they are uniform with the variance
+    2 / (E + 3E) (Xavier; sd 0.0255 at E = 768). DenoSent's code leaves them so.
 
     Args:
         width: E of tokens in and out.
@@ -53,6 +55,10 @@ class DenoisingDecoder(nn.Module):
             if isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, std=0.02)
                 nn.init.zeros_(module.bias)
+        for layer in self.layers:
+            for projection in (layer.self_attention.projection, layer.cross_attention.value):
+                bound = (6 / (projection.in_features + 3 * width)) ** 0.5
+                nn.init.uniform_(projection.weight, -bound, bound)
 
     def forward(self, x: Tensor, tokens: RealTokens, memory: Tensor) -> Tensor:
         """One pass over T real tokens of B sentences.

@@ -25,45 +25,57 @@ class MaskedLanguageModeling(Objective):
     pass that is shared by all objectives. Logits, through the backbone's own head, are built for chosen tokens only.
 
     BERT chooses 15 % of each sentence; here it is 15 % of the batch, which is the same on average and leaves no
-    sentence's share to rounding.
+    sentence's share to rounding. (SimCSE's code draws every token with probability 0.15 by itself.)
 
     Args:
         probability: share of the tokens that is chosen, in (0, 1).
         whole_word: choose words instead of tokens.
         mask: probability that a chosen token becomes the mask token.
         random: probability that it becomes a random token; ``mask + random`` ≤ 1.
+        both_copies: mask the positives as well (without given ones the anchors a second time, by another draw), as
+            SimCSE's code does; that code masks hard negatives too. False masks the anchors alone, at half the cost.
 
     Raises:
         InputError: for values out of range, and for a tokenizer without a mask token.
     """
 
     def __init__(
-        self, probability: float = 0.15, whole_word: bool = False, mask: float = 0.8, random: float = 0.1
+        self,
+        probability: float = 0.15,
+        whole_word: bool = False,
+        mask: float = 0.8,
+        random: float = 0.1,
+        both_copies: bool = False,
     ) -> None:
         super().__init__()
         checks.within(self, 0, 1 - 1e-9, open_below=True, probability=probability)
         checks.within(self, -checks.LARGEST, checks.LARGEST, mask=mask, random=random)
-        checks.flag(self, whole_word=whole_word)
+        checks.flag(self, whole_word=whole_word, both_copies=both_copies)
         if mask < 0 or random < 0 or mask + random > 1:
             raise InputError(f"mask and random must be ≥ 0 with a sum ≤ 1, got {mask} and {random}")
         self.probability = probability
         self.whole_word = whole_word
         self.mask = mask
         self.random = random
+        self.both_copies = both_copies
 
     def build(self, spec: EncoderSpec) -> None:
         """Take the backbone's masked-LM head."""
         if spec.mask_token_id is None:
             raise InputError("MaskedLanguageModeling needs a tokenizer with a mask token, and this one has none")
         self._mask_token_id, self._vocab_size, self._frame = spec.mask_token_id, spec.vocab_size, spec.frame
+        self._pad_token_id = spec.pad_token_id
         self._chunk = rows_at_once(spec.vocab_size)
         self.lm_head = spec.lm_head()
         self.word_starts: Tensor | None
         self.register_buffer("word_starts", spec.word_starts() if self.whole_word else None, persistent=False)
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
-        """The anchors with chosen tokens masked."""
+        """The anchors, and perhaps the positives below them, with chosen tokens masked."""
         tokens = batch.anchor
+        if self.both_copies:
+            tokens = TokenBatch.concatenate([tokens, batch.positive or tokens], self._pad_token_id)
+        self._width = tokens.input_ids.shape[1]
         count = max(1, round(self.probability * (tokens.count() - len(tokens) * sum(self._frame))))
         starts = None if self.word_starts is None else self.word_starts[tokens.input_ids]
         self._chosen = choose_tokens(tokens.own(self._frame), count, starts)
@@ -81,10 +93,9 @@ class MaskedLanguageModeling(Objective):
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """The mean over the chosen tokens of all processes; see the class."""
         states = views.extra[KEY].token_states
-        # the shared pass pads to its longest input, and positions were counted in the anchors' own width
-        width = batch.anchor.input_ids.shape[1]
+        # the shared pass pads to its longest input, and positions were counted in the masked sentences' own width
         total, correct = chunked_cross_entropy(
-            states[:, :width].reshape(-1, states.shape[-1])[self._chosen],
+            states[:, : self._width].reshape(-1, states.shape[-1])[self._chosen],
             self._targets,
             self.lm_head,
             list(self.lm_head.parameters()),

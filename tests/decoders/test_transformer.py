@@ -160,11 +160,26 @@ def test_there_are_no_idle_parameters_and_weights_start_small() -> None:
     per_layer = 4 * 64 * 64 + 4 * 64 + 64 * 48 + 64 + 64 * 64 + 64 + 2 * 64 * 100 + 100 + 64 + 3 * 2 * 64
     assert sum(parameter.numel() for parameter in made.parameters()) == 2 * per_layer
     for name, parameter in made.named_parameters():
-        if parameter.ndim == 2:
+        if name.endswith(("self_attention.projection.weight", "cross_attention.value.weight")):
+            # rows of torch's one in-projection (3E, E): Xavier, uniform
+            variance = 2 / (parameter.shape[1] + 3 * 64)
+            assert parameter.std().item() == pytest.approx(variance**0.5, rel=0.05), name
+            assert parameter.abs().max().item() == pytest.approx((3 * variance) ** 0.5, rel=0.01), name
+        elif parameter.ndim == 2:
             assert parameter.std().item() == pytest.approx(0.02, rel=0.05), name
             assert parameter.mean().item() == pytest.approx(0.0, abs=0.002), name
         else:
             assert parameter.unique().tolist() == [1.0 if "norms" in name and "weight" in name else 0.0], name
+
+
+def test_in_projections_start_as_those_of_torch() -> None:
+    """At BERT-base's width, where the standard deviation is 0.0255."""
+    torch.manual_seed(0)
+    layer = DenoisingDecoder(768, 768, layers=1, feed_forward=8).layers[0]
+    theirs = nn.MultiheadAttention(768, 1).in_proj_weight.std().item()
+    assert theirs == pytest.approx(0.0255, abs=5e-5)
+    for weight in (*layer.self_attention.projection.weight.chunk(3), layer.cross_attention.value.weight):
+        assert weight.std().item() == pytest.approx(theirs, rel=0.01)
 
 
 def test_dropout_is_drawn_in_training_only() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from torch import Tensor
 from sentrep import InputError, SentRepModule
 from sentrep.objectives import Contrastive, MaskedLanguageModeling, masked_language_modeling
 from sentrep.objectives.masked_language_modeling import KEY
+from sentrep.types import TokenBatch
 from sentrep.views import EncodedViews, ExtraInputsOnly
 from support import (
     FAMILIES,
@@ -25,27 +27,32 @@ from support import (
 PROMPT = '"[X]" means [MASK].'
 
 
-def test_equal_to_a_loop_over_the_chosen_tokens() -> None:
+@pytest.mark.parametrize("copies", ["anchors", "anchors twice", "pairs"])
+def test_equal_to_a_loop_over_the_chosen_tokens(copies: str) -> None:
     """Value and gradient, from BERT's head written out: dense, gelu, layer norm, word embeddings."""
     encoder = tiny_encoder(dropout=0.0).double()
-    objective = MaskedLanguageModeling(probability=0.3)
+    objective = MaskedLanguageModeling(probability=0.3, both_copies=copies != "anchors")
     objective.build(encoder.spec(seed=1))
-    batch = text_batch(encoder, toy_sentences(5))
+    sentences = sorted(toy_sentences(10), key=len)  # the positives are wider than the anchors
+    batch = text_batch(encoder, sentences[:5], sentences[5:] if copies == "pairs" else None)
     extra = objective.extra_inputs(batch)
     loss = objective(EncodedViews()(encoder, batch, extra), batch)
     words, head = encoder.backbone.get_input_embeddings().weight, objective.lm_head.model.cls.predictions
     gradients = torch.autograd.grad(loss, [words, head.transform.dense.weight, head.bias])
 
-    width = batch.anchor.input_ids.shape[1]
+    masked = extra[KEY]
+    second = batch.anchor if batch.positive is None else batch.positive
+    clean = [ids[mask.bool()] for c in (batch.anchor, second) for ids, mask in _rows(c)]
+    assert len(masked) == (5 if copies == "anchors" else 10)
+    width = masked.input_ids.shape[1]
     terms = []
     for position in objective._chosen.tolist():
         row, column = divmod(position, width)
-        length = int(batch.anchor.attention_mask[row].sum())
-        ids = extra[KEY].input_ids[row : row + 1, :length]
+        ids = masked.input_ids[row : row + 1, : len(clean[row])]
         state = encoder.backbone(input_ids=ids).last_hidden_state[0, column]
         hidden = torch.nn.functional.gelu(head.transform.dense(state))
         logits = words @ head.transform.LayerNorm(hidden) + head.bias
-        terms.append(torch.logsumexp(logits, 0) - logits[batch.anchor.input_ids[row, column]])
+        terms.append(torch.logsumexp(logits, 0) - logits[clean[row][column]])
     expected = torch.stack(terms).mean()
     torch.testing.assert_close(loss, expected, atol=1e-10, rtol=0)
     for mine, theirs in zip(
@@ -54,6 +61,17 @@ def test_equal_to_a_loop_over_the_chosen_tokens() -> None:
         strict=True,
     ):
         torch.testing.assert_close(mine, theirs, atol=1e-10, rtol=0)
+
+
+def test_the_two_copies_are_masked_by_two_draws() -> None:
+    encoder = tiny_encoder()
+    objective = MaskedLanguageModeling(mask=1.0, random=0.0, both_copies=True)
+    objective.build(encoder.spec(seed=1))
+    batch = text_batch(encoder, toy_sentences(40))
+    first, second = (objective.extra_inputs(batch)[KEY].input_ids != batch.anchor.input_ids.repeat(2, 1)).split(40)
+    own = batch.anchor.attention_mask.sum() - 2 * 40
+    assert int(first.sum() + second.sum()) == round(0.15 * 2 * int(own))
+    assert 0 < int((first & second).sum()) < int(first.sum()) / 2
 
 
 @pytest.mark.parametrize("prompt", [None, PROMPT])
@@ -111,29 +129,34 @@ def test_alone_it_encodes_the_masked_sentences_only() -> None:
         ExtraInputsOnly()(encoder, batch, {})
 
 
+def _rows(tokens: TokenBatch) -> Iterator[tuple[Tensor, Tensor]]:
+    return zip(tokens.input_ids, tokens.attention_mask, strict=True)
+
+
 def _every_third(candidates: Tensor, count: int, word_starts: Tensor | None = None) -> Tensor:
     """A choice that does not depend on which process makes it; as many per sentence as there are, not ``count``."""
     column = torch.arange(candidates.shape[1])
     return (candidates & (column % 3 == 1)).flatten().nonzero().flatten()
 
 
-def _module_and_batch() -> tuple[SentRepModule, Any]:
+def _module_and_batch(both_copies: bool) -> tuple[SentRepModule, Any]:
     masked_language_modeling.choose_tokens = _every_third  # type: ignore[assignment]
     encoder = tiny_encoder(dropout=0.0)
-    objective = MaskedLanguageModeling(mask=1.0, random=0.0)
+    objective = MaskedLanguageModeling(mask=1.0, random=0.0, both_copies=both_copies)
     module = SentRepModule(encoder, {"mlm": objective}, views=ExtraInputsOnly(), seed=2)
     sentences = sorted(toy_sentences(12), key=len)  # the two halves have unequal numbers of tokens
     return module, text_batch(encoder, sentences)
 
 
-def _in_process() -> Any:
-    return loss_and_gradients(*_module_and_batch())
+def _in_process(both_copies: bool) -> Any:
+    return loss_and_gradients(*_module_and_batch(both_copies))
 
 
-def test_two_processes_equal_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("both_copies", [False, True])
+def test_two_processes_equal_one(both_copies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masked_language_modeling, "choose_tokens", _every_third)
-    loss, gradients = loss_and_gradients(*_module_and_batch())
-    assert_equal_to_one_process(run_processes(_in_process, 2), loss, gradients)
+    loss, gradients = loss_and_gradients(*_module_and_batch(both_copies))
+    assert_equal_to_one_process(run_processes(_in_process, 2, both_copies), loss, gradients)
 
 
 @pytest.mark.parametrize(
