@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import lightning
@@ -171,3 +172,14 @@ def test_the_loss_that_is_logged_is_that_of_the_global_batch(tmp_path: Path, eve
     for name in ("train/loss", *(("train/simcse", "train/simcse/weighted") if every == 1 else ())):
         assert first[name] == pytest.approx(one[name], rel=1e-5)
     assert every > 1 or one["train/loss"] == pytest.approx(2 * one["train/simcse"])
+
+
+def _lost_peer() -> None:
+    if distributed.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    torch.distributed.barrier()
+
+
+def test_of_processes_that_fail_it_is_said_how_each_ended() -> None:
+    with pytest.raises(RuntimeError, match=r"^process 0 ended with code 1; process 1 was killed by SIGKILL$"):
+        run_processes(_lost_peer, WORLD)

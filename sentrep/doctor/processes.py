@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
+import signal
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +29,7 @@ def run_processes(function: Callable[..., Any], world: int, *arguments: Any) -> 
         arguments: what can be pickled.
 
     Raises:
-        RuntimeError: when a process failed, or did not end.
+        RuntimeError: when a process failed, or did not end; it says of each how it ended.
     """
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ)  # the server has that of the time when it was started
@@ -39,13 +41,19 @@ def run_processes(function: Callable[..., Any], world: int, *arguments: Any) -> 
             process.start()
         for process in processes:
             process.join(timeout=_PATIENCE)
+        ends = [process.exitcode for process in processes]
         for process in processes:
             if process.exitcode != 0:
                 process.kill()
-        for process in processes:
-            if process.exitcode != 0:
-                raise RuntimeError(f"a process ended with code {process.exitcode}")
+        if any(code != 0 for code in ends):  # whoever was killed says nothing, and the others that they lost him
+            raise RuntimeError("; ".join(f"process {rank} {_end(code)}" for rank, code in enumerate(ends)))
         return [torch.load(f"{folder}/result{rank}.pt", weights_only=True) for rank in range(world)]
+
+
+def _end(code: int | None) -> str:
+    if code is None:
+        return f"did not end within {_PATIENCE} s"
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
 
 def _in_group(
@@ -59,6 +67,7 @@ def _in_group(
     os.environ.clear()
     os.environ.update(environment, OMP_NUM_THREADS="1")
     torch.set_num_threads(1)
+    faulthandler.enable()  # else a crash in gloo's or torch's own code leaves no trace
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world)
     try:
         torch.save(function(*arguments), f"{folder}/result{rank}.pt")
