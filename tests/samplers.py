@@ -19,6 +19,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "standard": ("BatchGaussianNegatives", {"use_mean": False, "use_std": False}),
     "multiplied": ("BatchGaussianNegatives", {"covariance": "multiplied"}),
     "full covariance": ("BatchGaussianNegatives", {"covariance": "full"}),
+    "through the statistics": ("BatchGaussianNegatives", {"gradient": "all"}),
+    "through the covariance": ("BatchGaussianNegatives", {"covariance": "multiplied", "gradient": "covariance"}),
     "refined": ("RefinedNoiseNegatives", {"ratio": 2.0, "step_size": 0.05}),
     "refined against the batch": ("RefinedNoiseNegatives", {"denominator": "batch_and_noise", "step_size": 0.05}),
     "bank": ("MemoryBank", {"size": 11}),

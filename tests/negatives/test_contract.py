@@ -212,6 +212,8 @@ def test_yaml_round_trip(kind: str) -> None:
         ("BatchGaussianNegatives", {"ratio": -1}, "ratio must be positive"),
         ("BatchGaussianNegatives", {"covariance": "diag"}, "covariance must be 'none' or 'multiplied' or 'full'"),
         ("BatchGaussianNegatives", {"covariance": "full", "use_std": False}, "leave use_std true"),
+        ("BatchGaussianNegatives", {"gradient": "mean"}, "gradient must be 'none' or 'covariance' or 'all'"),
+        ("BatchGaussianNegatives", {"gradient": "covariance"}, "gradient 'covariance' needs covariance 'multiplied'"),
         ("RefinedNoiseNegatives", {"ratio": 0}, "ratio must be positive"),
         ("RefinedNoiseNegatives", {"std": -1.0}, "std must be positive"),
         ("RefinedNoiseNegatives", {"steps": -1}, "steps must be 0 or more, got -1"),
