@@ -37,8 +37,8 @@ class BatchGaussianNegatives(NegativeSampler):
         covariance: how dimensions vary together; see above.
         weight: λ ≥ 0.
         gradient: whether the noise pushes the anchors through their own statistics too: through ``none`` of them;
-            through Σ alone (``covariance``), as in the thesis's code; or through μ_z, σ_z and Σ (``all``). There μ_z and
-            σ_z are not detached either, but torch.normal, to which they go, passes no gradient on.
+            through Σ alone (``covariance``), as in the thesis's code; or through μ_z, σ_z and Σ (``all``). The code
+            detaches neither μ_z nor σ_z, but torch.normal, to which they go, passes no gradient on.
 
     Raises:
         InputError: for values out of range, for ``use_std=False`` with ``covariance="full"``, and for

@@ -59,10 +59,9 @@ class Candidates:
         anchors = distributed.gather(views.anchor) if nt_xent else None
         drawn, weights = at_least_float32(own.detach()[:0]), None
         if samplers := list(samplers):
-            wanted = any(sampler.with_gradient for sampler in samplers)
-            known = (
-                distributed.gather(views.anchor if wanted else views.anchor.detach()) if anchors is None else anchors
-            )
+            if (known := anchors) is None:
+                wanted = any(sampler.with_gradient for sampler in samplers)
+                known = distributed.gather(views.anchor if wanted else views.anchor.detach())
             drawn, weights = _draw(samplers, known, own.detach())
         rows = distributed.own_rows(len(views.anchor), own.device)
         if anchors is not None:

@@ -227,6 +227,8 @@ def test_yaml_round_trip(kind: str) -> None:
         ("GaussianMixtureNegatives", {"decay": 0.0}, r"decay must lie in \(0, 1\], got 0.0"),
         ("GaussianMixtureNegatives", {"decay": 1.1}, r"decay must lie in \(0, 1\], got 1.1"),
         ("GaussianMixtureNegatives", {"variance_floor": 0.0}, "variance_floor must be positive"),
+        ("GaussianMixtureNegatives", {"window": 0}, "window must be 1 or more, got 0"),
+        ("VAENegatives", {"train_on": "past"}, "train_on must be 'window' or 'batch', got 'past'"),
         ("VAENegatives", {"window": 0}, "window must be 1 or more"),
         ("VAENegatives", {"latent": 0}, "latent must be 1 or more"),
         ("VAENegatives", {"learning_rate": 0.0}, "learning_rate must be positive"),
