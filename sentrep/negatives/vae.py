@@ -34,9 +34,9 @@ class VAENegatives(NegativeSampler):
     the network's output is used as scale and as log-variance, a slip; dropout, in the samples too; weights to start
     from that are not the encoder's. So the code's number cannot be made again.
 
-    The weights are parameters without gradient, so that
-    neither the main optimiser nor DDP takes them; they, Adam's state and the window are part of the checkpoint. Every
-    process fits the same VAE. Anchors that are not finite are replaced by others of their batch (`finite_rows`).
+    The weights are parameters without gradient, so that neither the main optimiser nor DDP takes them; they, Adam's
+    state and the window are part of the checkpoint. Every process fits the same VAE. Anchors that are not finite are
+    replaced by others of their batch (`finite_rows`).
 
     Args:
         latent: width of z.
@@ -100,7 +100,7 @@ class VAENegatives(NegativeSampler):
         elif self.step == 0:
             return anchors.new_zeros(0, anchors.shape[1], dtype=torch.float32)
         shape = (count(anchors, self.ratio), self.latent)
-        latent = torch.randn(shape, generator=self.generator(anchors.device), device=anchors.device)
+        latent = torch.randn(shape, generator=self.generator(anchors.device), device=anchors.device).to(scale.dtype)
         with torch.autocast(anchors.device.type, enabled=False):
             return location + scale * network.decode(latent)
 
@@ -123,6 +123,7 @@ class VAENegatives(NegativeSampler):
         Returns:
             Mean and deviation (D,) of the rows, and Adam's state.
         """
+        rows = rows.to(self.location.dtype)  # float64 in a module that was made so
         # a dimension that does not vary keeps its mean
         location, scale = rows.mean(0), deviation(rows).clamp_min(1e-6)
         weights = {name: p.detach().requires_grad_() for name, p in network.named_parameters()}
@@ -132,7 +133,7 @@ class VAENegatives(NegativeSampler):
         generator = step_generator(self.spec.seed, f"{self.stream}/fit", self.step, rows.device)
         with torch.autocast(rows.device.type, enabled=False):
             for _ in range(self.steps):
-                noise = torch.randn(len(rows), self.latent, generator=generator, device=rows.device)
+                noise = torch.randn(len(rows), self.latent, generator=generator, device=rows.device).to(rows.dtype)
                 optimizer.zero_grad()
                 functional_call(network, weights, ((rows - location) / scale, noise)).backward()
                 optimizer.step()
