@@ -19,6 +19,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "standard": ("BatchGaussianNegatives", {"use_mean": False, "use_std": False}),
     "multiplied": ("BatchGaussianNegatives", {"covariance": "multiplied"}),
     "full covariance": ("BatchGaussianNegatives", {"covariance": "full"}),
+    "through the statistics": ("BatchGaussianNegatives", {"gradient": "all"}),
+    "through the covariance": ("BatchGaussianNegatives", {"covariance": "multiplied", "gradient": "covariance"}),
     "refined": ("RefinedNoiseNegatives", {"ratio": 2.0, "step_size": 0.05}),
     "refined against the batch": ("RefinedNoiseNegatives", {"denominator": "batch_and_noise", "step_size": 0.05}),
     "bank": ("MemoryBank", {"size": 11}),
@@ -26,7 +28,9 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "noisy anchor": ("NoisyAnchorNegatives", {"ratio": 1.5}),
     "mixture": ("GaussianMixtureNegatives", {"components": 3}),
     "full mixture": ("GaussianMixtureNegatives", {"components": 2, "covariance": "full", "decay": 0.5}),
+    "refitted mixture": ("GaussianMixtureNegatives", {"components": 3, "covariance": "full", "window": 2}),
     "vae": ("VAENegatives", {"latent": 3, "hidden": 7, "window": 2}),
+    "vae on the batch": ("VAENegatives", {"latent": 3, "hidden": 7, "train_on": "batch"}),
 }
 DRAWN = [kind for kind, (name, _) in KINDS.items() if name != "MemoryBank"]  # with random numbers
 REMEMBERING = ["bank", "small bank", "mixture", "full mixture", "vae"]  # drawing nothing before the first update

@@ -24,7 +24,15 @@ from sentrep.cli import main
 from sentrep.encoder import Compute, Prompt
 from sentrep.encoder.compute import compiled, recompute
 from sentrep.encoder.encode import pad
-from sentrep.objectives import Alignment, Contrastive, Denoising, Distillation, MaskedLanguageModeling, Uniformity
+from sentrep.objectives import (
+    Alignment,
+    Contrastive,
+    Denoising,
+    Distillation,
+    MaskedLanguageModeling,
+    SignFlippedContrastive,
+    Uniformity,
+)
 from sentrep.types import TextBatch
 from sentrep.views import FGSM, EncodedViews, GaussianNoise
 from sentrep.weighting import ComplementaryWeighting, SelfWeighting
@@ -84,6 +92,11 @@ OBJECTIVES: dict[str, Callable[[str], Objective]] = {
     "complementary": lambda teacher: Contrastive(weighting=ComplementaryWeighting(teacher, 0.5)),
     "self": lambda teacher: Contrastive(weighting=SelfWeighting(0.5)),
     "blocks": lambda teacher: Contrastive(block=5),
+    "both ways": lambda teacher: Contrastive(nt_xent=True),
+    "statistics": lambda teacher: Contrastive(
+        negatives={"noise": negatives.BatchGaussianNegatives(gradient="all")}, in_batch=False
+    ),
+    "sign-flipped": lambda teacher: SignFlippedContrastive(),
     "distillation": Distillation,
     "alignment": lambda teacher: Alignment(),
     "uniformity": lambda teacher: Uniformity(),

@@ -30,6 +30,7 @@ from sentrep.objectives import (
     Denoising,
     Distillation,
     MaskedLanguageModeling,
+    SignFlippedContrastive,
     Uniformity,
     denoising,
 )
@@ -76,6 +77,9 @@ def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
     return {
         "contrastive": Contrastive,
         **{f"contrastive, {kind}": sampled(kind) for kind in KINDS},
+        "nt-xent": lambda: Contrastive(nt_xent=True),
+        "no batch": lambda: Contrastive(negatives={"extra": negatives.GaussianNegatives()}, in_batch=False),
+        "sign-flipped": SignFlippedContrastive,
         "complementary": lambda: Contrastive(weighting=ComplementaryWeighting(teacher, 0.5)),
         "self-weighting": lambda: Contrastive(weighting=SelfWeighting(0.5)),
         "distillation": lambda: Distillation(teacher),
@@ -94,6 +98,7 @@ VIEWS: dict[str, Callable[[], ViewMaker]] = {
     "noise on both": lambda: EncodedViews([GaussianNoise(), FeatureDropout()], perturbs="both"),
     "fgsm": lambda: EncodedViews([FGSM()]),
     "output noise": lambda: OutputPerturbedViews(GaussianNoise()),
+    "output noise, second view": lambda: OutputPerturbedViews(GaussianNoise(), "second_view"),
     "output fgsm": lambda: OutputPerturbedViews(FGSM()),
 }
 

@@ -31,9 +31,9 @@ _KINDS = ("positive", "negative")
 class CosineMonitor(Callback):
     """Keeps histograms of the cosines that the loss sees (DCLR, fig. 1): of positive and of in-batch negative pairs.
 
-    A positive pair is an anchor with its own positive, a negative pair an anchor with the positive of another row of
-    the global batch; with accumulated gradients, of the same micro-batch. Vectors are those of `sentrep.types.Views`,
-    behind the projection head.
+    A positive pair is an anchor with its own positive, a negative pair an anchor with the key (`Views.key`: as a rule
+    the positive) of another row of the global batch; with accumulated gradients, of the same micro-batch. Vectors are
+    those of `sentrep.types.Views`, behind the projection head.
 
     The histograms go to TensorBoard (``train/cosines/positive``, ``train/cosines/negative``), where that is the logger,
     and into ``cosines.csv`` in the folder of the run: columns ``step``, ``kind`` (``positive`` or ``negative``),
@@ -74,9 +74,12 @@ class CosineMonitor(Callback):
             return
         with torch.no_grad():
             anchors = distributed.gather(terms.views.anchor.detach())
-            cosine = cosine_similarity_matrix(anchors, distributed.gather(terms.views.positive.detach()))
+            own, cosine = (
+                cosine_similarity_matrix(anchors, distributed.gather(x.detach()))
+                for x in (terms.views.positive, terms.views.key)
+            )
         others = ~torch.eye(len(cosine), dtype=torch.bool, device=cosine.device)
-        self._pending.append((cosine.diagonal().cpu(), cosine[others].cpu()))
+        self._pending.append((own.diagonal().cpu(), cosine[others].cpu()))
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         """Write the step's histograms."""

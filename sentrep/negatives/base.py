@@ -23,9 +23,14 @@ class NegativeSampler(Configurable, nn.Module, ABC):
     Args:
         weight: λ ≥ 0 on the exponentials of these negatives (GS-InfoNCE, eq. 5).
 
+    Attributes:
+        with_gradient: whether `sample` gets the anchors with their gradient, and what it draws carries it.
+
     Raises:
         InputError: for a negative weight.
     """
+
+    with_gradient: bool = False
 
     def __init__(self, weight: float = 1.0) -> None:
         super().__init__()
@@ -52,11 +57,11 @@ class NegativeSampler(Configurable, nn.Module, ABC):
         """This step's negatives.
 
         Args:
-            anchors: (N, D) anchors of the global batch, detached.
-            keys: (N, D) their positives, detached.
+            anchors: (N, D) anchors of the global batch, detached unless `with_gradient`.
+            keys: (N, D) what they are to each other in the batch (`sentrep.Views.key`), detached.
 
         Returns:
-            (M, D) float32 without gradient, equal on every rank; M may be 0.
+            (M, D) float32, equal on every rank; M may be 0.
         """
 
     def update(self, anchors: Tensor) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 from sentrep import checks
 from sentrep.errors import InputError
 from sentrep.functional import deviation
+from sentrep.functional.similarity import at_least_float32
 from sentrep.negatives.base import NegativeSampler
 from sentrep.negatives.batch import check_ratio, count
 
@@ -35,9 +36,13 @@ class BatchGaussianNegatives(NegativeSampler):
         use_std: whether it has the anchors' deviations, or 1.
         covariance: how dimensions vary together; see above.
         weight: λ ≥ 0.
+        gradient: whether the noise pushes the anchors through their own statistics too: through ``none`` of them;
+            through Σ alone (``covariance``), as in the thesis's code; or through μ_z, σ_z and Σ (``all``). The code
+            detaches neither μ_z nor σ_z, but torch.normal, to which they go, passes no gradient on.
 
     Raises:
-        InputError: for values out of range, and for ``use_std=False`` with ``covariance="full"``.
+        InputError: for values out of range, for ``use_std=False`` with ``covariance="full"``, and for
+            ``gradient="covariance"`` without a covariance.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class BatchGaussianNegatives(NegativeSampler):
         use_std: bool = True,
         covariance: Literal["none", "multiplied", "full"] = "none",
         weight: float = 1.0,
+        gradient: Literal["none", "covariance", "all"] = "none",
     ) -> None:
         super().__init__(weight)
         check_ratio(self, ratio)
@@ -54,26 +60,31 @@ class BatchGaussianNegatives(NegativeSampler):
         checks.one_of(self, ("none", "multiplied", "full"), covariance=covariance)
         if covariance == "full" and not use_std:
             raise InputError("BatchGaussianNegatives: covariance 'full' has deviations of its own; leave use_std true")
+        checks.one_of(self, ("none", "covariance", "all"), gradient=gradient)
+        if covariance == "none" and gradient == "covariance":
+            raise InputError("BatchGaussianNegatives: gradient 'covariance' needs covariance 'multiplied' or 'full'")
         self.ratio = ratio
         self.use_mean = use_mean
         self.use_std = use_std
         self.covariance = covariance
+        self.gradient = gradient
+        self.with_gradient = gradient != "none"
 
     def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
         """M draws (M, D) from the distribution of the anchors; none for a single anchor."""
-        anchors = anchors.float()
+        anchors = at_least_float32(anchors if self.with_gradient else anchors.detach())
         size, width = anchors.shape
         if size < 2:
             return anchors.new_zeros(0, width)
-        mean = anchors.mean(0)
-        centred = (anchors - mean) / (size - 1) ** 0.5  # Σ = centredᵀ centred
+        centred = (anchors - anchors.mean(0)) / (size - 1) ** 0.5  # Σ = centredᵀ centred
         shape = (count(anchors, self.ratio), size if self.covariance == "full" else width)
-        noise = torch.randn(shape, generator=self.generator(anchors.device), device=anchors.device)
+        noise = torch.randn(shape, generator=self.generator(anchors.device), device=anchors.device).to(anchors.dtype)
+        around = anchors if self.gradient == "all" else anchors.detach()
         with torch.autocast(anchors.device.type, enabled=False):
             if self.covariance == "full":
                 noise = noise @ centred
             elif self.use_std:
-                noise = noise * deviation(anchors)
+                noise = noise * deviation(around)
             if self.use_mean:
-                noise = noise + mean
+                noise = noise + around.mean(0)
             return (noise @ centred.T) @ centred if self.covariance == "multiplied" else noise

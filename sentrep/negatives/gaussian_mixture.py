@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+import warnings
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from sentrep import checks
-from sentrep.distributed import step_generator
+from sentrep.distributed import derive_seed, step_generator
 from sentrep.negatives.base import NegativeSampler
 from sentrep.negatives.batch import check_ratio, count, finite_rows
 from sentrep.types import EncoderSpec
 
 _DEAD = 0.01  # share of its even part of the mass below which a component is moved elsewhere
 _TINY = 1e-12
+
+
+_Mixture = tuple[Tensor, Tensor, Tensor]
+"""Masses (K,), means (K, D), and `_factor` of the covariances."""
 
 
 class GaussianMixtureNegatives(NegativeSampler):
@@ -31,6 +36,10 @@ class GaussianMixtureNegatives(NegativeSampler):
     have none at first) takes a random anchor for its mean and the variances of the batch. Nothing is drawn before the
     first update. Anchors that are not finite are replaced by others of their batch (`finite_rows`).
 
+    The thesis's code forgets the mixture at each step and fits scikit-learn's anew to the last 8 batches, the current
+    one among them, with 8 full components: ``window=8``. The device waits for that fit: on 512 rows 0.4 s a step of
+    width 384 and 1.3 s of width 768, on one core of a CPU.
+
     Args:
         components: K.
         covariance: ``"diag"``, or ``"full"``: a D×D matrix per component, which wants many more outputs than D.
@@ -38,6 +47,9 @@ class GaussianMixtureNegatives(NegativeSampler):
         variance_floor: f as a share of the mean variance, > 0.
         ratio: M as a multiple of the global batch.
         weight: λ ≥ 0.
+        window: None for stepwise EM. A number of batches, the current one included, to fit
+            `sklearn.mixture.GaussianMixture` to at each step, from k-means on; ``decay`` and ``variance_floor`` have no
+            part in it. Nothing is drawn while there are fewer than K rows.
 
     Raises:
         InputError: for values out of range.
@@ -58,6 +70,7 @@ class GaussianMixtureNegatives(NegativeSampler):
         variance_floor: float = 0.01,
         ratio: float = 1.0,
         weight: float = 1.0,
+        window: int | None = None,
     ) -> None:
         super().__init__(weight)
         checks.whole(self, 1, 10**6, components=components)
@@ -65,15 +78,20 @@ class GaussianMixtureNegatives(NegativeSampler):
         checks.positive(self, variance_floor=variance_floor)
         checks.within(self, 0, 1, open_below=True, decay=decay)
         check_ratio(self, ratio)
+        checks.whole(self, 1, **checks.given(window=window))
         self.components = components
         self.covariance = covariance
         self.decay = decay
         self.variance_floor = variance_floor
         self.ratio = ratio
+        self.window = window
+        self._stored: list[Tensor] = []
 
     def build(self, spec: EncoderSpec, stream: str) -> None:
         """Make room for K components, all without mass."""
         super().build(spec, stream)
+        if self.window is not None:
+            return
         width = spec.embedding_dim
         shape = (self.components, width) if self.covariance == "diag" else (self.components, width, width)
         self.register_buffer("mass", torch.zeros(self.components))
@@ -81,25 +99,63 @@ class GaussianMixtureNegatives(NegativeSampler):
         self.register_buffer("scatter", torch.zeros(shape))
 
     def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
-        """M draws (M, D); none before the first update."""
-        if self.step == 0:
-            return anchors.new_zeros(0, anchors.shape[1], dtype=torch.float32)
+        """M draws (M, D); none before the first update, or with a window of fewer than K rows."""
         with torch.autocast(anchors.device.type, enabled=False):
+            mixture = self._updated() if self.window is None else self._fitted(anchors)
+            if mixture is None:
+                return anchors.new_zeros(0, anchors.shape[1], dtype=torch.float32)
+            mass, mean, factor = mixture
             drawn, generator = count(anchors, self.ratio), self.generator(anchors.device)
-            component = torch.multinomial(self.mass, drawn, replacement=True, generator=generator)
+            component = torch.multinomial(mass, drawn, replacement=True, generator=generator)
             noise = torch.randn(drawn, anchors.shape[1], generator=generator, device=anchors.device)
-            covariance = self._covariance(torch.zeros_like(self.scatter))
             if self.covariance == "diag":
-                return self.mean[component] + covariance.sqrt()[component] * noise
-            spread = torch.linalg.cholesky_ex(covariance).L @ noise.T  # (K, D, M): every component, then the drawn one
-            return self.mean[component] + spread[component, :, torch.arange(drawn, device=anchors.device)]
+                return mean[component] + factor[component] * noise
+            spread = factor @ noise.T  # (K, D, M): every component, then the drawn one
+            return mean[component] + spread[component, :, torch.arange(drawn, device=anchors.device)]
 
     def update(self, anchors: Tensor) -> None:
-        """One step of EM with the anchors."""
+        """One step of EM with the anchors, or their place in the window."""
         with torch.autocast(anchors.device.type, enabled=False):
             rows = finite_rows(anchors)
-            self._merge(rows, self._responsibilities(rows))
+            if self.window is None:
+                self._merge(rows, self._responsibilities(rows))
+            else:
+                stored = [*self._stored, rows]
+                self._stored = stored[max(0, len(stored) + 1 - self.window) :]  # the current batch comes to them
         super().update(anchors)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Step, and the stored outputs of a window."""
+        return {**super().get_extra_state(), **({} if self.window is None else {"stored": self._stored})}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Take step and stored outputs from a checkpoint."""
+        super().set_extra_state(state)
+        self._stored = state.get("stored", [])
+
+    def _updated(self) -> _Mixture | None:
+        """The mixture of stepwise EM."""
+        if self.step == 0:
+            return None
+        covariance = self._covariance(torch.zeros_like(self.scatter))
+        return self.mass, self.mean, _factor(covariance)
+
+    def _fitted(self, anchors: Tensor) -> _Mixture | None:
+        """scikit-learn's mixture of the window and the current batch."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.mixture import GaussianMixture
+
+        rows = torch.cat([finite_rows(anchors).cpu(), *(stored.cpu() for stored in self._stored)]).double()
+        if len(rows) < max(2, self.components):
+            return None
+        seed = derive_seed(self.spec.seed, f"{self.stream}/fit", self.step) % 2**32
+        model = GaussianMixture(self.components, covariance_type=self.covariance, random_state=seed)
+        with warnings.catch_warnings():  # that it has not converged is nothing to say at every step
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(rows.numpy())
+        mass, mean, covariance = map(torch.from_numpy, (model.weights_, model.means_, model.covariances_))
+        found = (mass, mean, _factor(covariance))  # in float64: a covariance of few rows is singular but for 1e-6
+        return tuple(x.to(anchors.device, torch.float32) for x in found)  # type: ignore[return-value]
 
     def _responsibilities(self, rows: Tensor) -> Tensor:
         """E-step: (N, K), rows summing to 1; dead components are moved first."""
@@ -150,6 +206,11 @@ class GaussianMixtureNegatives(NegativeSampler):
         between = (share[:, None] * (self.mean - share @ self.mean).square()).sum()
         diagonals = self.scatter if self.covariance == "diag" else self.scatter.diagonal(dim1=1, dim2=2)
         return (diagonals.sum() / self.mass.sum().clamp_min(_TINY) + between) / self.mean.shape[1]
+
+
+def _factor(covariance: Tensor) -> Tensor:
+    """F with Σ_k = F_k F_kᵀ: deviations (K, D) of variances, triangular matrices (K, D, D) of matrices."""
+    return covariance.sqrt() if covariance.ndim == 2 else torch.linalg.cholesky_ex(covariance).L
 
 
 def _log_density(rows: Tensor, mean: Tensor, covariance: Tensor) -> Tensor:

@@ -59,7 +59,9 @@ class Candidates:
         anchors = distributed.gather(views.anchor) if nt_xent else None
         drawn, weights = at_least_float32(own.detach()[:0]), None
         if samplers := list(samplers):
-            known = distributed.gather(views.anchor.detach()) if anchors is None else anchors.detach()
+            if (known := anchors) is None:
+                wanted = any(sampler.with_gradient for sampler in samplers)
+                known = distributed.gather(views.anchor if wanted else views.anchor.detach())
             drawn, weights = _draw(samplers, known, own.detach())
         rows = distributed.own_rows(len(views.anchor), own.device)
         if anchors is not None:
@@ -124,7 +126,10 @@ def _both_ways(rows: Tensor, own: int, hard: int) -> tuple[Tensor, Tensor, Tenso
 def _draw(samplers: list[NegativeSampler], anchors: Tensor, keys: Tensor) -> tuple[Tensor, Tensor | None]:
     """Negatives (M, D) and their λ (M,) or None, from anchors and keys (N, D)."""
     anchors, keys = at_least_float32(anchors), at_least_float32(keys)
-    parts = [sampler.sample(anchors, keys).to(keys.dtype) for sampler in samplers]
+    parts = [
+        sampler.sample(anchors if sampler.with_gradient else anchors.detach(), keys).to(keys.dtype)
+        for sampler in samplers
+    ]
     if all(sampler.weight == 1.0 for sampler in samplers):
         return torch.cat(parts), None
     weights = [rows.new_full((len(rows),), sampler.weight) for rows, sampler in zip(parts, samplers, strict=True)]

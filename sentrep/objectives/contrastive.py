@@ -95,7 +95,7 @@ class Contrastive(Objective):
         self._check(candidates)
         pairs = None
         if self.weighting is not None:
-            pairs = self.weighting(batch, views, candidates.drawn)
+            pairs = self.weighting(batch, views, candidates.drawn.detach())
             self.metrics = dict(self.weighting.metrics)
         return info_nce(
             torch.cat([views.anchor, views.positive]) if self.nt_xent else views.anchor,

@@ -28,6 +28,7 @@ class OutputPerturbedViews(ViewMaker):
         perturbation: how the copy differs.
         negatives: what pushes the anchors apart: the ``copies`` of the other sentences, as the thesis reads, or, as its
             code has it, their ``second_view`` under another dropout mask (`Views.second`), which takes twice the work.
+            `sentrep.views.FGSM` attacks the contrast with the copies either way.
 
     Raises:
         InputError: for a perturbation of tokens, and for a corpus that has positives of its own.

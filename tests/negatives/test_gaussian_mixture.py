@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from samplers import WIDTH, built, embeddings
+from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
 from references.samplers import StepwiseEM
-from sentrep.distributed import step_generator
+from sentrep.distributed import derive_seed, step_generator
 from sentrep.negatives import GaussianMixtureNegatives
 
 
@@ -121,3 +122,37 @@ def test_masses_forget_at_the_decay() -> None:
     for step in range(3):
         sampler.update(embeddings(step, rows=8)[0])
     assert sampler.mass.sum().item() == pytest.approx(8 * (1 + 0.5 + 0.25), rel=1e-3)
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_the_refitted_mixture_is_scikit_learns_of_the_last_batches(window: int) -> None:
+    """Its fit to the rows by hand, and draws that are taken from it one by one."""
+    sampler = built("refitted mixture", components=2, window=window)
+    for step in range(5):
+        anchors, keys = embeddings(step, rows=6)
+        rows = torch.cat([anchors, *(embeddings(past, rows=6)[0] for past in range(max(0, step - window + 1), step))])
+        seed = derive_seed(5, "extra/fit", step) % 2**32
+        model = GaussianMixture(2, covariance_type="full", random_state=seed).fit(rows.double().numpy())
+        generator = step_generator(5, "extra", step)
+        component = torch.multinomial(torch.tensor(model.weights_).float(), 6, replacement=True, generator=generator)
+        noise = torch.randn(6, WIDTH, generator=generator)
+        expected = []
+        for k, epsilon in zip(component.tolist(), noise.double(), strict=True):
+            factor = torch.linalg.cholesky(torch.tensor(model.covariances_[k]))
+            expected.append(torch.tensor(model.means_[k]) + factor @ epsilon)
+        drawn = sampler.sample(anchors, keys)
+        torch.testing.assert_close(drawn.double(), torch.stack(expected), rtol=0, atol=1e-4)
+        sampler.update(anchors)
+
+
+def test_a_window_with_fewer_rows_than_components_draws_nothing() -> None:
+    sampler = built("refitted mixture", components=5, window=3)
+    assert len(sampler.sample(*embeddings(rows=4))) == 0
+    sampler.update(embeddings(rows=4)[0])
+    assert len(sampler.sample(*embeddings(rows=4))) == 4
+
+
+def test_a_window_of_equal_rows_draws_them() -> None:
+    same = torch.ones(8, WIDTH)
+    drawn = built("refitted mixture").sample(same, same)
+    torch.testing.assert_close(drawn, same, rtol=0, atol=0.01)

@@ -41,6 +41,29 @@ def test_fitting_equals_adam_on_the_bound_in_loops() -> None:
     torch.testing.assert_close(sampler.sample(*embeddings(5)).double(), expected, rtol=0, atol=1e-4)
 
 
+def test_fitting_to_the_batch_equals_adam_in_loops_and_a_draw_changes_nothing() -> None:
+    sampler = built("vae on the batch", steps=2, learning_rate=0.01)
+    assert isinstance(sampler, VAENegatives)
+    weights, adam = _weights(sampler), Adam(0.01)
+    for step in range(3):
+        rows, keys = embeddings(step)
+        location, scale = rows.double().mean(0), rows.double().std(0)
+        drawn = [sampler.sample(rows, keys) for _ in range(2)]
+        generator = step_generator(5, "extra/fit", step)
+        for _ in range(2):
+            noise = torch.randn(len(rows), 3, generator=generator).double()
+            leaves = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
+            vae_bound((rows.double() - location) / scale, noise, leaves).backward()
+            weights = adam.step(weights, {name: leaf.grad for name, leaf in leaves.items() if leaf.grad is not None})
+        latent = torch.randn(8, 3, generator=step_generator(5, "extra", step)).double()
+        expected = torch.stack([location + scale * vae_decode(z, weights) for z in latent])
+        torch.testing.assert_close(drawn[0].double(), expected, rtol=0, atol=1e-4)
+        assert torch.equal(*drawn)
+        sampler.update(rows)
+        for name, weight in _weights(sampler).items():
+            torch.testing.assert_close(weight, weights[name], rtol=0, atol=1e-5)
+
+
 def test_the_window_slides() -> None:
     sampler = _vae(window=3)
     for step in range(5):

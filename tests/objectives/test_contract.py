@@ -14,7 +14,16 @@ from torch import Tensor
 
 from sentrep import EncoderSpec, Objective, ProjectionHead, SentenceEncoder, TextBatch, Views, objectives
 from sentrep.config import to_config
-from sentrep.objectives import Alignment, Contrastive, Denoising, Distillation, MaskedLanguageModeling, Uniformity
+from sentrep.negatives import GaussianNegatives
+from sentrep.objectives import (
+    Alignment,
+    Contrastive,
+    Denoising,
+    Distillation,
+    MaskedLanguageModeling,
+    SignFlippedContrastive,
+    Uniformity,
+)
 from sentrep.views import EncodedViews
 from sentrep.weighting import ComplementaryWeighting, SelfWeighting
 from support import text_batch, tiny_encoder, toy_sentences
@@ -27,6 +36,9 @@ CASES: dict[str, Callable[[str], Objective]] = {
     "denoising": lambda teacher: Denoising(layers=2, feed_forward=48),
     "distillation": lambda teacher: Distillation(teacher, temperature=0.1),
     "masked_language_modeling": lambda teacher: MaskedLanguageModeling(),
+    "contrastive, both ways": lambda teacher: Contrastive(nt_xent=True),
+    "contrastive, no batch": lambda teacher: Contrastive(negatives={"noise": GaussianNegatives()}, in_batch=False),
+    "sign-flipped": lambda teacher: SignFlippedContrastive(scale=0.1),
     "uniformity": lambda teacher: Uniformity(),
 }
 

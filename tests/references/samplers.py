@@ -31,6 +31,38 @@ def covariance(rows: Tensor) -> Tensor:
     return matrix
 
 
+def batch_gaussian(
+    rows: Tensor, noise: Tensor, use_mean: bool, use_std: bool, multiplied: bool, through: str
+) -> Tensor:
+    """The thesis's Gaussian negatives, entry by entry in the rows' graph.
+
+    Args:
+        rows: (N, D) anchors.
+        noise: (M, D) standard normal.
+        use_mean: around μ_z, or 0.
+        use_std: with σ_z, or 1.
+        multiplied: times Σ.
+        through: what the gradient flows through: ``none``, ``covariance`` or ``all``.
+    """
+    size, width = rows.shape
+    mean = [sum(rows[n, d] for n in range(size)) / size for d in range(width)]
+
+    def sigma(d: int, e: int) -> Tensor:
+        return sum((row[d] - mean[d]) * (row[e] - mean[e]) for row in rows) / (size - 1)  # type: ignore[return-value]
+
+    drawn = []
+    for line in noise:
+        g = []
+        for d in range(width):
+            value = (mean[d] if use_mean else 0 * mean[d]) + (sigma(d, d).sqrt() if use_std else 1) * line[d]
+            g.append(value if through == "all" else value.detach())
+        if multiplied:
+            g = [sum(g[e] * sigma(e, d) for e in range(width)) for d in range(width)]  # type: ignore[misc]
+            g = g if through != "none" else [value.detach() for value in g]
+        drawn.append(torch.stack(g))
+    return torch.stack(drawn)
+
+
 class StepwiseEM:
     """Stepwise EM with discounted *raw* moments: what the sampler keeps in centred form.
 
