@@ -46,11 +46,12 @@ class Case:
         return [*overrides, *train, *(word for key in frozen_models(self.tree) for word in (f"--{key}", teacher))]
 
     def structure(self) -> str:
-        """What tells recipes apart but for numbers and names of models: classes, pooling, prompt, columns."""
+        """What tells recipes apart but for numbers and names of models: classes, pooling, prompt, head, columns."""
         keys = ("prompt", "pretrained")
         encoder = {key: bool(value) for key, value in self.tree["model"]["encoder"].items() if key in keys}
         classes = re.findall(r"class_path: (\S+)|views: (\w+)", yaml.safe_dump(self.tree))
-        return repr((sorted(classes), encoder, len(self.tree["data"].get("columns") or [])))
+        head = (self.tree["model"].get("head") or {}).get("kind")
+        return repr((sorted(classes), encoder, head, len(self.tree["data"].get("columns") or [])))
 
 
 def frozen_models(tree: Any, path: str = "") -> Iterator[str]:
@@ -156,6 +157,37 @@ def test_awp_is_as_small_as_the_thesis_ran_it() -> None:
         assert text.tree["model"]["views"]["init_args"]["perturbs"] == "positive"
         assert run.tree == awp["awp"].tree, "the noise was never applied"
         assert text.published == run.published != awp["awp"].published
+
+
+SIMCSE = "princeton-nlp/unsup-simcse-"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "backbone", "judge", "threshold", "ratio", "batch", "lr"),
+    [
+        ("bert-base", "bert-base-uncased", "bert-base-uncased", 0.9, 1.0, 128, 3e-5),
+        ("roberta-base", "roberta-base", "roberta-base", 0.85, 2.5, 128, 3e-5),
+        ("bert-large", f"{SIMCSE}bert-large-uncased", "bert-base-uncased", 0.9, 4.0, 256, 3e-5),
+        ("roberta-large", f"{SIMCSE}roberta-large", "roberta-base", 0.85, 5.0, 256, 1e-5),
+    ],
+)
+def test_dclr_has_its_paper_s_numbers(
+    recipe: str, backbone: str, judge: str, threshold: float, ratio: float, batch: int, lr: float
+) -> None:
+    """Section 5 of the paper and its footnote 2: the complementary model is SimCSE-base for every backbone."""
+    tree = read_config(str(CONFIGS / f"dclr/{recipe}.yaml"))[1]
+    model, term = tree["model"], tree["model"]["objectives"]["dclr"]["init_args"]
+    assert model["encoder"]["backbone"] == backbone
+    large = recipe.endswith("large")
+    assert model["head"] == {"kind": "pooler" if large else "mlp", "keep": False}
+    weighting = {"model": SIMCSE + judge, "threshold": threshold, "mask_noise": not large}
+    assert term["weighting"]["init_args"] == weighting, "a base model is narrower than a large one's noise"
+    assert term["negatives"]["noise"]["init_args"]["ratio"] == ratio
+    assert (tree["data"]["batch_size"], model["optimizer"]["init_args"]["lr"]) == (batch, lr)
+    assert (tree["trainer"]["max_epochs"], tree["trainer"]["val_check_interval"]) == (3, 150)
+    other = [" 1 (--trainer.max_epochs 1)"] if large else []
+    other += ["k = 3\n# (--model.objectives.dclr.negatives.noise.ratio 3)"] if recipe == "bert-large" else []
+    assert all(words in header(CONFIGS / f"dclr/{recipe}.yaml") for words in other), "what the released script has"
 
 
 class WithoutAliases(yaml.SafeDumper):
