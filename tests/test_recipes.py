@@ -190,6 +190,47 @@ def test_dclr_has_its_paper_s_numbers(
     assert all(words in header(CONFIGS / f"dclr/{recipe}.yaml") for words in other), "what the released script has"
 
 
+@pytest.mark.parametrize(
+    ("name", "lr", "released"),
+    [
+        ("bert-base", 3e-5, (77.63, 64, 3e-5, 3.0, 0.5, 0.2)),
+        ("bert-large", 1e-5, (78.96, 64, 1e-5, 3.0, 0.1, 0.2)),
+        ("roberta-base", 1e-5, (77.74, 64, 1e-5, 3.0, 0.1, None)),
+        ("roberta-large", 3e-5, (79.21, 128, 2e-5, 1.5, 0.5, None)),
+    ],
+)
+def test_gs_infonce_stands_as_printed_and_as_released(name: str, lr: float, released: tuple[float | None, ...]) -> None:
+    rows = read_table(str(CONFIGS / "gs_infonce/tables/backbones.yaml")).rows
+
+    def numbers(row: str) -> tuple[Any, ...]:
+        """Published, batch, learning rate, share of vectors, their deviation, dropout."""
+        tree, published = rows[row].tree, rows[row].published
+        drawn = tree["model"]["objectives"]["gs_infonce"]["init_args"]["negatives"]["gaussian"]["init_args"]
+        rate, dropout = tree["model"]["optimizer"]["init_args"]["lr"], tree["model"]["encoder"].get("dropout")
+        assert published is not None
+        return published[0], tree["data"]["batch_size"], rate, drawn["ratio"], drawn["std"], dropout
+
+    assert numbers(f"gs-{name}")[1:] == (64, lr, 3.0, 1.0, None), "the paper: 64 for all, three vectors a sentence"
+    assert numbers(f"gs-{name}-as-released") == released
+
+
+def test_table_8_of_the_thesis_is_whole() -> None:
+    printed = [
+        ("bert-base", "bert-base-uncased", (74.80, 1.12), (76.38, 0.52)),
+        ("bert-large", "bert-large-uncased", (76.39, 0.82), (77.02, 1.06)),
+        ("roberta-base", "roberta-base", (75.82, 1.12), (75.40, 0.34)),
+        ("roberta-large", "roberta-large", (76.53, 0.78), (61.94, 28.76)),
+    ]
+    rows = read_table(str(CONFIGS / "thesis/tables/backbones.yaml")).rows
+    assert len(rows) == 8
+    for name, backbone, simcse, gaussian in printed:
+        for row, published in ((f"simcse-{name}", simcse), (f"gaussian-sampling-{name}", gaussian)):
+            model = rows[row].tree["model"]
+            assert (model["encoder"]["backbone"], rows[row].published) == (backbone, published)
+            assert (rows[row].tree["data"]["batch_size"], model["optimizer"]["init_args"]["lr"]) == (64, 3e-5)
+            assert ("negatives" in model["objectives"]["simcse"]["init_args"]) == row.startswith("gaussian")
+
+
 class WithoutAliases(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
