@@ -21,7 +21,7 @@ CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
 TABLES = sorted(CONFIGS.glob("*/tables/*.yaml"))
 RECIPES = sorted({*CONFIGS.rglob("*.yaml")} - {*TABLES, *OVERRIDE.parent.iterdir()})
-PAPERS = ("simcse", "gs_infonce", "dclr", "denosent", "thesis")
+PAPERS = ("simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines")
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,14 @@ class Case:
         return self.name.split("/")[0]
 
     def flags(self, teacher: str) -> list[str]:
-        """Local data and models; the tiny model, which has no folder, comes by a file."""
+        """Local data and models, heads that divide 32; the tiny model, which has no folder, comes by a file."""
         columns = self.tree["data"].get("columns")
         overrides = ["-c", str(OVERRIDE)] if "overrides/minilm.yaml" in self.header else []
         train = ["--data.train", "triplets.csv" if columns else "corpus.txt"]
-        return [*overrides, *train, *(word for key in frozen_models(self.tree) for word in (f"--{key}", teacher))]
+        frozen = [word for key in frozen_models(self.tree) for word in (f"--{key}", teacher)]
+        terms = {name: term["init_args"].get("heads", 1) for name, term in self.tree["model"]["objectives"].items()}
+        fewer = [f"--model.objectives.{name}.heads=2" for name, heads in terms.items() if 32 % heads]
+        return [*overrides, *train, *frozen, *fewer]
 
     def structure(self) -> str:
         """What tells recipes apart but for numbers and names of models: classes, pooling, prompt, head, columns."""
@@ -144,7 +147,7 @@ def test_every_recipe_of_a_paper_clips_at_norm_1(case: Case) -> None:
 
 
 def test_a_recipe_says_where_its_clipping_comes_from() -> None:
-    says = re.compile(r"^# Gradients are clipped at norm 1, the HF Trainer's default", re.MULTILINE)
+    says = re.compile(r"^# Gradients are clipped at norm 1, the (HF Trainer's )?default", re.MULTILINE)
     assert all(says.search(header(path)) for path in RECIPES if path.parent.name in PAPERS)
 
 
@@ -229,6 +232,46 @@ def test_table_8_of_the_thesis_is_whole() -> None:
             assert (model["encoder"]["backbone"], rows[row].published) == (backbone, published)
             assert (rows[row].tree["data"]["batch_size"], model["optimizer"]["init_args"]["lr"]) == (64, 3e-5)
             assert ("negatives" in model["objectives"]["simcse"]["init_args"]) == row.startswith("gaussian")
+
+
+@pytest.mark.parametrize(
+    ("name", "pooling", "length", "batch", "lr", "temperature", "published"),
+    [
+        ("cert", "cls", 32, 64, 3e-5, 0.05, "nothing is published"),
+        ("promptbert", "mask", 32, 256, 1e-5, 0.05, "78.54 ± 0.15"),
+        ("tsdae", "cls", 32, 8, 3e-5, None, "no mean of the seven STS sets"),
+        ("consert", "mean_last_two", 64, 96, 5e-7, 0.1, "72.74"),
+    ],
+)
+def test_baselines_have_their_papers_numbers(
+    name: str, pooling: str, length: int, batch: int, lr: float, temperature: float | None, published: str
+) -> None:
+    tree = read_config(str(CONFIGS / f"baselines/{name}.yaml"))[1]
+    model, term = tree["model"], tree["model"]["objectives"][name]["init_args"]
+    assert (model["encoder"]["pooling"], model["encoder"]["max_length"]) == (pooling, length)
+    assert (tree["data"]["batch_size"], model["optimizer"]["init_args"]["lr"]) == (batch, lr)
+    assert term.get("temperature") == temperature
+    says = header(CONFIGS / f"baselines/{name}.yaml")
+    assert f"{published}" in re.search(r"# Expect: .*", says)[0]  # type: ignore[index]
+    assert "# As in " in says
+    assert "Departures: " in says
+
+
+def test_what_makes_each_baseline_itself() -> None:
+    cert, prompt, tsdae, consert = (
+        read_config(str(CONFIGS / f"baselines/{name}.yaml"))[1] for name in ("cert", "promptbert", "tsdae", "consert")
+    )
+    assert cert["data"]["columns"] == ["sent0", "sent1"], "pairs of a sentence and its back-translation"
+    assert prompt["model"]["encoder"]["prompt"] == {
+        "template": 'This sentence of "[X]" means [MASK].', "subtract": True
+    }  # fmt: skip
+    term = tsdae["model"]["objectives"]["tsdae"]["init_args"]
+    assert (term["token_deletion"], term["causal"], term["target"], term["noise"]) == (0.6, True, "anchor", 0.0)
+    assert "head" not in tsdae["model"]
+    assert consert["model"]["encoder"]["dropout"] == 0.0
+    cutoff, shuffling = consert["model"]["views"]["init_args"]["augmentations"]
+    assert (cutoff["class_path"], cutoff["init_args"]) == ("FeatureDropout", {"rate": 0.2})
+    assert shuffling["class_path"] == "TokenShuffling"
 
 
 class WithoutAliases(yaml.SafeDumper):
