@@ -269,6 +269,8 @@ def test_what_makes_each_baseline_itself() -> None:
     assert (term["token_deletion"], term["causal"], term["target"], term["noise"]) == (0.6, True, "anchor", 0.0)
     assert "head" not in tsdae["model"]
     assert consert["model"]["encoder"]["dropout"] == 0.0
+    assert consert["model"]["objectives"]["consert"]["init_args"] == {"temperature": 0.1, "nt_xent": True}
+    assert consert["model"]["weights"] == {"consert": 0.3}, "0.15 times the sum of two directions"
     cutoff, shuffling = consert["model"]["views"]["init_args"]["augmentations"]
     assert (cutoff["class_path"], cutoff["init_args"]) == ("FeatureDropout", {"rate": 0.2})
     assert shuffling["class_path"] == "TokenShuffling"
