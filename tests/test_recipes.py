@@ -21,7 +21,7 @@ CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
 TABLES = sorted(CONFIGS.glob("*/tables/*.yaml"))
 RECIPES = sorted({*CONFIGS.rglob("*.yaml")} - {*TABLES, *OVERRIDE.parent.iterdir()})
-PAPERS = ("simcse", "gs_infonce", "dclr", "denosent", "thesis")
+PAPERS = ("simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines")
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,22 @@ class Case:
         return self.name.split("/")[0]
 
     def flags(self, teacher: str) -> list[str]:
-        """Local data and models; the tiny model, which has no folder, comes by a file."""
+        """Local data and models, heads that divide 32; the tiny model, which has no folder, comes by a file."""
         columns = self.tree["data"].get("columns")
         overrides = ["-c", str(OVERRIDE)] if "overrides/minilm.yaml" in self.header else []
         train = ["--data.train", "triplets.csv" if columns else "corpus.txt"]
-        return [*overrides, *train, *(word for key in frozen_models(self.tree) for word in (f"--{key}", teacher))]
+        frozen = [word for key in frozen_models(self.tree) for word in (f"--{key}", teacher)]
+        terms = {name: term["init_args"].get("heads", 1) for name, term in self.tree["model"]["objectives"].items()}
+        fewer = [f"--model.objectives.{name}.heads=2" for name, heads in terms.items() if 32 % heads]
+        return [*overrides, *train, *frozen, *fewer]
 
     def structure(self) -> str:
-        """What tells recipes apart but for numbers and names of models: classes, pooling, prompt, columns."""
+        """What tells recipes apart but for numbers and names of models: classes, pooling, prompt, head, columns."""
         keys = ("prompt", "pretrained")
         encoder = {key: bool(value) for key, value in self.tree["model"]["encoder"].items() if key in keys}
         classes = re.findall(r"class_path: (\S+)|views: (\w+)", yaml.safe_dump(self.tree))
-        return repr((sorted(classes), encoder, len(self.tree["data"].get("columns") or [])))
+        head = (self.tree["model"].get("head") or {}).get("kind")
+        return repr((sorted(classes), encoder, head, len(self.tree["data"].get("columns") or [])))
 
 
 def frozen_models(tree: Any, path: str = "") -> Iterator[str]:
@@ -143,7 +147,7 @@ def test_every_recipe_of_a_paper_clips_at_norm_1(case: Case) -> None:
 
 
 def test_a_recipe_says_where_its_clipping_comes_from() -> None:
-    says = re.compile(r"^# Gradients are clipped at norm 1, the HF Trainer's default", re.MULTILINE)
+    says = re.compile(r"^# Gradients are clipped at norm 1, the (HF Trainer's )?default", re.MULTILINE)
     assert all(says.search(header(path)) for path in RECIPES if path.parent.name in PAPERS)
 
 
@@ -156,6 +160,120 @@ def test_awp_is_as_small_as_the_thesis_ran_it() -> None:
         assert text.tree["model"]["views"]["init_args"]["perturbs"] == "positive"
         assert run.tree == awp["awp"].tree, "the noise was never applied"
         assert text.published == run.published != awp["awp"].published
+
+
+SIMCSE = "princeton-nlp/unsup-simcse-"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "backbone", "judge", "threshold", "ratio", "batch", "lr"),
+    [
+        ("bert-base", "bert-base-uncased", "bert-base-uncased", 0.9, 1.0, 128, 3e-5),
+        ("roberta-base", "roberta-base", "roberta-base", 0.85, 2.5, 128, 3e-5),
+        ("bert-large", f"{SIMCSE}bert-large-uncased", "bert-base-uncased", 0.9, 4.0, 256, 3e-5),
+        ("roberta-large", f"{SIMCSE}roberta-large", "roberta-base", 0.85, 5.0, 256, 1e-5),
+    ],
+)
+def test_dclr_has_its_paper_s_numbers(
+    recipe: str, backbone: str, judge: str, threshold: float, ratio: float, batch: int, lr: float
+) -> None:
+    """Section 5 of the paper and its footnote 2: the complementary model is SimCSE-base for every backbone."""
+    tree = read_config(str(CONFIGS / f"dclr/{recipe}.yaml"))[1]
+    model, term = tree["model"], tree["model"]["objectives"]["dclr"]["init_args"]
+    assert model["encoder"]["backbone"] == backbone
+    large = recipe.endswith("large")
+    assert model["head"] == {"kind": "pooler" if large else "mlp", "keep": False}
+    weighting = {"model": SIMCSE + judge, "threshold": threshold, "mask_noise": not large}
+    assert term["weighting"]["init_args"] == weighting, "a base model is narrower than a large one's noise"
+    assert term["negatives"]["noise"]["init_args"]["ratio"] == ratio
+    assert (tree["data"]["batch_size"], model["optimizer"]["init_args"]["lr"]) == (batch, lr)
+    assert (tree["trainer"]["max_epochs"], tree["trainer"]["val_check_interval"]) == (3, 150)
+    other = [" 1 (--trainer.max_epochs 1)"] if large else []
+    other += ["k = 3\n# (--model.objectives.dclr.negatives.noise.ratio 3)"] if recipe == "bert-large" else []
+    assert all(words in header(CONFIGS / f"dclr/{recipe}.yaml") for words in other), "what the released script has"
+
+
+@pytest.mark.parametrize(
+    ("name", "lr", "released"),
+    [
+        ("bert-base", 3e-5, (77.63, 64, 3e-5, 3.0, 0.5, 0.2)),
+        ("bert-large", 1e-5, (78.96, 64, 1e-5, 3.0, 0.1, 0.2)),
+        ("roberta-base", 1e-5, (77.74, 64, 1e-5, 3.0, 0.1, None)),
+        ("roberta-large", 3e-5, (79.21, 128, 2e-5, 1.5, 0.5, None)),
+    ],
+)
+def test_gs_infonce_stands_as_printed_and_as_released(name: str, lr: float, released: tuple[float | None, ...]) -> None:
+    rows = read_table(str(CONFIGS / "gs_infonce/tables/backbones.yaml")).rows
+
+    def numbers(row: str) -> tuple[Any, ...]:
+        """Published, batch, learning rate, share of vectors, their deviation, dropout."""
+        tree, published = rows[row].tree, rows[row].published
+        drawn = tree["model"]["objectives"]["gs_infonce"]["init_args"]["negatives"]["gaussian"]["init_args"]
+        rate, dropout = tree["model"]["optimizer"]["init_args"]["lr"], tree["model"]["encoder"].get("dropout")
+        assert published is not None
+        return published[0], tree["data"]["batch_size"], rate, drawn["ratio"], drawn["std"], dropout
+
+    assert numbers(f"gs-{name}")[1:] == (64, lr, 3.0, 1.0, None), "the paper: 64 for all, three vectors a sentence"
+    assert numbers(f"gs-{name}-as-released") == released
+
+
+def test_table_8_of_the_thesis_is_whole() -> None:
+    printed = [
+        ("bert-base", "bert-base-uncased", (74.80, 1.12), (76.38, 0.52)),
+        ("bert-large", "bert-large-uncased", (76.39, 0.82), (77.02, 1.06)),
+        ("roberta-base", "roberta-base", (75.82, 1.12), (75.40, 0.34)),
+        ("roberta-large", "roberta-large", (76.53, 0.78), (61.94, 28.76)),
+    ]
+    rows = read_table(str(CONFIGS / "thesis/tables/backbones.yaml")).rows
+    assert len(rows) == 8
+    for name, backbone, simcse, gaussian in printed:
+        for row, published in ((f"simcse-{name}", simcse), (f"gaussian-sampling-{name}", gaussian)):
+            model = rows[row].tree["model"]
+            assert (model["encoder"]["backbone"], rows[row].published) == (backbone, published)
+            assert (rows[row].tree["data"]["batch_size"], model["optimizer"]["init_args"]["lr"]) == (64, 3e-5)
+            assert ("negatives" in model["objectives"]["simcse"]["init_args"]) == row.startswith("gaussian")
+
+
+@pytest.mark.parametrize(
+    ("name", "pooling", "length", "batch", "lr", "temperature", "published"),
+    [
+        ("cert", "cls", 32, 64, 3e-5, 0.05, "nothing is published"),
+        ("promptbert", "mask", 32, 256, 1e-5, 0.05, "78.54 ± 0.15"),
+        ("tsdae", "cls", 32, 8, 3e-5, None, "no mean of the seven STS sets"),
+        ("consert", "mean_last_two", 64, 96, 5e-7, 0.1, "72.74"),
+    ],
+)
+def test_baselines_have_their_papers_numbers(
+    name: str, pooling: str, length: int, batch: int, lr: float, temperature: float | None, published: str
+) -> None:
+    tree = read_config(str(CONFIGS / f"baselines/{name}.yaml"))[1]
+    model, term = tree["model"], tree["model"]["objectives"][name]["init_args"]
+    assert (model["encoder"]["pooling"], model["encoder"]["max_length"]) == (pooling, length)
+    assert (tree["data"]["batch_size"], model["optimizer"]["init_args"]["lr"]) == (batch, lr)
+    assert term.get("temperature") == temperature
+    says = header(CONFIGS / f"baselines/{name}.yaml")
+    assert f"{published}" in re.search(r"# Expect: .*", says)[0]  # type: ignore[index]
+    assert "# As in " in says
+    assert "Departures: " in says
+
+
+def test_what_makes_each_baseline_itself() -> None:
+    cert, prompt, tsdae, consert = (
+        read_config(str(CONFIGS / f"baselines/{name}.yaml"))[1] for name in ("cert", "promptbert", "tsdae", "consert")
+    )
+    assert cert["data"]["columns"] == ["sent0", "sent1"], "pairs of a sentence and its back-translation"
+    assert prompt["model"]["encoder"]["prompt"] == {
+        "template": 'This sentence of "[X]" means [MASK].', "subtract": True
+    }  # fmt: skip
+    term = tsdae["model"]["objectives"]["tsdae"]["init_args"]
+    assert (term["token_deletion"], term["causal"], term["target"], term["noise"]) == (0.6, True, "anchor", 0.0)
+    assert "head" not in tsdae["model"]
+    assert consert["model"]["encoder"]["dropout"] == 0.0
+    assert consert["model"]["objectives"]["consert"]["init_args"] == {"temperature": 0.1, "nt_xent": True}
+    assert consert["model"]["weights"] == {"consert": 0.3}, "0.15 times the sum of two directions"
+    cutoff, shuffling = consert["model"]["views"]["init_args"]["augmentations"]
+    assert (cutoff["class_path"], cutoff["init_args"]) == ("FeatureDropout", {"rate": 0.2})
+    assert shuffling["class_path"] == "TokenShuffling"
 
 
 class WithoutAliases(yaml.SafeDumper):

@@ -21,6 +21,7 @@ from sentrep.encoder.compute.template import Template
 from sentrep.encoder.heads import ProjectionHead, check_kept
 from sentrep.encoder.loading import folders, sources
 from sentrep.encoder.loading.lm_head import HeadOrigin, language_model_head
+from sentrep.encoder.loading.pooler import pooler_weights
 from sentrep.encoder.loading.soundness import check_tokenizer
 from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.loading.tokenizers import load_tokenizer
@@ -92,7 +93,7 @@ class SentenceEncoder(Configurable, nn.Module):
         subtracts = isinstance(prompt, Prompt) and prompt.subtract
         self._pass = plan(self.backbone, self._readout(pooling, subtracts), compute)
         self.head: ProjectionHead | None = None
-        self._lm_head_origin = HeadOrigin.of(source, pretrained)
+        self._head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
             folders.restore(self, source)
         self.train()  # Lightning leaves from_pretrained's eval mode: SimCSE would see no dropout
@@ -140,10 +141,17 @@ class SentenceEncoder(Configurable, nn.Module):
         return max([*rates, attention or 0.0]) > 0
 
     def attach_head(self, head: ProjectionHead | None) -> None:
-        """Put a projection head behind the pooling (`project`). One that is kept is a `ProjectionHead` itself."""
+        """Put a projection head behind the pooling (`project`). One that is kept is a `ProjectionHead` itself.
+
+        Raises:
+            InputError: for a kept head of another class, or of kind ``pooler`` where the model has no trained one.
+        """
         if head is not None:
             check_kept(head)
             head.build(self.hidden_size, getattr(self.backbone.config, "initializer_range", 0.02))
+            weights = pooler_weights(self._head_origin, self.hidden_size) if head.kind == "pooler" else None
+            if weights is not None:
+                head.dense.load_state_dict(weights)
             head.to(self.device)
         self.head = head
 
@@ -167,7 +175,7 @@ class SentenceEncoder(Configurable, nn.Module):
             frame=(len(self.tokenize.prefix), len(self.tokenize.suffix)),
             rows_at_once=self.compute.rows_at_once,
             word_starts=lambda: self.tokenize.word_starts(self.vocab_size),
-            lm_head=functools.cache(lambda: language_model_head(self.backbone, self._lm_head_origin, seed)),
+            lm_head=functools.cache(lambda: language_model_head(self.backbone, self._head_origin, seed)),
         )
 
     def forward(self, tokens: TokenBatch, word_embeddings: Tensor | None = None) -> EncoderOutput:

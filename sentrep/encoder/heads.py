@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -14,26 +14,32 @@ from sentrep.errors import InputError
 class ProjectionHead(Configurable, nn.Module):
     """A layer H → D on the pooled vector: ``linear`` (DenoSent) or ``mlp``, linear then tanh (SimCSE, §6.3).
 
+    ``pooler`` is an ``mlp`` that starts from the backbone's own ``pooler.dense`` (H → H), as DCLR trains large models:
+    in a published SimCSE that *is* its trained MLP. Of a checkpoint of `sentrep fit` it is the head trained there, and
+    with random weights a fresh one.
+
     Unsupervised SimCSE trains with the MLP and drops it afterwards; supervised SimCSE keeps it. A linear head that is
     kept also holds what is fitted after training (`sentrep.encoder.fit_whitening`).
 
     Args:
-        kind: ``linear`` or ``mlp``.
+        kind: ``linear``, ``mlp`` or ``pooler``.
         keep: False: the head is for training only; `SentenceEncoder.encode` and exports do without it. True: it is part
             of the encoder.
-        out_features: D; None for the width of the pooled vector.
+        out_features: D; None for the width of the pooled vector, which a ``pooler`` always has.
 
     Raises:
-        InputError: for an unknown kind or a width below 1.
+        InputError: for an unknown kind, a width below 1, or one with ``pooler``.
     """
 
     def __init__(
-        self, kind: Literal["linear", "mlp"] = "mlp", keep: bool = False, out_features: int | None = None
+        self, kind: Literal["linear", "mlp", "pooler"] = "mlp", keep: bool = False, out_features: int | None = None
     ) -> None:
         super().__init__()
-        checks.one_of(self, ("linear", "mlp"), kind=kind)
+        checks.one_of(self, ("linear", "mlp", "pooler"), kind=kind)
         checks.flag(self, keep=keep)
         checks.whole(self, 1, 10**7, **checks.given(out_features=out_features))
+        if kind == "pooler" and out_features is not None:
+            raise InputError("ProjectionHead: a pooler has its own width; leave out_features out, or take kind mlp")
         self.kind = kind
         self.keep = keep
         self.out_features = out_features
@@ -47,7 +53,11 @@ class ProjectionHead(Configurable, nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(B, H) → (B, D)."""
         x = self.dense(x)
-        return x.tanh() if self.kind == "mlp" else x
+        return x if self.kind == "linear" else x.tanh()
+
+    def trained(self) -> dict[str, Any]:
+        """Arguments for a head that is given this one's weights: where those began does not matter then."""
+        return {**self.init_args, "kind": "linear" if self.kind == "linear" else "mlp"}
 
 
 def check_kept(head: ProjectionHead) -> None:

@@ -34,7 +34,8 @@ class ComplementaryWeighting(PairWeighting):
         model: C, as a model folder, a checkpoint or a hub id; it must share the trained encoder's tokenizer and prompt.
             The checkpoint holds its name and a fingerprint, never its weights.
         threshold: φ in [−1, 1]; 0.9 for BERT, 0.85 for RoBERTa in the paper.
-        mask_noise: whether extra negatives are weighted too; needs a C as wide as they are.
+        mask_noise: whether extra negatives are weighted too; needs a C as wide as they are (for large models, whose C
+            is a base one, false).
         kind: ``hard`` (eq. 5) or ``soft`` weights; see `sentrep.weighting.threshold.Threshold`.
         softness: width of the soft threshold.
 
@@ -73,8 +74,8 @@ class ComplementaryWeighting(PairWeighting):
             return anchors.new_ones(len(anchors), len(negatives))
         if anchors.shape[1] != negatives.shape[1]:
             raise InputError(
-                f"{self.complementary.model}: its vectors have {anchors.shape[1]} dimensions, the extra negatives "
-                f"{negatives.shape[1]}, so they cannot be compared; set mask_noise to false or use another model"
+                f"{self.complementary.model}: its vectors have {anchors.shape[1]} dimensions and the extra negatives "
+                f"{negatives.shape[1]}, so it can judge sentences but no noise; set mask_noise: false beside model"
             )
         return self.weigh(cosine_similarity_matrix(anchors.to(negatives.dtype), negatives))
 

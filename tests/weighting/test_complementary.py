@@ -15,6 +15,7 @@ from torch import Tensor
 from references.dclr import weighted_loss
 from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule, TextBatch, Views
 from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.negatives import RefinedNoiseNegatives
 from sentrep.objectives import Contrastive
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.weighting import ComplementaryWeighting
@@ -204,7 +205,7 @@ def test_another_model_under_the_same_name_is_refused_after_a_resume(tmp_path: P
     [
         ({"prompt": '"[X]" means [MASK].', "pooling": "mask"}, "tokenizer or prompt"),
         ({"max_position_embeddings": 6}, "at most 6 tokens"),
-        ({"hidden_size": 16}, "16 dimensions"),
+        ({"hidden_size": 16}, r"16 dimensions and the extra negatives 32, .* set mask_noise: false beside model"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*only sentrep and transformers.*")
@@ -226,3 +227,19 @@ def test_a_narrower_model_may_judge_sentences_alone(tmp_path: Path) -> None:
     weights = weighting(text_batch(encoder, ANCHORS), views(), torch.randn(3, 32))
     assert weights.shape == (8, 11)
     assert (weights[:, 8:] == 1).all()
+
+
+@pytest.mark.parametrize("mask_noise", [True, False])
+def test_a_large_model_trains_beside_a_base_one_without_masked_noise(mask_noise: bool, tmp_path: Path) -> None:
+    """DCLR's large models: C is SimCSE-base, narrower than the model that is trained."""
+    SentenceEncoder({**FAMILIES["bert"], "hidden_size": 16}, tokenizer="toy").save_pretrained(tmp_path / "base")
+    weighting = ComplementaryWeighting(str(tmp_path / "base"), threshold=0.9, mask_noise=mask_noise)
+    objective = Contrastive(negatives={"noise": RefinedNoiseNegatives(ratio=4.0)}, weighting=weighting)
+    large = SentRepModule(tiny_encoder(), {"dclr": objective}, seed=0)
+    if mask_noise:
+        with pytest.raises(InputError, match="mask_noise: false"):
+            fit(large, enable_checkpointing=False)
+    else:
+        run = fit(large, enable_checkpointing=False)
+        assert run.callback_metrics["train/loss"].isfinite()
+        assert run.callback_metrics["train/dclr/masked_extra"] == 0

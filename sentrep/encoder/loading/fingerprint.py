@@ -19,7 +19,7 @@ def fingerprint(encoder: Encoder) -> str:
     how = [encoder.tokenize.fingerprint, encoder.pooling, encoder.max_seq_length, encoder.normalize]
     if encoder.subtract_template:
         how.append("subtract_template")
-    digest = hashlib.blake2b("/".join(map(str, [*how, head and head.kind])).encode(), digest_size=8)
+    digest = hashlib.blake2b("/".join(map(str, [*how, head and head.trained()["kind"]])).encode(), digest_size=8)
     for name, weights in sorted(encoder.state_dict().items()):
         if head is not None or not name.startswith("head."):
             digest.update(name.encode())

@@ -61,7 +61,7 @@ def settings(encoder: Encoder) -> dict[str, Any]:
         "max_length": encoder.max_length,
         "max_seq_length": encoder.max_seq_length,
         "normalize": encoder.normalize,
-        "head": None if encoder.head is None or not encoder.head.keep else encoder.head.init_args,
+        "head": None if encoder.head is None or not encoder.head.keep else encoder.head.trained(),
     }
 
 

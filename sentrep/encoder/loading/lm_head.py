@@ -29,15 +29,23 @@ class HeadOrigin:
     hub: dict[str, Any]
     state: dict[str, Tensor] | None
     """Weights found in a checkpoint, without the word embeddings."""
+    dense: dict[str, Tensor]
+    """Weights of a checkpoint's projection head, or of its backbone's pooler; empty where it has neither."""
     pretrained: bool
 
     @classmethod
     def of(cls, source: Source, pretrained: bool) -> HeadOrigin:
         """The origin of the head that belongs to an encoder's source."""
         trained = pretrained and (source.path is not None or source.state is not None)
-        return cls(
-            source.name, source.path if trained else None, source.hub, source.lm_head if trained else None, trained
-        )
+        path, state = (source.path, source.lm_head) if trained else (None, None)
+        return cls(source.name, path, source.hub, state, _dense(source.state or {}), trained)
+
+
+def _dense(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    for prefix in ("head.dense.", "backbone.pooler.dense."):
+        if found := {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}:
+            return found
+    return {}
 
 
 class LanguageModelHead(nn.Module):

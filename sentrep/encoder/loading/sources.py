@@ -132,7 +132,7 @@ def load_backbone(source: Source, pretrained: bool, dropout: float | None, poole
     else:
         model, missing = _from_files(source, source.path, arguments)
     if pooler and (getattr(model, "pooler", None) is None or any(key.startswith("pooler.") for key in missing)):
-        raise InputError(f"{source.name} has no trained pooler; choose another pooling than 'pooler'")
+        raise InputError(f"{source.name} has no trained pooler; choose another pooling, or head.kind mlp for a new one")
     return model
 
 

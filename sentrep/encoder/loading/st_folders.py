@@ -63,8 +63,9 @@ def write_modules(encoder: Encoder, head: ProjectionHead | None, folder: Path) -
     modes = {key: name == encoder.pooling for name, key in POOLINGS.items()}
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **modes})
     if head is not None:
+        activation = _ST_ACTIVATIONS[head.trained()["kind"]]
         dense = {"in_features": width, "out_features": head.dense.out_features, "bias": True}
-        write_json(folder / "2_Dense" / "config.json", {**dense, "activation_function": _ST_ACTIVATIONS[head.kind]})
+        write_json(folder / "2_Dense" / "config.json", {**dense, "activation_function": activation})
         weights = {f"linear.{k}": v.contiguous() for k, v in head.dense.state_dict().items()}
         save_file(weights, folder / "2_Dense" / "model.safetensors")
 

@@ -1,0 +1,140 @@
+"""A head that starts from the model's own pooler: taken from it, trained, stored, resumed and exported."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+
+import lightning
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepDataModule, SentRepModule
+from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.objectives import Contrastive
+from support import shared_path, tiny_encoder, toy_sentences
+
+SENTENCES = toy_sentences(16)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model with a trained pooler, as transformers has it."""
+    tiny_encoder(pooling="pooler", seed=4).save_pretrained(tmp_path / "simcse")
+    for name in ("sentrep.json", "modules.json"):
+        (tmp_path / "simcse" / name).unlink(missing_ok=True)
+    return tmp_path / "simcse"
+
+
+def pooler(folder: Path) -> Any:
+    return SentenceEncoder(str(folder), pooling="pooler").backbone.pooler.dense
+
+
+def with_head(model: str | Path, keep: bool = False, kind: Literal["mlp", "pooler"] = "pooler") -> SentenceEncoder:
+    encoder = SentenceEncoder(str(model), pooling="cls")
+    encoder.attach_head(ProjectionHead(kind, keep=keep))
+    return encoder
+
+
+def module(model: str | Path, keep: bool = False) -> SentRepModule:
+    optimizer = functools.partial(torch.optim.AdamW, lr=0.01)
+    encoder = SentenceEncoder(str(model), pooling="cls")
+    return SentRepModule(
+        encoder, [Contrastive()], head=ProjectionHead("pooler", keep), optimizer=optimizer, scheduler="constant", seed=2
+    )
+
+
+def fit(module: SentRepModule, steps: int, folder: Path, ckpt_path: Path | None = None, **options: Any) -> Path:
+    (folder / "corpus.txt").write_text("\n".join(SENTENCES))
+    trainer = lightning.Trainer(
+        max_steps=steps, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        enable_checkpointing=False, gradient_clip_val=1.0, default_root_dir=folder, **options,
+    )  # fmt: skip
+    trainer.fit(module, SentRepDataModule(str(folder / "corpus.txt"), batch_size=4), ckpt_path=ckpt_path)
+    trainer.save_checkpoint(folder / f"{steps}.ckpt")
+    return folder / f"{steps}.ckpt"
+
+
+def dense(module: SentRepModule | SentenceEncoder) -> Tensor:
+    head = module.head if isinstance(module, SentenceEncoder) else module.encoder.head
+    assert head is not None
+    return head.dense.weight.detach().clone()
+
+
+def test_it_is_the_pooler_s_own_layer_with_a_tanh(folder: Path) -> None:
+    encoder, x = with_head(folder), torch.randn(3, 32)
+    layer = pooler(folder)
+    torch.testing.assert_close(encoder.project(x), (x @ layer.weight.T + layer.bias).tanh(), rtol=0, atol=0)
+    assert not torch.equal(dense(encoder), dense(with_head(folder, kind="mlp"))), "not a fresh one"
+    assert not any(key.startswith("backbone.pooler") for key in encoder.state_dict()), "it is not there twice"
+
+
+def test_the_published_pooler_is_found() -> None:
+    layer = pooler(shared_path("models/all-MiniLM-L6-v2"))
+    assert torch.equal(dense(with_head(shared_path("models/all-MiniLM-L6-v2"))), layer.weight)
+
+
+@pytest.mark.parametrize("family", ["bert", "albert", "distilbert"])
+def test_a_model_without_one_is_refused_with_the_remedy(family: str, tmp_path: Path) -> None:
+    tiny_encoder(family).save_pretrained(tmp_path / "model")
+    with pytest.raises(InputError, match=r"no trained pooler.*head\.kind mlp"):
+        with_head(tmp_path / "model")
+
+
+def test_a_pooler_has_its_own_width() -> None:
+    with pytest.raises(InputError, match="leave out_features out"):
+        ProjectionHead("pooler", out_features=8)
+
+
+def test_random_weights_have_a_random_one() -> None:
+    encoder = tiny_encoder()
+    encoder.attach_head(ProjectionHead("pooler"))
+    assert dense(encoder).std().item() == pytest.approx(0.02, rel=0.1)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_training_it_resumes_exactly(folder: Path, tmp_path: Path, precision: str) -> None:
+    whole = module(folder)
+    fit(whole, 4, tmp_path, precision=precision)
+    cut = fit(module(folder), 2, tmp_path, precision=precision)
+    rest = module(folder)
+    fit(rest, 4, tmp_path, ckpt_path=cut, precision=precision)
+    for (name, one), two in zip(whole.state_dict().items(), rest.state_dict().values(), strict=True):
+        assert torch.equal(one, two), name
+    assert not torch.equal(dense(whole), pooler(folder).weight), "it is trained"
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_its_checkpoint_and_export_need_no_original(keep: bool, folder: Path, tmp_path: Path) -> None:
+    trained = module(folder, keep)
+    path = fit(trained, 2, tmp_path)
+    shutil.rmtree(folder)
+    again = SentRepModule.load_from_checkpoint(path)
+    assert again.encoder.head is not None
+    assert again.encoder.head.init_args == {"kind": "pooler", "keep": keep, "out_features": None}
+    assert torch.equal(dense(again), dense(trained))
+    expected = trained.encoder.encode(SENTENCES)
+    trained.encoder.save_pretrained(tmp_path / "export")
+    for model in (path, tmp_path / "export"):
+        encoder = SentenceEncoder.from_pretrained(model)
+        assert (encoder.head is not None) == keep
+        assert fingerprint(encoder) == fingerprint(trained.encoder)
+        np.testing.assert_allclose(encoder.encode(SENTENCES), expected, atol=1e-6)
+
+
+def test_sentence_transformers_has_it_as_a_dense_layer(folder: Path, tmp_path: Path) -> None:
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
+    encoder = with_head(folder, keep=True)
+    encoder.save_pretrained(tmp_path / "export")
+    loaded = theirs(str(tmp_path / "export"), device="cpu")
+    np.testing.assert_allclose(loaded.encode(SENTENCES), encoder.encode(SENTENCES), atol=1e-5)
+
+
+def test_a_new_run_goes_on_with_the_head_of_a_checkpoint(folder: Path, tmp_path: Path) -> None:
+    former = module(folder)
+    path = fit(former, 2, tmp_path)
+    assert torch.equal(dense(module(path)), dense(former))
