@@ -21,8 +21,9 @@ from sentrep.evaluation.history import METRICS, Course, MetricHistory, is_log_st
 from sentrep.evaluation.label_free import CRITERIA, label_free_criteria
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.report import add_mean, plain_table
+from sentrep.evaluation.scoring import pair_scores
 from sentrep.evaluation.selection import Selection
-from sentrep.evaluation.sts import display_name, evaluate_sts
+from sentrep.evaluation.sts import display_name
 from sentrep.io.harmless import printable, screen_text
 from sentrep.training.sharding import whole_encoder
 from sentrep.types import HeldOut, ScoredPairs, TextBatch
@@ -30,8 +31,9 @@ from sentrep.types import HeldOut, ScoredPairs, TextBatch
 MODEL = "model"
 """Name of the chosen encoder's folder in the folder of the run."""
 _TOY = "toy-"
-_FINE = ("val/alignment", "val/uniformity", "val/alignment+uniformity")
-"""Scores of the order of 1, printed with more digits than percentages."""
+_GEOMETRY = ("alignment", "uniformity")
+_FINE = (*_GEOMETRY, "alignment+uniformity")
+"""Last parts of the names of scores of the order of 1, printed with more digits than percentages."""
 _TOY_NOTE = "This is a toy: its scores show that training works here, and mean nothing outside of it."
 
 
@@ -158,7 +160,10 @@ class TrainingReport(Callback):
     def _before_and_after(self, sets: Sequence[ScoredPairs], held_out: HeldOut | None, step: int) -> Table:
         what = "pairs" if held_out is None else "items"
         table = plain_table("set", what, "protocol", "before", f"step {step}", "change")
-        rows = [(f"val/{p.name}", display_name(p.name), str(len(p)), p.protocol) for p in sets]
+        rows = []
+        for p in sets:
+            rows.append((f"val/{p.name}", display_name(p.name), str(len(p)), p.protocol))
+            rows += [(f"val/{p.name}/{name}", f"  {name}", "", "") for name in _GEOMETRY]
         if len(sets) > 1:
             rows.append(("val/sts", "mean", "", ""))
         if held_out is not None:
@@ -166,7 +171,7 @@ class TrainingReport(Callback):
         for metric, *cells in rows:
             course = dict(self.history.get(metric, []))
             before, after = course.get(0), course.get(step)
-            digits = 4 if metric in _FINE else 2
+            digits = 4 if metric.rpartition("/")[2] in _FINE else 2
             change = "—" if before is None or after is None else f"{after - before:+.{digits}f}"
             table.add_row(*map(screen_text, cells), _score(before, digits), _score(after, digits), change)
         return table
@@ -192,9 +197,9 @@ def _scores_before(encoder: SentenceEncoder, sets: Sequence[ScoredPairs], held_o
     scores: dict[str, float] = {}
     if sets:
         rank_zero_info(f"Scoring the encoder before training: {printable(_names(sets))}")
-        results = evaluate_sts(encoder, sets, show_progress_bar=False)
-        scores = {f"val/{result.name}": result.spearman for result in results}
-        scores["val/sts"] = sum(scores.values()) / len(scores)
+        values = {name: value for pairs in sets for name, value in pair_scores(encoder, pairs).items()}
+        scores = {f"val/{name}": value for name, value in values.items()}
+        scores["val/sts"] = sum(values[pairs.name] for pairs in sets) / len(sets)
     if held_out is not None:
         scores |= {f"val/{name}": value for name, value in label_free_criteria(encoder, held_out.ids).items()}
     return scores

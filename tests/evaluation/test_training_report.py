@@ -64,6 +64,8 @@ def test_a_run_ends_with_before_and_after_the_model_and_the_picture(
     assert [step for step, _ in report.history["val/first"]] == [0, 2, 4, 6, 8]
     assert report.history["val/first"][0][1] == pytest.approx(before["first"], abs=1e-4)
     assert report.history["val/sts"][0][1] == pytest.approx((before["first"] + before["second"]) / 2, abs=1e-4)
+    for measure in ("alignment", "uniformity"):
+        assert [step for step, _ in report.history[f"val/first/{measure}"]] == [0, 2, 4, 6, 8]
     for metric in ("loss", "alignment", "uniformity", "contrastive"):
         assert [step for step, _ in report.history[f"train/{metric}"]] == [2, 4, 6, 8]
 
@@ -78,6 +80,9 @@ def test_a_run_ends_with_before_and_after_the_model_and_the_picture(
     after = dict(report.history["val/first"])[best_step]
     change = f"{after - report.history['val/first'][0][1]:+.2f}"
     assert row == ["first", "60", "pairs", "file", f"{before['first']:.2f}", f"{after:.2f}", change]
+    course = dict(report.history["val/first/uniformity"])
+    cells = [f"{value:.4f}" for value in (course[0], course[best_step])]
+    assert ["uniformity", *cells, f"{course[best_step] - course[0]:+.4f}"] in lines
     assert f"Step {best_step} was chosen by its val/sts; the gold scores of first, second were used" in out
     assert str(tmp_path / "run" / "model") in out  # whole, however long
     assert trainer.checkpoint_callback.best_model_path in out  # type: ignore[union-attr]
