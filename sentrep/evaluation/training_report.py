@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from rich.table import Table
 from torch import Tensor
 
 from sentrep.encoder import SentenceEncoder
-from sentrep.evaluation.history import METRICS, Course, MetricHistory, is_log_step
+from sentrep.errors import InputError
+from sentrep.evaluation.history import METRICS, Course, MetricHistory, MetricsFile, is_log_step
 from sentrep.evaluation.label_free import CRITERIA, label_free_criteria
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.report import add_mean, plain_table
@@ -43,7 +45,7 @@ class TrainingReport(Callback):
     Before training it scores the encoder on the development sets and the held-out sentences. During training it keeps
     the course of every logged metric; the course is part of the checkpoint, so a resumed run reports the whole.
 
-    What it writes lies beside the logs. At every validation and at the end: the course (``metrics.csv``, unless a
+    What it writes lies beside the logs. At every log step and validation: the course (``metrics.csv``, unless a
     `CSVLogger` writes one). After training: the encoder of the chosen checkpoint (``model/``), why it was chosen and
     whether labels were used for that (``selection.json``), and the training curves (``curves.png``). It prints the
     scores before and after and, after a test, those of the test sets.
@@ -54,7 +56,7 @@ class TrainingReport(Callback):
     def __init__(self) -> None:
         self._history = MetricHistory()
         self._last_step = 0
-        self._metrics_file: Path | None = None
+        self._file: MetricsFile | None = None
 
     @property
     def history(self) -> dict[str, Course]:
@@ -82,16 +84,19 @@ class TrainingReport(Callback):
         folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
         writes = trainer.is_global_zero and not trainer.fast_dev_run  # type: ignore[attr-defined]
         has_one = any(isinstance(logger, CSVLogger) for logger in trainer.loggers)
-        self._metrics_file = folder / METRICS if writes and not has_one else None
+        self._file = MetricsFile(folder / METRICS) if writes and not has_one else None
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TextBatch, batch_idx: int
     ) -> None:
-        """Keep the metrics of a log step, as tensors: nothing waits for the device."""
+        """Keep the metrics of a log step: as tensors, but for the process that writes them down, as a logger does."""
         if is_log_step(trainer, after=self._last_step):
             self._last_step = trainer.global_step
             metrics = {k: v for k, v in trainer.callback_metrics.items() if not k.startswith("val/")}
             self._history.add(trainer.global_step, metrics)
+            if self._file is not None:
+                with suppress(OSError, InputError):  # a full disk ends no training here: the end of the run says it
+                    self._file.add(self.history, trainer.global_step)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the scores of a validation."""
@@ -104,8 +109,8 @@ class TrainingReport(Callback):
         self._write_metrics()
 
     def _write_metrics(self) -> None:
-        if self._metrics_file is not None and self.history:
-            self._history.write_csv(self._metrics_file)
+        if self._file is not None and self.history:
+            self._file.write(self.history)
 
     def state_dict(self) -> dict[str, Any]:
         """The history so far, in plain types."""
