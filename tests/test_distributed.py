@@ -72,11 +72,12 @@ def test_shares_are_all_items_once_and_their_total_is_exact(count: int) -> None:
         assert torch.equal(total, 1 / (1 + torch.arange(count)))
 
 
-def _validation_score(pooling: str) -> float:
+def _validation_scores(pooling: str) -> dict[str, float]:
     """Of a module on 200 pairs, which fill several batches."""
     encoder = tiny_encoder(pooling=pooling)
     module = SentRepModule(encoder, {"simcse": Contrastive()})
-    module.log = lambda *_, **__: None  # type: ignore[method-assign]
+    logged: dict[str, float] = {}
+    module.log = lambda name, value, **_: logged.update({name: value})  # type: ignore[method-assign]
     sentences = toy_sentences(400)
     pairs = ScoredPairs("dev", sentences[:200], sentences[200:], [float(i % 7) for i in range(200)])
     distinct = [*pairs.first, *pairs.second]
@@ -84,18 +85,20 @@ def _validation_score(pooling: str) -> float:
     shared = encode(encoder, distinct, 2, show_progress_bar=False, shared=True)
     assert torch.equal(alone, shared)  # to the bit, not only to rounding
     module.validation_step(pairs, 0)
-    return module._validation._scores["dev"]
+    module.on_validation_epoch_end()
+    assert logged.keys() == {"val/sts", "val/dev", "val/dev/alignment", "val/dev/uniformity"}
+    return logged
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
-def test_validation_on_two_processes_gives_exactly_the_score_of_one(pooling: str) -> None:
+def test_validation_on_two_processes_gives_exactly_the_scores_of_one(pooling: str) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the processes
     try:
-        expected = _validation_score(pooling)
+        expected = _validation_scores(pooling)
     finally:
         torch.set_num_threads(threads)
-    assert run_processes(_validation_score, WORLD, pooling) == [expected, expected]
+    assert run_processes(_validation_scores, WORLD, pooling) == [expected, expected]
 
 
 def _draws() -> tuple[Tensor, Tensor]:

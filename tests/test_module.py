@@ -15,6 +15,7 @@ from torch import Tensor
 
 from sentrep import InputError, Objective, ProjectionHead, SentenceEncoder, SentRepModule, TextBatch, Views
 from sentrep.data import toy
+from sentrep.functional.geometry import pair_statistics
 from sentrep.objectives import Contrastive
 from sentrep.training.parameter_groups import parameter_groups
 from support import forbid_network, forked, text_batch, tiny_encoder, toy_sentences
@@ -135,6 +136,11 @@ def test_validation_scores_the_sets_and_their_mean() -> None:
     cosine = encoder.pairwise_cosine(sets[0].first, sets[0].second)
     expected = 100 * scipy.stats.spearmanr(cosine, sets[0].scores).statistic
     assert metrics["val/toy-dev"] == pytest.approx(expected, abs=1e-3)
+    for pairs in sets:
+        first, second = (encoder.encode(texts, convert_to_tensor=True) for texts in (pairs.first, pairs.second))
+        for name, value in pair_statistics(first, second, pairs.scores).items():
+            assert metrics[f"val/{pairs.name}/{name}"] == pytest.approx(float(value), abs=1e-5)
+    assert not {"val/alignment", "val/uniformity"} & metrics.keys()  # those are of held-out sentences
 
 
 def test_collapsed_vectors_do_not_become_a_score() -> None:

@@ -154,6 +154,8 @@ def settle_monitor(config: Namespace) -> None:
     settings["monitor"] = monitor
     if monitor is None or monitor in _DIRECTIONS:
         settings["mode"] = _DIRECTIONS.get(monitor, "min")
+    elif monitor.endswith(("/alignment", "/uniformity")):  # of a labelled set
+        settings["mode"] = "min"
     if settings.get("filename") == _FILENAME:
-        metric = f"-{monitor.removeprefix('val/')}={{{monitor}:.2f}}" if monitor else ""
+        metric = f"-{monitor.removeprefix('val/').replace('/', '-')}={{{monitor}:.2f}}" if monitor else ""
         settings["filename"] = "step={step}" + metric

@@ -94,14 +94,14 @@ def as_list(sentences: object) -> list[str]:
     return list(sentences)
 
 
-def pairwise_cosine(
+def encode_pairs(
     encode_all: Callable[[Sequence[str]], Tensor], first: Sequence[str], second: Sequence[str]
-) -> Tensor:
-    """Cosine of P sentence pairs, (P,) float32 on the CPU; ``encode_all`` sees every distinct sentence once."""
+) -> tuple[Tensor, Tensor]:
+    """Unit vectors of P pairs, (P, D) twice, float32 on the CPU; ``encode_all`` sees every distinct sentence once."""
     distinct = list(dict.fromkeys([*first, *second]))
     index = {sentence: row for row, sentence in enumerate(distinct)}
     vectors = unit(encode_all(distinct)).cpu()
-    return (vectors[[index[s] for s in first]] * vectors[[index[s] for s in second]]).sum(1)
+    return vectors[[index[s] for s in first]], vectors[[index[s] for s in second]]
 
 
 def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | str = "cpu") -> TokenBatch:

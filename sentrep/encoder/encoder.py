@@ -252,9 +252,9 @@ class SentenceEncoder(Configurable, nn.Module):
         self, first: Sequence[str], second: Sequence[str], batch_size: int = 32, show_progress_bar: bool | None = None
     ) -> Tensor:
         """Cosine of P sentence pairs, (P,) float32 on the CPU; every distinct sentence is encoded once."""
-        return encoding.pairwise_cosine(
-            lambda distinct: encoding.encode(self, distinct, batch_size, show_progress_bar), first, second
-        )
+        run = functools.partial(encoding.encode, self, batch_size=batch_size, show_progress_bar=show_progress_bar)
+        one, other = encoding.encode_pairs(run, first, second)
+        return (one * other).sum(1)
 
     def similarity(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
         """Cosine of all pairs: (n, D), (m, D) → (n, m)."""

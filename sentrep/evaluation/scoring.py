@@ -6,14 +6,40 @@ import functools
 
 from lightning.pytorch import LightningModule
 
-from sentrep.encoder.encode import encode, pairwise_cosine
+from sentrep.encoder.encode import encode, encode_pairs
+from sentrep.encoder.protocol import Encoder
 from sentrep.errors import InputError
 from sentrep.evaluation.label_free import label_free_criteria
 from sentrep.functional import spearman
+from sentrep.functional.geometry import pair_statistics
 from sentrep.training.sharding import whole_encoder
 from sentrep.types import HeldOut, ScoredPairs
 
 _BATCH = 32
+
+
+def pair_scores(encoder: Encoder, pairs: ScoredPairs, stage: str = "val", shared: bool = False) -> dict[str, float]:
+    """What is logged of one similarity set, by name: ``<set>``, ``<set>/alignment`` and ``<set>/uniformity``.
+
+    ``<set>`` is Spearman × 100 of the cosine; the other two are those of `pair_statistics`, of the same vectors.
+
+    Args:
+        encoder: the encoder.
+        pairs: the set.
+        stage: for the message.
+        shared: every process is given the same pairs and encodes a share.
+
+    Raises:
+        InputError: for vectors that give no score.
+    """
+    run = functools.partial(encode, encoder, batch_size=_BATCH, show_progress_bar=False, shared=shared)
+    first, second = encode_pairs(run, pairs.first, pairs.second)
+    try:
+        score = spearman((first * second).sum(1), pairs.scores)
+    except ValueError as error:
+        raise InputError(f"{stage} set {pairs.name}: {error}; the encoder may have collapsed") from error
+    statistics = pair_statistics(first, second, pairs.scores)
+    return {pairs.name: score, **{f"{pairs.name}/{name}": float(value) for name, value in statistics.items()}}
 
 
 class Scoring:
@@ -30,7 +56,7 @@ class Scoring:
         self._scores: dict[str, float] = {}
 
     def score(self, module: LightningModule, batch: ScoredPairs | HeldOut) -> None:
-        """Log Spearman × 100 of the cosine of one set, or the criteria without labels.
+        """Log the `pair_scores` of one set, or the criteria without labels.
 
         Args:
             module: with an ``encoder``; in a validation or a test.
@@ -43,14 +69,8 @@ class Scoring:
         if isinstance(batch, HeldOut):
             values = label_free_criteria(encoder, batch.ids, shared=True)
         else:
-            run = functools.partial(encode, encoder, batch_size=_BATCH, show_progress_bar=False, shared=True)
-            cosine = pairwise_cosine(run, batch.first, batch.second)
-            try:
-                values = {batch.name: spearman(cosine, batch.scores)}
-            except ValueError as error:
-                name = f"{self.stage} set {batch.name}"
-                raise InputError(f"{name}: {error}; the encoder may have collapsed") from error
-            self._scores |= values
+            values = pair_scores(encoder, batch, self.stage, shared=True)
+            self._scores[batch.name] = values[batch.name]
         for name, value in values.items():
             module.log(f"{self.stage}/{name}", value, add_dataloader_idx=False, batch_size=len(batch))
 

@@ -72,7 +72,8 @@ class Selection:
 
 def _labels(criteria: set[str], sets: Sequence[ScoredPairs]) -> tuple[str, ...]:
     """Whose labels the criteria contain; of scores that a callback logged (`SuiteEvaluation`) the criterion's name."""
-    similarity = [pairs.name for pairs in sets if criteria & {"val/sts", f"val/{pairs.name}"}]
-    known = {"sts", *(pairs.name for pairs in sets), *CRITERIA}
+    names = [pairs.name for pairs in sets]
+    similarity = [name for name in names if criteria & {"val/sts", f"val/{name}", f"val/{name}/alignment"}]
+    known = {"sts", *CRITERIA, *names, *(f"{name}/{measure}" for name in names for measure in CRITERIA)}
     scores = sorted(name.removeprefix("val/") for name in criteria if name.startswith("val/"))
     return (*similarity, *(score for score in scores if score not in known))

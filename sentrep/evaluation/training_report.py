@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ from rich.table import Table
 from torch import Tensor
 
 from sentrep.encoder import SentenceEncoder
-from sentrep.evaluation.history import METRICS, Course, MetricHistory, is_log_step
+from sentrep.errors import InputError
+from sentrep.evaluation.history import METRICS, Course, MetricHistory, MetricsFile, is_log_step
 from sentrep.evaluation.label_free import CRITERIA, label_free_criteria
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.report import add_mean, plain_table
+from sentrep.evaluation.scoring import pair_scores
 from sentrep.evaluation.selection import Selection
-from sentrep.evaluation.sts import display_name, evaluate_sts
+from sentrep.evaluation.sts import display_name
 from sentrep.io.harmless import printable, screen_text
 from sentrep.training.sharding import whole_encoder
 from sentrep.types import HeldOut, ScoredPairs, TextBatch
@@ -30,8 +33,9 @@ from sentrep.types import HeldOut, ScoredPairs, TextBatch
 MODEL = "model"
 """Name of the chosen encoder's folder in the folder of the run."""
 _TOY = "toy-"
-_FINE = ("val/alignment", "val/uniformity", "val/alignment+uniformity")
-"""Scores of the order of 1, printed with more digits than percentages."""
+_GEOMETRY = ("alignment", "uniformity")
+_FINE = (*_GEOMETRY, "alignment+uniformity")
+"""Last parts of the names of scores of the order of 1, printed with more digits than percentages."""
 _TOY_NOTE = "This is a toy: its scores show that training works here, and mean nothing outside of it."
 
 
@@ -41,7 +45,7 @@ class TrainingReport(Callback):
     Before training it scores the encoder on the development sets and the held-out sentences. During training it keeps
     the course of every logged metric; the course is part of the checkpoint, so a resumed run reports the whole.
 
-    What it writes lies beside the logs. At every validation and at the end: the course (``metrics.csv``, unless a
+    What it writes lies beside the logs. At every log step and validation: the course (``metrics.csv``, unless a
     `CSVLogger` writes one). After training: the encoder of the chosen checkpoint (``model/``), why it was chosen and
     whether labels were used for that (``selection.json``), and the training curves (``curves.png``). It prints the
     scores before and after and, after a test, those of the test sets.
@@ -52,7 +56,7 @@ class TrainingReport(Callback):
     def __init__(self) -> None:
         self._history = MetricHistory()
         self._last_step = 0
-        self._metrics_file: Path | None = None
+        self._file: MetricsFile | None = None
 
     @property
     def history(self) -> dict[str, Course]:
@@ -80,16 +84,19 @@ class TrainingReport(Callback):
         folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
         writes = trainer.is_global_zero and not trainer.fast_dev_run  # type: ignore[attr-defined]
         has_one = any(isinstance(logger, CSVLogger) for logger in trainer.loggers)
-        self._metrics_file = folder / METRICS if writes and not has_one else None
+        self._file = MetricsFile(folder / METRICS) if writes and not has_one else None
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TextBatch, batch_idx: int
     ) -> None:
-        """Keep the metrics of a log step, as tensors: nothing waits for the device."""
+        """Keep the metrics of a log step: as tensors, but for the process that writes them down, as a logger does."""
         if is_log_step(trainer, after=self._last_step):
             self._last_step = trainer.global_step
             metrics = {k: v for k, v in trainer.callback_metrics.items() if not k.startswith("val/")}
             self._history.add(trainer.global_step, metrics)
+            if self._file is not None:
+                with suppress(OSError, InputError):  # a full disk ends no training here: the end of the run says it
+                    self._file.add(self.history, trainer.global_step)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the scores of a validation."""
@@ -102,8 +109,8 @@ class TrainingReport(Callback):
         self._write_metrics()
 
     def _write_metrics(self) -> None:
-        if self._metrics_file is not None and self.history:
-            self._history.write_csv(self._metrics_file)
+        if self._file is not None and self.history:
+            self._file.write(self.history)
 
     def state_dict(self) -> dict[str, Any]:
         """The history so far, in plain types."""
@@ -158,7 +165,10 @@ class TrainingReport(Callback):
     def _before_and_after(self, sets: Sequence[ScoredPairs], held_out: HeldOut | None, step: int) -> Table:
         what = "pairs" if held_out is None else "items"
         table = plain_table("set", what, "protocol", "before", f"step {step}", "change")
-        rows = [(f"val/{p.name}", display_name(p.name), str(len(p)), p.protocol) for p in sets]
+        rows = []
+        for p in sets:
+            rows.append((f"val/{p.name}", display_name(p.name), str(len(p)), p.protocol))
+            rows += [(f"val/{p.name}/{name}", f"  {name}", "", "") for name in _GEOMETRY]
         if len(sets) > 1:
             rows.append(("val/sts", "mean", "", ""))
         if held_out is not None:
@@ -166,7 +176,7 @@ class TrainingReport(Callback):
         for metric, *cells in rows:
             course = dict(self.history.get(metric, []))
             before, after = course.get(0), course.get(step)
-            digits = 4 if metric in _FINE else 2
+            digits = 4 if metric.rpartition("/")[2] in _FINE else 2
             change = "—" if before is None or after is None else f"{after - before:+.{digits}f}"
             table.add_row(*map(screen_text, cells), _score(before, digits), _score(after, digits), change)
         return table
@@ -192,9 +202,9 @@ def _scores_before(encoder: SentenceEncoder, sets: Sequence[ScoredPairs], held_o
     scores: dict[str, float] = {}
     if sets:
         rank_zero_info(f"Scoring the encoder before training: {printable(_names(sets))}")
-        results = evaluate_sts(encoder, sets, show_progress_bar=False)
-        scores = {f"val/{result.name}": result.spearman for result in results}
-        scores["val/sts"] = sum(scores.values()) / len(scores)
+        values = {name: value for pairs in sets for name, value in pair_scores(encoder, pairs).items()}
+        scores = {f"val/{name}": value for name, value in values.items()}
+        scores["val/sts"] = sum(values[pairs.name] for pairs in sets) / len(sets)
     if held_out is not None:
         scores |= {f"val/{name}": value for name, value in label_free_criteria(encoder, held_out.ids).items()}
     return scores

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -13,6 +14,8 @@ from sentrep.functional.sum_in_chunks import sum_in_chunks
 
 _QUERIES = 1024
 """Rows compared at a time by `retrieval_accuracy`: bounds the similarity matrix."""
+_SAME_MEANING = 0.8
+"""Of the highest gold score: 4 of STS-B's 5."""
 
 
 def alignment(x: Tensor, y: Tensor) -> Tensor:
@@ -154,3 +157,29 @@ def view_statistics(anchor: Tensor, positive: Tensor) -> dict[str, Tensor]:
         # the sum over all pairs is the product of the sums
         statistics["negative_cosine"] = (first.sum(0) @ second.sum(0) - own.sum()) / (size * (size - 1))
     return statistics
+
+
+def pair_statistics(first: Tensor, second: Tensor, scores: Sequence[float]) -> dict[str, Tensor]:
+    """Alignment and uniformity of graded sentence pairs, as SimCSE (footnote 3) and DCLR (figure 4) take them on STS-B.
+
+    ``alignment`` = mean ‖x − y‖² over the pairs whose gold score is above 4 of 5, which is to say above 0.8 × the
+    highest score of the set; ``uniformity`` = log mean_{i<j} exp(−2 ‖z_i − z_j‖²) over all 2P sentences, as often as
+    they stand there (Wang & Isola 2020, eq. 1 and 2). For x = (1, 0) and y = (0, 1), ‖x − y‖² = 2. With (1, 0), (1, 0),
+    (−1, 0), (−1, 0) as sentences, two of the six distances² are 0 and four are 4: log((2 + 4 e⁻⁸) / 6) = −1.0979.
+
+    Args:
+        first: (P, D).
+        second: (P, D), row i is the other sentence of pair i.
+        scores: P gold scores; higher is more alike.
+
+    Returns:
+        Scalars: ``uniformity`` and, where a pair's score is that high, ``alignment``.
+
+    Example:
+        >>> pairs = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
+        >>> pair_statistics(pairs, pairs.flip(0), [5.0, 1.0])
+        {'alignment': tensor(4.), 'uniformity': tensor(-1.0979)}
+    """
+    alike = [row for row, score in enumerate(scores) if score > _SAME_MEANING * max(scores)]
+    statistics = {"alignment": alignment(first[alike], second[alike])} if alike else {}
+    return {**statistics, "uniformity": uniformity(torch.cat([first, second]))}

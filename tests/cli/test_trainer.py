@@ -195,6 +195,8 @@ def test_without_validation_sets_the_last_checkpoint_is_kept(workplace: Path, ca
         (["--data.val=[]"], "val/retrieval@1", "max", "retrieval@1"),
         (["--checkpoint.monitor=val/alignment+uniformity"], "val/alignment+uniformity", "min", "alignment+uniformity"),
         ([], "val/sts", "max", "sts"),
+        (["--checkpoint.monitor=val/dev/alignment"], "val/dev/alignment", "min", "dev-alignment"),
+        (["--checkpoint.monitor=val/dev/uniformity"], "val/dev/uniformity", "min", "dev-uniformity"),
     ],
 )
 def test_held_out_sentences_choose_where_there_are_no_labels(
@@ -207,7 +209,7 @@ def test_held_out_sentences_choose_where_there_are_no_labels(
     (best,) = (path.name for path in (folder / "checkpoints").glob("step=*.ckpt"))
     assert f"-{name}=" in best
     selection = json.loads((folder / "selection.json").read_text())
-    assert selection["labels"] == (["dev"] if monitor == "val/sts" else [])
+    assert selection["labels"] == (["dev"] if monitor in ("val/sts", "val/dev/alignment") else [])
     assert selection["reason"] in capsys.readouterr().out
     assert (folder / "metrics.csv").read_text().startswith("step,")
 

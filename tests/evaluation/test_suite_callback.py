@@ -16,6 +16,7 @@ from sentrep import InputError, SentRepDataModule, SentRepModule, distributed
 from sentrep.evaluation import Request, SuiteEvaluation, evaluate_suite, load_suite
 from sentrep.evaluation.selection import Selection
 from sentrep.objectives import Contrastive
+from sentrep.types import ScoredPairs
 from support import run_processes, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(40)
@@ -119,7 +120,15 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> N
         SuiteEvaluation(**arguments).setup(None, None, "test")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("criterion", "labels"), [("val/transfer/trec", ("transfer/trec",)), ("val/alignment", ())])
+@pytest.mark.parametrize(
+    ("criterion", "labels"),
+    [
+        ("val/transfer/trec", ("transfer/trec",)),
+        ("val/alignment", ()),
+        ("val/dev/alignment", ("dev",)),  # of the pairs with a high gold score
+        ("val/dev/uniformity", ()),
+    ],
+)
 def test_a_choice_by_a_suite_is_a_choice_by_labels(criterion: str, labels: tuple[str, ...]) -> None:
     run = trainer([EarlyStopping(criterion)], max_steps=1)
-    assert Selection.of(run, []).labels == labels
+    assert Selection.of(run, [ScoredPairs("dev", ["a"], ["b"], [1.0])]).labels == labels

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 
 from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule
 from sentrep.data import PairsFile
 from sentrep.evaluation import TrainingReport, evaluate_sts
+from sentrep.evaluation.runs import RunFolder
 from sentrep.objectives import Contrastive
 from support import tiny_encoder, toy_sentences
 
@@ -39,9 +40,9 @@ def make_module() -> SentRepModule:
 def make_trainer(tmp_path: Path, report: TrainingReport, monitor: str | None = "val/sts", **options: Any) -> Trainer:
     saver = ModelCheckpoint(tmp_path / "checkpoints", monitor=monitor, mode="max", save_last=True)
     options = {"max_steps": 8, "val_check_interval": 2, "log_every_n_steps": 2, "callbacks": [report, saver], **options}
+    options = {"logger": CSVLogger(str(tmp_path), name="", version="run"), **options}
     return Trainer(
         accelerator="cpu",
-        logger=CSVLogger(str(tmp_path), name="", version="run"),
         num_sanity_val_steps=1,
         use_distributed_sampler=False,
         check_val_every_n_epoch=None,
@@ -64,6 +65,8 @@ def test_a_run_ends_with_before_and_after_the_model_and_the_picture(
     assert [step for step, _ in report.history["val/first"]] == [0, 2, 4, 6, 8]
     assert report.history["val/first"][0][1] == pytest.approx(before["first"], abs=1e-4)
     assert report.history["val/sts"][0][1] == pytest.approx((before["first"] + before["second"]) / 2, abs=1e-4)
+    for measure in ("alignment", "uniformity"):
+        assert [step for step, _ in report.history[f"val/first/{measure}"]] == [0, 2, 4, 6, 8]
     for metric in ("loss", "alignment", "uniformity", "contrastive"):
         assert [step for step, _ in report.history[f"train/{metric}"]] == [2, 4, 6, 8]
 
@@ -78,6 +81,9 @@ def test_a_run_ends_with_before_and_after_the_model_and_the_picture(
     after = dict(report.history["val/first"])[best_step]
     change = f"{after - report.history['val/first'][0][1]:+.2f}"
     assert row == ["first", "60", "pairs", "file", f"{before['first']:.2f}", f"{after:.2f}", change]
+    course = dict(report.history["val/first/uniformity"])
+    cells = [f"{value:.4f}" for value in (course[0], course[best_step])]
+    assert ["uniformity", *cells, f"{course[best_step] - course[0]:+.4f}"] in lines
     assert f"Step {best_step} was chosen by its val/sts; the gold scores of first, second were used" in out
     assert str(tmp_path / "run" / "model") in out  # whole, however long
     assert trainer.checkpoint_callback.best_model_path in out  # type: ignore[union-attr]
@@ -96,6 +102,35 @@ def test_a_resumed_run_reports_the_whole(tmp_path: Path, data: SentRepDataModule
     assert [step for step, _ in second.history["train/loss"]] == [2, 4, 6, 8]
     for metric in ("val/first", "val/sts", "train/loss", "train/uniformity"):
         assert second.history[metric][: len(first.history[metric])] == first.history[metric]
+
+
+class Reader(Callback):
+    """What a process that is killed at a step would leave."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.found: list[list[int]] = []
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        here = (self.folder / "metrics.csv").is_file()
+        self.found.append([step for step, _ in RunFolder(self.folder, "").courses["train/loss"]] if here else [])
+
+
+def test_every_logged_step_is_on_disk_at_once_without_any_validation(tmp_path: Path, data: SentRepDataModule) -> None:
+    def trained(steps: int, **options: Any) -> tuple[TrainingReport, list[list[int]]]:
+        report, reader = TrainingReport(), Reader(tmp_path)
+        trainer = make_trainer(tmp_path, report, callbacks=[report, reader], max_steps=steps, limit_val_batches=0,
+                               logger=False, default_root_dir=tmp_path, enable_checkpointing=False)  # fmt: skip
+        trainer.fit(make_module(), data, **options)
+        trainer.save_checkpoint(tmp_path / "last.ckpt")
+        return report, reader.found
+
+    _, found = trained(5)
+    assert found == [[], [2], [2], [2, 4], [2, 4]]
+    (tmp_path / "metrics.csv").write_text("step,train/loss\n2,1.0\n4,1.0\n6,1.0\n")  # of after the checkpoint
+    report, found = trained(9, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
+    assert found == [[2, 4, 6], [2, 4, 6], [2, 4, 6, 8], [2, 4, 6, 8]]
+    assert RunFolder(tmp_path, "").courses == report.history
 
 
 def test_accumulated_batches_are_one_step(tmp_path: Path, data: SentRepDataModule) -> None:

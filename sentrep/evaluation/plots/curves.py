@@ -13,6 +13,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from sentrep.errors import InputError
 from sentrep.evaluation.history import Course
+from sentrep.evaluation.label_free import CRITERIA
 from sentrep.evaluation.plots.style import (
     BLUE,
     DOTS,
@@ -20,6 +21,7 @@ from sentrep.evaluation.plots.style import (
     GREY,
     ORANGE,
     PURPLE,
+    SKY,
     legend_below,
     looks,
     metric_label,
@@ -40,7 +42,8 @@ def plot_training_curves(history: Mapping[str, Course], path: str | Path, *, bes
     """Draw loss, development Spearman, alignment and uniformity against the optimiser step.
 
     Development scores at step 0 are those before training; they are drawn as an open circle with a dotted line
-    across, so that the eye sees what training has changed.
+    across, so that the eye sees what training has changed. Alignment and uniformity are those of the training batches
+    and, beside these, of the held-out sentences and of the development sets (in the colours of their scores).
 
     Args:
         history: by metric name (``train/loss``, ``val/sts``, ``train/alignment``, ...), (step, value) in rising order.
@@ -54,11 +57,12 @@ def plot_training_curves(history: Mapping[str, Course], path: str | Path, *, bes
     path = Path(path)
     if path.suffix not in (".png", ".svg"):
         raise InputError(f"{path}: training curves are drawn as .png or .svg, not {path.suffix!r}")
-    dev = {name: course for name, course in history.items() if name.startswith("val/") and course}
-    panels = [name for name in PANELS if (dev if name == "val/sts" else history.get(name))]
+    dev = {name: course for name, course in history.items() if _is_dev_score(name) and course}
+    others = {panel: _others(history, dev, panel) for panel in PANELS}
+    panels = [name for name in PANELS if (dev if name == "val/sts" else history.get(name) or others[name])]
     if not panels:
         raise InputError(f"{path}: nothing to draw, the run has logged no loss, development score or geometry")
-    last_step = max(course[-1][0] for name, course in history.items() if course and (name in panels or name in dev))
+    last_step = max(course[-1][0] for course in history.values() if course)
     with styled():
         figure, axes = _grid(panels, last_step)
         for panel, axis in zip(panels, axes, strict=True):
@@ -66,9 +70,13 @@ def plot_training_curves(history: Mapping[str, Course], path: str | Path, *, bes
                 axis.axvline(best_step, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1)
             if panel == "val/sts":
                 _draw_dev(axis, dev, best_step)
-            else:
-                course = history[panel]
-                _draw_course(axis, course, len(course) // 20 if len(course) >= _SMOOTHED_FROM else 1, color=BLUE)
+                continue
+            if course := history.get(panel):
+                label = "training batches" if others[panel] else None
+                window = len(course) // 20 if len(course) >= _SMOOTHED_FROM else 1
+                _draw_course(axis, course, window, color=BLUE, label=label)
+            for look, course in others[panel]:
+                axis.plot(*_columns(course), marker=".", markersize=3, **look)
         legend_below(figure)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=DOTS)
@@ -133,14 +141,37 @@ def _grid(panels: Sequence[str], last_step: int) -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
+def _is_dev_score(name: str) -> bool:
+    """Of ``val/sts`` and ``val/<set>``: not what else is known of a set, nor the criteria on held-out sentences."""
+    stage, _, rest = name.partition("/")
+    return stage == "val" and "/" not in rest and rest not in CRITERIA
+
+
+def _dev_looks(dev: Mapping[str, Course]) -> dict[str, dict[str, Any]]:
+    """By metric of a set, how it is drawn; beyond a handful of sets their own lines only hide the mean."""
+    sets = [name for name in dev if name != "val/sts"]
+    if len(sets) > len(_DEV_COLOURS):
+        return {}
+    return {
+        name: {"color": colour, "linestyle": line, "label": display_name(name.removeprefix("val/"))}
+        for name, colour, line in zip(sets, _DEV_COLOURS, _DEV_LINES, strict=False)
+    }
+
+
+def _others(history: Mapping[str, Course], dev: Mapping[str, Course], panel: str) -> list[tuple[Any, Course]]:
+    """Look and course of what is drawn beside a training metric: that of held-out sentences, of development sets."""
+    metric = panel.removeprefix("train/")
+    courses = {f"{name}/{metric}": look for name, look in _dev_looks(dev).items()}
+    if metric in CRITERIA:
+        courses[f"val/{metric}"] = {"color": SKY, "linestyle": ":", "label": "held-out sentences"}
+    return [(look, history[name]) for name, look in courses.items() if history.get(name)]
+
+
 def _draw_dev(axis: Axes, dev: Mapping[str, Course], best_step: int | None) -> None:
     sets = {name: course for name, course in dev.items() if name != "val/sts"}
     main = next(iter(sets.values())) if len(sets) == 1 else dev.get("val/sts", [])
-    # beyond a handful of sets their own lines only hide the mean
-    shown = sets if len(sets) <= len(_DEV_COLOURS) else {}
-    for (name, course), colour, line in zip(shown.items(), _DEV_COLOURS, _DEV_LINES, strict=False):
-        label = display_name(name[len("val/") :])
-        axis.plot(*_columns(course), color=colour, linestyle=line, marker=".", markersize=3, label=label)
+    for name, look in _dev_looks(dev).items():
+        axis.plot(*_columns(sets[name]), marker=".", markersize=3, **look)
     if main and len(sets) != 1:
         axis.plot(*_columns(main), color=BLUE, marker=".", markersize=3, linewidth=1.6, label=f"mean of {len(sets)}")
     _mark(axis, dict(main), best_step)

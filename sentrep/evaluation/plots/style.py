@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from sentrep.evaluation.sts import display_name
 from sentrep.io.files import atomic_write
 from sentrep.io.harmless import printable
 from sentrep.io.paths import check_name, check_target, writing
@@ -77,7 +78,15 @@ def looks(names: list[str]) -> Mapping[str, dict[str, Any]]:
 
 
 def metric_label(metric: str) -> str:
-    """A metric's name on an axis; an unknown one stays as it is."""
+    """A metric's name on an axis; an unknown one stays as it is.
+
+    Example:
+        >>> metric_label("train/uniformity"), metric_label("val/stsb-dev/uniformity"), metric_label("val/stsb-dev")
+        ('uniformity (↓)', 'STS-B dev uniformity (↓)', 'val/stsb-dev')
+    """
+    match metric.split("/"):
+        case ["val", name, ("alignment" | "uniformity") as measure]:
+            return f"{display_name(name)} {measure} (↓)"
     return _METRICS.get(metric, metric)
 
 

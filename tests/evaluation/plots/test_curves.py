@@ -11,6 +11,8 @@ import pytest
 from sentrep.errors import InputError
 from sentrep.evaluation import plot_training_curves
 from sentrep.evaluation.history import Course
+from sentrep.evaluation.label_free import CRITERIA
+from sentrep.evaluation.plots.style import ORANGE
 
 
 def course(count: int, first: float, last: float, every: int = 10) -> Course:
@@ -47,6 +49,26 @@ def test_an_svg_says_what_is_what(tmp_path: Path) -> None:
         assert words in text
     assert "before: 65.0" in text
     assert "chosen, step 500: 73.0" in text
+
+
+def test_alignment_and_uniformity_of_the_development_sets_are_drawn_beside_the_batches(tmp_path: Path) -> None:
+    plot_training_curves(HISTORY, tmp_path / "without.svg")
+    held_out = {f"val/{name}": [(0, 0.5), (1000, 0.25)] for name in CRITERIA}
+    pairs = {"val/stsb-dev/alignment": [(0, 0.3), (500, 0.25)], "val/sickr-dev/uniformity": [(0, -2.0), (500, -3.0)]}
+    plot_training_curves({**HISTORY, **held_out}, tmp_path / "held_out.svg")
+    plot_training_curves({**HISTORY, **held_out, **pairs}, tmp_path / "both.svg")
+    plot_training_curves({**held_out, "train/loss": [(10, 1.0)]}, tmp_path / "no_dev.svg")
+    without, held, both, no_dev = (
+        (tmp_path / f"{name}.svg").read_text() for name in ("without", "held_out", "both", "no_dev")
+    )
+    for text in (without, held):  # criteria on held-out sentences are no development scores
+        assert "mean of 2" in text
+    assert ["training batches" in text for text in (without, held, both)] == [False, True, True]
+    assert ["held-out sentences" in text for text in (without, held, both)] == [False, True, True]
+    assert both.count(ORANGE.lower()) > held.count(ORANGE.lower())  # STS-B dev's colour, in its alignment too
+    assert "Spearman" not in no_dev
+    plot_training_curves({"val/dev": [(0, 1.0)], "val/dev/uniformity": [(0, -1.0)]}, tmp_path / "dev_alone.svg")
+    assert "uniformity" in (tmp_path / "dev_alone.svg").read_text()
 
 
 def test_what_was_not_logged_is_left_out(tmp_path: Path) -> None:

@@ -139,6 +139,8 @@ def test_plane(tmp_path: Path) -> None:
     check_files(figure, tmp_path)
     with pytest.raises(InputError, match="a: no step with val/alignment"):
         draw_plane(RUNS, prefix="val/")
+    pairs = {"val/dev/alignment": [(0, 0.5), (10, 0.4)], "val/dev/uniformity": [(0, -1.0), (10, -2.0)]}
+    assert list(draw_plane({"a": pairs}, prefix="val/dev/").axes[0].lines[0].get_xdata()) == [-1.0, -2.0]
 
 
 def test_sweep(tmp_path: Path) -> None:
