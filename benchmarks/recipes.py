@@ -113,7 +113,8 @@ def words_and_trees() -> dict[str, tuple[list[str], Any]]:
         if file.stem != "backbones":
             for name, row in read_table(str(file)).rows.items():
                 words = ["--table", str(file), "--row", name]
-                found.setdefault(f"{file.parents[1].name}/{name}", (words, row.tree))
+                if row.absent is None and not row.untrained:
+                    found.setdefault(f"{file.parents[1].name}/{name}", (words, row.tree))
     return found
 
 

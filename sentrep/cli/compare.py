@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from rich.console import Console
@@ -81,7 +83,7 @@ def run(command: str, words: list[str]) -> int:
         table = chosen_table(mine, chosen)
         if not mine.recipes:
             raise UsageError("compare: name at least one recipe: -c configs/simcse/minilm.yaml, or --table FILE")
-        runs = plan(mine, chosen)
+        runs = plan(mine, chosen, {} if table is None else {name: row.untrained for name, row in table.rows.items()})
     except InputError as error:
         raise UsageError(str(error)) from None
     _check(runs, chosen, table)
@@ -101,6 +103,8 @@ def chosen_table(words: Words, chosen: Options) -> Table | None:
     table = table if chosen.rows is None else table.only(chosen.rows)
     table = table if chosen.adapt is None else table.adapt(chosen.adapt)
     words.recipes = [str(path) for path in table.recipes(Path(chosen.output) / "recipes")]
+    if not words.recipes:
+        raise UsageError(f"compare: {chosen.table} has nothing to run in these rows: all are absent")
     return table
 
 
@@ -129,8 +133,11 @@ def seed_list(seeds: int | list[int]) -> list[int]:
     return [*THESIS_SEEDS[:seeds], *derived]
 
 
-def plan(words: Words, chosen: Options) -> list[Run]:
-    """Every run, one seed of all recipes before the next, so that an interrupted comparison is balanced."""
+def plan(words: Words, chosen: Options, untrained: Mapping[str, bool | str] = MappingProxyType({})) -> list[Run]:
+    """Every run, one seed of all recipes before the next, so that an interrupted comparison is balanced.
+
+    What trains nothing is the same under every seed, and is run once.
+    """
     seeds = seed_list(chosen.seeds)
     stems = [Path(recipe).stem for recipe in words.recipes]
     runs = []
@@ -138,10 +145,12 @@ def plan(words: Words, chosen: Options) -> list[Run]:
         noise, order = (seeds[0] if chosen.vary == fixed else seed for fixed in ("order", "noise"))
         seeding = ["--seed_everything", str(noise), "--data.seed", str(order)]
         for recipe, stem in zip(words.recipes, stems, strict=True):
+            if untrained.get(stem) and seed != seeds[0]:
+                continue
             label = stem if stems.count(stem) == 1 else f"{Path(recipe).parent.name}-{stem}"
             files = [word for file in (recipe, *(chosen.over or [])) for word in ("-c", file)]
             folder = Path(chosen.output) / label / f"seed-{seed}"
-            runs.append(Run(label, seed, [*files, *words.shared, *seeding], folder))
+            runs.append(Run(label, seed, [*files, *words.shared, *seeding], folder, untrained.get(stem, False)))
     if len({run.folder for run in runs}) < len(runs):
         raise UsageError(f"compare: two recipes have the same name; rename one of {', '.join(words.recipes)}")
     return runs
@@ -170,8 +179,14 @@ def sort_words(words: list[str]) -> Words:
 
 
 def _published(table: Table) -> Published:
-    released = [name for name, row in table.rows.items() if row.reading == "released"]
-    return Published(table.title, table.metric, {name: row.published for name, row in table.rows.items()}, released)
+    return Published(
+        table.title,
+        table.metric,
+        {name: row.published for name, row in table.rows.items()},
+        [name for name, row in table.rows.items() if row.reading == "released"],
+        [name for name, row in table.rows.items() if row.untrained],
+        table.baseline,
+    )
 
 
 def _about(runs: list[Run], chosen: Options) -> dict[str, Any]:

@@ -16,21 +16,27 @@ from sentrep.cli.yaml_text import write_yaml
 from sentrep.errors import did_you_mean
 from sentrep.io.files import write_text
 
-_KEYS = ("title", "base", "metric", "rows")
-_ROW_KEYS = ("base", "change", "published", "reading")
+_KEYS = ("title", "base", "metric", "baseline", "rows")
+_ROW_KEYS = ("base", "change", "published", "reading", "untrained", "absent")
 _READINGS = ("paper", "released")
+_UNTRAINED = (False, True, "whitened")
 _NUMBER = r"\d+(?:\.\d+)?"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row: a whole configuration."""
+    """One row: a whole configuration, or only what the paper printed."""
 
     tree: Tree
+    """Empty for a row that is absent."""
     published: tuple[float, float | None] | None
     """Mean and standard deviation; None for what the paper does not print."""
     reading: str = "paper"
     """Whose settings these are where the two differ: the ``paper``'s, or those of the authors' ``released`` code."""
+    untrained: bool | str = False
+    """Whether the encoder is scored as it is; ``whitened``: after a whitening on the training text."""
+    absent: str | None = None
+    """Why there is nothing to run."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,15 @@ class Table:
     metric: str
     """What the published numbers are."""
     rows: dict[str, Row]
+    named_baseline: str | None = None
+    """The row that the others are compared with, where the file names one."""
+
+    @property
+    def baseline(self) -> str:
+        """The row that the others are compared with: the one named, or else the first of those that are trained."""
+        here = [name for name, row in self.rows.items() if row.absent is None]
+        trained = [name for name in here if not self.rows[name].untrained]
+        return self.named_baseline if self.named_baseline in here else [*trained, *here][0]
 
     def only(self, names: Iterable[str]) -> Table:
         """The rows of these names, in the paper's order.
@@ -72,8 +87,9 @@ class Table:
         return replace(self, rows=rows)
 
     def recipes(self, folder: Path) -> dict[Path, str]:
-        """A recipe for each row: the file in the folder, and its content."""
-        return {folder / f"{name}.yaml": write_yaml(row.tree) for name, row in self.rows.items()}
+        """A recipe for each row that is not absent: the file in the folder, and its content."""
+        rows = {name: row for name, row in self.rows.items() if row.absent is None}
+        return {folder / f"{name}.yaml": write_yaml(row.tree) for name, row in rows.items()}
 
     def _listing(self) -> str:
         return f"its rows are {', '.join(self.rows)}"
@@ -95,7 +111,8 @@ def add_row(request: Request) -> Request:
     """Put the row that ``--table FILE --row NAME`` names below all files; both flags are then gone.
 
     Raises:
-        UsageError: for one flag without the other, a table that is not in order, a row that it does not have.
+        UsageError: for one flag without the other, a table that is not in order, a row that it does not have or that
+            has nothing to train.
     """
     file, name = request.flags.pop("table", None), request.flags.pop("row", None)
     if file is None:
@@ -105,10 +122,14 @@ def add_row(request: Request) -> Request:
     table = read_table(file)
     if name is None:
         raise UsageError(f"--table {file} needs --row NAME; {table._listing()}")
-    tree = table.only([name]).rows[name].tree
+    row = table.only([name]).rows[name]
+    if row.absent is not None:
+        raise UsageError(f"{file}, row {name} cannot be run: {row.absent}")
+    if row.untrained:
+        raise UsageError(f"{file}, row {name} trains nothing; it is scored by: compare --table {file} --rows {name}")
     request.row = name
     request.files.insert(0, file)
-    request.sources.insert(0, (f"{file}, row {name}", tree))
+    request.sources.insert(0, (f"{file}, row {name}", row.tree))
     request.tree = {}
     for _, content in request.sources:
         request.tree = merge(request.tree, content)
@@ -143,10 +164,13 @@ def read_table(file: str) -> Table:
     """Read a table and the recipes that its rows are built on.
 
     Args:
-        file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe, seen from the table's folder) and
-            ``rows``: by name, ``change`` (dotted keys as flags have them, and values), ``published`` (``75.1`` or
-            ``74.80 ± 1.12``), a ``base`` of its own, and ``reading: released`` where the row is what the authors'
-            code does and not what the paper says: it has the same published number as the row of the paper.
+        file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe, seen from the table's folder),
+            ``baseline`` (the row that others are compared with, by default the first that is trained) and ``rows``: by
+            name, ``change`` (dotted keys as flags have them, and values), ``published`` (``75.1`` or ``74.80 ± 1.12``),
+            a ``base`` of its own, and ``reading: released`` where the row is what the authors' code does and not what
+            the paper says: it has the same published number as the row of the paper. ``untrained: true`` stands for the
+            encoder as it is, ``untrained: whitened`` for one with a whitening, and ``absent``, a sentence, for a row
+            that cannot be run.
 
     Raises:
         UsageError: names the file, the row and the key that is wrong.
@@ -165,7 +189,10 @@ def read_table(file: str) -> Table:
     read = {row: _read_row(row, {**common, **_settings(row, rows, name)}, name, bases) for row in rows}
     if not texts["metric"].strip() and any(row.published for row in read.values()):
         raise UsageError(f"{name}: say what the published numbers are, as 'metric: mean of the seven STS sets'")
-    return Table(name, texts["title"].strip() or Path(name).stem, texts["metric"].strip(), read)
+    baseline = content.get("baseline")
+    if baseline is not None and (baseline not in read or read[baseline].absent is not None):
+        raise UsageError(f"{name}: baseline is {baseline!r}; name one of the rows that are not absent")
+    return Table(name, texts["title"].strip() or Path(name).stem, texts["metric"].strip(), read, baseline)
 
 
 def _settings(row: str, rows: Tree, name: str) -> Tree:
@@ -185,7 +212,24 @@ def _check_keys(content: Tree, known: tuple[str, ...], where: str) -> None:
 
 
 def _read_row(row: str, settings: Tree, name: str, bases: dict[str, Tree]) -> Row:
-    where, base, change = f"{name}, row {row}", settings["base"], settings.get("change")
+    where = f"{name}, row {row}"
+    reading, untrained, absent = (settings.get(key) for key in ("reading", "untrained", "absent"))
+    if reading not in (None, *_READINGS):
+        raise UsageError(f"{where}: reading is {reading!r}; expected {' or '.join(_READINGS)}")
+    if untrained not in (None, *_UNTRAINED):
+        raise UsageError(f"{where}: untrained is {untrained!r}; expected true, false or whitened")
+    published = _read_published(settings.get("published"), where)
+    if absent is None:
+        return Row(_read_tree(settings, where, name, bases), published, reading or "paper", untrained or False)
+    if not isinstance(absent, str) or not absent.strip() or settings.keys() & {"change", "reading", "untrained"}:
+        raise UsageError(
+            f"{where}: absent says why there is nothing to run, in a sentence, with no other key but published"
+        )
+    return Row({}, published, absent=absent.strip())
+
+
+def _read_tree(settings: Tree, where: str, name: str, bases: dict[str, Tree]) -> Tree:
+    base, change = settings["base"], settings.get("change")
     if not isinstance(base, str) or not base.strip():
         raise UsageError(f"{where}: base is {base!r}; name a recipe, as 'base: bert-base.yaml' beside the table")
     if not isinstance(change, (dict, type(None))):
@@ -201,10 +245,7 @@ def _read_row(row: str, settings: Tree, name: str, bases: dict[str, Tree]) -> Ro
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     _drop_objectives(tree)
-    reading = settings.get("reading", "paper")
-    if reading not in _READINGS:
-        raise UsageError(f"{where}: reading is {reading!r}; expected {' or '.join(_READINGS)}")
-    return Row(tree, _read_published(settings.get("published"), where), reading)
+    return tree
 
 
 def _drop_objectives(tree: Tree) -> None:

@@ -10,17 +10,24 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from lightning.pytorch.cli import instantiate_module
 from rich.console import Console
 from rich.progress import track
 
-from sentrep.cli.configuration import parse_request
+from sentrep import checks
+from sentrep.cli.configuration import Tree, parse_request, read_config
 from sentrep.cli.errors import UsageError
+from sentrep.cli.sections import build_tree
+from sentrep.data import SentRepDataModule
 from sentrep.data.sets.sts import PairsFile, load_sts
-from sentrep.encoder import SentenceEncoder
+from sentrep.data.text.pairing import open_training_text
+from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.errors import InputError
 from sentrep.evaluation.runs import version_of
 from sentrep.evaluation.training_report import MODEL
@@ -31,6 +38,8 @@ SCORES = "scores.npz"
 """What a finished run leaves: cosines and gold scores of every set."""
 TRAINED = "trained"
 """Marks a run whose training came to its end."""
+WHITENING = 100_000
+"""Sentences of the training text that a whitening is fitted on, the first ones."""
 INTERRUPTED = (130, 143)
 """Exit statuses of ``sentrep fit`` after Ctrl-C and SIGTERM."""
 
@@ -45,13 +54,16 @@ class Run:
     words: list[str]
     """Of ``sentrep fit``, without the folder."""
     folder: Path
+    untrained: bool | str = False
+    """Whether its encoder is scored as it is; ``whitened``: after a whitening on the training text."""
 
     def settings(self, sets: list[str] | None) -> dict[str, Any]:
         """What tells this run from another in the same folder: a hash of the words and of every file they name."""
         digest = hashlib.blake2b(digest_size=16)
         for flag, word in zip(["", *self.words], self.words, strict=False):
             digest.update(Path(word).read_bytes() if flag == "-c" else word.encode())
-        return {"recipe": digest.hexdigest(), "sets": sets}
+        untrained = {"untrained": self.untrained} if self.untrained else {}
+        return {"recipe": digest.hexdigest(), "sets": sets, **untrained}
 
 
 def train_all(runs: Sequence[Run], sets: list[str] | None, jobs: int = 1) -> dict[tuple[str, int], str]:
@@ -90,7 +102,7 @@ def _train_and_score(run: Run, sets: list[str] | None, jobs: int) -> str | None:
         return None
     try:
         with hold(run.folder / "lock", "this run"):  # a trainer that outlives a killed comparison holds its own folder
-            return _train(run, jobs) or _score(run, sets)
+            return (None if run.untrained else _train(run, jobs)) or _score(run, sets)
     except BusyError as error:
         return str(error)
 
@@ -117,15 +129,15 @@ def _train(run: Run, jobs: int) -> str | None:
 
 
 def _score(run: Run, sets: list[str] | None) -> str | None:
-    """Evaluate the trained model and write its cosines; returns why that failed."""
-    request = parse_request(run.words)
-    data = request.tree.get("data", {})
-    folder = request.flags.get("data.sts_folder", data.get("sts_folder"))
+    """Evaluate the model and write its cosines; returns why that failed."""
+    tree = build_tree("fit", parse_request(run.words), None)
+    data = tree.get("data", {})
+    folder = data.get("sts_folder")
     models = sorted(run.folder.glob(f"*/version_*/{MODEL}"), key=lambda path: version_of(path.parent))
-    if not models:
+    if not models and not run.untrained:
         return f"training left no folder {MODEL}/; do not switch the report off (--report)"
     try:
-        encoder = SentenceEncoder.from_pretrained(models[-1])
+        encoder = _untrained(run, tree) if run.untrained else SentenceEncoder.from_pretrained(models[-1])
         arrays: dict[str, np.ndarray] = {}
         for name in sets or data.get("test", []):
             pairs = load_sts(PairsFile(**name) if isinstance(name, dict) else name, folder)
@@ -138,3 +150,18 @@ def _score(run: Run, sets: list[str] | None) -> str | None:
     with atomic_write(run.folder / SCORES) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
     return None
+
+
+def _untrained(run: Run, tree: Tree) -> SentenceEncoder:
+    """The encoder of a configuration as it is, or after a whitening on its training text."""
+    own = read_config(run.words[1])[1]  # the pooling is what tells such rows apart, so nothing is laid over it
+    tree["model"]["encoder"].update(checks.given(pooling=own["model"]["encoder"].get("pooling")))
+    torch.manual_seed(tree["seed_everything"])  # of weights that are not loaded
+    encoder: SentenceEncoder = instantiate_module(SentenceEncoder, tree["model"]["encoder"])
+    encoder.to("cuda" if torch.cuda.is_available() else "cpu")
+    if run.untrained == "whitened":
+        data = instantiate_module(SentRepDataModule, tree["data"])
+        corpus = open_training_text(data.train, data.columns, data.pairs, data.reading.pair_columns, data.reading.split)
+        sentences = (row.sentences[0] for row in corpus.rows() if not row.blank)
+        fit_whitening(encoder, islice(sentences, WHITENING), show_progress_bar=False)
+    return encoder.eval()

@@ -21,13 +21,13 @@ from sentrep.io.harmless import html_text, markdown_text, screen_text
 
 _NOTE = (
     "Spearman × 100 of the cosine, mean ± standard deviation over seeds. Difference: of the mean over the sets to the "
-    "first recipe, with a 95 % bootstrap interval over seeds and sentence pairs, and the p-value of a permutation of "
+    "baseline, with a 95 % bootstrap interval over seeds and sentence pairs, and the p-value of a permutation of "
     "seeds. A recipe is called better or worse only where both agree."
 )
 _RANKS = (
     "Spearman's correlation is of our order of the rows, by mean, and the published one; p by permutation of the rows, "
     "the interval by the same bootstrap. A published ordering of two rows holds or turns around where one is better "
-    "than the other by the rule above, and cannot be told otherwise. Order: of the row and the first one."
+    "than the other by the rule above, and cannot be told otherwise. Order: of the row and the baseline."
 )
 _READINGS = {"paper": "Rank agreement", "released": "The same with the readings of the released code in their places"}
 
@@ -44,6 +44,10 @@ class Published:
     """Mean and standard deviation by recipe; None for what is not printed."""
     released: Collection[str] = ()
     """Recipes that are readings of released code, each with the published number of a recipe of the paper."""
+    untrained: Collection[str] = ()
+    """Recipes that train nothing: one run stands for every seed."""
+    baseline: str | None = None
+    """What the others are compared with; by default the first recipe."""
 
     def means(self) -> dict[str, float]:
         """Of the recipes that have one."""
@@ -66,11 +70,11 @@ class Published:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Recipes, in the order given; the first is what the others are compared with."""
+    """Recipes, in the order given."""
 
     recipes: dict[str, RecipeScores]
     differences: dict[str, Difference]
-    """By recipe, without the first."""
+    """By recipe, to the baseline, which has none."""
     published: Published | None = None
     agreements: dict[str, RankAgreement] = field(default_factory=dict)
     """With the paper, by reading: ``paper`` and ``released``."""
@@ -84,11 +88,15 @@ class Comparison:
         Raises:
             InputError: for runs that were scored on different pairs.
         """
-        recipes = {label: _read(paths) for label, paths in files.items()}
+        most = max(map(len, files.values()))
+        same = () if published is None else published.untrained
+        recipes = {label: _read(paths, most if label in same else 1) for label, paths in files.items()}
         draws = dict(zip(recipes, bootstrap(list(recipes.values()), resamples=resamples).T, strict=True))
-        first, *others = recipes
+        first = next(iter(recipes)) if published is None else published.baseline or next(iter(recipes))
         differences = {
-            label: difference(recipes[label], recipes[first], draws[label] - draws[first]) for label in others
+            label: difference(scores, recipes[first], draws[label] - draws[first])
+            for label, scores in recipes.items()
+            if label != first
         }
         agreements = {}
         if published is not None:
@@ -143,13 +151,13 @@ class Comparison:
         """Everything, as JSON has it."""
         rows = {}
         for label, scores in self.recipes.items():
-            per_seed = scores.per_seed()
+            per_seed = self._per_seed(label)
             sets = {name: spearman_rows(scores.cosines[name], gold) for name, gold in scores.gold.items()}
             row: dict[str, Any] = {
                 "mean": per_seed.mean(),
                 "sd": per_seed.std(ddof=1) if len(per_seed) > 1 else None,
                 "per_seed": per_seed.tolist(),
-                "sets": {name: found.tolist() for name, found in sets.items()},
+                "sets": {name: found[: len(per_seed)].tolist() for name, found in sets.items()},
             }
             if (found := self.differences.get(label)) is not None:
                 row["difference"] = {**asdict(found), "verdict": found.verdict}
@@ -157,6 +165,7 @@ class Comparison:
                 row["published"] = self.published.scores.get(label)
                 row["published_difference"] = self._published_difference(label)
                 row["reading"] = "released" if label in self.published.released else "paper"
+                row["untrained"] = label in self.published.untrained
                 row["order"] = self._order(label) or None
             rows[label] = row
         whole: dict[str, Any] = {"title": self._title(), "rows": rows}
@@ -175,36 +184,49 @@ class Comparison:
         def add(column: str, cell: str) -> None:
             columns.setdefault(column, []).append(cell)
 
-        for label, scores in self.recipes.items():
-            per_seed = scores.per_seed()
+        for label in self.published.scores if self.published is not None else self.recipes:
+            scores, found, seeds = self.recipes.get(label), self.differences.get(label), self._per_seed(label)
             add("recipe", label)
-            add("seeds", str(len(per_seed)))
-            for name, gold in scores.gold.items() if sets else ():
-                add(display_name(name), _mean_and_sd(spearman_rows(scores.cosines[name], gold)))
-            add("mean", _mean_and_sd(per_seed))
+            add("seeds", str(len(seeds)) if len(seeds) else "")
+            for name, gold in self._gold().items() if sets else ():
+                cell = "" if scores is None else _mean_and_sd(spearman_rows(scores.cosines[name], gold)[: len(seeds)])
+                add(display_name(name), cell)
+            add("mean", _mean_and_sd(seeds))
             if self.published is not None:
                 add("published", self.published.cell(label))
-            found = self.differences.get(label)
             add("difference", "" if found is None else f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]")
             if self.published is not None:
                 gap = self._published_difference(label)
-                add("published difference", "" if gap is None or found is None else f"{gap:+.2f}")
+                add("published difference", "" if gap is None or label == self._baseline() else f"{gap:+.2f}")
             add("p", "" if found is None else f"{found.p_value:.3f}")
-            add("verdict", "baseline" if found is None else found.verdict)
+            add("verdict", "absent" if scores is None else "baseline" if found is None else found.verdict)
             if self.published is not None:
                 add("order", self._order(label))
         return columns
 
     def _published_difference(self, label: str) -> float | None:
-        """To the first recipe, in the paper; None where it does not print both."""
+        """To the baseline, in the paper; None where it does not print both."""
         means = {} if self.published is None else self.published.means()
-        first = next(iter(self.recipes))
+        first = self._baseline()
         return round(means[label] - means[first], 6) if {label, first} <= means.keys() else None
 
     def _order(self, label: str) -> str:
-        """Whether the paper's order of the row and the first one is ours; empty where it has none."""
+        """Whether the paper's order of the row and the baseline is ours; empty where it has none."""
         gap, found = self._published_difference(label), self.differences.get(label)
         return order(found, gap) if gap and found else ""
+
+    def _baseline(self) -> str:
+        return next(label for label in self.recipes if label not in self.differences)
+
+    def _gold(self) -> dict[str, Array]:
+        return next(iter(self.recipes.values())).gold
+
+    def _per_seed(self, label: str) -> Array:
+        """(S,) scores; one where nothing is trained, none where nothing is run."""
+        if label not in self.recipes:
+            return np.zeros(0)
+        scores = self.recipes[label].per_seed()
+        return scores[:1] if self.published is not None and label in self.published.untrained else scores
 
     def _title(self) -> str:
         return "Comparison" if self.published is None else self.published.title
@@ -216,7 +238,7 @@ class Comparison:
         return [_NOTE, self._measured(), *ranks]
 
     def _measured(self) -> str:
-        sets = ", ".join(map(display_name, next(iter(self.recipes.values())).gold))
+        sets = ", ".join(map(display_name, self._gold()))
         what = (self.published.metric if self.published else "") or "nothing"
         return f"Published: {what.removesuffix('.')}. The scores here are over {sets}."
 
@@ -239,17 +261,20 @@ def _plain(columns: Mapping[str, Sequence[str]]) -> Any:
     return plain_table(*columns, rows=_rows(columns))
 
 
-def _read(paths: Sequence[Path]) -> RecipeScores:
+def _read(paths: Sequence[Path], times: int) -> RecipeScores:
+    """The runs' scores, each of them so many times."""
     runs = []
     for path in paths:
         with np.load(path) as arrays:
             runs.append({key: arrays[key] for key in arrays.files})
     names = [key.removeprefix("gold/") for key in runs[0] if key.startswith("gold/")]
     cosines: dict[str, Array] = {
-        name: np.stack([run[f"cosine/{name}"] for run in runs]).astype(np.float64) for name in names
+        name: np.stack([run[f"cosine/{name}"] for run in runs] * times).astype(np.float64) for name in names
     }
     return RecipeScores(cosines, {name: runs[0][f"gold/{name}"] for name in names})
 
 
 def _mean_and_sd(scores: Array) -> str:
-    return f"{scores.mean():.2f} ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else f"{scores.mean():.2f}"
+    if len(scores) < 2:
+        return "".join(f"{score:.2f}" for score in scores)
+    return f"{scores.mean():.2f} ± {scores.std(ddof=1):.2f}"

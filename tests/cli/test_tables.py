@@ -7,12 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
+import torch
 import yaml
 
 from sentrep.cli import main, seeded_runs
 from sentrep.cli.errors import UsageError
 from sentrep.cli.paper_tables import read_table
 from sentrep.cli.seeded_runs import SCORES, Run
+from sentrep.data.sets.sts import load_sts
+from sentrep.encoder import SentenceEncoder, fit_whitening
 
 TABLE = """\
 title: Table 2
@@ -52,6 +56,101 @@ def test_a_row_says_that_it_is_what_the_released_code_does(table: str) -> None:
     Path(table).write_text(text % "[mine]", encoding="utf-8")
     with pytest.raises(UsageError, match=r"row as-run: reading is \['mine'\]; expected paper or released"):
         read_table(table)
+
+
+WITH_OTHERS = TABLE.replace(
+    "  whole:",
+    "  glove: {published: 61.3, absent: no word vectors here}\n  cls: {published: 31.4, untrained: true}\n  whole:",
+)
+
+
+def test_the_baseline_is_the_one_named_or_the_first_row_that_trains(table: str) -> None:
+    Path(table).write_text(WITH_OTHERS, encoding="utf-8")
+    found = read_table(table)
+    assert (found.baseline, found.only(["glove", "cls", "without"]).baseline) == ("whole", "without")
+    assert found.only(["glove", "cls"]).baseline == "cls"
+    assert [file.stem for file in found.recipes(Path())] == ["cls", "whole", "noise-0.8", "without"]
+    Path(table).write_text(WITH_OTHERS + "baseline: without", encoding="utf-8")
+    assert (read_table(table).baseline, read_table(table).only(["whole"]).baseline) == ("without", "whole")
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean_first_last"])
+def test_an_untrained_row_scores_the_encoder_as_it_is_once(
+    pooling: str, table: str, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = WITH_OTHERS.replace("untrained: true", f"untrained: true, change: {{model.encoder.pooling: {pooling}}}")
+    whitened = f"  white: {{untrained: whitened, change: {{model.encoder.pooling: {pooling}}}}}\n"
+    Path(table).write_text(text + whitened, encoding="utf-8")
+    words = Path("corpus.txt").read_text().split()
+    sentences = [" ".join(words[place : place + 5]) for place in range(60)]
+    Path("corpus.txt").write_text("\n".join(sentences))
+    words = ["compare", "--table", table, "--rows", "glove", "cls", "white", "--sets", "[dev.csv]", "--resamples", "5"]
+    Path("over.yaml").write_text("model: {encoder: {pooling: mean}}")  # is for the rows that train
+    assert main([*words, "--seeds", "2", "--over", "[over.yaml]"]) == 0
+    out = capsys.readouterr().out
+    assert "absent" in out
+    assert [path.parent.name for path in sorted(workplace.glob("comparisons/*/*/scores.npz"))] == ["seed-19984"] * 2
+    assert not list(workplace.glob("comparisons/*/*/fit.log"))
+    rows = json.loads((workplace / "comparisons/report.json").read_text(encoding="utf-8"))["rows"]
+    assert list(rows) == ["cls", "white"]
+    config = yaml.safe_load(Path("run.yaml").read_text())["model"]["encoder"]
+    torch.manual_seed(19984)
+    encoder = SentenceEncoder(**{**config, "pooling": pooling})
+    pairs = load_sts("dev.csv")
+    expected = scipy.stats.spearmanr(encoder.pairwise_cosine(pairs.first, pairs.second), pairs.scores).statistic
+    assert rows["cls"]["per_seed"] == pytest.approx([100 * expected])
+    fit_whitening(encoder, sentences)
+    expected = scipy.stats.spearmanr(encoder.pairwise_cosine(pairs.first, pairs.second), pairs.scores).statistic
+    assert rows["white"]["per_seed"] == pytest.approx([100 * expected])
+
+
+def test_an_untrained_row_is_told_from_a_trained_one_and_ranked(
+    table: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(table).write_text(WITH_OTHERS.replace("  without:", "  without: {}\n  other:"), encoding="utf-8")
+    trained = fake_runs(monkeypatch)
+    assert main(["compare", "--table", table, "--sets", "[dev.csv]", "--resamples", "20"]) == 0
+    assert trained.count("cls") == 1
+    assert trained.count("whole") == 5
+    record = json.loads((workplace / "comparisons/report.json").read_text(encoding="utf-8"))
+    row = record["rows"]["cls"]
+    assert (row["untrained"], row["difference"]["seeds"], row["sd"]) == (True, 5, None)
+    assert record["rank_agreement"]["paper"]["labels"] == ["cls", "whole", "noise-0.8"]
+    report = (workplace / "comparisons/report.md").read_text(encoding="utf-8")
+    cells = {line.split(" | ")[0]: line.split(" | ") for line in report.splitlines() if line.startswith("| ")}
+    assert cells["| glove"][1:5] == ["", "", "", "61.30"]
+    assert "baseline" in cells["| whole"]
+    assert cells["| cls"][1] == "1"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [("cls", r"row cls trains nothing; it is scored by: compare"), ("glove", "row glove cannot be run: no word vect")],
+)
+def test_a_row_with_nothing_to_train_is_no_run(
+    row: str, message: str, table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(table).write_text(WITH_OTHERS, encoding="utf-8")
+    assert main(["fit", "--table", table, "--row", row]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert main(["compare", "--table", table, "--rows", "glove"]) == 2
+    assert "has nothing to run in these rows: all are absent" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("{untrained: maybe}", "untrained is 'maybe'; expected true, false or whitened"),
+        ("{absent: true}", "absent says why"),
+        ("{absent: why, change: {data.batch_size: 3}}", "absent says why"),
+        ("{}\nbaseline: nobody", "baseline is 'nobody'; name one of the rows"),
+        ("{absent: why}\nbaseline: a", "baseline is 'a'; name one of the rows"),
+    ],
+)
+def test_keys_of_rows_that_train_nothing_are_checked(row: str, message: str, workplace: Path) -> None:
+    Path("table.yaml").write_text(f"base: run.yaml\nrows:\n  b: {{}}\n  a: {row}", encoding="utf-8")
+    with pytest.raises(UsageError, match=message):
+        read_table("table.yaml")
 
 
 def test_a_row_trains_in_a_folder_of_its_name_and_flags_win(table: str, workplace: Path) -> None:

@@ -26,8 +26,8 @@ def plot_comparison(
     """Draw seeds and means (left), and differences to the first recipe with 95 % intervals (right).
 
     Args:
-        recipes: by label; the first is the baseline.
-        differences: by label, without the first; may be empty.
+        recipes: by label.
+        differences: by label, without the baseline.
         stem: the files to write, without .png and .svg.
         published: means that a paper printed, by label.
     """
@@ -47,11 +47,12 @@ def plot_comparison(
                 right.plot([found.low, found.high], [height, height], color=colour, linewidth=1.4)
                 right.plot(found.mean, height, "o", color=colour, markersize=4)
         right.axvline(0, color="black", linewidth=0.6)
+        baseline = next(label for label in labels if label not in differences)
         left.set_yticks(range(len(labels)), [printable(label) for label in labels])
         left.set_ylim(len(labels) - 0.5, -0.5)
         beside = "; ◇ published" if published else ""
         left.set_xlabel(f"mean Spearman × 100 (each seed, and their mean{beside})")
-        right.set_xlabel(f"difference to {labels[0]}, 95 % interval")
+        right.set_xlabel(f"difference to {baseline}, 95 % interval")
     save_figure(figure, stem)
 
 

@@ -1,0 +1,158 @@
+"""Every row of every table of the four papers: its file, what the paper printed, and what became of it here.
+
+    python benchmarks/reproduction.py            # print the tables of docs/reproduction.md
+    python benchmarks/reproduction.py --write    # write them into it; a test compares
+
+Rows come from ``configs/<paper>/tables/*.yaml``. A row counts as trained here once ``report.json`` of
+``sentrep compare`` lies as ``benchmarks/results/tables/<paper>-<table>.json``, as in ``thesis-negatives.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tables import table
+
+from sentrep.cli.paper_tables import Row, Table, read_table
+from sentrep.evaluation.comparison import Published
+from sentrep.evaluation.rank_agreement import RankAgreement
+from sentrep.io.harmless import markdown_text
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "reproduction.md"
+RESULTS = ROOT / "benchmarks" / "results" / "tables"
+START, END = "<!-- generated: python benchmarks/reproduction.py --write -->", "<!-- end -->"
+
+PAPERS = {
+    "dclr": "DCLR (Zhou et al., ACL 2022)",
+    "gs_infonce": "GS-InfoNCE (Wu et al., COLING 2022)",
+    "thesis": "Thesis (Park, Seoul National University 2023)",
+    "denosent": "DenoSent (Wang et al., AAAI 2024)",
+}
+
+SUITE = "`sentrep evaluate MODEL --suite denosent`"
+MEASUREMENTS = {
+    "dclr": [
+        ("figure 1", "cosines of a sentence and its negatives", "curve", "`sentrep plot cosines RUN` of SimCSE"),
+        ("figure 4", "uniformity in training", "curves", "`sentrep plot curves RUN RUN --metrics val/uniformity`"),
+    ],
+    "gs_infonce": [
+        ("table 1", "batch of SimCSE: BERT, RoBERTa", "64, 512", "`data.batch_size` in `configs/simcse`"),
+        ("table 1", "batch of GS-InfoNCE: BERT, RoBERTa", "64, 64", "`data.batch_size` in `configs/gs_infonce`"),
+        ("figure 1", "four largest negative cosines over the batch", "curves", "`sentrep plot GS_FIGURE_1`"),
+        ("figure 2", "dev and test score over samples", "curves", "`sentrep plot sweep` of table 3's runs"),
+    ],
+    "thesis": [
+        ("table 1", "seven pairs of sentences with gold scores", "examples", "nothing is measured"),
+        ("figure 9", "cosines of positives and negatives", "curves", "`sentrep plot curves RUN `"),
+    ],
+    "denosent": [
+        ("table 2", "ten classification tasks, mean: DenoSent", "64.46", SUITE),
+        ("table 2", "ten classification tasks, mean: SimCSE", "62.73", SUITE),
+        ("figure 3", "AskUbuntu, MAP / MRR", "52.81 / 65.92", SUITE),
+        ("figure 3", "MindSmall, MAP / MRR", "29.81 / 30.76", SUITE),
+        ("figure 3", "SciDocsRR, MAP / MRR", "68.17 / 88.27", SUITE),
+        ("figure 3", "StackOverflow, MAP / MRR", "41.75 / 41.86", SUITE),
+        ("figure 3", "Quora, MAP / MRR", "64.36 / 74.06", SUITE),
+    ],
+}
+"""By paper, what is no table of rows: where it stands, what it shows, what is printed, what makes it here."""
+
+
+def main() -> None:
+    """Print the tables, or write them into the page."""
+    if sys.argv[1:] not in ([], ["--write"]):
+        sys.exit("usage: python benchmarks/reproduction.py [--write]")
+    page = with_tables(PAGE.read_text(encoding="utf-8"))
+    if sys.argv[1:]:
+        PAGE.write_text(page, encoding="utf-8")
+    else:
+        print(page)
+
+
+def with_tables(page: str) -> str:
+    """The page with the tables as the files are now."""
+    before, rest = page.split(START)
+    return f"{before}{START}\n{''.join(map(section, PAPERS))}\n{END}{rest.split(END)[1]}"
+
+
+def section(paper: str) -> str:
+    """A paper's rows, and how well rankings agree where some were trained."""
+    lines: list[list[str]] = []
+    ranks: list[str] = []
+    for file, item, rows in tables_of(paper):
+        record = result_of(paper, file)
+        for name, row in rows.rows.items():
+            label = name if row.reading == "paper" else f"{name} (as the released code does it)"
+            cell = Published("", "", {name: row.published}).cell(name)
+            place = f"`{file.relative_to(ROOT).as_posix()}`"
+            lines.append([item, label, place, cell, status(name, row, file, record)])
+        ranks += rank_lines(item, record)
+    lines += [[item, what, "", printed, how] for item, what, printed, how in MEASUREMENTS[paper]]
+    lines.sort(key=lambda line: order_of(line[0]))
+    below = "".join(f"- {line}\n" for line in ranks)
+    body = table(["of the paper", "row", "file", "published", "status"], lines, left=5)
+    return f"\n## {PAPERS[paper]}\n\n{body}" + (f"\n{below}" if below else "")
+
+
+def tables_of(paper: str) -> Iterator[tuple[Path, str, Table]]:
+    """A paper's files: the file, where it stands in the paper, and the rows. Tables of our own are left out."""
+    for file in sorted((ROOT / "configs" / paper / "tables").glob("*.yaml")):
+        rows = read_table(str(file))
+        head, found, _ = rows.title.partition(": ")
+        if found:
+            yield file, head.partition(", ")[2] or "text", rows
+
+
+def order_of(item: str) -> tuple[int, int, str]:
+    """Tables before figures, by number."""
+    number = re.search(r"\d+", item)
+    return ("table", "figure", "text").index(item.split()[0]), int(number[0]) if number else 0, item
+
+
+def result_of(paper: str, file: Path) -> dict[str, Any]:
+    """What ``sentrep compare`` found; empty where the table has not been trained."""
+    record = RESULTS / f"{paper}-{file.stem}.json"
+    return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+
+
+def status(name: str, row: Row, file: Path, record: dict[str, Any]) -> str:
+    """What became of a row."""
+    if row.absent is not None:
+        return f"absent: {markdown_text(row.absent)}"
+    if (found := record.get("rows", {}).get(name)) is not None:
+        number = f"{found['mean']:.2f}" if found["sd"] is None else f"{found['mean']:.2f} ± {found['sd']:.2f}"
+        words = [number, *filter(None, [found.get("difference", {}).get("verdict"), found.get("order")])]
+        how = "scored" if row.untrained else "trained"
+        return f"{how} here ({markdown_text(scale(record))}): {', '.join(words)}"
+    if row.untrained:
+        return "nothing to train"
+    small = "overrides/minilm.yaml" in file.read_text(encoding="utf-8")
+    return "builds, runs small" if small else "builds, needs a GPU"
+
+
+def scale(record: dict[str, Any]) -> str:
+    """What the rows of a result were trained on and for how long."""
+    said = {"{}": record.get("backbone"), "{} steps": record.get("max_steps"), "batch {}": record.get("batch_size")}
+    parts = [text.format(value) for text, value in said.items() if value not in (None, -1)]
+    return ", ".join([*parts, f"{len(record['seeds'])} seeds"])
+
+
+def rank_lines(item: str, record: dict[str, Any]) -> list[str]:
+    """How well the ranking of a result agrees with the paper's."""
+    lines = []
+    for reading, found in record.get("rank_agreement", {}).items():
+        pairs = {tuple(pair.split(" > ")): held for pair, held in found["orders"].items()}
+        sentences = RankAgreement(**{**found, "orders": pairs}).sentences()
+        named = "the paper's readings" if reading == "paper" else "the released code's readings"
+        lines.append(f"{item}, {named}: {markdown_text(sentences)}")
+    return lines
+
+
+if __name__ == "__main__":
+    main()
