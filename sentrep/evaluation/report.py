@@ -28,6 +28,11 @@ from sentrep.io.paths import check_target, writing
 from sentrep.version import __version__
 
 _RECORDED = ("torch", "transformers", "tokenizers", "scipy", "scikit-learn")
+_AVERAGES = {
+    "the seven SentEval sets": SENTEVAL_SETS,
+    "the seven SentEval tasks": TRANSFER_NAMES,
+    "the ten classifications": CLASSIFICATIONS,
+}
 _METRICS = {
     "spearman": "Spearman",
     "pearson": "Pearson",
@@ -44,11 +49,6 @@ _METRICS = {
 }
 _DETAILS = ("pearson", "dev accuracy", "accuracy sd", "v-measure sd", "recall@1")
 """Scores that only a detailed table shows; files have them all."""
-_AVERAGES = {
-    "the seven SentEval sets": SENTEVAL_SETS,
-    "the seven SentEval tasks": TRANSFER_NAMES,
-    "the ten classifications": CLASSIFICATIONS,
-}
 WORDS = frozenset(("", "bound", "check", "measured", "protocol", "recipe", "set", "verdict"))
 """Columns of tables that hold words; all others hold numbers."""
 
