@@ -19,9 +19,10 @@ from sentrep.evaluation import (
     print_results,
     write_report,
 )
+from sentrep.evaluation.denosent_suite import published_notes
 from sentrep.types import ScoredPairs
 
-SuiteName = Literal["sts", "transfer", "retrieval", "rerank", "clustering"]
+SuiteName = Literal["sts", "transfer", "retrieval", "rerank", "clustering", "denosent"]
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,14 @@ def evaluate(
 
     Args:
         model: a checkpoint, a model folder or a hub id.
-        suite: sts (Spearman of the cosine), transfer (logistic regression), retrieval, rerank or clustering (k-means).
+        suite: sts (Spearman of the cosine), transfer (logistic regression), retrieval, rerank, clustering (k-means) or
+            denosent (the fifteen sets of its paper, by mteb).
         sets: what to score. sts: names such as [sts12,stsb-dev,sickr-all] or csv files of two sentences and a score;
             all seven sets by default. transfer: [mr,cr,subj,mpqa,sst2,trec,mrpc] (the default) or folders with
             train.csv and test.csv. retrieval and rerank: folders in BEIR's layout. clustering: files of text and label.
-        folder: folder of the SentEval data, for the named sets of sts and transfer; without it sts sets come from the
-            hub.
+            denosent: names such as [banking77,quora]; all that are there by default.
+        folder: folder of the SentEval data, for the named sets of sts and transfer, or of a folder for each set of
+            denosent; without it sets of sts and denosent come from the hub.
         split: retrieval, rerank, clustering: which split of a folder; test by default.
         columns: names or positions of the columns of csv files: [sentence1,sentence2,score] or [text,label].
         pooling: replaces the model's own.
@@ -92,6 +95,7 @@ def evaluate(
         results = evaluate_suite(suite, encoder, loaded, batch_size=compute.batch_size, show_progress_bar=True)
         seconds = time.perf_counter() - start
     notes = _sts_notes(encoder, loaded) if suite == "sts" else []
+    notes += published_notes(results) if suite == "denosent" else []
     print_results(results, detail=detail, notes=notes)
     if output is not None:
         write_report(Evaluation.of(encoder, model, results, seconds, compute.precision, suite, notes), output)

@@ -55,10 +55,11 @@ class DenoisingDecoder(nn.Module):
             if isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, std=0.02)
                 nn.init.zeros_(module.bias)
-        for layer in self.layers:
-            for projection in (layer.self_attention.projection, layer.cross_attention.value):
-                bound = (6 / (projection.in_features + 3 * width)) ** 0.5
-                nn.init.uniform_(projection.weight, -bound, bound)
+        for module in self.modules():
+            if isinstance(module, SelfAttention | VectorCrossAttention):
+                weight = module.projection.weight if isinstance(module, SelfAttention) else module.value.weight
+                bound = (6 / (weight.shape[1] + 3 * width)) ** 0.5
+                nn.init.uniform_(weight, -bound, bound)
 
     def forward(self, x: Tensor, tokens: RealTokens, memory: Tensor) -> Tensor:
         """One pass over T real tokens of B sentences.

@@ -11,8 +11,10 @@ from torch import Tensor
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.loading.fingerprint import fingerprint
 from sentrep.errors import InputError
+from sentrep.evaluation.vectors import encode_texts, refuse_collapse
 
 if TYPE_CHECKING:
+    from mteb.abstasks.task_metadata import TaskMetadata
     from mteb.models import ModelMeta
 
 
@@ -47,6 +49,7 @@ class MTEBEncoder:
         *,
         batch_size: int = 32,
         show_progress_bar: bool | None = None,
+        task_metadata: TaskMetadata | None = None,
         **_: Any,
     ) -> np.ndarray:
         """Vectors (N, D) of all texts of a loader, float32.
@@ -55,17 +58,21 @@ class MTEBEncoder:
             inputs: batches with the key ``text``; of a document, mteb has put the title in front.
             batch_size: as in `SentenceEncoder.encode`.
             show_progress_bar: likewise.
-            _: what mteb says about the task, split and prompt type; it changes nothing here.
+            task_metadata: names the task in messages.
+            _: what mteb says about split and prompt type; it changes nothing here.
 
         Raises:
-            InputError: inputs that are not text.
+            InputError: inputs that are not text, or vectors that are not finite or all equal.
         """
         texts: list[str] = []
         for batch in inputs:
             if "text" not in batch:
                 raise InputError(f"mteb gave inputs of {', '.join(batch)}; this model encodes text only")
             texts.extend(batch["text"])
-        return self.encoder.encode(texts, batch_size=batch_size, show_progress_bar=show_progress_bar)  # type: ignore[return-value]
+        name = self.name if task_metadata is None else task_metadata.name
+        vectors = encode_texts(self.encoder, texts, name, batch_size, show_progress_bar)
+        refuse_collapse(vectors, name)
+        return vectors
 
     def similarity(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
         """Cosine of all pairs: (n, D), (m, D) → (n, m)."""

@@ -19,6 +19,7 @@ from sentrep.data.sets.transfer import TRANSFER_NAMES
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.loading.fingerprint import fingerprint
 from sentrep.errors import InputError
+from sentrep.evaluation.denosent_suite import CLASSIFICATIONS
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.sts import PROTOCOLS, SENTEVAL_SETS, display_name, side_by_side
 from sentrep.io.files import write_text
@@ -27,6 +28,11 @@ from sentrep.io.paths import check_target, writing
 from sentrep.version import __version__
 
 _RECORDED = ("torch", "transformers", "tokenizers", "scipy", "scikit-learn")
+_AVERAGES = {
+    "the seven SentEval sets": SENTEVAL_SETS,
+    "the seven SentEval tasks": TRANSFER_NAMES,
+    "the ten classifications": CLASSIFICATIONS,
+}
 _METRICS = {
     "spearman": "Spearman",
     "pearson": "Pearson",
@@ -34,6 +40,8 @@ _METRICS = {
     "full f1": "full F1",
     "ndcg@10": "nDCG@10",
     "map": "MAP",
+    "map@1": "MAP@1",
+    "mrr@1": "MRR@1",
     "map@1000": "MAP@1000",
     "mrr@10": "MRR@10",
     "v-measure": "V-measure",
@@ -119,7 +127,8 @@ def print_results(
         console.print(_protocols_table(tasks, side_by_side(scores)))
     else:
         table = _table(tasks, detail)
-        add_mean(table, scores)
+        if average(scores) is not None or len({next(iter(task.scores)) for task in tasks}) == 1:
+            add_mean(table, scores)  # of accuracies and MAP together it would mean nothing
         console.print(table)
     for note in notes:
         console.print(screen_text(note), soft_wrap=True, highlight=False)
@@ -131,10 +140,10 @@ def main_scores(tasks: Sequence[TaskResult]) -> dict[str, float]:
 
 
 def average(scores: Mapping[str, float]) -> tuple[str, float] | None:
-    """What papers print as "Avg.", and of what it is the mean: the seven STS sets, or the seven transfer tasks."""
-    for what, names in (("sets", SENTEVAL_SETS), ("tasks", TRANSFER_NAMES)):
+    """What papers print as "Avg.", and of what it is the mean."""
+    for what, names in _AVERAGES.items():
         if set(names) <= set(scores):
-            return f"the seven SentEval {what}", sum(scores[name] for name in names) / len(names)
+            return what, sum(scores[name] for name in names) / len(names)
     return None
 
 
@@ -148,9 +157,9 @@ def columns(tasks: Sequence[TaskResult], attribute: str) -> list[str]:
     return list(dict.fromkeys(key for task in tasks for key in getattr(task, attribute)))
 
 
-def cells(task: TaskResult, metrics: Sequence[str]) -> list[str]:
-    """A task's scores in a table; empty where it lacks one."""
-    return [f"{task.scores[metric]:.2f}" if metric in task.scores else "" for metric in metrics]
+def cells(scores: Mapping[str, float], metrics: Sequence[str]) -> list[str]:
+    """Scores in a table; empty where one is lacking."""
+    return [f"{scores[metric]:.2f}" if metric in scores else "" for metric in metrics]
 
 
 def plain_table(*columns: str, rows: Sequence[Sequence[str]] = ()) -> Table:
@@ -182,9 +191,9 @@ def _table(tasks: Sequence[TaskResult], detail: bool) -> Table:
     units = dict.fromkeys(list(task.counts)[-1] for task in tasks)
     rows = []
     for task in tasks:
-        rows.append(
-            [display_name(task.name), str(list(task.counts.values())[-1]), task.protocol, *cells(task, metrics)]
-        )
+        count = str(list(task.counts.values())[-1])
+        rows.append([display_name(task.name), count, task.protocol, *cells(task.scores, metrics)])
+        rows += [["  paper", "", "", *cells(task.published, metrics)]] if task.published else []
         for name, (size, score) in task.per_subset.items() if detail else ():
             found = ["—" if score is None else f"{score:.2f}", *[""] * (len(metrics) - 1)]
             rows.append([f"  {name}", str(size), "sub-set", *found])
@@ -297,6 +306,8 @@ def _record(task: TaskResult) -> dict[str, Any]:
     main, unit = next(iter(task.scores)), list(task.counts)[-1]
     record = {"name": task.name, **task.counts, "protocol": task.protocol, "split": task.split, "dataset": task.dataset}
     record |= task.scores
+    if task.published:
+        record["published"] = task.published
     if task.per_subset or main == "spearman":
         record["per_subset"] = {name: {unit: count, main: score} for name, (count, score) in task.per_subset.items()}
     return record
@@ -306,10 +317,12 @@ def _markdown(evaluation: Evaluation) -> str:
     tasks = evaluation.results
     counts, metrics = columns(tasks, "counts"), columns(tasks, "scores")
     header = ["set", *counts, "protocol", *(f"{metric_name(metric)} × 100" for metric in metrics)]
-    rows = [
-        [display_name(task.name), *(str(task.counts.get(c, "")) for c in counts), task.protocol, *cells(task, metrics)]
-        for task in tasks
-    ]
+    rows = []
+    for task in tasks:
+        numbers = [str(task.counts.get(count, "")) for count in counts]
+        rows.append([display_name(task.name), *numbers, task.protocol, *cells(task.scores, metrics)])
+        if task.published:
+            rows.append(["paper", *[""] * len(counts), "", *cells(task.published, metrics)])
     if (found := average(main_scores(tasks))) is not None:
         rest = [""] * (len(metrics) - 1)
         rows.append([Markup("**Avg.**"), *[""] * len(counts), found[0], Markup(f"**{found[1]:.2f}**"), *rest])
@@ -333,7 +346,9 @@ def _csv(evaluation: Evaluation) -> str:
     rows: list[dict[str, Any]] = []
     for task in tasks:
         which = {"set": task.name, "protocol": task.protocol}
-        rows.append({**which, **task.counts, **task.scores})
+        published = {f"published {metric}": score for metric, score in task.published.items()}
+        rows.append({**which, **task.counts, **task.scores, **published})
         main, unit = next(iter(task.scores)), list(task.counts)[-1]
         rows += [{**which, "subset": name, unit: n, main: score} for name, (n, score) in task.per_subset.items()]
-    return csv_table(["set", "subset", *columns(tasks, "counts"), "protocol", *columns(tasks, "scores")], rows)
+    scores = [*columns(tasks, "scores"), *(f"published {metric}" for metric in columns(tasks, "published"))]
+    return csv_table(["set", "subset", *columns(tasks, "counts"), "protocol", *scores], rows)

@@ -23,6 +23,8 @@ class TaskResult:
     """Fingerprint of the data: equal fingerprints mean equal data."""
     per_subset: dict[str, tuple[int, float | None]] = field(default_factory=dict)
     """By sub-set: its size and its main score; None where it has none."""
+    published: dict[str, float] = field(default_factory=dict)
+    """By metric: what a paper has printed for its own model."""
 
     @property
     def main_score(self) -> float:

@@ -58,6 +58,8 @@ class SuiteEvaluation(Callback):
         checks.whole(self, 1, batch_size=batch_size)
         if suite == "sts":
             raise InputError("SuiteEvaluation: name the sets of suite sts in data.val or data.test instead")
+        if suite == "denosent":
+            raise InputError("SuiteEvaluation: suite denosent has hours of text; use sentrep evaluate after the run")
         self.suite = suite
         self.stage = stage
         self.request = Request(sets, folder, split, columns)

@@ -14,6 +14,7 @@ from sentrep.data.sets.transfer import TRANSFER_NAMES, load_transfer
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError, did_you_mean
 from sentrep.evaluation.clustering import evaluate_clustering
+from sentrep.evaluation.denosent_suite import PAPER_SETS, evaluate_paper_sets, load_paper_set
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
 from sentrep.evaluation.sts import DEFAULT_SUITE, evaluate_sts
@@ -28,7 +29,7 @@ class Request:
     sets: Sequence[str] | None = None
     """Names or paths; None means the suite's default."""
     folder: str | None = None
-    """The folder of the SentEval data, where named sets lie."""
+    """The folder of the SentEval data, where named sets lie; of denosent the folder of the sets' folders."""
     split: str | None = None
     """Which part of a set; None means ``test``."""
     columns: Sequence[str | int] | None = None
@@ -40,7 +41,7 @@ class Suite:
     """One suite."""
 
     load: Callable[[str, Request], Any]
-    """Reads and checks a set."""
+    """Reads and checks a set; None for one of the default that is not there, which has been reported."""
     evaluate: Callable[..., list[TaskResult]]
     """Scores them: ``evaluate(encoder, sets, batch_size=..., show_progress_bar=...)``."""
     takes: tuple[str, ...]
@@ -73,7 +74,7 @@ def load_suite(suite: str, request: Request) -> list[Any]:
         wanted = [name for name in chosen.default if request.folder is not None or name != "sickr"]
     if not wanted:
         raise InputError(f"the suite {suite} needs sets: {chosen.names}")
-    sets = [chosen.load(name, request) for name in wanted]
+    sets = [part for name in wanted if (part := chosen.load(name, request)) is not None]
     names = [part.name for part in sets]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"{twice[0]} is listed twice, and a report could not tell the two apart; score one at a time")
@@ -158,6 +159,13 @@ SUITES = {
         evaluate_clustering,
         ("split", "columns"),
         "files of text and label, or folders with one per split, for example --sets [banking77]",
+    ),
+    "denosent": Suite(
+        lambda name, request: load_paper_set(name, request.folder, optional=request.sets is None),
+        evaluate_paper_sets,
+        ("folder",),
+        ", ".join(PAPER_SETS),
+        PAPER_SETS,
     ),
 }
 """By name on the command line."""
