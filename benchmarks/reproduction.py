@@ -36,20 +36,22 @@ PAPERS = {
 }
 
 SUITE = "`sentrep evaluate MODEL --suite denosent`"
+COSINES = "`sentrep plot curves RUN --metrics train/positive_cosine train/negative_cosine`"
+UNIFORMITY = "`sentrep plot curves RUN RUN --metrics val/stsb-dev/uniformity`"
 MEASUREMENTS = {
     "dclr": [
         ("figure 1", "cosines of a sentence and its negatives", "curve", "`sentrep plot cosines RUN` of SimCSE"),
-        ("figure 4", "uniformity in training", "curves", "`sentrep plot curves RUN RUN --metrics val/uniformity`"),
+        ("figure 4", "uniformity in training", "curves", UNIFORMITY),
     ],
     "gs_infonce": [
         ("table 1", "batch of SimCSE: BERT, RoBERTa", "64, 512", "`data.batch_size` in `configs/simcse`"),
         ("table 1", "batch of GS-InfoNCE: BERT, RoBERTa", "64, 64", "`data.batch_size` in `configs/gs_infonce`"),
-        ("figure 1", "four largest negative cosines over the batch", "curves", "`sentrep plot GS_FIGURE_1`"),
+        ("figure 1", "four largest negative cosines over the batch", "curves", "`sentrep plot negatives MODEL`"),
         ("figure 2", "dev and test score over samples", "curves", "`sentrep plot sweep` of table 3's runs"),
     ],
     "thesis": [
         ("table 1", "seven pairs of sentences with gold scores", "examples", "nothing is measured"),
-        ("figure 9", "cosines of positives and negatives", "curves", "`sentrep plot curves RUN `"),
+        ("figure 9", "cosines of positives and negatives", "curves", COSINES),
     ],
     "denosent": [
         ("table 2", "ten classification tasks, mean: DenoSent", "64.46", SUITE),

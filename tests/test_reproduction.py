@@ -57,8 +57,6 @@ def test_no_row_of_a_table_is_missing(name: str) -> None:
     printed = [row.published[0] for row in rows if row.published is not None and row.reading == "paper"]
     assert len(printed) == PAPERS[name][0]
     assert sum(printed) == pytest.approx(PAPERS[name][1], abs=0.001)
-    numbers = {row.published for row in rows if row.reading == "paper"} | {None}
-    assert all(row.published in numbers for row in rows if row.reading == "released")
 
 
 @pytest.mark.parametrize("name", WITHOUT_NUMBERS)

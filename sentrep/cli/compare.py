@@ -183,7 +183,7 @@ def _published(table: Table) -> Published:
         table.title,
         table.metric,
         {name: row.published for name, row in table.rows.items()},
-        [name for name, row in table.rows.items() if row.reading == "released"],
+        {name: row.reading_of for name, row in table.rows.items() if row.reading_of is not None},
         [name for name, row in table.rows.items() if row.untrained],
         table.baseline,
     )

@@ -37,6 +37,8 @@ class Row:
     """Whether the encoder is scored as it is; ``whitened``: after a whitening on the training text."""
     absent: str | None = None
     """Why there is nothing to run."""
+    reading_of: str | None = None
+    """The paper's row that a reading of released code is another reading of."""
 
 
 @dataclass(frozen=True)
@@ -168,9 +170,8 @@ def read_table(file: str) -> Table:
             ``baseline`` (the row that others are compared with, by default the first that is trained) and ``rows``: by
             name, ``change`` (dotted keys as flags have them, and values), ``published`` (``75.1`` or ``74.80 ± 1.12``),
             a ``base`` of its own, and ``reading: released`` where the row is what the authors' code does and not what
-            the paper says: it has the same published number as the row of the paper. ``untrained: true`` stands for the
-            encoder as it is, ``untrained: whitened`` for one with a whitening, and ``absent``, a sentence, for a row
-            that cannot be run.
+            the paper says; it stands below the paper's row. ``untrained: true`` stands for the encoder as it is,
+            ``untrained: whitened`` for one with a whitening, and ``absent``, a sentence, for a row that cannot be run.
 
     Raises:
         UsageError: names the file, the row and the key that is wrong.
@@ -189,6 +190,14 @@ def read_table(file: str) -> Table:
     read = {row: _read_row(row, {**common, **_settings(row, rows, name)}, name, bases) for row in rows}
     if not texts["metric"].strip() and any(row.published for row in read.values()):
         raise UsageError(f"{name}: say what the published numbers are, as 'metric: mean of the seven STS sets'")
+    paper = None
+    for row, found in read.items():
+        if found.reading == "paper":
+            paper = row
+        elif paper is None:
+            raise UsageError(f"{name}, row {row}: a released reading stands below the paper's row, and there is none")
+        else:
+            read[row] = replace(found, reading_of=paper)
     baseline = content.get("baseline")
     if baseline is not None and (baseline not in read or read[baseline].absent is not None):
         raise UsageError(f"{name}: baseline is {baseline!r}; name one of the rows that are not absent")

@@ -42,8 +42,8 @@ class Published:
     """What the numbers are."""
     scores: Mapping[str, tuple[float, float | None] | None]
     """Mean and standard deviation by recipe; None for what is not printed."""
-    released: Collection[str] = ()
-    """Recipes that are readings of released code, each with the published number of a recipe of the paper."""
+    released: Mapping[str, str] = field(default_factory=dict)
+    """Recipes that are readings of released code, and which recipe each is another reading of."""
     untrained: Collection[str] = ()
     """Recipes that train nothing: one run stands for every seed."""
     baseline: str | None = None
@@ -62,10 +62,10 @@ class Published:
 
     def ranked(self) -> dict[str, list[str]]:
         """By reading, the recipes whose published numbers make its ranking: each number once."""
-        scores = {label: score for label, score in self.scores.items() if score is not None}
-        released = [label for label in scores if label in self.released]
-        paper = {"paper": [label for label in scores if label not in released]}
-        return {**paper, "released": with_released(scores, released)} if released else paper
+        labels = list(self.means())
+        paper = {"paper": [label for label in labels if label not in self.released]}
+        readings = self.released.keys() & labels
+        return {**paper, "released": with_released(labels, self.released)} if readings else paper
 
 
 @dataclass(frozen=True)

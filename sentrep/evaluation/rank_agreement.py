@@ -95,14 +95,12 @@ def order(ours: Difference, published: float) -> str:
     return "holds" if (ours.mean > 0) == (published > 0) else "turns around"
 
 
-def with_released(published: Mapping[str, tuple[float, float | None]], released: Sequence[str]) -> list[str]:
+def with_released(labels: Sequence[str], released: Mapping[str, str]) -> list[str]:
     """The labels to rank when the readings of released code stand in the place of the paper's.
 
     Args:
-        published: mean and deviation by label.
-        released: labels of ``published`` that are readings of released code; a row of the paper with the same
-            published number is the one whose place the first of them takes.
+        labels: of the rows with published numbers.
+        released: by label of such a reading, the row of the paper that it is another reading of; the first counts.
     """
-    places = {published[label]: label for label in reversed(released)}
-    chosen = (places.get(score, label) for label, score in published.items() if label not in released)
-    return list(dict.fromkeys([*chosen, *places.values()]))
+    places = {paper: label for label, paper in reversed([*released.items()]) if label in labels}
+    return list(dict.fromkeys(places.get(released.get(label, label), label) for label in labels))

@@ -53,8 +53,12 @@ def test_a_row_says_that_it_is_what_the_released_code_does(table: str) -> None:
     for reading in ("paper", "released"):
         Path(table).write_text(text % reading, encoding="utf-8")
         assert [row.reading for row in read_table(table).rows.values()] == ["paper"] * 3 + [reading]
+    assert [row.reading_of for row in read_table(table).rows.values()] == [None] * 3 + ["without"]  # the one above
     Path(table).write_text(text % "[mine]", encoding="utf-8")
     with pytest.raises(UsageError, match=r"row as-run: reading is \['mine'\]; expected paper or released"):
+        read_table(table)
+    Path(table).write_text("{base: run.yaml, rows: {a: {reading: released}}}", encoding="utf-8")
+    with pytest.raises(UsageError, match="row a: a released reading stands below the paper's row, and there is none"):
         read_table(table)
 
 

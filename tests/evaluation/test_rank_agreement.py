@@ -81,9 +81,10 @@ def test_an_order_is_told_only_with_a_verdict(mean: float, published: float, sai
     assert order(Difference(mean, mean - 1, mean + 1, 0.01, 3), published) == "cannot be told"
 
 
-def test_a_released_reading_takes_the_place_of_the_row_with_its_number() -> None:
-    published = {"a": (1.0, None), "b": (2.0, 0.1), "b-run": (2.0, 0.1), "b-other": (2.0, 0.1), "c-run": (3.0, None)}
-    assert with_released(published, ["b-run", "b-other", "c-run"]) == ["a", "b-run", "c-run"]
+def test_a_released_reading_takes_the_place_of_its_row() -> None:
+    labels = ["a", "b", "b-run", "b-other", "d-run", "e"]
+    released = {"b-run": "b", "b-other": "b", "c-run": "c", "d-run": "d"}
+    assert with_released(labels, released) == ["a", "b-run", "d-run", "e"]  # c-run is not ranked, d was not chosen
 
 
 def test_a_comparison_writes_both_readings_beside_the_paper(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_a_comparison_writes_both_readings_beside_the_paper(tmp_path: Path) -> N
         files[label] = [tmp_path / f"{label}-{seed}.npz" for seed in range(5)]
         for cosine, file in zip(found.cosines["dev"], files[label], strict=True):
             np.savez(file, **{"cosine/dev": cosine, "gold/dev": found.gold["dev"]})
-    published = Published("Table 2", "one seed", {**PAPER, "as-run": PAPER["clear"]}, released=["as-run"])
+    published = Published("Table 2", "one seed", {**PAPER, "as-run": PAPER["clear"]}, released={"as-run": "clear"})
     comparison = Comparison.read(files, resamples=50, published=published)
     assert comparison.agreements["paper"].labels == ("first", "clear", "close", "worst")
     assert comparison.agreements["released"].labels == ("first", "close", "worst", "as-run")
