@@ -15,13 +15,15 @@ from jsonargparse import ArgumentParser, set_parsing_settings
 from sentrep.cli.errors import UsageError, summarize
 from sentrep.errors import did_you_mean
 
+_NUMBERS = (list[int], list[int] | None)
+
 
 def run_function(function: Callable[..., Any], command: str, words: list[str]) -> Any:
     """Call a function with arguments from the command line.
 
     Parameters without a default are positional, those behind ``*`` are options. ``--base-url`` is ``--base_url``. An
-    option that takes a list of words takes them as ``[a,b]`` or one after the other, as does the first positional. The
-    fields of a dataclass are options of their own, ``--generation.beams``.
+    option that takes a list of words or numbers takes them as ``[a,b]`` or one after the other, as does the first
+    positional. The fields of a dataclass are options of their own, ``--generation.beams``.
 
     Args:
         function: with type hints and a Google-style docstring.
@@ -94,8 +96,9 @@ def _summary(function: Callable[..., Any]) -> str:
 
 def _with_lists(function: Callable[..., Any], words: list[str]) -> list[str]:
     """Words behind one another that are the elements of one list, as the one word that jsonargparse expects."""
-    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    parameters = list(inspect.signature(function, eval_str=True).parameters.values())
     lists = {f"--{item.name}" for item in parameters if _is_list(item.annotation)}
+    numbers = {f"--{item.name}" for item in parameters if item.annotation in _NUMBERS}
     first = next(iter(parameters), None)
     if first is not None and first.kind is not first.KEYWORD_ONLY and _is_list(first.annotation):
         lists.add("")
@@ -105,22 +108,21 @@ def _with_lists(function: Callable[..., Any], words: list[str]) -> list[str]:
         if word.startswith("--"):
             option, open_list = word, False
             joined.append(word)
-        elif option in lists and re.fullmatch(
+        elif option in lists - numbers and re.fullmatch(
             r"\[\s*\d+\s*(,\s*\d+\s*)*\]", word
         ):  # positions of columns are words too
             joined.append(json.dumps([str(number) for number in json.loads(word)]))
         elif option not in lists or word.startswith("["):
             joined.append(word)
-        elif open_list:
-            joined[-1] = json.dumps([*json.loads(joined[-1]), word])
         else:
-            joined.append(json.dumps([word]))
+            before = json.loads(joined.pop()) if open_list else []
+            joined.append(json.dumps([*before, int(word) if option in numbers and word.isdecimal() else word]))
             open_list = True
     return joined
 
 
 def _is_list(annotation: Any) -> bool:
-    return annotation in (list[str], list[str] | None)
+    return annotation in (list[str], list[str] | None, *_NUMBERS)
 
 
 def _with_underscores(word: str) -> str:

@@ -6,27 +6,35 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
+from rich.console import Console
 
 from sentrep.cli.encode import load_encoder
 from sentrep.cli.functions import run_one_of
 from sentrep.data.sets.sts import PairsFile, load_sts
 from sentrep.data.text.corpus import open_corpus
+from sentrep.errors import InputError
 from sentrep.evaluation.plots import (
     draw_cosines,
     draw_curves,
+    draw_negatives,
     draw_plane,
     draw_projection,
     draw_scores,
     draw_sweep,
     project,
     read_cosines,
+    sample_nearest_negatives,
     save_figure,
     sweep_series,
 )
 from sentrep.evaluation.plots.encoders import Method
+from sentrep.evaluation.plots.negatives import RANKS as NEGATIVE_RANKS
+from sentrep.evaluation.plots.negatives import check_batches, mean_and_deviation
 from sentrep.evaluation.plots.style import picture_files
 from sentrep.evaluation.plots.sweep import Take
+from sentrep.evaluation.report import plain_table
 from sentrep.evaluation.runs import find_runs
 from sentrep.evaluation.sts import display_name
 from sentrep.io.harmless import printable
@@ -126,6 +134,52 @@ def projection(
     _save(draw_projection(points, axes, [row[1] for row in kept] if labels else None), output)
 
 
+def negatives(
+    model: str,
+    *,
+    texts: str,
+    column: str = "text",
+    batch_sizes: list[int] | None = None,
+    batches: int = 100,
+    limit: int = 10_000,
+    seed: int = 0,
+    pooling: str | None = None,
+    device: str | None = None,
+    output: str = "negatives",
+) -> None:
+    """The cosines of a sentence with its four nearest negatives in a batch, against the batch size.
+
+    Args:
+        model: a checkpoint, a model folder or a hub id.
+        texts: file of sentences.
+        column: which column has them.
+        batch_sizes: sizes of the batches; by default 16, 32, 64, ... up to 1,024, as far as the text goes.
+        batches: how many of each size are drawn.
+        limit: most sentences that the batches are drawn from, themselves drawn from the text; each counts once.
+        seed: of all draws.
+        pooling: replaces the model's own.
+        device: cpu, cuda, ...; by default a GPU where there is one.
+        output: the files to write, without .png and .svg.
+    """
+    picture_files(output, [texts])
+    read = dict.fromkeys(row.sentences[0] for row in open_corpus(texts, [column]).rows() if not row.blank)
+    if seed < 0:
+        raise InputError(f"seed {seed}: expected 0 or more")
+    drawn = np.random.default_rng(seed).permutation(len(read))[: max(limit, 0)]
+    sizes = [2**n for n in range(4, 11) if 2**n <= len(drawn)] if batch_sizes is None else batch_sizes
+    check_batches(len(drawn), sizes, batches)  # before the text is encoded
+    sentences = list(read)
+    encoder = load_encoder(model, pooling, device)
+    vectors = torch.from_numpy(np.asarray(encoder.encode([sentences[row] for row in drawn])))
+    found = sample_nearest_negatives(vectors, sizes, batches, seed)
+    rows = [
+        (f"{size:,}", *(f"{mean:.3f} ± {sd:.3f}" for mean, sd in zip(*mean_and_deviation(cosines), strict=True)))
+        for size, cosines in found.items()
+    ]
+    Console().print(plain_table("batch size", *NEGATIVE_RANKS, rows=rows))
+    _save(draw_negatives(found), output)
+
+
 def scores(
     model: str,
     *,
@@ -157,7 +211,7 @@ def scores(
 
 
 KINDS: dict[str, Callable[..., Any]] = {
-    draw.__name__: draw for draw in (curves, cosines, plane, sweep, projection, scores)
+    draw.__name__: draw for draw in (curves, cosines, plane, sweep, projection, negatives, scores)
 }
 """Kind of picture: the function that draws it."""
 

@@ -13,7 +13,7 @@ from sentrep.functional.similarity import LARGEST_MATRIX, cosine_similarity_matr
 from sentrep.functional.sum_in_chunks import sum_in_chunks
 
 _QUERIES = 1024
-"""Rows compared at a time by `retrieval_accuracy`: bounds the similarity matrix."""
+"""Rows compared at a time with all others: bounds the similarity matrix."""
 _SAME_MEANING = 0.8
 """Of the highest gold score: 4 of STS-B's 5."""
 
@@ -131,6 +131,30 @@ def retrieval_accuracy(x: Tensor, y: Tensor) -> Tensor:
         cosine.diagonal(start).fill_(-torch.inf)
         hits.append(own > cosine.amax(1))
     return torch.cat(hits).float().mean()
+
+
+def nearest_negatives(x: Tensor, count: int = 4) -> Tensor:
+    """Cosine of a row with the row nearest to it, the second nearest, ..., each the mean over all rows.
+
+    With a batch of different sentences these are its hardest in-batch negatives (GS-InfoNCE, figure 1).
+
+    Args:
+        x: (N, D) with N > ``count``.
+        count: how many.
+
+    Returns:
+        (count,) float32, falling.
+
+    Example:
+        >>> nearest_negatives(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]), 2)
+        tensor([0.6667, 0.0000])
+    """
+    total = x.new_zeros(count, dtype=torch.float32)
+    for start in range(0, len(x), _QUERIES):
+        cosine = cosine_similarity_matrix(x[start : start + _QUERIES], x)
+        cosine.diagonal(start).fill_(-torch.inf)
+        total += cosine.topk(count).values.sum(0)
+    return total / len(x)
 
 
 def view_statistics(anchor: Tensor, positive: Tensor) -> dict[str, Tensor]:

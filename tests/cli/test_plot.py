@@ -43,7 +43,9 @@ def test_curves_plane_and_sweep_of_runs(workplace: Path, capsys: pytest.CaptureF
     assert pictures("cosines") == [True, True]
 
 
-def test_projection_and_scores_of_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_projection_negatives_and_scores_of_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
     rows = [f'"{text}",{"AB"[number % 2]}\n' for number, text in enumerate(toy.sentences(20, seed=1))]
@@ -52,11 +54,21 @@ def test_projection_and_scores_of_a_model(tmp_path: Path, monkeypatch: pytest.Mo
     assert main(["plot", "projection", *words, "--method", "tsne", "--limit", "15"]) == 0
     assert main(["plot", "projection", *words, "--output", "pca", "--pooling", "cls", "--seed", "3"]) == 0
     assert "A" in Path("pca.svg").read_text()
+    capsys.readouterr()
+    words = ["model", "--texts", "texts.csv", "--column", "title", "--device", "cpu", "--batches", "3"]
+    assert main(["plot", "negatives", *words, "--batch_sizes", "5", "12"]) == 0
+    table = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert table[0] == ["batch", "size", "nearest", "2nd", "3rd", "4th"]
+    assert [line[0] for line in table[2:4]] == ["5", "12"]
+    assert main(["plot", "negatives", *words, "--batch_sizes", "[5,12]", "--output", "again"]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()][:4] == table[:4]
+    assert main(["plot", "negatives", *words, "--output", "usual"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()][2] == "16"
     rows = [f'"{text}",a b,{number}\n' for number, text in enumerate(toy.sentences(9, seed=2))]
     Path("pairs.csv").write_text("one,two,gold\n" + "".join(rows))
     assert main(["plot", "scores", "model", "--set", "pairs.csv", "--columns", "[one,two,gold]"]) == 0
     assert main(["plot", "scores", "model", "--set", "toy-dev", "--output", "toy"]) == 0
-    for stem in ("projection", "pca", "scores", "toy"):
+    for stem in ("projection", "pca", "negatives", "usual", "scores", "toy"):
         assert pictures(stem) == [True, True]
 
 
@@ -78,4 +90,6 @@ def test_refusals(words: list[str], status: int, message: str, capsys: pytest.Ca
 def test_help_lists_the_kinds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plot", "--help"]) == 0
     out = capsys.readouterr().out
-    assert all(f"  {kind}" in out for kind in ("curves", "cosines", "plane", "sweep", "projection", "scores"))
+    assert all(
+        f"  {kind}" in out for kind in ("curves", "cosines", "plane", "sweep", "projection", "negatives", "scores")
+    )

@@ -7,7 +7,7 @@ import torch
 
 from references.info_nce import uniformity_loop
 from sentrep.functional import alignment, effective_rank, retrieval_accuracy, uniformity
-from sentrep.functional.geometry import pair_statistics
+from sentrep.functional.geometry import nearest_negatives, pair_statistics
 
 
 def test_uniformity_equals_the_loop() -> None:
@@ -62,6 +62,18 @@ def test_gradients_of_alignment_and_uniformity_are_finite_at_coinciding_points()
     assert torch.isfinite(x.grad).all()
     assert uniformity(x).item() == pytest.approx(0.0, abs=1e-5)
     assert math.isfinite(uniformity(torch.randn(3, 3)).item())
+
+
+@pytest.mark.parametrize("rows", [5, 12, 1100])  # the last in two blocks
+def test_nearest_negatives_are_the_means_of_the_sorted_cosines(rows: int) -> None:
+    x = torch.randn(rows, 3, generator=torch.Generator().manual_seed(rows))
+    expected = [0.0] * 4
+    for i in range(rows):
+        others = torch.cat([x[:i], x[i + 1 :]])
+        cosines = [float(cosine) for cosine in torch.cosine_similarity(x[i], others, dim=1)]
+        for rank, cosine in enumerate(sorted(cosines, reverse=True)[:4]):
+            expected[rank] += cosine / rows
+    assert nearest_negatives(x).tolist() == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("count", [2, 30, 2500])  # the last in several blocks

@@ -3,15 +3,18 @@
 from sentrep.evaluation.plots.cosines import Histograms, draw_cosines, read_cosines
 from sentrep.evaluation.plots.curves import draw_curves, plot_training_curves
 from sentrep.evaluation.plots.encoders import draw_projection, draw_scores, project
+from sentrep.evaluation.plots.negatives import NearestNegatives, draw_negatives, sample_nearest_negatives
 from sentrep.evaluation.plots.plane import draw_plane
 from sentrep.evaluation.plots.style import save_figure
 from sentrep.evaluation.plots.sweep import Series, draw_sweep, sweep_series
 
 __all__ = [
     "Histograms",
+    "NearestNegatives",
     "Series",
     "draw_cosines",
     "draw_curves",
+    "draw_negatives",
     "draw_plane",
     "draw_projection",
     "draw_scores",
@@ -19,6 +22,7 @@ __all__ = [
     "plot_training_curves",
     "project",
     "read_cosines",
+    "sample_nearest_negatives",
     "save_figure",
     "sweep_series",
 ]

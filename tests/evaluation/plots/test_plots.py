@@ -8,6 +8,7 @@ import matplotlib
 import matplotlib.image
 import numpy as np
 import pytest
+import torch
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -17,17 +18,20 @@ from sentrep.evaluation.plots import (
     Histograms,
     draw_cosines,
     draw_curves,
+    draw_negatives,
     draw_plane,
     draw_projection,
     draw_scores,
     draw_sweep,
     project,
     read_cosines,
+    sample_nearest_negatives,
     save_figure,
     sweep_series,
 )
 from sentrep.evaluation.plots.style import DOTS, WIDTH
 from sentrep.evaluation.runs import find_runs
+from sentrep.functional.geometry import nearest_negatives
 
 RNG = np.random.default_rng(0)
 RUNS = {
@@ -141,6 +145,40 @@ def test_plane(tmp_path: Path) -> None:
         draw_plane(RUNS, prefix="val/")
     pairs = {"val/dev/alignment": [(0, 0.5), (10, 0.4)], "val/dev/uniformity": [(0, -1.0), (10, -2.0)]}
     assert list(draw_plane({"a": pairs}, prefix="val/dev/").axes[0].lines[0].get_xdata()) == [-1.0, -2.0]
+
+
+def test_negatives(tmp_path: Path) -> None:
+    vectors = torch.randn(40, 4, generator=torch.Generator().manual_seed(0))
+    found = sample_nearest_negatives(vectors, [32, 8], batches=5, seed=3)
+    assert list(found) == [8, 32]
+    rows = np.random.default_rng([3, 8, 4]).choice(40, 8, replace=False)
+    np.testing.assert_array_equal(found[8][4], nearest_negatives(vectors[torch.from_numpy(rows)]).numpy())
+    np.testing.assert_array_equal(found[8], sample_nearest_negatives(vectors, [8], batches=6, seed=3)[8][:5])
+    assert (found[32] > found[8].max(0)).all()  # nearer in the larger batch
+
+    figure = draw_negatives(found)
+    (axis,) = figure.axes
+    assert legend_words(figure) == [f"{rank} negative" for rank in ("nearest", "2nd", "3rd", "4th")]
+    assert (axis.get_xlabel(), axis.get_ylabel()) == ("batch size", "cosine with the anchor")
+    assert axis.get_title(loc="left") == "mean ± sd of 5 batches"
+    assert [text.get_text() for text in axis.get_xticklabels()] == ["8", "32"]
+    line, _, (bars,) = axis.containers[1]
+    np.testing.assert_allclose(line.get_xydata(), [[size, found[size][:, 1].mean()] for size in (8, 32)], rtol=1e-6)
+    low, high = bars.get_segments()[0][:, 1]
+    assert (high - low) / 2 == pytest.approx(found[8][:, 1].std(ddof=1), rel=1e-4)
+    check_files(figure, tmp_path)
+    assert (
+        draw_negatives(sample_nearest_negatives(vectors, [8], batches=1)).axes[0].get_title(loc="left") == "one batch"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batches", "message"),
+    [([4], 1, "batch size 4: expected 5 to 40"), ([41], 1, "batch size 41"), ([8], 0, "0 batches"), ([], 1, "0 sizes")],
+)
+def test_batches_that_cannot_be_drawn_are_refused(sizes: list[int], batches: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        sample_nearest_negatives(torch.randn(40, 4), sizes, batches)
 
 
 def test_sweep(tmp_path: Path) -> None:
