@@ -14,7 +14,15 @@ from rich.console import Console
 from sentrep.evaluation.plots.comparison import plot_beside_published, plot_comparison
 from sentrep.evaluation.rank_agreement import RankAgreement, agreement, order, with_released
 from sentrep.evaluation.report import markdown_table, plain_table
-from sentrep.evaluation.significance import Array, Difference, RecipeScores, bootstrap, difference, spearman_rows
+from sentrep.evaluation.significance import (
+    FEWEST_SEEDS,
+    Array,
+    Difference,
+    RecipeScores,
+    bootstrap,
+    difference,
+    spearman_rows,
+)
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
 from sentrep.io.harmless import html_text, markdown_text, screen_text
@@ -88,7 +96,7 @@ class Comparison:
         Raises:
             InputError: for runs that were scored on different pairs.
         """
-        most = max(map(len, files.values()))
+        most = max(FEWEST_SEEDS, *map(len, files.values()))
         same = () if published is None else published.untrained
         recipes = {label: _read(paths, most if label in same else 1) for label, paths in files.items()}
         draws = dict(zip(recipes, bootstrap(list(recipes.values()), resamples=resamples).T, strict=True))

@@ -121,6 +121,18 @@ def test_a_comparison_writes_both_readings_beside_the_paper(tmp_path: Path) -> N
     assert all(label in picture for label in (*RECIPES, "as the released code does it", correlation))
 
 
+def test_rows_that_train_nothing_are_told_apart_by_their_pairs_alone(tmp_path: Path) -> None:
+    files = {}
+    for label in ("first", "clear"):
+        files[label] = [tmp_path / f"{label}.npz"]
+        found = RECIPES[label]
+        np.savez(files[label][0], **{"cosine/dev": found.cosines["dev"][0], "gold/dev": found.gold["dev"]})
+    untrained = Published("", "one", {"first": (1.0, None), "clear": (2.0, None)}, untrained=["first", "clear"])
+    assert Comparison.read(files, 100, untrained).differences["clear"].verdict == "better"
+    trained = Published("", "one", untrained.scores, untrained=["first"])
+    assert Comparison.read(files, 100, trained).differences["clear"].verdict == "no verdict under 4 seeds"
+
+
 def test_names_beside_the_points_keep_their_distance_and_order() -> None:
     rng = np.random.default_rng(0)
     for count in (1, 2, 9, 30):
