@@ -198,6 +198,9 @@ def _about(runs: list[Run], chosen: Options) -> dict[str, Any]:
     return {
         "seeds": list(dict.fromkeys(run.seed for run in runs)),
         "over": [Path(file).stem for file in chosen.over or []],
+        "adapt": {
+            key: Path(value).name if isinstance(value, str) else value for key, value in (chosen.adapt or {}).items()
+        },
         "backbone": Path(backbone).name if isinstance(backbone, str) else None,
         "max_steps": tree.get("trainer", {}).get("max_steps"),
         "batch_size": tree.get("data", {}).get("batch_size"),
