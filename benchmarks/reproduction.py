@@ -38,6 +38,17 @@ PAPERS = {
 SUITE = "`sentrep evaluate MODEL --suite denosent`"
 COSINES = "`sentrep plot curves RUN --metrics train/positive_cosine train/negative_cosine`"
 UNIFORMITY = "`sentrep plot curves RUN RUN --metrics val/stsb-dev/uniformity`"
+SEEDS = {
+    "seed 19984": ("0.48 / -2.47 / 77.04", "0.46 / -2.35 / 77.75"),
+    "seed 5838": ("0.47 / -2.42 / 76.47", "0.49 / -2.53 / 77.74"),
+    "seed 16822": ("0.48 / -2.44 / 75.27", "0.45 / -2.42 / 77.88"),
+    "seed 19294": ("0.45 / -2.38 / 73.85", "0.41 / -2.11 / 77.78"),
+    "seed 17173": ("0.51 / -2.56 / 77.46", "0.47 / -2.40 / 78.43"),
+    "mean": ("0.48 / -2.45 / 76.02", "0.46 / -2.36 / 77.92"),
+    "sd": ("0.02 / 0.07 / 1.47", "0.03 / 0.16 / 0.29"),
+}
+"""Of the thesis's table 6: alignment / uniformity / STS-B test of SimCSE, and with Gaussian noise sampling."""
+ALIGNMENT = "the rows above under that seed; `val/stsb-dev/alignment` and `uniformity` in `metrics.csv`"
 MEASUREMENTS = {
     "dclr": [
         ("figure 1", "cosines of a sentence and its negatives", "curve", "`sentrep plot cosines RUN` of SimCSE"),
@@ -51,6 +62,8 @@ MEASUREMENTS = {
     ],
     "thesis": [
         ("table 1", "seven pairs of sentences with gold scores", "examples", "nothing is measured"),
+        *(("table 6", f"{seed}: SimCSE", printed, ALIGNMENT) for seed, (printed, _) in SEEDS.items()),
+        *(("table 6", f"{seed}: Gaussian sampling", printed, ALIGNMENT) for seed, (_, printed) in SEEDS.items()),
         ("figure 9", "cosines of positives and negatives", "curves", COSINES),
     ],
     "denosent": [
