@@ -20,6 +20,8 @@ def test_arguments_are_remembered_with_defaults() -> None:
         "label_smoothing": 0.2,
         "hard_negative_weight": 0.0,
         "block": None,
+        "in_batch": True,
+        "nt_xent": False,
     }
 
 

@@ -86,7 +86,10 @@ CASES = list(cases())
 STRUCTURES = list({case.structure(): case for case in reversed(CASES)}.values())
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=() if case in STRUCTURES else pytest.mark.slow, id=case.name) for case in CASES],
+)
 def test_every_recipe_and_row_is_built(
     case: Case, tiny: list[str], teacher: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

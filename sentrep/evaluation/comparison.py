@@ -152,7 +152,7 @@ class Comparison:
         below = "".join(f"<p>{html_text(note)}</p>\n" for note in notes)
         below += "".join(f"<img src='{name}.svg'>\n" for name in pictures)
         write_text(folder / "report.html", f"{page}<h1>{html_text(head)}</h1>\n<table>\n{cells}</table>\n{below}")
-        record = json.dumps({**self.record(), **(about or {})}, indent=1, ensure_ascii=False, allow_nan=False)
+        record = json.dumps({**self.record(), **(about or {})}, indent=1, allow_nan=False)
         write_text(folder / "report.json", record + "\n")
 
     def record(self) -> dict[str, Any]:
