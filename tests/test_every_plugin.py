@@ -45,6 +45,7 @@ def every_objective(teacher: str) -> dict[str, Callable[[], Objective]]:
         "denoising": lambda: Denoising(**SMALL, dropout=0.0, noise=0.0),
         "tsdae": lambda: Denoising(**SMALL, dropout=0.0, noise=0.0, target="anchor", causal=True),
         "mlm": lambda: MaskedLanguageModeling(0.9999999, mask=1, random=0),  # all words
+        "mlm, both copies": lambda: MaskedLanguageModeling(0.9999999, mask=1, random=0, both_copies=True),
     }
 
 
