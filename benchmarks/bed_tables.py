@@ -45,7 +45,8 @@ def main() -> None:
 def with_tables(page: str) -> str:
     """The page with the tables as the results are now."""
     before, rest = page.split(START)
-    return f"{before}{START}\n{''.join(map(section, ORDER))}\n{END}{rest.split(END, 1)[1]}"
+    there = [name for name in ORDER if (RESULTS / f"{name}.json").exists()]
+    return f"{before}{START}\n{''.join(map(section, there))}\n{END}{rest.split(END, 1)[1]}"
 
 
 def section(name: str) -> str:

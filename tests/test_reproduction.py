@@ -78,6 +78,15 @@ def test_the_page_is_made_from_the_files(reproduction: Any) -> None:
     assert page == reproduction.with_tables(page), "run: python benchmarks/reproduction.py --write"
 
 
+def test_the_tables_of_the_test_bed_are_made_from_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    bed_tables = importlib.import_module("bed_tables")
+    page = bed_tables.PAGE.read_text(encoding="utf-8")
+    assert page == bed_tables.with_tables(page), "run: python benchmarks/bed_tables.py --write"
+    for name in bed_tables.ORDER:
+        assert f"bed/{name}.png" not in page or (ROOT / "docs/bed" / f"{name}.png").exists()
+
+
 def test_the_page_tells_what_was_trained(reproduction: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduction, "RESULTS", tmp_path)
     row = {"mean": 50.0, "sd": 1.25, "difference": {"verdict": "better"}, "order": "holds"}
