@@ -10,14 +10,13 @@ Each is made from ``report.json`` of ``sentrep compare``, which lies in ``benchm
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
-from reproduction import RESULTS, ROOT, rank_lines
+from reproduction import RESULTS, ROOT, between, rank_lines, run
 from tables import table
 
 PAGE = ROOT / "docs" / "results.md"
-START, END = "<!-- generated: python benchmarks/bed_tables.py --write -->", "<!-- end -->"
+START = "<!-- generated: python benchmarks/bed_tables.py --write -->"
 ORDER = (
     "thesis-outputs",
     "thesis-inputs",
@@ -33,20 +32,12 @@ COLUMNS = ["row", "published", "here", "difference", "p", "verdict", "the paper'
 
 def main() -> None:
     """Print the tables, or write them into the page."""
-    if sys.argv[1:] not in ([], ["--write"]):
-        sys.exit("usage: python benchmarks/bed_tables.py [--write]")
-    page = with_tables(PAGE.read_text(encoding="utf-8"))
-    if sys.argv[1:]:
-        PAGE.write_text(page, encoding="utf-8")
-    else:
-        print(page)
+    run(PAGE, with_tables)
 
 
 def with_tables(page: str) -> str:
     """The page with the tables as the results are now."""
-    before, rest = page.split(START)
-    there = [name for name in ORDER if (RESULTS / f"{name}.json").exists()]
-    return f"{before}{START}\n{''.join(map(section, there))}\n{END}{rest.split(END, 1)[1]}"
+    return between(page, START, (section(name) for name in ORDER if (RESULTS / f"{name}.json").exists()))
 
 
 def section(name: str) -> str:

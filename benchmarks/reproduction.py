@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,19 +81,29 @@ MEASUREMENTS = {
 
 def main() -> None:
     """Print the tables, or write them into the page."""
-    if sys.argv[1:] not in ([], ["--write"]):
-        sys.exit("usage: python benchmarks/reproduction.py [--write]")
-    page = with_tables(PAGE.read_text(encoding="utf-8"))
-    if sys.argv[1:]:
-        PAGE.write_text(page, encoding="utf-8")
-    else:
-        print(page)
+    run(PAGE, with_tables)
 
 
 def with_tables(page: str) -> str:
     """The page with the tables as the files are now."""
-    before, rest = page.split(START)
-    return f"{before}{START}\n{''.join(map(section, PAPERS))}\n{END}{rest.split(END)[1]}"
+    return between(page, START, map(section, PAPERS))
+
+
+def run(file: Path, made: Callable[[str], str]) -> None:
+    """The command line of a page that is made in part: print it, or write it."""
+    if sys.argv[1:] not in ([], ["--write"]):
+        sys.exit(f"usage: python {sys.argv[0]} [--write]")
+    page = made(file.read_text(encoding="utf-8"))
+    if sys.argv[1:]:
+        file.write_text(page, encoding="utf-8")
+    else:
+        print(page)
+
+
+def between(page: str, start: str, sections: Iterable[str]) -> str:
+    """The page with these sections between a mark and the next `END`."""
+    before, rest = page.split(start)
+    return f"{before}{start}\n{''.join(sections)}\n{END}{rest.split(END, 1)[1]}"
 
 
 def section(paper: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AutoConfig, AutoModel
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from support import shared_path
 
@@ -199,3 +199,19 @@ def test_a_part_that_fails_costs_only_itself(tmp_path: Path, monkeypatch: pytest
     text = report.read_text()
     assert "## Broken\n\nFailed: SystemExit('the variants differ')" in text
     assert "training loader" in text
+
+
+def test_the_lower_layers_of_a_model_are_cut(teacher: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = module("cut_layers", monkeypatch).cut
+    cut(teacher, 1, tmp_path / "lower")
+    folders = (teacher, tmp_path / "lower")
+    whole, lower = (AutoModel.from_pretrained(folder).eval() for folder in folders)
+    assert len(whole.encoder.layer) > 1
+    words, same = (AutoTokenizer.from_pretrained(folder)("a bird sings", return_tensors="pt") for folder in folders)
+    assert torch.equal(words["input_ids"], same["input_ids"])
+    states = whole(**words, output_hidden_states=True).hidden_states
+    assert torch.equal(lower(**words).last_hidden_state, states[1])
+    for layers in (0, len(whole.encoder.layer) + 1):
+        with pytest.raises(SystemExit, match="layers; expected 1 to"):
+            cut(teacher, layers, tmp_path / "none")
+    assert not (tmp_path / "none").exists()

@@ -116,6 +116,19 @@ def test_every_structure_trains(case: Case, options: list[str], tiny: list[str],
     assert all(value.isfinite().all() for value in state.values() if isinstance(value, torch.Tensor))
 
 
+@pytest.mark.parametrize("row", ["thesis/tables/stability.yaml sam", "denosent/tables/ablation.yaml cls-pooling"])
+def test_a_row_trains_under_the_override_of_the_test_bed(row: str, tiny: list[str], tmp_path: Path) -> None:
+    file, name = row.split()
+    words = ["--table", str(CONFIGS / file), "--row", name, "-c", str(OVERRIDE.with_name("test-bed.yaml"))]
+    train = ["--data.train", "triplets.csv" if "denosent" in row else "corpus.txt"]
+    assert main(["fit", *words, *tiny, *train, "--data.val", "[]", "--trainer.max_steps", "2"]) == 0
+    config = yaml.safe_load(next(tmp_path.rglob("config.yaml")).read_text(encoding="utf-8"))
+    assert config["trainer"]["precision"] == "bf16-mixed"
+    assert config["trainer"]["gradient_clip_val"] == 1.0
+    assert next(tmp_path.rglob("selection.json"))
+    assert next(tmp_path.rglob("last.ckpt"))
+
+
 @pytest.mark.parametrize("path", [*RECIPES, *TABLES], ids=lambda path: str(path.relative_to(CONFIGS)))
 def test_every_file_says_how_to_run_it(path: Path) -> None:
     command = "fit --config" if path in RECIPES else "compare --table"
