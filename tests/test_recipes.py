@@ -108,7 +108,10 @@ def test_every_recipe_and_row_is_built(
         pytest.param(["--trainer.precision=bf16-mixed", "--trainer.gradient_clip_val=1.0"], id="bf16, clipped"),
     ],
 )
-@pytest.mark.parametrize("case", STRUCTURES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.slow if "--row" in case.words else (), id=case.name) for case in STRUCTURES],
+)
 def test_every_structure_trains(case: Case, options: list[str], tiny: list[str], teacher: str, tmp_path: Path) -> None:
     assert main(["fit", *case.words, *case.flags(teacher), *tiny, "--trainer.max_steps", "2", *options]) == 0
     (checkpoint,) = tmp_path.rglob("last.ckpt")
