@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -21,6 +23,7 @@ def info_nce(
     weights: Tensor | None = None,
     negative_weight: float = 1.0,
     label_smoothing: float = 0.0,
+    margin: float = 0.0,
     block: int | None = None,
 ) -> Tensor:
     r"""InfoNCE over in-batch keys and extra negatives, with weighted pairs.
@@ -42,6 +45,7 @@ def info_nce(
         negative_weight: λ ≥ 0, on top of ``weights``, for the M extra negatives.
         label_smoothing: ε in [0, 1): the target gives 1 − ε to the positive and spreads ε evenly over all pairs that
             are left in the softmax (weight above 0), the positive included.
+        margin: m in [0, 90] degrees: the positive's cosine cos θ is taken as cos(θ + m) (ArcCSE's ArcCon, ArcFace).
         block: queries whose logits, block × (K+M), are in memory at a time; their gradient is computed along with the
             value, and can be taken once. 0: all queries, however many. None: all where that is up to 2²⁴ logits, else
             blocks of 2²³. Only rounding differs.
@@ -50,7 +54,7 @@ def info_nce(
         Scalar float32 (float64 for float64 input): the mean of ℓ_i over the queries.
 
     Raises:
-        ValueError: for a temperature that is not positive, or a negative ``block``.
+        ValueError: for a temperature that is not positive, a negative ``block``, or a margin out of range.
 
     Example:
         >>> x = torch.eye(3)
@@ -61,6 +65,8 @@ def info_nce(
         raise ValueError(f"temperature must be positive, got {temperature}")
     if block is not None and block < 0:
         raise ValueError(f"block must be 0 or more queries, got {block}")
+    if not 0 <= margin <= 90:
+        raise ValueError(f"margin must be 0 to 90 degrees, got {margin}")
     if positives is None:
         positives = torch.arange(len(queries), device=queries.device)
     with torch.autocast(queries.device.type, enabled=False):
@@ -74,6 +80,8 @@ def info_nce(
 
         def total(scaled: Tensor, positives: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
             logits = scaled @ columns.T
+            if margin:
+                logits = _widened(logits, positives, temperature, math.radians(margin))
             if bias is not None:
                 logits = logits + bias
             if weights is not None:
@@ -85,6 +93,14 @@ def info_nce(
             block = 0 if len(scaled) * len(columns) <= LARGEST_MATRIX else rows_at_once(len(columns))
         loss, count = total(*rows) if block == 0 else sum_in_chunks(total, rows, [columns], chunk=block)
         return loss / count
+
+
+def _widened(logits: Tensor, positives: Tensor, temperature: float, margin: float) -> Tensor:
+    """The logits with cos(θ + m) / τ for each positive's cos θ / τ, m in radians."""
+    cosine = logits.gather(1, positives[:, None]) * temperature
+    # identical views have a cosine of 1, where the slope of the sine is infinite
+    sine = (1 - cosine.square()).clamp_min(1e-7).sqrt()
+    return logits.scatter(1, positives[:, None], (cosine * math.cos(margin) - sine * math.sin(margin)) / temperature)
 
 
 def _cross_entropy(logits: Tensor, positives: Tensor, smoothing: float) -> Tensor:

@@ -6,7 +6,11 @@ from sentrep.objectives.contrastive import Contrastive
 from sentrep.objectives.denoising import Denoising
 from sentrep.objectives.distillation import Distillation
 from sentrep.objectives.masked_language_modeling import MaskedLanguageModeling
+from sentrep.objectives.masked_triplet import MaskedTriplet
+from sentrep.objectives.matryoshka import Matryoshka
+from sentrep.objectives.ranking_consistency import RankingConsistency
 from sentrep.objectives.sign_flipped import SignFlippedContrastive
+from sentrep.objectives.uncertainty_weighted import UncertaintyWeighted
 from sentrep.objectives.uniformity import Uniformity
 from sentrep.objectives.weighted_sum import WeightedSum
 
@@ -16,8 +20,12 @@ __all__ = [
     "Denoising",
     "Distillation",
     "MaskedLanguageModeling",
+    "MaskedTriplet",
+    "Matryoshka",
     "Objective",
+    "RankingConsistency",
     "SignFlippedContrastive",
+    "UncertaintyWeighted",
     "Uniformity",
     "WeightedSum",
 ]

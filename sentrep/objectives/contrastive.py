@@ -38,6 +38,8 @@ class Contrastive(Objective):
         in_batch: whether the other sentences of the batch are negatives; without them only n_m are.
         nt_xent: NT-Xent (SimCLR, eq. 1; ConSERT): all 2N anchors and positives are queries, and each is pushed away
             from the 2N − 2 that are neither it nor its partner. Extra negatives count in both directions.
+        angular_margin: m in [0, 90] degrees, added to the angle of every positive pair (ArcCon of ArcCSE, Zhang et al.
+            2022: 10): exp(cos(θ_ii + m) / τ) takes the place of exp(cos θ_ii / τ), above and below.
 
     Raises:
         InputError: for values out of range, for a batch of one sentence without extra negatives, and for ``nt_xent``
@@ -57,11 +59,13 @@ class Contrastive(Objective):
         block: int | None = None,
         in_batch: bool = True,
         nt_xent: bool = False,
+        angular_margin: float = 0.0,
     ) -> None:
         super().__init__()
         checks.positive(self, temperature=temperature)
         checks.share(self, label_smoothing=label_smoothing)
         checks.within(self, -80, 80, hard_negative_weight=hard_negative_weight)  # its exponential, in float32
+        checks.within(self, 0, 90, angular_margin=angular_margin)
         checks.whole(self, 0, **checks.given(block=block))
         checks.flag(self, in_batch=in_batch, nt_xent=nt_xent)
         checks.named(self, NegativeSampler, negatives=negatives or {})
@@ -73,6 +77,7 @@ class Contrastive(Objective):
         self.block = block
         self.in_batch = in_batch
         self.nt_xent = nt_xent
+        self.angular_margin = angular_margin
         self.label_smoothing = label_smoothing
         self.hard_negative_weight = hard_negative_weight
         for name, plugin in [*_present(negatives).items(), ("weighting", weighting)]:
@@ -105,6 +110,7 @@ class Contrastive(Objective):
             negatives=candidates.drawn if len(candidates.drawn) else None,
             weights=candidates.weights(pairs, self.hard_negative_weight),
             label_smoothing=self.label_smoothing,
+            margin=self.angular_margin,
             block=self.block,
         )
 
