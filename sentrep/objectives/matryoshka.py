@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sentrep import checks
+from sentrep.config import check_initialised
 from sentrep.errors import InputError
 from sentrep.objectives.base import Objective
 from sentrep.objectives.weighted_sum import WeightedSum
@@ -42,6 +43,7 @@ class Matryoshka(Objective):
     def __init__(self, objective: Objective, dims: list[int], weights: list[float] | None = None) -> None:
         super().__init__()
         checks.instance(self, Objective, objective=objective)
+        check_initialised(objective, "objective")
         checks.each(self, int, dims=dims)
         checks.whole(self, 1, **{f"dims[{place}]": dim for place, dim in enumerate(dims)})
         if not dims or len(set(dims)) < len(dims):

@@ -24,17 +24,17 @@ class UncertaintyWeighted(Objective):
     Metrics: each L_k by its name, its weight exp(−s_k) as ``k/weight``, and the metrics of the terms as ``k/…``.
 
     Args:
-        objectives: by name, each ≥ 0.
+        objectives: by name, each ≥ 0; None entries are left out.
 
     Raises:
         InputError: for no objective.
     """
 
-    def __init__(self, objectives: dict[str, Objective]) -> None:
+    def __init__(self, objectives: dict[str, Objective | None]) -> None:
         super().__init__()
         self.sum = WeightedSum(objectives)
         self.reads_tokens = self.sum.reads_tokens
-        self.compiles = all(objective.compiles for objective in objectives.values())
+        self.compiles = all(term.compiles for term in self.sum.terms.values())
 
     def build(self, spec: EncoderSpec) -> None:
         """Build the terms, and start all weights at 1."""

@@ -21,7 +21,11 @@ from sentrep.objectives import (
     Denoising,
     Distillation,
     MaskedLanguageModeling,
+    MaskedTriplet,
+    Matryoshka,
+    RankingConsistency,
     SignFlippedContrastive,
+    UncertaintyWeighted,
     Uniformity,
 )
 from sentrep.views import EncodedViews
@@ -40,6 +44,14 @@ CASES: dict[str, Callable[[str], Objective]] = {
     "contrastive, no batch": lambda teacher: Contrastive(negatives={"noise": GaussianNegatives()}, in_batch=False),
     "sign-flipped": lambda teacher: SignFlippedContrastive(scale=0.1),
     "uniformity": lambda teacher: Uniformity(),
+    "angular margin": lambda teacher: Contrastive(temperature=0.1, angular_margin=10),
+    "two teachers": lambda teacher: Distillation(teacher, 0.1, kind="listmle", second_model=teacher, own=False),
+    "ranking_consistency": lambda teacher: RankingConsistency(0.1),
+    "masked_triplet": lambda teacher: MaskedTriplet(),
+    "matryoshka": lambda teacher: Matryoshka(Contrastive(negatives={"noise": GaussianNegatives()}), [32, 8]),
+    "uncertainty_weighted": lambda teacher: UncertaintyWeighted(
+        {"contrastive": Contrastive(), "mlm": MaskedLanguageModeling()}
+    ),
 }
 
 
@@ -77,7 +89,7 @@ def test_the_value_is_a_finite_scalar_whose_gradient_reaches_the_encoder(objecti
     assert loss.dtype == torch.float32
     loss.backward()
     trained = [encoder.backbone.get_input_embeddings().weight]
-    if not isinstance(objective, MaskedLanguageModeling):  # which predicts from token states, before the head
+    if not isinstance(objective, (MaskedLanguageModeling, MaskedTriplet)):  # which read what is before the head
         trained += encoder.head.parameters()  # type: ignore[union-attr]
     for parameter in trained:
         assert parameter.grad is not None

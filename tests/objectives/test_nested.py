@@ -27,14 +27,14 @@ def test_matryoshka_equals_the_loop() -> None:
 
 
 def test_each_width_has_its_own_samplers() -> None:
-    objective = built(Matryoshka(Contrastive(negatives={"bank": MemoryBank(4)}), dims=[2, WIDTH]))
+    objective = built(Matryoshka(Contrastive(negatives={"bank": MemoryBank(5)}), dims=[2, WIDTH]))
     anchors, positives, *_ = vectors()
     views = Views(anchors, positives, None, NOTHING, NOTHING)
     objective(views, NOTHING)
     objective.after_step(views)
     banks = {name: x for name, x in objective.state_dict().items() if name.endswith("bank.rows")}
-    assert [tuple(x.shape) for x in banks.values()] == [(4, 2), (4, WIDTH)]
-    assert all(torch.equal(x, anchors[1:, : x.shape[1]].float()) for x in banks.values())
+    assert [tuple(x.shape) for x in banks.values()] == [(5, 2), (5, WIDTH)]
+    assert all(torch.equal(x, anchors[:, : x.shape[1]].float()) for x in banks.values())
     assert objective(views, NOTHING).isfinite()
 
 

@@ -61,5 +61,5 @@ def triplet_loop(whole: Tensor, less: Tensor, more: Tensor, margin: float) -> Te
     losses = []
     for h, near, far in zip(whole, less, more, strict=True):
         value = cosine(h, far) - cosine(h, near) + margin
-        losses.append(value if float(value) > 0 else 0 * value)
+        losses.append(value if float(value.detach()) > 0 else 0 * value)
     return torch.stack(losses).mean()
