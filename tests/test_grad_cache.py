@@ -138,7 +138,9 @@ def test_every_objective_has_the_loss_and_gradient_of_the_plain_pass(teacher: st
         expected = result({"term": make()})
         assert expected[1], name
         # a teacher computes in float32, whose rounding depends on how many rows come together
-        assert_close(result({"term": make()}, chunk=chunk), expected, 1e-6 if name.startswith("distillation") else 1e-10)
+        assert_close(
+            result({"term": make()}, chunk=chunk), expected, 1e-6 if name.startswith("distillation") else 1e-10
+        )
 
 
 @CHUNKS

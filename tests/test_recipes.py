@@ -21,7 +21,7 @@ CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
 TABLES = sorted(CONFIGS.glob("*/tables/*.yaml"))
 RECIPES = sorted({*CONFIGS.rglob("*.yaml")} - {*TABLES, *OVERRIDE.parent.iterdir()})
-PAPERS = ("simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines")
+PAPERS = ("simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class Case:
         frozen = [word for key in frozen_models(self.tree) for word in (f"--{key}", teacher)]
         terms = {name: term["init_args"].get("heads", 1) for name, term in self.tree["model"]["objectives"].items()}
         fewer = [f"--model.objectives.{name}.heads=2" for name, heads in terms.items() if 32 % heads]
-        return [*overrides, *train, *frozen, *fewer]
+        nested = [name for name, term in self.tree["model"]["objectives"].items() if "dims" in term["init_args"]]
+        narrow = [f"--model.objectives.{name}.dims=[32,8]" for name in nested]
+        return [*overrides, *train, *frozen, *fewer, *narrow]
 
     def structure(self) -> str:
         """What tells recipes apart but for numbers and names of models: classes, pooling, prompt, head, columns."""
@@ -58,11 +60,11 @@ class Case:
 
 
 def frozen_models(tree: Any, path: str = "") -> Iterator[str]:
-    """The dotted keys of frozen encoders: a plug-in's argument ``model``."""
+    """The dotted keys of frozen encoders: a plug-in's arguments ``model`` and ``second_model``."""
     if not isinstance(tree, dict):
         return
-    if "class_path" in tree and "model" in tree.get("init_args", {}):
-        yield f"{path}.model"
+    if "class_path" in tree:
+        yield from (f"{path}.{key}" for key in ("model", "second_model") if key in tree.get("init_args", {}))
     for key, value in (tree.get("init_args", {}) if "class_path" in tree else tree).items():
         yield from frozen_models(value, f"{path}.{key}" if path else key)
 

@@ -43,7 +43,7 @@ def list_mle(scores: Tensor, wanted: Tensor) -> Tensor:
 def jensen_shannon(one: Tensor, other: Tensor) -> Tensor:
     """Jensen-Shannon divergence of the softmaxes P, Q of two lists of logits (B, K), in [0, log 2]; mean over the rows.
 
-        ½ KL(P ‖ M) + ½ KL(Q ‖ M),   M = (P + Q) / 2
+    ½ KL(P ‖ M) + ½ KL(Q ‖ M),   M = (P + Q) / 2
     """
     p, q = one.log_softmax(1), other.log_softmax(1)
     middle = torch.logaddexp(p, q) - math.log(2)

@@ -86,5 +86,10 @@ class Matryoshka(Objective):
 
 def cut(views: Views, dim: int) -> Views:
     """The views with the first ``dim`` dimensions of their vectors."""
-    vectors = {name: getattr(views, name) for name in ("anchor", "positive", "negative", "second")}
-    return replace(views, **{name: x if x is None else x[:, :dim] for name, x in vectors.items()})
+    return replace(
+        views,
+        anchor=views.anchor[:, :dim],
+        positive=views.positive[:, :dim],
+        negative=None if views.negative is None else views.negative[:, :dim],
+        second=None if views.second is None else views.second[:, :dim],
+    )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from samplers import spec
 
 from objectives.test_readings import NOTHING, WIDTH, assert_equals, built, vectors
 from references.info_nce import info_nce_loop
-from samplers import spec
 from sentrep import InputError
 from sentrep.negatives import MemoryBank
 from sentrep.objectives import Alignment, Contrastive, Denoising, Matryoshka, RankingConsistency, UncertaintyWeighted

@@ -19,7 +19,9 @@ def similarities(rows: Tensor, keys: Tensor, own: bool) -> list[list[Tensor]]:
     return [[cosine(rows[i], keys[j]) for j in range(len(keys)) if own or j != i] for i in range(len(rows))]
 
 
-def distillation_loop(kind: str, student: list[list[Tensor]], teacher: list[list[Tensor]], t: float, tt: float) -> Tensor:
+def distillation_loop(
+    kind: str, student: list[list[Tensor]], teacher: list[list[Tensor]], t: float, tt: float
+) -> Tensor:
     losses = []
     for s, wanted in zip(student, teacher, strict=True):
         if kind == "pointwise":
