@@ -190,8 +190,11 @@ class EncoderSpec:
     vocab_size: int
     """Number of rows of the word embedding."""
     pad_token_id: int
+    """What fills up shorter sentences."""
     mask_token_id: int | None
+    """The token that hides a word; None where the tokenizer has none."""
     special_token_ids: tuple[int, ...]
+    """Those that are no part of a text: [CLS], [SEP], padding and their like."""
     vocabulary: str
     """Fingerprint of tokenizer and prompt: two encoders that share it read the same token ids."""
     seed: int
@@ -218,7 +221,9 @@ class Views:
     negative: Tensor | None
     """(B, D) hard negatives, or None."""
     anchor_output: EncoderOutput
+    """What the encoder gave for the anchors."""
     positive_output: EncoderOutput
+    """What the encoder gave for the positives."""
     extra: dict[str, EncoderOutput] = field(default_factory=dict)
     """Outputs for `Objective.extra_inputs`, by the key that the objective gave."""
     second: Tensor | None = None
