@@ -29,6 +29,7 @@ from sentrep.objectives import (
     Contrastive,
     Denoising,
     Distillation,
+    InformationReconstruction,
     MaskedLanguageModeling,
     SignFlippedContrastive,
     Uniformity,
@@ -101,6 +102,7 @@ OBJECTIVES: dict[str, Callable[[str], Objective]] = {
     "alignment": lambda teacher: Alignment(),
     "uniformity": lambda teacher: Uniformity(),
     "denoising": lambda teacher: Denoising(layers=1, heads=2, feed_forward=48, dropout=0.0),
+    "information": lambda teacher: InformationReconstruction(layer=1, heads=2, feed_forward=48, dropout=0.0),
     "mlm": lambda teacher: MaskedLanguageModeling(),
 }
 
@@ -118,7 +120,9 @@ def test_every_objective(name: str, teacher: str, graphs: list[fx.GraphModule]) 
         results.append(loss_and_gradients(module, batch))
     # a teacher computes in float32
     torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-6 if name == "distillation" else 1e-10)
-    assert bool(graphs) == (name not in ("denoising", "mlm"))  # the number of their tokens changes with the batch
+    assert bool(graphs) == (
+        name not in ("denoising", "information", "mlm")
+    )  # the number of their tokens changes with the batch
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from sentrep.objectives import (
     Contrastive,
     Denoising,
     Distillation,
+    InformationReconstruction,
     MaskedLanguageModeling,
     SignFlippedContrastive,
     Uniformity,
@@ -87,6 +88,7 @@ def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
         "uniformity": Uniformity,
         "denoising": lambda: Denoising(**SMALL, dropout=0.0),
         "tsdae": lambda: Denoising(**SMALL, dropout=0.0, target="anchor", causal=True, token_deletion=0.6),
+        "information": lambda: InformationReconstruction(**SMALL, layer=1, dropout=0.0),
         "mlm": MaskedLanguageModeling,
         "mlm, both copies": lambda: MaskedLanguageModeling(both_copies=True),
     }

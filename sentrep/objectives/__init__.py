@@ -5,6 +5,7 @@ from sentrep.objectives.base import Objective
 from sentrep.objectives.contrastive import Contrastive
 from sentrep.objectives.denoising import Denoising
 from sentrep.objectives.distillation import Distillation
+from sentrep.objectives.information_reconstruction import InformationReconstruction
 from sentrep.objectives.masked_language_modeling import MaskedLanguageModeling
 from sentrep.objectives.sign_flipped import SignFlippedContrastive
 from sentrep.objectives.uniformity import Uniformity
@@ -15,6 +16,7 @@ __all__ = [
     "Contrastive",
     "Denoising",
     "Distillation",
+    "InformationReconstruction",
     "MaskedLanguageModeling",
     "Objective",
     "SignFlippedContrastive",
