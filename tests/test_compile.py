@@ -120,9 +120,8 @@ def test_every_objective(name: str, teacher: str, graphs: list[fx.GraphModule]) 
         results.append(loss_and_gradients(module, batch))
     # a teacher computes in float32
     torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-6 if name == "distillation" else 1e-10)
-    assert bool(graphs) == (
-        name not in ("denoising", "information", "mlm")
-    )  # the number of their tokens changes with the batch
+    # the number of their tokens changes with the batch
+    assert bool(graphs) == (name not in ("denoising", "information", "mlm"))
 
 
 @pytest.mark.parametrize(

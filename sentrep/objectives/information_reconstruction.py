@@ -33,7 +33,7 @@ class InformationReconstruction(Objective):
     Metrics: ``accuracy``, the share of the masked tokens that are named.
 
     Args:
-        layer: l, from 0, the embedding layer; the paper's is 6 of 12.
+        layer: l, from 0, the embedding layer; None for that in the middle, as the paper's 6 of 12.
         layers: of Aux; the authors' code has 2.
         heads: attention heads of Aux.
         feed_forward: width of its hidden layers.
@@ -49,7 +49,7 @@ class InformationReconstruction(Objective):
 
     def __init__(
         self,
-        layer: int = 6,
+        layer: int | None = None,
         layers: int = 2,
         heads: int = 12,
         feed_forward: int = 3072,
@@ -57,12 +57,11 @@ class InformationReconstruction(Objective):
         probability: float = 0.4,
     ) -> None:
         super().__init__()
-        checks.whole(self, 0, 10_000, layer=layer)
+        checks.whole(self, 0, 10_000, **checks.given(layer=layer))
         checks.whole(self, 1, 10_000, layers=layers, heads=heads)
         checks.whole(self, 1, 10**7, feed_forward=feed_forward)
         checks.share(self, dropout=dropout)
         checks.within(self, 0, 1 - 1e-9, open_below=True, probability=probability)
-        self.reads_layers = (layer,)
         self.masking = MaskedLanguageModeling(probability)
 
     def build(self, spec: EncoderSpec) -> None:
@@ -72,6 +71,7 @@ class InformationReconstruction(Objective):
             raise InputError(
                 f"InformationReconstruction: heads must divide the encoder's width {width}, got {settings['heads']}"
             )
+        self.reads_layers = (spec.layers // 2 if settings["layer"] is None else settings["layer"],)
         self.masking.build(spec)
         with distributed.own_draws(spec.seed, "information_reconstruction/init"):
             layers = [

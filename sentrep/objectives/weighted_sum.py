@@ -65,13 +65,13 @@ class WeightedSum(nn.Module):
             InputError: for an objective that reads a layer which the encoder does not have.
         """
         for name, objective in self._objectives():
+            objective.build(spec)
             for layer in objective.reads_layers:
                 if not -spec.layers - 1 <= layer <= spec.layers:
                     raise InputError(
                         f"objective {name!r}: it reads layer {layer}, but the encoder has the layers 0 (the embedding "
                         f"layer) to {spec.layers}, or {-spec.layers - 1} to -1 from the end"
                     )
-            objective.build(spec)
 
     def compile_terms(self, mode: str) -> None:
         """Run the objectives that say that they can (`Objective.compiles`) through `torch.compile`."""

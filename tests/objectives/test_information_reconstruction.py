@@ -11,7 +11,7 @@ from torch import Tensor
 from references.information import information_loop
 from sentrep import EncoderSpec, InputError, SentRepModule, TextBatch, Views
 from sentrep.objectives import InformationReconstruction
-from sentrep.types import DroppedStates, EncoderOutput, Layers
+from sentrep.types import DroppedStates, EncoderOutput, Layers, Need
 from support import loss_and_gradients, text_batch, tiny_encoder, toy_sentences
 
 SMALL: dict[str, Any] = {"layer": 1, "layers": 2, "heads": 2, "feed_forward": 40, "dropout": 0.0}
@@ -68,4 +68,9 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(InputError, match="heads must divide the encoder's width 32, got 5"):
         SentRepModule(tiny_encoder(), [InformationReconstruction(**{**SMALL, "heads": 5})])
     with pytest.raises(InputError, match="objective 'informationreconstruction': it reads layer 6, but"):
-        SentRepModule(tiny_encoder(), [InformationReconstruction(heads=2)])
+        SentRepModule(tiny_encoder(), [InformationReconstruction(layer=6, heads=2)])
+
+
+def test_the_lower_layer_is_that_in_the_middle() -> None:
+    module = SentRepModule(tiny_encoder(), [InformationReconstruction(heads=2)])
+    assert module.encoder.need == Need(tokens=False, layers=(1,))
