@@ -29,6 +29,7 @@ from sentrep.objectives import (
     Contrastive,
     Denoising,
     Distillation,
+    InformationReconstruction,
     MaskedLanguageModeling,
     Matryoshka,
     RankingConsistency,
@@ -108,6 +109,7 @@ OBJECTIVES: dict[str, Callable[[str], Objective]] = {
         {"m": Matryoshka(Contrastive(angular_margin=10), [32, 8]), "d": Distillation(teacher, kind="listmle")}
     ),
     "denoising": lambda teacher: Denoising(layers=1, heads=2, feed_forward=48, dropout=0.0),
+    "information": lambda teacher: InformationReconstruction(layer=1, heads=2, feed_forward=48, dropout=0.0),
     "mlm": lambda teacher: MaskedLanguageModeling(),
 }
 
@@ -127,7 +129,8 @@ def test_every_objective(name: str, teacher: str, graphs: list[fx.GraphModule]) 
     torch.testing.assert_close(
         results[1], results[0], rtol=0, atol=1e-6 if name in ("distillation", "nested") else 1e-10
     )
-    assert bool(graphs) == (name not in ("denoising", "mlm"))  # the number of their tokens changes with the batch
+    # the number of their tokens changes with the batch
+    assert bool(graphs) == (name not in ("denoising", "information", "mlm"))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import sentrep.objectives
 import sentrep.views
 import sentrep.weighting
 from sentrep import Objective, SentRepModule
-from sentrep.objectives import Alignment, Contrastive, Denoising, MaskedLanguageModeling
+from sentrep.objectives import Alignment, Contrastive, Denoising, InformationReconstruction, MaskedLanguageModeling
 from sentrep.views import (
     BatchGaussianNoise,
     BernoulliDropout,
@@ -44,6 +44,7 @@ def every_objective(teacher: str) -> dict[str, Callable[[], Objective]]:
         **objectives(teacher),
         "denoising": lambda: Denoising(**SMALL, dropout=0.0, noise=0.0),
         "tsdae": lambda: Denoising(**SMALL, dropout=0.0, noise=0.0, target="anchor", causal=True),
+        "information": lambda: InformationReconstruction(**SMALL, layer=1, dropout=0.0, probability=0.9999999),
         "mlm": lambda: MaskedLanguageModeling(0.9999999, mask=1, random=0),  # all words
         "mlm, both copies": lambda: MaskedLanguageModeling(0.9999999, mask=1, random=0, both_copies=True),
     }

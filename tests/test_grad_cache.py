@@ -29,6 +29,7 @@ from sentrep.objectives import (
     Contrastive,
     Denoising,
     Distillation,
+    InformationReconstruction,
     MaskedLanguageModeling,
     MaskedTriplet,
     Matryoshka,
@@ -97,6 +98,7 @@ def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
         "triplet": MaskedTriplet,
         "matryoshka": lambda: Matryoshka(Contrastive(negatives={"extra": negatives.GaussianNegatives()}), [32, 8]),
         "uncertainty": lambda: UncertaintyWeighted({"contrastive": Contrastive(), "alignment": Alignment()}),
+        "information": lambda: InformationReconstruction(**SMALL, layer=1, dropout=0.0),
         "mlm": MaskedLanguageModeling,
         "mlm, both copies": lambda: MaskedLanguageModeling(both_copies=True),
     }

@@ -23,7 +23,9 @@ CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
 TABLES = sorted(CONFIGS.glob("*/tables/*.yaml"))
 RECIPES = sorted({*CONFIGS.rglob("*.yaml")} - {*TABLES, *OVERRIDE.parent.iterdir()})
-PAPERS = ("simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse")
+PAPERS = (
+    "simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse", "infocse", "mixcse",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

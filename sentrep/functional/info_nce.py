@@ -20,6 +20,7 @@ def info_nce(
     temperature: float,
     positives: Tensor | None = None,
     negatives: Tensor | None = None,
+    row_negatives: Tensor | None = None,
     weights: Tensor | None = None,
     negative_weight: float = 1.0,
     label_smoothing: float = 0.0,
@@ -32,6 +33,8 @@ def info_nce(
 
         ℓ_i = −log  exp(s(q_i, k_p(i))) / ( Σ_j w_ij exp(s(q_i, k_j)) + λ Σ_m w_im exp(s(q_i, n_m)) )
 
+    where m runs over the negatives that all queries share, then over those of query i alone.
+
     The denominator holds the positive, as in all released code; GS-InfoNCE's eq. 5 has λ on the sum of exponentials.
     A weight 0 removes a pair from the softmax; the positive itself always has weight 1.
 
@@ -41,12 +44,13 @@ def info_nce(
         temperature: τ > 0.
         positives: (N,) int64 column of each query's positive among the keys; default 0 … N−1.
         negatives: (M, D) extra negatives shared by all queries, or None.
-        weights: (N, K+M) weights w in [0, ∞) on the exponentials, or None for all 1. No gradient flows into them.
-        negative_weight: λ ≥ 0, on top of ``weights``, for the M extra negatives.
+        row_negatives: (N, k, D) further negatives of each query alone, or None.
+        weights: (N, K+M+k) weights w in [0, ∞) on the exponentials, or None for all 1. No gradient flows into them.
+        negative_weight: λ ≥ 0, on top of ``weights``, for the M + k extra negatives.
         label_smoothing: ε in [0, 1): the target gives 1 − ε to the positive and spreads ε evenly over all pairs that
             are left in the softmax (weight above 0), the positive included.
         margin: m in [0, 90] degrees: the positive's cosine cos θ is taken as cos(θ + m) (ArcCSE's ArcCon, ArcFace).
-        block: queries whose logits, block × (K+M), are in memory at a time; their gradient is computed along with the
+        block: queries whose logits, block × (K+M+k), are in memory at a time; their gradient is computed along with the
             value, and can be taken once. 0: all queries, however many. None: all where that is up to 2²⁴ logits, else
             blocks of 2²³. Only rounding differs.
 
@@ -73,24 +77,30 @@ def info_nce(
         scaled, columns, bias = unit(queries) / temperature, unit(keys), None
         if negatives is not None:
             columns = torch.cat([columns, unit(negatives)])
-            if negative_weight != 1.0:
-                bias = scaled.new_ones(len(columns))
-                bias[len(keys) :] = negative_weight
-                bias = bias.log()
+        own = queries.new_zeros(len(queries), 0, 1) if row_negatives is None else unit(row_negatives)
+        width = len(columns) + own.shape[1]
+        if negative_weight != 1.0:
+            bias = scaled.new_ones(width)
+            bias[len(keys) :] = negative_weight
+            bias = bias.log()
 
-        def total(scaled: Tensor, positives: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        def total(
+            scaled: Tensor, positives: Tensor, own: Tensor, weights: Tensor | None = None
+        ) -> tuple[Tensor, Tensor]:
             logits = scaled @ columns.T
             if margin:
                 logits = _widened(logits, positives, temperature, math.radians(margin))
+            if own.shape[1]:
+                logits = torch.cat([logits, (own @ scaled[:, :, None]).squeeze(2)], dim=1)
             if bias is not None:
                 logits = logits + bias
             if weights is not None:
                 logits = logits + weights.to(logits.dtype).log().scatter(1, positives[:, None], 0.0)
             return _cross_entropy(logits, positives, label_smoothing), logits.new_full((), len(logits))
 
-        rows = [scaled, positives] if weights is None else [scaled, positives, weights.detach()]
+        rows = [scaled, positives, own, *([] if weights is None else [weights.detach()])]
         if block is None:
-            block = 0 if len(scaled) * len(columns) <= LARGEST_MATRIX else rows_at_once(len(columns))
+            block = 0 if len(scaled) * width <= LARGEST_MATRIX else rows_at_once(width)
         loss, count = total(*rows) if block == 0 else sum_in_chunks(total, rows, [columns], chunk=block)
         return loss / count
 

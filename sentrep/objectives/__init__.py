@@ -5,6 +5,7 @@ from sentrep.objectives.base import Objective
 from sentrep.objectives.contrastive import Contrastive
 from sentrep.objectives.denoising import Denoising
 from sentrep.objectives.distillation import Distillation
+from sentrep.objectives.information_reconstruction import InformationReconstruction
 from sentrep.objectives.masked_language_modeling import MaskedLanguageModeling
 from sentrep.objectives.masked_triplet import MaskedTriplet
 from sentrep.objectives.matryoshka import Matryoshka
@@ -19,6 +20,7 @@ __all__ = [
     "Contrastive",
     "Denoising",
     "Distillation",
+    "InformationReconstruction",
     "MaskedLanguageModeling",
     "MaskedTriplet",
     "Matryoshka",

@@ -24,13 +24,13 @@ class Contrastive(Objective):
         ℓ_i = −log  exp(s(h_i, h_i⁺)) / ( Σ_j w_ij exp(s(h_i, h_j⁺)) + Σ_m w_im exp(s(h_i, n_m)) ),   s = cosine / τ
 
     j runs over the sentences of all processes. The extra negatives n_m are the hard negatives of all rows, where the
-    corpus has them, and whatever ``negatives`` draw. Where the views bring a second view of their own (`Views.second`),
-    that stands for the other sentences, and h_i⁺ for its own anchor alone.
+    corpus has them, and whatever ``negatives`` draw, for all anchors or for h_i alone. Where the views bring a second
+    view of their own (`Views.second`), that stands for the other sentences, and h_i⁺ for its own anchor alone.
 
     Args:
         temperature: τ > 0.
         negatives: samplers of extra negatives, by name; None entries are left out.
-        weighting: weights w of the pairs; None for all 1.
+        weighting: weights w of the pairs, but for negatives that are drawn for one anchor alone; None for all 1.
         label_smoothing: ε in [0, 1) of the cross-entropy.
         hard_negative_weight: bonus in [−80, 80] on the logit of a row's own hard negative (log space, 0 for none).
         block: rows of the similarity matrix in memory at a time; 0 for all, None to decide by its size
@@ -108,6 +108,7 @@ class Contrastive(Objective):
             temperature=self.temperature,
             positives=candidates.positives,
             negatives=candidates.drawn if len(candidates.drawn) else None,
+            row_negatives=candidates.drawn_by_row,
             weights=candidates.weights(pairs, self.hard_negative_weight),
             label_smoothing=self.label_smoothing,
             margin=self.angular_margin,

@@ -64,6 +64,7 @@ class Matryoshka(Objective):
             )
         for name, objective in self._copies():
             objective.build(replace(spec, embedding_dim=self.dims[name]))
+        self.reads_layers = self.widths.need.layers
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
         """Those of each copy."""

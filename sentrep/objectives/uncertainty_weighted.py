@@ -33,12 +33,13 @@ class UncertaintyWeighted(Objective):
     def __init__(self, objectives: dict[str, Objective | None]) -> None:
         super().__init__()
         self.sum = WeightedSum(objectives)
-        self.reads_tokens = self.sum.reads_tokens
+        self.reads_tokens = self.sum.need.tokens
         self.compiles = all(term.compiles for term in self.sum.terms.values())
 
     def build(self, spec: EncoderSpec) -> None:
         """Build the terms, and start all weights at 1."""
         self.sum.build(spec)
+        self.reads_layers = self.sum.need.layers
         self.log_variances = nn.Parameter(torch.zeros(len(self.sum.terms)))
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
