@@ -21,7 +21,7 @@ from sentrep.checkpoint.rehearsal import rehearse
 from sentrep.checkpoint.resumable import check
 from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable, check_initialised, moved
-from sentrep.encoder import ProjectionHead, SentenceEncoder
+from sentrep.encoder import EncoderCopy, ProjectionHead, SentenceEncoder
 from sentrep.encoder.encoder import check_storable
 from sentrep.encoder.loading.lm_head import LanguageModelHead
 from sentrep.errors import InputError
@@ -161,6 +161,9 @@ class SentRepModule(Configurable, LightningModule):
         if self._last_views is not None:
             with torch.no_grad():
                 self.objectives.after_step(self._last_views)
+            for part in self.modules():
+                if isinstance(part, EncoderCopy):
+                    part.follow()
         self._last_views = None
 
     def configure_gradient_clipping(

@@ -173,6 +173,10 @@ def _no_lm_head() -> nn.Module:
     raise InputError("this encoder offers no masked-LM head")
 
 
+def _no_copy(trainable: bool = False, momentum: float | None = None) -> nn.Module:
+    raise InputError("this encoder offers no copies of itself")
+
+
 def _no_words() -> Tensor:
     raise InputError("this encoder does not say which tokens begin a word")
 
@@ -205,6 +209,9 @@ class EncoderSpec:
     lm_head: Callable[[], nn.Module] = _no_lm_head
     """The backbone's masked-LM head on the encoder's word embeddings: (..., H) → (..., V). Every call gives the same
     module. Wherever an objective keeps it, a later encoder finds it in a checkpoint."""
+    copy_encoder: Callable[..., nn.Module] = _no_copy
+    """``copy_encoder(trainable=False, momentum=None)``: a second encoder (`sentrep.encoder.EncoderCopy`) with the
+    weights that training begins with. Every call gives the same module, but for ``trainable``."""
 
 
 @dataclass
