@@ -177,6 +177,7 @@ class SentenceEncoder(Configurable, nn.Module):
             rows_at_once=self.compute.rows_at_once,
             word_starts=lambda: self.tokenize.word_starts(self.vocab_size),
             lm_head=functools.cache(lambda: language_model_head(self.backbone, self._head_origin, seed)),
+            project=self.project,
             copy_encoder=copier(self),
         )
 

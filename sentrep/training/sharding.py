@@ -114,8 +114,8 @@ def restore_extra_states(module: nn.Module, checkpoint: str | Path) -> None:
     """Give what samplers remember back to a divided module: Lightning restores parameters and buffers alone there."""
     state = torch.load(checkpoint, map_location="cpu", mmap=True, weights_only=True)["state_dict"]
     for name, part in module.named_modules():
-        if _has_extra_state(part):
-            part.set_extra_state(state[f"{name}.{EXTRA_STATE}"])
+        if _has_extra_state(part) and (key := f"{name}.{EXTRA_STATE}") in state:  # older ones lack one of them
+            part.set_extra_state(state[key])
 
 
 def _has_extra_state(part: nn.Module) -> bool:
@@ -125,7 +125,7 @@ def _has_extra_state(part: nn.Module) -> bool:
 def _keep_extra_state(part: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
     """Where torch has put a placeholder, which nothing could be restored from."""
     key = prefix + EXTRA_STATE
-    if key in state_dict and not isinstance(state_dict[key], (dict, Tensor)):
+    if not isinstance(state_dict.get(key), (dict, Tensor)):
         state_dict[key] = part.get_extra_state()
 
 
