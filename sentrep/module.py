@@ -21,7 +21,7 @@ from sentrep.checkpoint.rehearsal import rehearse
 from sentrep.checkpoint.resumable import check
 from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable, check_initialised, moved
-from sentrep.encoder import ProjectionHead, SentenceEncoder
+from sentrep.encoder import EncoderCopy, ProjectionHead, SentenceEncoder
 from sentrep.encoder.encoder import check_storable
 from sentrep.encoder.loading.lm_head import LanguageModelHead
 from sentrep.errors import InputError
@@ -30,7 +30,7 @@ from sentrep.functional.geometry import view_statistics
 from sentrep.io.checkpoint_file import PAYLOAD_KEY
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
-from sentrep.training.arguments import check_module
+from sentrep.training.arguments import check_module, check_options
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.training.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
 from sentrep.types import HeldOut, OptimizerCallable, ScoredPairs, StepTerms, TextBatch, Views
@@ -89,6 +89,7 @@ class SentRepModule(Configurable, LightningModule):
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
         self.objectives.build(encoder.spec(self.seed))
         encoder.need = self.objectives.need
+        check_options(self.objectives, optimizer)
         if encoder.compute.compiles_training:
             self.objectives.compile_terms("default" if encoder.compute.compile is True else "reduce-overhead")
         self.terms: StepTerms | None = None
@@ -161,6 +162,9 @@ class SentRepModule(Configurable, LightningModule):
         if self._last_views is not None:
             with torch.no_grad():
                 self.objectives.after_step(self._last_views)
+            for part in self.modules():
+                if isinstance(part, EncoderCopy):
+                    part.follow()
         self._last_views = None
 
     def configure_gradient_clipping(
@@ -171,7 +175,7 @@ class SentRepModule(Configurable, LightningModule):
             clip_gradients(optimizer, gradient_clip_val, "value" if gradient_clip_algorithm == "value" else "norm")
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """The optimiser over two groups (with and without decay), and the schedule by step."""
+        """The optimiser over its groups (`parameter_groups`), and the schedule by step."""
         optimizer = self.optimizer(parameter_groups(self))
         refuse_gradient_scaler(optimizer, self.trainer.scaler, clips=bool(self.trainer.gradient_clip_val))
         steps = self.trainer.estimated_stepping_batches

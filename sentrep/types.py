@@ -199,6 +199,14 @@ def _no_lm_head() -> nn.Module:
     raise InputError("this encoder offers no masked-LM head")
 
 
+def _no_projection(embedding: Tensor) -> Tensor:
+    raise InputError("this encoder offers no projection")
+
+
+def _no_copy(trainable: bool = False, momentum: float | None = None) -> nn.Module:
+    raise InputError("this encoder offers no copies of itself")
+
+
 def _no_words() -> Tensor:
     raise InputError("this encoder does not say which tokens begin a word")
 
@@ -225,6 +233,8 @@ class EncoderSpec:
     """Fingerprint of tokenizer and prompt: two encoders that share it read the same token ids."""
     seed: int
     """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
+    name: str = ""
+    """The objective's name in the run, which its draws may depend on (`sentrep.distributed.step_generator`)."""
     frame: tuple[int, int] = (0, 0)
     """How many special tokens and words of the prompt stand before and after a sentence's own tokens."""
     rows_at_once: int | None = None
@@ -236,6 +246,11 @@ class EncoderSpec:
     lm_head: Callable[[], nn.Module] = _no_lm_head
     """The backbone's masked-LM head on the encoder's word embeddings: (..., H) → (..., V). Every call gives the same
     module. Wherever an objective keeps it, a later encoder finds it in a checkpoint."""
+    project: Callable[[Tensor], Tensor] = _no_projection
+    """The projection head on pooled vectors, (B, H) → (B, D); `Objective.projects_extra` is the short way."""
+    copy_encoder: Callable[..., nn.Module] = _no_copy
+    """``copy_encoder(trainable=False, momentum=None)``: a second encoder (`sentrep.encoder.EncoderCopy`) with the
+    weights that training begins with. Every call gives the same module, but for ``trainable``."""
 
 
 @dataclass
@@ -253,7 +268,9 @@ class Views:
     positive_output: EncoderOutput
     """What the encoder gave for the positives."""
     extra: dict[str, EncoderOutput] = field(default_factory=dict)
-    """Outputs for `Objective.extra_inputs`, by the key that the objective gave."""
+    """Outputs for `Objective.extra_inputs`: an objective sees its own, by the keys that it gave."""
+    projected: dict[str, Tensor] = field(default_factory=dict)
+    """Their vectors (B, D) after the projection head, where the objective has `Objective.projects_extra`."""
     second: Tensor | None = None
     """(B, D) other views of the sentences, which stand for them as negatives of the others; None: the positives do."""
 

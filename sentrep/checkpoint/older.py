@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+
+from sentrep.training.sharding import EXTRA_STATE
+
 Renamed = Mapping[str, str] | Callable[[dict[str, Any]], dict[str, Any]]
 """Old name to new one, or the old arguments to the new ones where more than a name has changed."""
 
@@ -52,6 +56,14 @@ SETTINGS = {"data.fraction": "data.reading.fraction"}
 
 _WITHOUT_CLASS_PATH = {"encoder": "SentenceEncoder"}
 """Sections of a model that are recorded as their arguments alone, and their classes."""
+
+
+def complete(checkpoint: dict[str, Any]) -> dict[str, Any]:
+    """Put what older checkpoints lack into one, in place: the objectives' step is that of the run."""
+    state, step = checkpoint.get("state_dict"), checkpoint.get("global_step")
+    if isinstance(state, dict) and type(step) is int and 0 <= step < 2**63:
+        state.setdefault(f"objectives.{EXTRA_STATE}", torch.tensor(step))
+    return checkpoint
 
 
 def translate(arguments: Any, kind: str = "") -> Any:

@@ -3,7 +3,9 @@
 from sentrep.data.stored_embeddings import StoredEmbeddings
 from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.compute.pooling import POOLINGS
+from sentrep.encoder.copies import EncoderCopy, frozen
 from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.frozen_encoder import FrozenEncoder
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.text.tokenizer import Prompt
@@ -12,10 +14,13 @@ from sentrep.encoder.whitening import fit_whitening
 __all__ = [
     "POOLINGS",
     "Compute",
+    "EncoderCopy",
+    "FrozenEncoder",
     "Hub",
     "ProjectionHead",
     "Prompt",
     "SentenceEncoder",
     "StoredEmbeddings",
     "fit_whitening",
+    "frozen",
 ]

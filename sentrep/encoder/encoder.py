@@ -18,6 +18,7 @@ from sentrep.encoder.arguments import check_arguments
 from sentrep.encoder.compute.compiled import check_compiler
 from sentrep.encoder.compute.plan import Compute, Readout, plan
 from sentrep.encoder.compute.template import Template
+from sentrep.encoder.copies import copier
 from sentrep.encoder.heads import ProjectionHead, check_kept
 from sentrep.encoder.loading import folders, sources
 from sentrep.encoder.loading.lm_head import HeadOrigin, language_model_head
@@ -177,6 +178,8 @@ class SentenceEncoder(Configurable, nn.Module):
             layers=self.backbone.config.num_hidden_layers,
             word_starts=lambda: self.tokenize.word_starts(self.vocab_size),
             lm_head=functools.cache(lambda: language_model_head(self.backbone, self._head_origin, seed)),
+            project=self.project,
+            copy_encoder=copier(self),
         )
 
     def forward(self, tokens: TokenBatch, word_embeddings: Tensor | None = None) -> EncoderOutput:

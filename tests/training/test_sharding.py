@@ -10,6 +10,7 @@ from typing import Any
 import lightning
 import pytest
 import torch
+from encoder.test_copies import AgainstCopy
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
 from samplers import assert_same
@@ -57,6 +58,14 @@ CASES: dict[str, dict[str, Any]] = {
     "tied head": {
         "objectives": lambda: [Contrastive(), MaskedLanguageModeling(0.9999999, mask=1, random=0)],
         "optimizer": ADAMW,
+    },
+    "copies": {
+        "objectives": lambda: {
+            "followed": AgainstCopy(momentum=0.5),
+            "trained": AgainstCopy(trainable=True),
+            "frozen": AgainstCopy(),
+        },
+        "head": True,
     },
     "bf16": {"objectives": lambda: [Contrastive()], "precision": "bf16-mixed"},
     "albert": {"objectives": lambda: [Contrastive()], "family": "albert"},
