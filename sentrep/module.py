@@ -88,7 +88,9 @@ class SentRepModule(Configurable, LightningModule):
         encoder.need = "tokens" if self.objectives.reads_tokens else "vector"
         self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
-        self.objectives.build(encoder.spec(self.seed))
+        spec = encoder.spec(self.seed)
+        self.views.build(spec)  # first: copies of the encoder then know its prompts
+        self.objectives.build(spec)
         if encoder.compute.compiles_training:
             self.objectives.compile_terms("default" if encoder.compute.compile is True else "reduce-overhead")
         self.terms: StepTerms | None = None
@@ -152,7 +154,7 @@ class SentRepModule(Configurable, LightningModule):
         self.terms = None
 
     def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
-        """One optimiser step, then the objectives' `after_step`: once, however often the closure ran."""
+        """One optimiser step, then `after_step` of objectives and views: once, however often the closure ran."""
         closure = self._replay.closure(self, optimizer, optimizer_closure)
         try:
             super().optimizer_step(epoch, batch_idx, optimizer, closure)
@@ -161,6 +163,7 @@ class SentRepModule(Configurable, LightningModule):
         if self._last_views is not None:
             with torch.no_grad():
                 self.objectives.after_step(self._last_views)
+                self.views.after_step(self._last_views)
         self._last_views = None
 
     def configure_gradient_clipping(

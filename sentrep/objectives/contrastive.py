@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +39,8 @@ class Contrastive(Objective):
         in_batch: whether the other sentences of the batch are negatives; without them only n_m are.
         nt_xent: NT-Xent (SimCLR, eq. 1; ConSERT): all 2N anchors and positives are queries, and each is pushed away
             from the 2N − 2 that are neither it nor its partner. Extra negatives count in both directions.
+        hard_negatives: whether those of the corpus are negatives here; False leaves them to another objective
+            (`BidirectionalMargin`).
 
     Raises:
         InputError: for values out of range, for a batch of one sentence without extra negatives, and for ``nt_xent``
@@ -57,13 +60,14 @@ class Contrastive(Objective):
         block: int | None = None,
         in_batch: bool = True,
         nt_xent: bool = False,
+        hard_negatives: bool = True,
     ) -> None:
         super().__init__()
         checks.positive(self, temperature=temperature)
         checks.share(self, label_smoothing=label_smoothing)
         checks.within(self, -80, 80, hard_negative_weight=hard_negative_weight)  # its exponential, in float32
         checks.whole(self, 0, **checks.given(block=block))
-        checks.flag(self, in_batch=in_batch, nt_xent=nt_xent)
+        checks.flag(self, in_batch=in_batch, nt_xent=nt_xent, hard_negatives=hard_negatives)
         checks.named(self, NegativeSampler, negatives=negatives or {})
         checks.instance(self, PairWeighting, **checks.given(weighting=weighting))
         if nt_xent and (weighting is not None or not in_batch):
@@ -73,6 +77,7 @@ class Contrastive(Objective):
         self.block = block
         self.in_batch = in_batch
         self.nt_xent = nt_xent
+        self.hard_negatives = hard_negatives
         self.label_smoothing = label_smoothing
         self.hard_negative_weight = hard_negative_weight
         for name, plugin in [*_present(negatives).items(), ("weighting", weighting)]:
@@ -91,6 +96,8 @@ class Contrastive(Objective):
         """Mean of ℓ_i over this process's rows; see the class."""
         if self.nt_xent and views.second is not None:
             raise InputError("Contrastive: nt_xent does not go with a second view; set views.negatives to copies")
+        if not self.hard_negatives:
+            views = replace(views, negative=None)
         candidates = Candidates.gather(views, self._samplers(), self.in_batch, self.nt_xent)
         self._check(candidates)
         pairs = None
