@@ -87,7 +87,9 @@ class SentRepModule(Configurable, LightningModule):
         self.objectives = WeightedSum(objectives, weights)
         self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
-        self.objectives.build(encoder.spec(self.seed))
+        spec = encoder.spec(self.seed)
+        self.views.build(spec)  # first: copies of the encoder then know its prompts
+        self.objectives.build(spec)
         encoder.need = self.objectives.need
         check_options(self.objectives, optimizer)
         if encoder.compute.compiles_training:
@@ -153,7 +155,7 @@ class SentRepModule(Configurable, LightningModule):
         self.terms = None
 
     def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
-        """One optimiser step, then the objectives' `after_step`: once, however often the closure ran."""
+        """One optimiser step, then `after_step` of objectives and views: once, however often the closure ran."""
         closure = self._replay.closure(self, optimizer, optimizer_closure)
         try:
             super().optimizer_step(epoch, batch_idx, optimizer, closure)
@@ -162,6 +164,7 @@ class SentRepModule(Configurable, LightningModule):
         if self._last_views is not None:
             with torch.no_grad():
                 self.objectives.after_step(self._last_views)
+                self.views.after_step(self._last_views)
             for part in self.modules():
                 if isinstance(part, EncoderCopy):
                     part.follow()

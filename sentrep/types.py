@@ -33,15 +33,18 @@ class TokenBatch:
     """(B, L) int64, 1 on real tokens and 0 on padding."""
     real_tokens: int | None = None
     """Sum of ``attention_mask`` where it is known without asking the device; None where it is not."""
+    prompt: Tensor | None = None
+    """(B,) int64, the number of the prompt around each sentence: 0 is the encoder's own, then come those that
+    `EncoderSpec.add_prompt` gave; None: its own around all."""
 
     def __len__(self) -> int:
         return self.input_ids.shape[0]
 
-    def own(self, frame: tuple[int, int]) -> Tensor:
+    def own(self, frame: tuple[int | Tensor, int | Tensor]) -> Tensor:
         """(B, L) bool, the tokens of the sentences themselves: no padding, special tokens or words of a prompt.
 
         Args:
-            frame: how many tokens stand before and after a sentence's own (`EncoderSpec.frame`).
+            frame: how many tokens stand before and after a sentence's own (`EncoderSpec.frame`), or (B, 1) of each.
         """
         position = torch.arange(self.input_ids.shape[1], device=self.input_ids.device)
         return (position >= frame[0]) & (position < self.attention_mask.sum(1, keepdim=True) - frame[1])
@@ -52,8 +55,27 @@ class TokenBatch:
 
     def split(self, rows: int) -> list[TokenBatch]:
         """Parts of at most ``rows`` rows, of the same padded length."""
-        parts = zip(self.input_ids.split(rows), self.attention_mask.split(rows), strict=True)
-        return [TokenBatch(ids, mask) for ids, mask in parts]
+        prompts = itertools.repeat(None) if self.prompt is None else self.prompt.split(rows)
+        parts = zip(self.input_ids.split(rows), self.attention_mask.split(rows), prompts, strict=False)
+        return [TokenBatch(ids, mask, prompt=prompt) for ids, mask, prompt in parts]
+
+    def repeat(self, times: Tensor, width: int, pad_token_id: int) -> TokenBatch:
+        """Each real token as often as told, in their order; the device is not asked for lengths.
+
+        Args:
+            times: (B, L) int64; 0 leaves a token out.
+            width: L', at least the longest row that comes of it.
+            pad_token_id: what to fill the rest with.
+
+        Returns:
+            (B, L').
+        """
+        ends = (times * self.attention_mask).cumsum(1)
+        position = torch.arange(width, device=ends.device).repeat(len(self), 1)
+        source = torch.searchsorted(ends, position, right=True).clamp_max(ends.shape[1] - 1)
+        mask = position < ends[:, -1:]
+        ids = self.input_ids.gather(1, source).masked_fill(~mask, pad_token_id)
+        return TokenBatch(ids, mask.to(self.attention_mask.dtype), prompt=self.prompt)
 
     @staticmethod
     def concatenate(batches: Sequence[TokenBatch], pad_token_id: int) -> TokenBatch:
@@ -72,10 +94,12 @@ class TokenBatch:
         def stack(tensors: list[Tensor], value: int) -> Tensor:
             return torch.cat([F.pad(t, (0, width - t.shape[1]), value=value) for t in tensors])
 
+        prompts = [torch.zeros_like(b.input_ids[:, 0]) if b.prompt is None else b.prompt for b in batches]
         return TokenBatch(
             input_ids=stack([batch.input_ids for batch in batches], pad_token_id),
             attention_mask=stack([batch.attention_mask for batch in batches], 0),
             real_tokens=None if None in counts else sum(counts),  # type: ignore[arg-type]
+            prompt=None if all(batch.prompt is None for batch in batches) else torch.cat(prompts),
         )
 
 
@@ -211,6 +235,10 @@ def _no_words() -> Tensor:
     raise InputError("this encoder does not say which tokens begin a word")
 
 
+def _no_prompt(template: str) -> Callable[[TokenBatch], TokenBatch]:
+    raise InputError("this encoder takes no further prompt")
+
+
 @dataclass
 class EncoderSpec:
     """What an objective may know of the encoder when it creates its tensors (`Objective.build`)."""
@@ -237,6 +265,8 @@ class EncoderSpec:
     """The objective's name in the run, which its draws may depend on (`sentrep.distributed.step_generator`)."""
     frame: tuple[int, int] = (0, 0)
     """How many special tokens and words of the prompt stand before and after a sentence's own tokens."""
+    longest: int | None = None
+    """Tokens of the longest training sequence, which no augmentation may exceed; None for no limit."""
     rows_at_once: int | None = None
     """Rows whose activations may be held at a time; None: all of the batch."""
     layers: int = 0
@@ -251,6 +281,9 @@ class EncoderSpec:
     copy_encoder: Callable[..., nn.Module] = _no_copy
     """``copy_encoder(trainable=False, momentum=None)``: a second encoder (`sentrep.encoder.EncoderCopy`) with the
     weights that training begins with. Every call gives the same module, but for ``trainable``."""
+    add_prompt: Callable[[str], Callable[[TokenBatch], TokenBatch]] = _no_prompt
+    """Teach the encoder another template for training (`TokenBatch.prompt`): gives the function that puts sentences
+    from its own prompt into that one."""
 
 
 @dataclass
@@ -273,6 +306,9 @@ class Views:
     """Their vectors (B, D) after the projection head, where the objective has `Objective.projects_extra`."""
     second: Tensor | None = None
     """(B, D) other views of the sentences, which stand for them as negatives of the others; None: the positives do."""
+    read: TextBatch | None = None
+    """The tokens that the outputs were made of; None: those of the batch. Token augmentations and prompts of one view
+    change them."""
 
     @property
     def key(self) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -107,7 +107,7 @@ class SentenceEncoder(Configurable, nn.Module):
     @property
     def subtract_template(self) -> bool:
         """Whether the prompt's own vector is taken off."""
-        return self._pass.readout.template is not None
+        return self._pass.readout.subtracts
 
     @property
     def compute(self) -> Compute:
@@ -174,12 +174,14 @@ class SentenceEncoder(Configurable, nn.Module):
             vocabulary=self.tokenize.vocabulary,
             seed=seed,
             frame=(len(self.tokenize.prefix), len(self.tokenize.suffix)),
+            longest=self._longest,
             rows_at_once=self.compute.rows_at_once,
             layers=self.backbone.config.num_hidden_layers,
             word_starts=lambda: self.tokenize.word_starts(self.vocab_size),
             lm_head=functools.cache(lambda: language_model_head(self.backbone, self._head_origin, seed)),
             project=self.project,
             copy_encoder=copier(self),
+            add_prompt=self._add_prompt,
         )
 
     def forward(self, tokens: TokenBatch, word_embeddings: Tensor | None = None) -> EncoderOutput:
@@ -194,6 +196,10 @@ class SentenceEncoder(Configurable, nn.Module):
         """From now on run `encode` through `torch.compile`; worth it for text that takes many minutes on a GPU."""
         check_compiler(self.device.type)
         self._pass.compute = replace(self.compute, compile="encode")
+
+    def own(self, tokens: TokenBatch) -> Tensor:
+        """(B, L) bool, the tokens of the sentences themselves, whichever of its prompts they stand in."""
+        return self._pass.readout.own(tokens)
 
     def look_up(self, tokens: TokenBatch) -> Tensor:
         """Word embeddings (B, L, W) of the tokens, before positions, normalisation and dropout."""
@@ -299,15 +305,45 @@ class SentenceEncoder(Configurable, nn.Module):
     def _readout(self, pooling: str, subtracts: bool) -> Readout:
         """What is read of the backbone's states."""
         ids = self.tokenize
-        frame = len(ids.prefix) + len(ids.suffix) if self.prompt is not None else 0
-        longest = self.max_length + frame
         return Readout(
             pooling=pooling,
-            mask_index=ids.mask_index,
-            template=Template(ids.prefix, ids.suffix, ids.pad_token_id) if subtracts else None,
+            prompts=(Template(ids.prefix, ids.suffix, ids.pad_token_id, ids.mask_index),),
+            subtracts=subtracts,
             pad_token_id=ids.pad_token_id,
-            longest=longest if ids.limit is None else min(longest, ids.limit),
+            longest=self._longest,
         )
+
+    @property
+    def _longest(self) -> int:
+        """Tokens of the longest training sequence."""
+        ids = self.tokenize
+        longest = self.max_length + (len(ids.prefix) + len(ids.suffix) if self.prompt is not None else 0)
+        return longest if ids.limit is None else min(longest, ids.limit)
+
+    def _add_prompt(self, template: str) -> Callable[[TokenBatch], TokenBatch]:
+        """See `EncoderSpec.add_prompt`.
+
+        Raises:
+            InputError: for an encoder without a prompt of its own, a template without its slots, or one that leaves a
+                sentence of training no room.
+        """
+        own, ids, readout = self.tokenize, TextTokenizer(self.tokenize.tokenizer, template), self._pass.readout
+        if self.prompt is None:
+            raise InputError(
+                f"prompt {template!r} of some views needs another of the encoder's own: set model.encoder.prompt, by "
+                "which the model is used after training"
+            )
+        frame = (len(own.prefix), len(own.suffix))
+        longest = self._longest + len(ids.prefix) + len(ids.suffix) - sum(frame)
+        if own.limit is not None and longest > own.limit:
+            raise InputError(
+                f"prompt {template!r} makes sentences of up to {longest} tokens, and the model reads at most "
+                f"{own.limit}: lower model.encoder.max_length"
+            )
+        added = Template(ids.prefix, ids.suffix, ids.pad_token_id, ids.mask_index)
+        prompts = readout.prompts if added in readout.prompts[1:] else (*readout.prompts, added)
+        self._pass.readout = replace(readout, prompts=prompts, longest=max(longest, readout.longest))
+        return functools.partial(added.enclose, frame=frame, number=prompts.index(added, 1))
 
 
 def check_storable(encoder: SentenceEncoder) -> None:

@@ -2,6 +2,7 @@
 
 from sentrep.objectives.alignment import Alignment
 from sentrep.objectives.base import Objective
+from sentrep.objectives.bidirectional_margin import BidirectionalMargin
 from sentrep.objectives.contrastive import Contrastive
 from sentrep.objectives.denoising import Denoising
 from sentrep.objectives.distillation import Distillation
@@ -17,6 +18,7 @@ from sentrep.objectives.weighted_sum import WeightedSum
 
 __all__ = [
     "Alignment",
+    "BidirectionalMargin",
     "Contrastive",
     "Denoising",
     "Distillation",
