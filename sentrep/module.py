@@ -89,6 +89,11 @@ class SentRepModule(Configurable, LightningModule):
         self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
         self.objectives.build(encoder.spec(self.seed))
+        if not any(parameter.requires_grad for parameter in self.parameters()):
+            raise InputError(
+                "nothing is left to train: model.encoder.trainable is false, and neither the head nor an objective has "
+                "parameters; name what to train, for example trainable: [encoder.layer.11.*]"
+            )
         if encoder.compute.compiles_training:
             self.objectives.compile_terms("default" if encoder.compute.compile is True else "reduce-overhead")
         self.terms: StepTerms | None = None
