@@ -30,6 +30,7 @@ from sentrep.objectives import (
     Denoising,
     Distillation,
     MaskedLanguageModeling,
+    PhraseReconstruction,
     SignFlippedContrastive,
     Uniformity,
     denoising,
@@ -87,6 +88,7 @@ def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
         "uniformity": Uniformity,
         "denoising": lambda: Denoising(**SMALL, dropout=0.0),
         "tsdae": lambda: Denoising(**SMALL, dropout=0.0, target="anchor", causal=True, token_deletion=0.6),
+        "phrases": lambda: PhraseReconstruction(layers=2, heads=2, dropout=0.0),
         "mlm": MaskedLanguageModeling,
         "mlm, both copies": lambda: MaskedLanguageModeling(both_copies=True),
     }

@@ -6,6 +6,7 @@ from sentrep.objectives.contrastive import Contrastive
 from sentrep.objectives.denoising import Denoising
 from sentrep.objectives.distillation import Distillation
 from sentrep.objectives.masked_language_modeling import MaskedLanguageModeling
+from sentrep.objectives.phrase_reconstruction import PhraseReconstruction
 from sentrep.objectives.sign_flipped import SignFlippedContrastive
 from sentrep.objectives.uniformity import Uniformity
 from sentrep.objectives.weighted_sum import WeightedSum
@@ -17,6 +18,7 @@ __all__ = [
     "Distillation",
     "MaskedLanguageModeling",
     "Objective",
+    "PhraseReconstruction",
     "SignFlippedContrastive",
     "Uniformity",
     "WeightedSum",

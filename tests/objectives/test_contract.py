@@ -21,6 +21,7 @@ from sentrep.objectives import (
     Denoising,
     Distillation,
     MaskedLanguageModeling,
+    PhraseReconstruction,
     SignFlippedContrastive,
     Uniformity,
 )
@@ -36,6 +37,7 @@ CASES: dict[str, Callable[[str], Objective]] = {
     "denoising": lambda teacher: Denoising(layers=2, feed_forward=48),
     "distillation": lambda teacher: Distillation(teacher, temperature=0.1),
     "masked_language_modeling": lambda teacher: MaskedLanguageModeling(),
+    "phrase_reconstruction": lambda teacher: PhraseReconstruction(layers=2, heads=2),
     "contrastive, both ways": lambda teacher: Contrastive(nt_xent=True),
     "contrastive, no batch": lambda teacher: Contrastive(negatives={"noise": GaussianNegatives()}, in_batch=False),
     "sign-flipped": lambda teacher: SignFlippedContrastive(scale=0.1),
