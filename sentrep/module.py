@@ -85,7 +85,6 @@ class SentRepModule(Configurable, LightningModule):
         check_storable(encoder)
         self.views = views if views is not None else EncodedViews()
         self.objectives = WeightedSum(objectives, weights)
-        encoder.need = "tokens" if self.objectives.reads_tokens else "vector"
         self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
         self.objectives.build(encoder.spec(self.seed))
@@ -94,6 +93,7 @@ class SentRepModule(Configurable, LightningModule):
                 "nothing is left to train: model.encoder.trainable is false, and neither the head nor an objective has "
                 "parameters; name what to train, for example trainable: [encoder.layer.11.*]"
             )
+        encoder.need = self.objectives.need
         if encoder.compute.compiles_training:
             self.objectives.compile_terms("default" if encoder.compute.compile is True else "reduce-overhead")
         self.terms: StepTerms | None = None

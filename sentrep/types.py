@@ -128,6 +128,28 @@ class HeldOut:
         return len(self.ids)
 
 
+@dataclass(frozen=True)
+class Need:
+    """What is read of a pass of the encoder, beside the pooled vectors."""
+
+    tokens: bool = True
+    """Whether the states of all tokens are (`EncoderOutput.token_states` and ``input_embeddings``)."""
+    layers: tuple[int, ...] = ()
+    """The keys of `EncoderOutput.layers`."""
+
+    @property
+    def vectors_only(self) -> bool:
+        """Whether nothing else is read."""
+        return not self.tokens and not self.layers
+
+
+class Layers(dict[int, Tensor]):
+    """The layers' outputs that an objective asked for; who reads another one is told what to do."""
+
+    def __missing__(self, layer: int) -> NoReturn:
+        raise InputError(f"layer {layer} was not kept: an objective that reads it must say reads_layers = ({layer},)")
+
+
 @dataclass
 class EncoderOutput:
     """What one pass of the encoder gives for B sentences."""
@@ -138,6 +160,9 @@ class EncoderOutput:
     """(B, L, H) last hidden states; rows of padding are undefined."""
     input_embeddings: Tensor
     """(B, L, E) output of the embedding layer; rows of padding are undefined."""
+    layers: dict[int, Tensor] = field(default_factory=Layers)
+    """(B, L, H) each, the layers' outputs that `Objective.reads_layers` asked for, by the number it gave: 0 is the
+    embedding layer's, k the k-th layer's, −1 the last one's; rows of padding are undefined."""
 
     @staticmethod
     def vectors_only(embedding: Tensor) -> EncoderOutput:
@@ -152,7 +177,8 @@ class EncoderOutput:
         return {name: self[slice(*rows)] for name, rows in zip(extra, itertools.pairwise(ends), strict=True)}
 
     def __getitem__(self, rows: slice) -> EncoderOutput:
-        return EncoderOutput(self.embedding[rows], self.token_states[rows], self.input_embeddings[rows])
+        layers = Layers({number: states[rows] for number, states in self.layers.items()})
+        return EncoderOutput(self.embedding[rows], self.token_states[rows], self.input_embeddings[rows], layers)
 
 
 class DroppedStates:
@@ -190,8 +216,11 @@ class EncoderSpec:
     vocab_size: int
     """Number of rows of the word embedding."""
     pad_token_id: int
+    """What fills up shorter sentences."""
     mask_token_id: int | None
+    """The token that hides a word; None where the tokenizer has none."""
     special_token_ids: tuple[int, ...]
+    """Those that are no part of a text: [CLS], [SEP], padding and their like."""
     vocabulary: str
     """Fingerprint of tokenizer and prompt: two encoders that share it read the same token ids."""
     seed: int
@@ -200,6 +229,8 @@ class EncoderSpec:
     """How many special tokens and words of the prompt stand before and after a sentence's own tokens."""
     rows_at_once: int | None = None
     """Rows whose activations may be held at a time; None: all of the batch."""
+    layers: int = 0
+    """Number of layers, without the embedding layer."""
     word_starts: Callable[[], Tensor] = _no_words
     """(V,) bool, whether a token begins a word."""
     lm_head: Callable[[], nn.Module] = _no_lm_head
@@ -218,7 +249,9 @@ class Views:
     negative: Tensor | None
     """(B, D) hard negatives, or None."""
     anchor_output: EncoderOutput
+    """What the encoder gave for the anchors."""
     positive_output: EncoderOutput
+    """What the encoder gave for the positives."""
     extra: dict[str, EncoderOutput] = field(default_factory=dict)
     """Outputs for `Objective.extra_inputs`, by the key that the objective gave."""
     second: Tensor | None = None

@@ -29,6 +29,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "mixture": ("GaussianMixtureNegatives", {"components": 3}),
     "full mixture": ("GaussianMixtureNegatives", {"components": 2, "covariance": "full", "decay": 0.5}),
     "refitted mixture": ("GaussianMixtureNegatives", {"components": 3, "covariance": "full", "window": 2}),
+    "mixed": ("MixedNegatives", {}),
     "vae": ("VAENegatives", {"latent": 3, "hidden": 7, "window": 2}),
     "vae on the batch": ("VAENegatives", {"latent": 3, "hidden": 7, "train_on": "batch"}),
 }

@@ -29,8 +29,12 @@ from sentrep.objectives import (
     Contrastive,
     Denoising,
     Distillation,
+    InformationReconstruction,
     MaskedLanguageModeling,
+    Matryoshka,
+    RankingConsistency,
     SignFlippedContrastive,
+    UncertaintyWeighted,
     Uniformity,
 )
 from sentrep.types import TextBatch
@@ -100,7 +104,12 @@ OBJECTIVES: dict[str, Callable[[str], Objective]] = {
     "distillation": Distillation,
     "alignment": lambda teacher: Alignment(),
     "uniformity": lambda teacher: Uniformity(),
+    "ranking": lambda teacher: RankingConsistency(own=False),
+    "nested": lambda teacher: UncertaintyWeighted(
+        {"m": Matryoshka(Contrastive(angular_margin=10), [32, 8]), "d": Distillation(teacher, kind="listmle")}
+    ),
     "denoising": lambda teacher: Denoising(layers=1, heads=2, feed_forward=48, dropout=0.0),
+    "information": lambda teacher: InformationReconstruction(layer=1, heads=2, feed_forward=48, dropout=0.0),
     "mlm": lambda teacher: MaskedLanguageModeling(),
 }
 
@@ -117,8 +126,11 @@ def test_every_objective(name: str, teacher: str, graphs: list[fx.GraphModule]) 
         torch.manual_seed(5)
         results.append(loss_and_gradients(module, batch))
     # a teacher computes in float32
-    torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-6 if name == "distillation" else 1e-10)
-    assert bool(graphs) == (name not in ("denoising", "mlm"))  # the number of their tokens changes with the batch
+    torch.testing.assert_close(
+        results[1], results[0], rtol=0, atol=1e-6 if name in ("distillation", "nested") else 1e-10
+    )
+    # the number of their tokens changes with the batch
+    assert bool(graphs) == (name not in ("denoising", "information", "mlm"))
 
 
 @pytest.mark.parametrize(

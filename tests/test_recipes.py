@@ -14,7 +14,7 @@ import torch
 import yaml
 from lightning.pytorch import Trainer
 
-from sentrep import SentenceEncoder
+from sentrep import SentenceEncoder, SentRepModule
 from sentrep.cli import main
 from sentrep.cli.configuration import Tree, read_config
 from sentrep.cli.paper_tables import read_table
@@ -23,7 +23,9 @@ CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
 TABLES = sorted(CONFIGS.glob("*/tables/*.yaml"))
 RECIPES = sorted({*CONFIGS.rglob("*.yaml")} - {*TABLES, *OVERRIDE.parent.iterdir()})
-PAPERS = ("simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines")
+PAPERS = (
+    "simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse", "infocse", "mixcse", "paser",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,9 @@ class Case:
         frozen = [word for key in frozen_models(self.tree) for word in (f"--{key}", teacher)]
         terms = {name: term["init_args"].get("heads", 1) for name, term in self.tree["model"]["objectives"].items()}
         fewer = [f"--model.objectives.{name}.heads=2" for name, heads in terms.items() if 32 % heads]
-        return [*overrides, *train, *frozen, *fewer]
+        nested = [name for name, term in self.tree["model"]["objectives"].items() if "dims" in term["init_args"]]
+        narrow = [f"--model.objectives.{name}.dims=[32,8]" for name in nested]
+        return [*overrides, *train, *frozen, *fewer, *narrow]
 
     def structure(self) -> str:
         """What tells recipes apart but for numbers and names of models: classes, pooling, prompt, head, columns."""
@@ -60,11 +64,11 @@ class Case:
 
 
 def frozen_models(tree: Any, path: str = "") -> Iterator[str]:
-    """The dotted keys of frozen encoders: a plug-in's argument ``model``."""
+    """The dotted keys of frozen encoders: a plug-in's arguments ``model`` and ``second_model``."""
     if not isinstance(tree, dict):
         return
-    if "class_path" in tree and "model" in tree.get("init_args", {}):
-        yield f"{path}.model"
+    if "class_path" in tree:
+        yield from (f"{path}.{key}" for key in ("model", "second_model") if key in tree.get("init_args", {}))
     for key, value in (tree.get("init_args", {}) if "class_path" in tree else tree).items():
         yield from frozen_models(value, f"{path}.{key}" if path else key)
 
@@ -100,7 +104,7 @@ def test_every_recipe_and_row_is_built(
     assert main(["fit", *case.words, *case.flags(teacher), *tiny]) == 0
     ((trainer, model, _),) = built
     assert list(model.objectives.terms) == list(case.tree["model"]["objectives"])
-    assert trainer.logger.name == case.words[-1].rsplit("/", 1)[-1].removesuffix(".yaml")
+    assert trainer.logger.name == re.sub(r"/tables/|\.yaml: |/", "-", case.name)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +123,36 @@ def test_every_structure_trains(case: Case, options: list[str], tiny: list[str],
     (checkpoint,) = tmp_path.rglob("last.ckpt")
     state = torch.load(checkpoint, weights_only=True)["state_dict"]
     assert all(value.isfinite().all() for value in state.values() if isinstance(value, torch.Tensor))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", STRUCTURES, ids=lambda case: case.name)
+def test_what_is_loaded_gives_the_vectors_that_were_scored(
+    case: Case, tiny: list[str], teacher: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the checkpoint and by the folder; sentence-transformers gives them too, or refuses the folder."""
+    from sentence_transformers import SentenceTransformer
+
+    sentences = ["a sentence", "another one, of more words than the first"]
+    scored: list[Any] = []
+    finish = SentRepModule.on_validation_epoch_end
+
+    def keep(module: SentRepModule) -> None:
+        scored.append(module.encoder.encode(sentences))
+        finish(module)
+
+    monkeypatch.setattr(SentRepModule, "on_validation_epoch_end", keep)
+    steps = ["--trainer.max_steps", "2", "--trainer.val_check_interval", "2", "--trainer.precision", "32-true"]
+    assert main(["fit", *case.words, *case.flags(teacher), *tiny, *steps]) == 0
+    (checkpoint,), (folder,) = tmp_path.rglob("last.ckpt"), tmp_path.rglob("model")
+    for place in (checkpoint, folder):
+        np.testing.assert_allclose(SentenceEncoder.from_pretrained(place).encode(sentences), scored[-1], atol=1e-6)
+    if "exported" in (folder / "modules.json").read_text(encoding="utf-8"):
+        with pytest.raises((ValueError, ImportError, OSError), match=r"trust_remote_code|sentrep"):
+            SentenceTransformer(str(folder), device="cpu")
+    else:
+        theirs = SentenceTransformer(str(folder), device="cpu").encode(sentences)
+        np.testing.assert_allclose(theirs, scored[-1], atol=1e-6)
 
 
 @pytest.mark.parametrize("row", ["thesis/tables/stability.yaml sam", "denosent/tables/ablation.yaml cls-pooling"])

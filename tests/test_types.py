@@ -1,8 +1,16 @@
 from __future__ import annotations
 
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
 import torch
 
+import sentrep.types
 from sentrep.types import TokenBatch
+
+REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 
 
 def test_concatenate_pads_to_the_longest() -> None:
@@ -20,3 +28,14 @@ def test_concatenate_adds_the_counts_that_are_known() -> None:
     assert TokenBatch.concatenate(parts, pad_token_id=0).real_tokens == 5
     parts[1].real_tokens = None
     assert TokenBatch.concatenate(parts, pad_token_id=0).real_tokens is None
+
+
+@pytest.mark.parametrize("name", ["Views", "EncoderOutput", "TextBatch", "TokenBatch", "EncoderSpec"])
+def test_every_field_that_a_plugin_meets_says_what_it_is(name: str) -> None:
+    """Below it: the page of reference shows a field by that."""
+    assert f"::: sentrep.types.{name}" in REFERENCE.read_text(encoding="utf-8")
+    (kind,) = ast.parse(inspect.getsource(getattr(sentrep.types, name))).body
+    assert isinstance(kind, ast.ClassDef)
+    for field, below in zip(kind.body, kind.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign):
+            assert isinstance(below, ast.Expr), f"{name}.{ast.unparse(field.target)}"

@@ -6,7 +6,7 @@ of such a dict. So files and flags are merged here, into a plain tree, before js
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,16 @@ class Request:
 
     @property
     def name(self) -> str:
-        """Of the run: the row's, or else the first file's."""
-        return self.row or (Path(self.files[0]).stem if self.files and self.files[0] != "--config" else "default")
+        """Of the run: that of the first file, or of the table, with its folders below ``configs``, and the row's.
+
+        ``configs/dclr/bert-base.yaml`` gives ``dclr-bert-base``: methods have recipes of one name.
+        """
+        if not self.files or self.files[0] == "--config":
+            return self.row or "default"
+        path = Path(self.files[0]).absolute()
+        below = [part for part in path.parent.parts[_after("configs", path.parent.parts) :] if part != "tables"]
+        own = [path.stem] if below or self.row is None else []
+        return "-".join([*below, *own, *([self.row] if self.row else [])])
 
     def get(self, key: str) -> Any:
         """The value of a top-level key, from the flags or else the files."""
@@ -54,6 +62,11 @@ class Request:
     def texts(self) -> set[str]:
         """Every text that the user wrote as a value: the names of his own classes are among them."""
         return {text for tree in (self.tree, *map(_plain, self.flags.values(), self.flags)) for text in _texts(tree)}
+
+
+def _after(folder: str, parts: Sequence[str]) -> int:
+    """The place behind the last folder of this name; behind all parts where there is none."""
+    return max((place + 1 for place, part in enumerate(parts) if part == folder), default=len(parts))
 
 
 def parse_request(words: list[str]) -> Request:

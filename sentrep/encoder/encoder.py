@@ -18,7 +18,7 @@ from sentrep.encoder import encode as encoding
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.arguments import check_arguments
 from sentrep.encoder.compute.compiled import check_compiler
-from sentrep.encoder.compute.plan import Compute, Need, Readout, plan
+from sentrep.encoder.compute.plan import Compute, Readout, plan
 from sentrep.encoder.compute.template import Template
 from sentrep.encoder.heads import ProjectionHead, check_kept
 from sentrep.encoder.loading import folders, sources
@@ -31,7 +31,7 @@ from sentrep.encoder.text.tokenizer import Prompt, TextTokenizer
 from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.functional.similarity import unit
-from sentrep.types import EncoderOutput, EncoderSpec, TokenBatch
+from sentrep.types import EncoderOutput, EncoderSpec, Need, TokenBatch
 
 
 class SentenceEncoder(Configurable, nn.Module):
@@ -102,7 +102,7 @@ class SentenceEncoder(Configurable, nn.Module):
         self.tokenize = TextTokenizer(own, template, sources.position_limit(self.backbone))
         self.prompt = template
         self.max_length, self.max_seq_length, self.normalize = max_length, max_seq_length, normalize
-        self.need: Need = "tokens"  # until `SentRepModule` knows that its objectives read the vectors alone
+        self.need = Need()  # until `SentRepModule` knows what its objectives read
         subtracts = isinstance(prompt, Prompt) and prompt.subtract
         self._pass = plan(self.backbone, self._readout(pooling, subtracts), compute)
         self.head: ProjectionHead | None = None
@@ -187,6 +187,7 @@ class SentenceEncoder(Configurable, nn.Module):
             seed=seed,
             frame=(len(self.tokenize.prefix), len(self.tokenize.suffix)),
             rows_at_once=self.compute.rows_at_once,
+            layers=self.backbone.config.num_hidden_layers,
             word_starts=lambda: self.tokenize.word_starts(self.vocab_size),
             lm_head=functools.cache(lambda: language_model_head(self.backbone, self._head_origin, seed)),
         )
@@ -195,7 +196,7 @@ class SentenceEncoder(Configurable, nn.Module):
         """One pass over B sentences: pooled vector (B, H), token states (B, L, H), embedding-layer output (B, L, E).
 
         ``word_embeddings`` (B, L, W), where given, take the place of looking the tokens up (`look_up`). Where nothing
-        reads the tokens' states (``need`` is ``vector``), they are not made.
+        reads the tokens' states (``need``), they are not made.
         """
         return self._pass(tokens, word_embeddings, self.need)
 

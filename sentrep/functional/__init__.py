@@ -5,6 +5,7 @@ from sentrep.functional.correlation import spearman
 from sentrep.functional.deviation import deviation
 from sentrep.functional.geometry import alignment, effective_rank, retrieval_accuracy, uniformity
 from sentrep.functional.info_nce import info_nce
+from sentrep.functional.listwise import jensen_shannon, list_mle, list_net
 from sentrep.functional.noise import refine_noise
 from sentrep.functional.similarity import cosine_similarity_matrix
 
@@ -15,6 +16,9 @@ __all__ = [
     "deviation",
     "effective_rank",
     "info_nce",
+    "jensen_shannon",
+    "list_mle",
+    "list_net",
     "refine_noise",
     "retrieval_accuracy",
     "spearman",

@@ -5,6 +5,7 @@ from sentrep.negatives.batch_gaussian import BatchGaussianNegatives
 from sentrep.negatives.gaussian import GaussianNegatives
 from sentrep.negatives.gaussian_mixture import GaussianMixtureNegatives
 from sentrep.negatives.memory_bank import MemoryBank
+from sentrep.negatives.mixed import MixedNegatives
 from sentrep.negatives.noisy_anchor import NoisyAnchorNegatives
 from sentrep.negatives.refined_noise import RefinedNoiseNegatives
 from sentrep.negatives.vae import VAENegatives
@@ -14,6 +15,7 @@ __all__ = [
     "GaussianMixtureNegatives",
     "GaussianNegatives",
     "MemoryBank",
+    "MixedNegatives",
     "NegativeSampler",
     "NoisyAnchorNegatives",
     "RefinedNoiseNegatives",

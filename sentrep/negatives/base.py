@@ -15,7 +15,7 @@ from sentrep.types import EncoderSpec
 
 
 class NegativeSampler(Configurable, nn.Module, ABC):
-    """A source of vectors that every anchor is pushed away from, besides the other sentences of the batch.
+    """A source of vectors that anchors are pushed away from, besides the other sentences of the batch.
 
     What is drawn depends on (seed, name, step) alone, so it is the same on every rank, after a resume, and in each
     closure call of one step. The step advances in `update`, once per optimiser step, and is part of the checkpoint.
@@ -61,7 +61,8 @@ class NegativeSampler(Configurable, nn.Module, ABC):
             keys: (N, D) what they are to each other in the batch (`sentrep.Views.key`), detached.
 
         Returns:
-            (M, D) float32, equal on every rank; M may be 0.
+            float32, equal on every rank: (M, D) negatives of all anchors, M may be 0; or (N, k, D), k of each anchor
+            alone (with NT-Xent of its positive too), which weightings of pairs do not see.
         """
 
     def update(self, anchors: Tensor) -> None:

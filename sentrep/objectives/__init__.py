@@ -5,9 +5,14 @@ from sentrep.objectives.base import Objective
 from sentrep.objectives.contrastive import Contrastive
 from sentrep.objectives.denoising import Denoising
 from sentrep.objectives.distillation import Distillation
+from sentrep.objectives.information_reconstruction import InformationReconstruction
 from sentrep.objectives.masked_language_modeling import MaskedLanguageModeling
+from sentrep.objectives.masked_triplet import MaskedTriplet
+from sentrep.objectives.matryoshka import Matryoshka
 from sentrep.objectives.phrase_reconstruction import PhraseReconstruction
+from sentrep.objectives.ranking_consistency import RankingConsistency
 from sentrep.objectives.sign_flipped import SignFlippedContrastive
+from sentrep.objectives.uncertainty_weighted import UncertaintyWeighted
 from sentrep.objectives.uniformity import Uniformity
 from sentrep.objectives.weighted_sum import WeightedSum
 
@@ -16,10 +21,15 @@ __all__ = [
     "Contrastive",
     "Denoising",
     "Distillation",
+    "InformationReconstruction",
     "MaskedLanguageModeling",
+    "MaskedTriplet",
+    "Matryoshka",
     "Objective",
     "PhraseReconstruction",
+    "RankingConsistency",
     "SignFlippedContrastive",
+    "UncertaintyWeighted",
     "Uniformity",
     "WeightedSum",
 ]

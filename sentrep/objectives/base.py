@@ -24,11 +24,14 @@ class Objective(Configurable, nn.Module, ABC):
         reads_tokens: whether `forward` reads ``token_states`` or ``input_embeddings`` of the encoder's output. One that
             needs the vectors alone says False: that saves a part of the last layer, and with ``rows_at_once`` the
             memory of all tokens' states.
+        reads_layers: the layers whose outputs `forward` reads (`EncoderOutput.layers`): 0 is the embedding layer, k the
+            k-th, −1 the last. They are kept for all tokens of all views. `build` may set it, for `EncoderSpec.layers`.
         compiles: whether ``compile`` of the encoder's `Compute` compiles `forward` too. It should work on the same
             shapes in every step.
     """
 
     reads_tokens: ClassVar[bool] = True
+    reads_layers: tuple[int, ...] = ()
     compiles: ClassVar[bool] = False
 
     def __init__(self) -> None:

@@ -24,13 +24,13 @@ class Contrastive(Objective):
         ℓ_i = −log  exp(s(h_i, h_i⁺)) / ( Σ_j w_ij exp(s(h_i, h_j⁺)) + Σ_m w_im exp(s(h_i, n_m)) ),   s = cosine / τ
 
     j runs over the sentences of all processes. The extra negatives n_m are the hard negatives of all rows, where the
-    corpus has them, and whatever ``negatives`` draw. Where the views bring a second view of their own (`Views.second`),
-    that stands for the other sentences, and h_i⁺ for its own anchor alone.
+    corpus has them, and whatever ``negatives`` draw, for all anchors or for h_i alone. Where the views bring a second
+    view of their own (`Views.second`), that stands for the other sentences, and h_i⁺ for its own anchor alone.
 
     Args:
         temperature: τ > 0.
         negatives: samplers of extra negatives, by name; None entries are left out.
-        weighting: weights w of the pairs; None for all 1.
+        weighting: weights w of the pairs, but for negatives that are drawn for one anchor alone; None for all 1.
         label_smoothing: ε in [0, 1) of the cross-entropy.
         hard_negative_weight: bonus in [−80, 80] on the logit of a row's own hard negative (log space, 0 for none).
         block: rows of the similarity matrix in memory at a time; 0 for all, None to decide by its size
@@ -38,6 +38,8 @@ class Contrastive(Objective):
         in_batch: whether the other sentences of the batch are negatives; without them only n_m are.
         nt_xent: NT-Xent (SimCLR, eq. 1; ConSERT): all 2N anchors and positives are queries, and each is pushed away
             from the 2N − 2 that are neither it nor its partner. Extra negatives count in both directions.
+        angular_margin: m in [0, 90] degrees, added to the angle of every positive pair (ArcCon of ArcCSE, Zhang et al.
+            2022: 10): exp(cos(θ_ii + m) / τ) takes the place of exp(cos θ_ii / τ), above and below.
 
     Raises:
         InputError: for values out of range, for a batch of one sentence without extra negatives, and for ``nt_xent``
@@ -57,11 +59,13 @@ class Contrastive(Objective):
         block: int | None = None,
         in_batch: bool = True,
         nt_xent: bool = False,
+        angular_margin: float = 0.0,
     ) -> None:
         super().__init__()
         checks.positive(self, temperature=temperature)
         checks.share(self, label_smoothing=label_smoothing)
         checks.within(self, -80, 80, hard_negative_weight=hard_negative_weight)  # its exponential, in float32
+        checks.within(self, 0, 90, angular_margin=angular_margin)
         checks.whole(self, 0, **checks.given(block=block))
         checks.flag(self, in_batch=in_batch, nt_xent=nt_xent)
         checks.named(self, NegativeSampler, negatives=negatives or {})
@@ -73,6 +77,7 @@ class Contrastive(Objective):
         self.block = block
         self.in_batch = in_batch
         self.nt_xent = nt_xent
+        self.angular_margin = angular_margin
         self.label_smoothing = label_smoothing
         self.hard_negative_weight = hard_negative_weight
         for name, plugin in [*_present(negatives).items(), ("weighting", weighting)]:
@@ -103,8 +108,10 @@ class Contrastive(Objective):
             temperature=self.temperature,
             positives=candidates.positives,
             negatives=candidates.drawn if len(candidates.drawn) else None,
+            row_negatives=candidates.drawn_by_row,
             weights=candidates.weights(pairs, self.hard_negative_weight),
             label_smoothing=self.label_smoothing,
+            margin=self.angular_margin,
             block=self.block,
         )
 

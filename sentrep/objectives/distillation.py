@@ -1,34 +1,44 @@
-"""Learning the similarities that another encoder sees."""
+"""Learning the similarities that other encoders see."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from sentrep import checks, distributed
 from sentrep.encoder.copies import FrozenEncoder
-from sentrep.errors import InputError
-from sentrep.functional import cosine_similarity_matrix
+from sentrep.functional.listwise import list_mle, list_net
 from sentrep.objectives.base import Objective
+from sentrep.objectives.ranking_consistency import similarity_lists
 from sentrep.types import EncoderSpec, TextBatch, Views
 
 
 class Distillation(Objective):
-    """The student's in-batch similarities follow a frozen teacher's ("Knowledge Distillation" of DCLR, table 2).
+    """The student's in-batch similarities follow those of one or two frozen teachers.
 
-        ℓ_i = KL(q_i ‖ p_i),   p_i = softmax_j(cos(h_i, h_j⁺) / τ),   q_i = softmax_j(cos(t_i, t_j⁺) / τ_T)
+    With s_ij = cos(h_i, h_j⁺) of the student and t_ij of the teacher, j over the sentences of all processes:
 
-    j runs over the sentences of all processes, i itself included; t are the teacher's vectors of the same sentences. A
-    teacher that knows each sentence's positive for certain (one-hot q) makes this InfoNCE. The paper names the method
-    without a formula; this is the relational form, which lets teacher and student differ in width.
+        listnet:    ℓ_i = KL(softmax_j(t_ij / τ_T) ‖ softmax_j(s_ij / τ))
+        listmle:    ℓ_i = −log P(order of t_i | s_i / τ)      (`sentrep.functional.list_mle`)
+        pointwise:  ℓ_i = mean_j (s_ij − t_ij)²
+
+    ``listnet`` with one teacher is "Knowledge Distillation" of DCLR (table 2), which the paper names without a formula:
+    the relational form, which lets teacher and student differ in width. A teacher that knows each sentence's positive
+    for certain makes this InfoNCE. ``listnet`` and ``listmle`` are the ranking distillation of RankCSE (Liu et al.
+    2023), with t = α t_first + (1 − α) t_second of two teachers. RankCSE prints ListNet as a cross-entropy: the KL
+    divergence differs from it by the teacher's entropy, a constant. ``pointwise`` is not the paper's.
 
     Args:
         model: the teacher, as a model folder, a checkpoint or a hub id; it must share the student's tokenizer and
             prompt. The checkpoint holds its name and a fingerprint, never its weights.
         temperature: τ > 0.
-        teacher_temperature: τ_T > 0; None for τ.
+        teacher_temperature: τ_T > 0 of ``listnet``; None for τ. RankCSE has τ / 2.
+        kind: of the loss; see above.
+        second_model: another teacher, or None.
+        first_share: α in [0, 1], the first teacher's share where there are two.
+        own: whether a sentence's list holds the sentence itself.
 
     Raises:
         InputError: for values out of range; at the first batch for a teacher that cannot be loaded or has another
@@ -38,32 +48,58 @@ class Distillation(Objective):
     reads_tokens = False
     compiles = True
 
-    def __init__(self, model: str, temperature: float = 0.05, teacher_temperature: float | None = None) -> None:
+    def __init__(
+        self,
+        model: str,
+        temperature: float = 0.05,
+        teacher_temperature: float | None = None,
+        kind: Literal["listnet", "listmle", "pointwise"] = "listnet",
+        second_model: str | None = None,
+        first_share: float = 0.5,
+        own: bool = True,
+    ) -> None:
         super().__init__()
-        checks.text(self, model=model)
+        checks.text(self, model=model, **checks.given(second_model=second_model))
         checks.positive(self, temperature=temperature, **checks.given(teacher_temperature=teacher_temperature))
+        checks.one_of(self, ("listnet", "listmle", "pointwise"), kind=kind)
+        checks.within(self, 0, 1, first_share=first_share)
+        checks.flag(self, own=own)
         self.teacher = FrozenEncoder(model)
+        self.second_teacher = None if second_model is None else FrozenEncoder(second_model)
         self.temperature = temperature
         self.teacher_temperature = temperature if teacher_temperature is None else teacher_temperature
+        self.kind = kind
+        self.first_share = first_share
+        self.own = own
 
     def build(self, spec: EncoderSpec) -> None:
         """Take note of the student's vocabulary."""
         self.teacher.build(spec)
+        if self.second_teacher is not None:
+            self.second_teacher.build(spec)
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Mean of ℓ_i over this process's rows; see the class."""
-        keys = distributed.gather(views.positive)
-        if len(keys) == 1:
-            raise InputError("a batch of one sentence has no similarities to distil: raise data.batch_size")
-        student = cosine_similarity_matrix(views.anchor, keys) / self.temperature
-        teacher = cosine_similarity_matrix(*self.teacher.embed_pairs(batch)) / self.teacher_temperature
-        target = teacher.to(student.dtype).log_softmax(1)
-        return F.kl_div(student.log_softmax(1), target, log_target=True, reduction="batchmean")
+        student = similarity_lists(views.anchor, distributed.gather(views.positive), self.own)
+        teacher = self._taught(self.teacher, batch)
+        if self.second_teacher is not None:
+            other = self._taught(self.second_teacher, batch)
+            teacher = self.first_share * teacher + (1 - self.first_share) * other
+        if self.kind == "pointwise":
+            return F.mse_loss(student, teacher.to(student.dtype))
+        loss = list_net if self.kind == "listnet" else list_mle
+        return loss(student / self.temperature, teacher / self.teacher_temperature)
+
+    def _taught(self, teacher: FrozenEncoder, batch: TextBatch) -> Tensor:
+        return similarity_lists(*teacher.embed_pairs(batch), self.own)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """A reference to the teacher, for the checkpoint."""
-        return self.teacher.state()
+        """A reference to each teacher, for the checkpoint."""
+        second = {} if self.second_teacher is None else {"second": self.second_teacher.state()}
+        return {**self.teacher.state(), **second}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Remember which teacher the checkpoint was trained with."""
+        """Remember which teachers the checkpoint was trained with."""
         self.teacher.load_state(state)
+        if self.second_teacher is not None and "second" in state:
+            self.second_teacher.load_state(state["second"])

@@ -11,7 +11,7 @@ from sentrep import checks
 from sentrep.config import check_initialised
 from sentrep.errors import InputError
 from sentrep.objectives.base import Objective, check_metric, check_term
-from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
+from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
 
 
 class WeightedSum(nn.Module):
@@ -52,14 +52,26 @@ class WeightedSum(nn.Module):
         self._checked: set[str] = set()
 
     @property
-    def reads_tokens(self) -> bool:
-        """Whether any objective reads more of the encoder's output than the vectors."""
-        return any(objective.reads_tokens for _, objective in self._objectives())
+    def need(self) -> Need:
+        """What the objectives read of the encoder's output, all together."""
+        terms = [objective for _, objective in self._objectives()]
+        layers = {layer for objective in terms for layer in objective.reads_layers}
+        return Need(any(objective.reads_tokens for objective in terms), tuple(sorted(layers)))
 
     def build(self, spec: EncoderSpec) -> None:
-        """Build every objective."""
-        for _, objective in self._objectives():
+        """Build every objective.
+
+        Raises:
+            InputError: for an objective that reads a layer which the encoder does not have.
+        """
+        for name, objective in self._objectives():
             objective.build(spec)
+            for layer in objective.reads_layers:
+                if not -spec.layers - 1 <= layer <= spec.layers:
+                    raise InputError(
+                        f"objective {name!r}: it reads layer {layer}, but the encoder has the layers 0 (the embedding "
+                        f"layer) to {spec.layers}, or {-spec.layers - 1} to -1 from the end"
+                    )
 
     def compile_terms(self, mode: str) -> None:
         """Run the objectives that say that they can (`Objective.compiles`) through `torch.compile`."""

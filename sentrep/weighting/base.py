@@ -31,7 +31,8 @@ class PairWeighting(Configurable, nn.Module, ABC):
         Args:
             batch: this process's B sentences.
             views: their views.
-            negatives: (M, D) extra negatives, detached; M may be 0.
+            negatives: (M, D) extra negatives of all anchors, detached; M may be 0. Those that a sampler draws for one
+                anchor alone are not weighted.
 
         Returns:
             (B, N + M) in [0, ∞), without gradient: first the N in-batch keys of the global batch in rank order, then

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sentrep.cli import main
-from sentrep.cli.configuration import apply_flags, merge, parse_request, read_config
+from sentrep.cli.configuration import Request, apply_flags, merge, parse_request, read_config
 from sentrep.cli.errors import UsageError
 from support import FAMILIES
 
@@ -161,3 +161,18 @@ def test_a_prompt_arrives_as_it_was_written(
     assert main(["fit", "-c", str(file), "--print_config"]) == 0
     found = yaml.safe_load(capsys.readouterr().out)["model"]["encoder"]
     assert found.get("init_args", found)["prompt"] == prompt
+
+
+@pytest.mark.parametrize(
+    ("file", "row", "name"),
+    [
+        ("configs/dclr/bert-base.yaml", None, "dclr-bert-base"),
+        ("configs/dclr/tables/ablation.yaml", "bert-base", "dclr-ablation-bert-base"),
+        ("configs/quickstart.yaml", None, "quickstart"),
+        ("mine/run.yaml", None, "run"),
+        ("mine/table.yaml", "noise", "noise"),
+        ("--config", None, "default"),
+    ],
+)
+def test_the_first_file_names_the_run(file: str, row: str | None, name: str) -> None:
+    assert Request(files=[file, "configs/overrides/minilm.yaml"], row=row).name == name

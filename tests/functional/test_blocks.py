@@ -37,6 +37,19 @@ def options(negatives: Tensor | None, weighted: bool, smoothing: float, negative
     }
 
 
+def test_negatives_of_each_query_alone_are_cut_into_blocks_with_them() -> None:
+    results = []
+    generator = torch.Generator().manual_seed(2)
+    own = torch.randn(N, 3, WIDTH, generator=generator, dtype=torch.float64).requires_grad_()
+    weights = torch.rand(N, K + M + 3, generator=generator)
+    for block in (0, 4):
+        tensors = [*inputs(), own]
+        chosen = options(tensors[2], False, 0.2, 0.3) | {"weights": weights}
+        loss = info_nce(*tensors[:2], **chosen, row_negatives=own, block=block)
+        results.append([loss, *torch.autograd.grad(loss, tensors)])
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("block", [1, 4, 100])
 @pytest.mark.parametrize(("weighted", "smoothing"), [(False, 0.0), (False, 0.2), (True, 0.0), (True, 0.2)])
 @pytest.mark.parametrize("negative_weight", [None, 1.0, 0.3, 0.0])

@@ -16,6 +16,7 @@ from sentrep.functional import info_nce
     n=st.integers(1, 6),
     extra_keys=st.integers(0, 4),
     m=st.integers(0, 5),
+    own=st.integers(0, 3),
     temperature=st.sampled_from([0.05, 0.3, 1.0]),
     negative_weight=st.sampled_from([0.0, 0.5, 1.0, 3.0]),
     label_smoothing=st.sampled_from([0.0, 0.1, 0.5]),
@@ -26,6 +27,7 @@ def test_equals_the_loop_in_value_and_gradient(
     n: int,
     extra_keys: int,
     m: int,
+    own: int,
     temperature: float,
     negative_weight: float,
     label_smoothing: float,
@@ -35,24 +37,28 @@ def test_equals_the_loop_in_value_and_gradient(
     generator = torch.Generator().manual_seed(seed)
     queries = torch.randn(n, 7, generator=generator)
     keys = torch.randn(n + extra_keys, 7, generator=generator)
-    negatives = torch.randn(m, 7, generator=generator) if m else None
+    further = {
+        "negatives": torch.randn(m, 7, generator=generator) if m else None,
+        "row_negatives": torch.randn(n, own, 7, generator=generator) if own else None,
+    }
     positives = torch.randperm(n + extra_keys, generator=generator)[:n]
-    weights = torch.rand(n, n + extra_keys + m, generator=generator) * 2 if weighted else None
+    weights = torch.rand(n, n + extra_keys + m + own, generator=generator) * 2 if weighted else None
     if weights is not None:
         weights[weights < 0.5] = 0.0
 
-    fast = [t.clone().requires_grad_() for t in (queries, keys, *([negatives] if m else []))]
+    used = {name: tensor for name, tensor in further.items() if tensor is not None}
+    fast = [t.clone().requires_grad_() for t in (queries, keys, *used.values())]
     loss = info_nce(
         fast[0],
         fast[1],
         temperature=temperature,
         positives=positives,
-        negatives=fast[2] if m else None,
+        **dict(zip(used, fast[2:], strict=True)),
         weights=weights,
         negative_weight=negative_weight,
         label_smoothing=label_smoothing,
     )
-    slow = [t.double().requires_grad_() for t in (queries, keys, *([negatives] if m else []))]
+    slow = [t.double().requires_grad_() for t in (queries, keys, *used.values())]
     expected = info_nce_loop(
         slow[0],
         slow[1],
@@ -62,6 +68,7 @@ def test_equals_the_loop_in_value_and_gradient(
         weights,
         negative_weight,
         label_smoothing,
+        slow[-1] if own else None,
     )
     torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-5)
     gradients = torch.autograd.grad(loss, fast, allow_unused=True)

@@ -10,7 +10,7 @@ import torch
 from samplers import spec
 from torch import Tensor
 
-from sentrep import distributed
+from sentrep import InputError, distributed
 from sentrep.negatives import GaussianNegatives, NegativeSampler
 from sentrep.objectives.candidates import Candidates
 from sentrep.types import Views
@@ -49,6 +49,46 @@ def test_columns_are_own_then_hard_then_drawn() -> None:
     expected = [[1.0, 0.2, bonus, 1.0, 0.15], [0.4, 1.0, 1.0, bonus, 0.3]]
     torch.testing.assert_close(candidates.weights(pairs, 2.0), torch.tensor(expected))
     torch.testing.assert_close(candidates.weights(None, 0.0), torch.tensor([[1.0, 1, 1, 1, 0.5]] * 2))
+
+
+class OfEachAnchor(NegativeSampler):
+    """Two negatives of each anchor: of its number and of the next."""
+
+    def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
+        return torch.stack([keys, keys.roll(-1, 0)], dim=1) + 1
+
+
+class Misshapen(NegativeSampler):
+    def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
+        return keys[:1, None]
+
+
+@pytest.mark.parametrize("nt_xent", [False, True])
+def test_those_of_one_anchor_come_last_and_are_its_own(nt_xent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the second of two processes, whose rows are the last two of four."""
+    monkeypatch.setattr(distributed, "gather", lambda x: torch.cat([x + 7, x]))
+    monkeypatch.setattr(distributed, "own_rows", lambda count, device: torch.arange(2, 4))
+    made = views(True)
+    candidates = Candidates.gather(made, [OfEachAnchor(0.3), sampler(0.5), OfEachAnchor(0.2)], nt_xent=nt_xent)
+    own = made.positive[:, None].detach() + 1
+    assert torch.equal(candidates.drawn_by_row[:2, 0::2], own.expand(-1, 2, -1))
+    assert torch.equal(candidates.drawn_by_row[0, 1], own[1, 0])
+    assert candidates.drawn.shape == (2, 4)  # half as many as four
+    assert candidates.drawn_by_row.shape == (4 if nt_xent else 2, 4, 4)
+    assert len(candidates) == 4 + 4 + 2 + 4
+    weights = candidates.weights(None, 0.0)
+    assert weights is not None
+    torch.testing.assert_close(weights[:, -6:], torch.tensor([0.5, 0.5, 0.3, 0.3, 0.2, 0.2]).expand(len(weights), -1))
+    if not nt_xent:
+        pairs = torch.full((2, 4 + 2), 0.5)
+        weighted = candidates.weights(pairs, 0.0)
+        assert weighted is not None
+        torch.testing.assert_close(weighted[0, -6:], torch.tensor([0.25, 0.25, 0.3, 0.3, 0.2, 0.2]))
+
+
+def test_a_shape_that_fits_no_anchors_is_refused() -> None:
+    with pytest.raises(InputError, match=r"Misshapen.sample returned .* \(1, 1, 4\); expected .* \(2, k, D\)"):
+        Candidates.gather(views(False), [Misshapen()])
 
 
 def test_weights_of_one_are_left_out() -> None:

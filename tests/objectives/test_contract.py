@@ -20,10 +20,16 @@ from sentrep.objectives import (
     Contrastive,
     Denoising,
     Distillation,
+    InformationReconstruction,
     MaskedLanguageModeling,
+    MaskedTriplet,
+    Matryoshka,
     PhraseReconstruction,
+    RankingConsistency,
     SignFlippedContrastive,
+    UncertaintyWeighted,
     Uniformity,
+    WeightedSum,
 )
 from sentrep.views import EncodedViews
 from sentrep.weighting import ComplementaryWeighting, SelfWeighting
@@ -36,12 +42,21 @@ CASES: dict[str, Callable[[str], Objective]] = {
     "contrastive, self": lambda teacher: Contrastive(weighting=SelfWeighting(0.9, kind="soft")),
     "denoising": lambda teacher: Denoising(layers=2, feed_forward=48),
     "distillation": lambda teacher: Distillation(teacher, temperature=0.1),
+    "information reconstruction": lambda teacher: InformationReconstruction(layer=1, heads=2, feed_forward=48),
     "masked_language_modeling": lambda teacher: MaskedLanguageModeling(),
     "phrase_reconstruction": lambda teacher: PhraseReconstruction(layers=2, heads=2),
     "contrastive, both ways": lambda teacher: Contrastive(nt_xent=True),
     "contrastive, no batch": lambda teacher: Contrastive(negatives={"noise": GaussianNegatives()}, in_batch=False),
     "sign-flipped": lambda teacher: SignFlippedContrastive(scale=0.1),
     "uniformity": lambda teacher: Uniformity(),
+    "angular margin": lambda teacher: Contrastive(temperature=0.1, angular_margin=10),
+    "two teachers": lambda teacher: Distillation(teacher, 0.1, kind="listmle", second_model=teacher, own=False),
+    "ranking_consistency": lambda teacher: RankingConsistency(0.1),
+    "masked_triplet": lambda teacher: MaskedTriplet(),
+    "matryoshka": lambda teacher: Matryoshka(Contrastive(negatives={"noise": GaussianNegatives()}), [32, 8]),
+    "uncertainty_weighted": lambda teacher: UncertaintyWeighted(
+        {"contrastive": Contrastive(), "mlm": MaskedLanguageModeling()}
+    ),
 }
 
 
@@ -60,6 +75,7 @@ def step(objective: Objective, autocast: bool = False) -> tuple[Tensor, Views, T
     encoder = tiny_encoder(dropout=0.0)
     encoder.attach_head(ProjectionHead("mlp"))
     objective.build(encoder.spec(seed=5))
+    encoder.need = WeightedSum([objective]).need
     sentences = toy_sentences(18)
     batch = text_batch(encoder, sentences[:6], sentences[6:12], sentences[12:])
     torch.manual_seed(4)  # of what objectives draw
@@ -79,7 +95,8 @@ def test_the_value_is_a_finite_scalar_whose_gradient_reaches_the_encoder(objecti
     assert loss.dtype == torch.float32
     loss.backward()
     trained = [encoder.backbone.get_input_embeddings().weight]
-    if not isinstance(objective, MaskedLanguageModeling):  # which predicts from token states, before the head
+    # which read token states and vectors before the head
+    if not isinstance(objective, InformationReconstruction | MaskedLanguageModeling | MaskedTriplet):
         trained += encoder.head.parameters()  # type: ignore[union-attr]
     for parameter in trained:
         assert parameter.grad is not None

@@ -130,6 +130,47 @@ def test_nt_xent_equals_the_loop(drawn: bool, block: int) -> None:
     assert_equals(loss, nt_xent_loop(first, second, 0.3, further), *leaves)
 
 
+class OfEachAnchor(NegativeSampler):
+    """Negatives of each anchor alone that the encoder is trained through."""
+
+    with_gradient = True
+
+    def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
+        return torch.stack([anchors.sin(), keys.cos()], dim=1)
+
+
+@pytest.mark.parametrize("block", [0, 2])
+def test_negatives_of_each_anchor_beside_shared_ones(block: int) -> None:
+    """With weights λ, weights of pairs, hard negatives and smoothing."""
+    first, second, negative, _ = leaves = vectors(4)
+    pairs = torch.rand(4, 4 + 2) + 0.2
+    samplers = {**noise(), "own": OfEachAnchor(0.6)}
+    objective = built(Contrastive(0.3, samplers, Fixed(pairs.tolist()), label_smoothing=0.1, block=block))
+    loss = objective(Views(first, second, negative, NOTHING, NOTHING), NOTHING)
+    drawn = objective.negatives["noise"].sample(first, second).double()
+    own = torch.stack([first.sin(), second.detach().cos()], dim=1)
+    ones = torch.ones(4, 4)
+    weights = torch.cat([pairs[:, :4], ones, pairs[:, 4:], 0.6 * ones[:, :2]], dim=1)
+    keys = torch.cat([second, negative])
+    expected = info_nce_loop(first, keys, 0.3, [0, 1, 2, 3], drawn, weights, 1.0, 0.1, own)
+    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-6)  # weights are float32
+    gradients = [torch.autograd.grad(x, leaves[:3]) for x in (loss, expected)]
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-6)
+
+
+def test_nt_xent_pushes_both_views_of_a_sentence_from_its_own_negatives() -> None:
+    first, second, _, _ = leaves = vectors(4)
+    loss = built(Contrastive(0.3, {"own": OfEachAnchor()}, nt_xent=True))(
+        Views(first, second, None, NOTHING, NOTHING), NOTHING
+    )
+    both, losses = torch.cat([first, second]), []
+    for i in range(8):
+        partner, own = (i + 4) % 8, [first[i % 4].sin(), second[i % 4].detach().cos()]
+        others = [both[partner], *(both[j] for j in range(8) if j not in (i, partner)), *own]
+        losses.append(info_nce_loop(both[i : i + 1], torch.stack(others), 0.3, [0], None, None, 1.0, 0.0))
+    assert_equals(loss, torch.stack(losses).mean(), *leaves)
+
+
 def test_nt_xent_pushes_both_views_from_hard_negatives() -> None:
     first, second, _, negative = leaves = vectors()
     loss = Contrastive(0.3, nt_xent=True)(Views(first, second, negative, NOTHING, NOTHING), NOTHING)

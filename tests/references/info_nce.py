@@ -21,6 +21,7 @@ def info_nce_loop(
     weights: Tensor | None,
     negative_weight: float,
     label_smoothing: float,
+    row_negatives: Tensor | None = None,
 ) -> Tensor:
     """Mean over i of the smoothed −log p_i, with p from weighted exponentials summed one by one."""
     losses = []
@@ -35,11 +36,12 @@ def info_nce_loop(
             terms.append(term)
             if j == positives[i]:
                 positive_term = term
-        for m in range(0 if negatives is None else len(negatives)):
+        further = [*(() if negatives is None else negatives), *(() if row_negatives is None else row_negatives[i])]
+        for m in range(len(further)):
             weight = negative_weight * (1.0 if weights is None else float(weights[i, len(keys) + m]))
             if weight == 0.0:
                 continue
-            terms.append(weight * torch.exp(cosine(queries[i], negatives[m]) / temperature))
+            terms.append(weight * torch.exp(cosine(queries[i], further[m]) / temperature))
         denominator = terms[0]
         for term in terms[1:]:
             denominator = denominator + term

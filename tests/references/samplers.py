@@ -151,3 +151,15 @@ class Adam:
             second = self.second[name] / (1 - 0.999**self.time)
             moved[name] = weights[name] - self.learning_rate * first / (second.sqrt() + 1e-8)
         return moved
+
+
+def mixed_negatives(keys: Tensor, partners: list[int], share: float) -> list[list[float]]:
+    """MixCSE's mixture of each row with its partner, number by number."""
+
+    def scaled(numbers: list[float]) -> list[float]:
+        length = math.sqrt(sum(x * x for x in numbers))
+        return [x / length for x in numbers]
+
+    rows = [scaled(row.tolist()) for row in keys.double()]
+    pairs = [(rows[i], rows[j]) for i, j in enumerate(partners)]
+    return [scaled([share * a + (1 - share) * b for a, b in zip(own, other, strict=True)]) for own, other in pairs]

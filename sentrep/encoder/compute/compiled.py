@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from sentrep.errors import InputError
-from sentrep.types import EncoderOutput, TokenBatch
+from sentrep.types import EncoderOutput, Layers, Need, TokenBatch
 
 Mode = Literal["default", "reduce-overhead"]
 """Of `torch.compile`; ``reduce-overhead`` adds CUDA graphs."""
@@ -34,7 +34,7 @@ class Eager(Protocol):
 
     backbone: PreTrainedModel
 
-    def run(self, tokens: TokenBatch, words: Tensor | None, need: Any) -> EncoderOutput:
+    def run(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
         """Pooled vectors and tokens' states, here and now."""
 
     def vectors(self, tokens: TokenBatch, words: Tensor | None) -> Tensor:
@@ -42,7 +42,7 @@ class Eager(Protocol):
 
 
 def train(
-    eager: Eager, tokens: TokenBatch, words: Tensor | None, need: str, mode: Mode, longest: int, pad_token_id: int
+    eager: Eager, tokens: TokenBatch, words: Tensor | None, need: Need, mode: Mode, longest: int, pad_token_id: int
 ) -> EncoderOutput:
     """The pass over (B, L), compiled; columns that only fill the bucket are cut off again.
 
@@ -64,10 +64,11 @@ def train(
     ids = F.pad(tokens.input_ids, (0, more), value=pad_token_id)
     words = None if words is None else F.pad(words, (0, 0, 0, more))
     mask = F.pad(tokens.attention_mask, (0, more))
-    if need == "vector":
+    if need.vectors_only:
         return EncoderOutput.vectors_only(_compiled(_vectors, mode)(eager, ids, mask, words))
-    pooled, states, embedded = _compiled(_tokens, mode)(eager, ids, mask, words)
-    return EncoderOutput(pooled, states[:, :width], embedded[:, :width])
+    pooled, *states = _compiled(_tokens, mode)(eager, ids, mask, words, need)
+    last, embedded, *layers = [part[:, :width] for part in states]
+    return EncoderOutput(pooled, last, embedded, Layers(zip(need.layers, layers, strict=True)))
 
 
 def encode(eager: Eager, tokens: TokenBatch) -> Tensor:
@@ -108,9 +109,9 @@ def _vectors(eager: Eager, ids: Tensor, mask: Tensor, words: Tensor | None) -> T
     return eager.vectors(TokenBatch(ids, mask), words)
 
 
-def _tokens(eager: Eager, ids: Tensor, mask: Tensor, words: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    output = eager.run(TokenBatch(ids, mask), words, "tokens")
-    return output.embedding, output.token_states, output.input_embeddings
+def _tokens(eager: Eager, ids: Tensor, mask: Tensor, words: Tensor | None, need: Need) -> tuple[Tensor, ...]:
+    output = eager.run(TokenBatch(ids, mask), words, need)
+    return output.embedding, output.token_states, output.input_embeddings, *output.layers.values()
 
 
 def _encoded(eager: Eager, ids: Tensor, mask: Tensor) -> Tensor:

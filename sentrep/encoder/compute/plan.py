@@ -26,10 +26,7 @@ from sentrep.encoder.compute.recompute import some_rows_at_once
 from sentrep.encoder.compute.template import Template
 from sentrep.errors import InputError
 from sentrep.functional.dropout import CheapDropout
-from sentrep.types import EncoderOutput, TokenBatch
-
-Need = Literal["vector", "tokens"]
-"""What is read of a pass: the pooled vectors alone, or the tokens' states too."""
+from sentrep.types import EncoderOutput, Layers, Need, TokenBatch
 
 
 @dataclass(frozen=True)
@@ -113,11 +110,12 @@ class Pass:
 
     def run(self, tokens: TokenBatch, words: Tensor | None, need: Need, packed: bool = False) -> EncoderOutput:
         """One pass, here and now."""
-        if need == "vector":
+        if need.vectors_only:
             return EncoderOutput.vectors_only(self.vectors(tokens, words, packed))
         states = self._states(tokens, words, self._layout(tokens, packed), layers=True)
         pooled = self._without_template(POOLINGS[self.readout.pooling](states), tokens)
-        return EncoderOutput(pooled, states.last, states.layer(0))
+        layers = Layers({number: states.layer(number) for number in need.layers})
+        return EncoderOutput(pooled, states.last, states.layer(0), layers)
 
     def vectors(self, tokens: TokenBatch, words: Tensor | None, packed: bool = False) -> Tensor:
         """The pooled vectors of `run`, (B, H), computing nothing that only other outputs need."""

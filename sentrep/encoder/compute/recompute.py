@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sentrep.types import DroppedStates, EncoderOutput, TokenBatch
+from sentrep.types import DroppedStates, EncoderOutput, Layers, TokenBatch
 
 Run = Callable[[TokenBatch, Tensor | None], EncoderOutput]
 """A pass over any number of rows: tokens (B, L), and word embeddings (B, L, W) or None."""
@@ -47,4 +47,5 @@ def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, rows: 
         embedding,
         token_states=torch.cat([output.token_states for output in outputs]),
         input_embeddings=torch.cat([output.input_embeddings for output in outputs]),
+        layers=Layers({k: torch.cat([output.layers[k] for output in outputs]) for k in outputs[0].layers}),
     )

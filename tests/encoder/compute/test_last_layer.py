@@ -10,8 +10,8 @@ from torch import Tensor
 
 from sentrep import InputError, SentenceEncoder
 from sentrep.encoder import Compute, Prompt
-from sentrep.encoder.compute.plan import Need
 from sentrep.encoder.compute.pooling import can_end_early
+from sentrep.types import Need
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
 SHORTENED = [family for family in FAMILIES if can_end_early(tiny_encoder(family).backbone)]
@@ -48,7 +48,7 @@ def test_it_changes_neither_vectors_nor_gradients(
     for shortened in (False, True):
         how = {"layout": layout, "rows_at_once": rows, "short_last_layer": shortened}
         encoder = tiny_encoder(family, dropout=0.0, **how, **arguments).double()
-        both.append(vectors_and_gradients(encoder, "vector" if shortened else "tokens"))
+        both.append(vectors_and_gradients(encoder, Need(tokens=not shortened)))
     (whole, wanted), (short, found) = both
     torch.testing.assert_close(short, whole, atol=1e-10, rtol=1e-9)
     torch.testing.assert_close(found, wanted, atol=1e-8, rtol=1e-6)
@@ -62,7 +62,7 @@ def test_families_of_robertas_build(family: str) -> None:
         shape = {**FAMILIES["roberta"], "model_type": family}
         encoder = SentenceEncoder(shape, tokenizer="toy", dropout=0.0, compute=Compute(short_last_layer=shortened))
         assert can_end_early(encoder.backbone)
-        both.append(vectors_and_gradients(encoder, "vector" if shortened else "tokens"))
+        both.append(vectors_and_gradients(encoder, Need(tokens=not shortened)))
     torch.testing.assert_close(both[1], both[0], atol=1e-5, rtol=1e-4)
 
 
@@ -70,7 +70,7 @@ def test_families_of_robertas_build(family: str) -> None:
 @pytest.mark.parametrize(("shortened", "length"), [(True, 1), (False, None)])
 def test_the_last_layer_ends_for_one_token(family: str, shortened: bool, length: int | None) -> None:
     encoder = tiny_encoder(family, layout="padded", short_last_layer=shortened)
-    encoder.need = "vector"
+    encoder.need = Need(tokens=False)
     tokens = text_batch(encoder, toy_sentences(4)).anchor
     shapes = []
     hook = encoder.backbone.encoder.layer[-1].output.register_forward_hook(lambda *seen: shapes.append(seen[-1].shape))
@@ -82,7 +82,7 @@ def test_the_last_layer_ends_for_one_token(family: str, shortened: bool, length:
 
 def test_whoever_reads_the_other_tokens_is_told_what_to_do() -> None:
     encoder = tiny_encoder()
-    encoder.need = "vector"
+    encoder.need = Need(tokens=False)
     output = encoder(text_batch(encoder, toy_sentences(4)).anchor)
     with pytest.raises(InputError, match="must say reads_tokens = True"):
         output.token_states.sum()
@@ -94,7 +94,7 @@ def test_a_backbone_that_recomputes_its_layers_computes_all_of_them() -> None:
         encoder = tiny_encoder(dropout=0.0, cheap_dropout=False).double()
         if recompute:
             encoder.backbone.gradient_checkpointing_enable()
-        both.append(vectors_and_gradients(encoder, "vector"))
+        both.append(vectors_and_gradients(encoder, Need(tokens=False)))
     torch.testing.assert_close(both[1], both[0], atol=1e-9, rtol=1e-7)
 
 

@@ -17,7 +17,7 @@ from sentrep.encoder import Compute, Prompt
 from sentrep.encoder.compute import layout
 from sentrep.encoder.compute.attention import mask_without_waiting
 from sentrep.encoder.compute.layout import PACKABLE, Kernel, Packed
-from sentrep.types import TokenBatch
+from sentrep.types import Need, TokenBatch
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
 SHAPES = {**FAMILIES, **{name: {**FAMILIES["roberta"], "model_type": name} for name in ("camembert", "xlm-roberta")}}
@@ -125,11 +125,11 @@ def assert_same_pass(padded: SentenceEncoder, row: SentenceEncoder, words: bool 
     results = []
     for encoder in (padded, row):
         embedded = encoder.look_up(tokens) if words else None
-        encoder.need = "tokens"
+        encoder.need = Need()
         output = encoder(tokens, embedded)
         states, inputs = output.token_states[real], output.input_embeddings[real]
         loss = output.embedding.square().sum() + states.sin().sum() + inputs.cos().sum()
-        encoder.need = "vector"
+        encoder.need = Need(tokens=False)
         alone = encoder(tokens).embedding
         results.append([output.embedding, states, inputs, *gradients(loss, encoder)])
         results[-1] += [alone, *gradients(alone.sin().sum(), encoder)]
@@ -177,7 +177,7 @@ def test_no_layer_computes_padding_in_training_on_a_cpu() -> None:
 
 def test_the_last_layer_ends_for_the_pooled_tokens() -> None:
     _, row = pair()
-    row.need = "vector"
+    row.need = Need(tokens=False)
     tokens = text_batch(row, toy_sentences(9)).anchor
     seen = rows_computed(row, tokens)
     assert seen[-3:] == [9] * 3  # output projection and the feed-forward block

@@ -1,0 +1,102 @@
+"""Masked tokens, predicted from the sentence vector and a lower layer (InfoCSE)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from sentrep import checks, distributed
+from sentrep.errors import InputError
+from sentrep.objectives.base import Objective
+from sentrep.objectives.masked_language_modeling import KEY, MaskedLanguageModeling
+from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
+
+
+class InformationReconstruction(Objective):
+    """Masked language modelling that needs the sentence vector (InfoCSE, Wu et al. 2022).
+
+        L = −(1/m) Σ_k log p(x_k | h, S^l(x̂)),   p = softmax(head(Aux([h, sg S^l_2(x̂), …, sg S^l_L(x̂)])_k))
+
+    Wu, Gao, Lin, Han, Wang, Hu: InfoCSE: Information-aggregated Contrastive Learning of Sentence Embeddings, EMNLP
+    2022. x̂ is the sentence x with a share of its tokens masked (`MaskedLanguageModeling`), S^l the states of the
+    encoder's l-th layer and h the vector of the whole sentence, in the first token's place. Aux is a Transformer of a
+    few post-norm layers, trained along with the masked-LM head. It is too small to do without h, and sg stops the
+    gradient: the encoder is trained through h alone (and through the word embeddings, which the head shares). Add it to
+    `Contrastive` with a small weight.
+
+    **Departures.** The paper has the [CLS] state for h; here it is the anchor's pooled vector before the projection
+    head, whatever the pooling. The authors' code starts Aux from Condenser's trained layers, and has a second BERT for
+    what is masked; here Aux starts from random weights, and S^l are states of the trained encoder, in the shared pass.
+
+    Metrics: ``accuracy``, the share of the masked tokens that are named.
+
+    Args:
+        layer: l, from 0, the embedding layer; None for that in the middle, as the paper's 6 of 12.
+        layers: of Aux; the authors' code has 2.
+        heads: attention heads of Aux.
+        feed_forward: width of its hidden layers.
+        dropout: of Aux.
+        probability: share of the tokens that are masked, in (0, 1); 0.4 in the authors' code.
+
+    Raises:
+        InputError: for values out of range, for heads that do not divide the width, for a layer that the encoder does
+            not have, and for a tokenizer without a mask token.
+    """
+
+    reads_tokens = False
+
+    def __init__(
+        self,
+        layer: int | None = None,
+        layers: int = 2,
+        heads: int = 12,
+        feed_forward: int = 3072,
+        dropout: float = 0.1,
+        probability: float = 0.4,
+    ) -> None:
+        super().__init__()
+        checks.whole(self, 0, 10_000, **checks.given(layer=layer))
+        checks.whole(self, 1, 10_000, layers=layers, heads=heads)
+        checks.whole(self, 1, 10**7, feed_forward=feed_forward)
+        checks.share(self, dropout=dropout)
+        checks.within(self, 0, 1 - 1e-9, open_below=True, probability=probability)
+        self.masking = MaskedLanguageModeling(probability)
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Create the auxiliary network, and take the encoder's masked-LM head."""
+        width, settings = spec.hidden_size, self.init_args
+        if width % settings["heads"]:
+            raise InputError(
+                f"InformationReconstruction: heads must divide the encoder's width {width}, got {settings['heads']}"
+            )
+        self.reads_layers = (spec.layers // 2 if settings["layer"] is None else settings["layer"],)
+        self.masking.build(spec)
+        with distributed.own_draws(spec.seed, "information_reconstruction/init"):
+            layers = [
+                nn.TransformerEncoderLayer(
+                    width, settings["heads"], settings["feed_forward"], settings["dropout"], "gelu", batch_first=True
+                )
+                for _ in range(settings["layers"])
+            ]
+            self.auxiliary = nn.ModuleList(layers)
+            for parameter in self.auxiliary.parameters():
+                if parameter.ndim > 1:
+                    nn.init.normal_(parameter, std=0.02)
+
+    def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
+        """The anchors with masked tokens."""
+        return self.masking.extra_inputs(batch)
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        """The mean over the masked tokens of all processes; see the class."""
+        masked, padding = views.extra[KEY], batch.anchor.attention_mask == 0
+        lower = masked.layers[self.reads_layers[0]][:, : padding.shape[1]].detach()
+        states = torch.cat([views.anchor_output.embedding[:, None], lower[:, 1:]], dim=1)
+        for layer in self.auxiliary:
+            states = layer(states, src_key_padding_mask=padding)
+        output = EncoderOutput(masked.embedding, states, masked.input_embeddings)
+        loss: Tensor = self.masking(replace(views, extra={KEY: output}), batch)
+        self.metrics = self.masking.metrics
+        return loss

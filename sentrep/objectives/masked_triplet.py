@@ -1,0 +1,81 @@
+"""A sentence is nearer to itself with few words missing than with many."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sentrep import checks
+from sentrep.errors import InputError
+from sentrep.functional.similarity import unit
+from sentrep.objectives.base import Objective
+from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
+
+LESS, MORE = "masked_triplet_less", "masked_triplet_more"
+"""Of the masked sentences among the extra inputs."""
+
+
+class MaskedTriplet(Objective):
+    """The partial order of a sentence and two shortenings of it (ArcCSE, Zhang et al. 2022, the triplet term).
+
+        ℓ_i = max(0, cos(h_i, h_i″) − cos(h_i, h_i′) + margin)
+
+    h′ is the vector of the sentence with a span of ``less`` of its own tokens masked, h″ with a span of ``more`` that
+    holds the first: the sentence entails h′, which entails h″. The masked sentences ride in the pass that is shared by
+    all objectives; all three vectors are those before the projection head. The spans are drawn at every call. A
+    sentence so short that both spans are the same has the loss ``margin`` up to its dropout, and hardly a gradient.
+
+    **Departures**: spans are of tokens, not of words, and their lengths are rounded; the margin's default is ours.
+
+    Args:
+        less: share of the own tokens that h′ misses, in (0, 1).
+        more: share that h″ misses, in (``less``, 1).
+        margin: ≥ 0, by how much the cosines must differ.
+
+    Raises:
+        InputError: for values out of range, and for a tokenizer without a mask token.
+    """
+
+    reads_tokens = False
+
+    def __init__(self, less: float = 0.2, more: float = 0.4, margin: float = 0.1) -> None:
+        super().__init__()
+        checks.within(self, 0, 1 - 1e-9, open_below=True, less=less, more=more)
+        checks.not_negative(self, margin=margin)
+        if more <= less:
+            raise InputError(f"MaskedTriplet: more must be above less, got {more} and {less}")
+        self.less, self.more, self.margin = less, more, margin
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Take note of the mask token."""
+        if spec.mask_token_id is None:
+            raise InputError("MaskedTriplet needs a tokenizer with a mask token, and this one has none")
+        self._mask_token_id, self._frame = spec.mask_token_id, spec.frame
+
+    def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
+        """The anchors with the shorter span masked, and with the longer one."""
+        tokens = batch.anchor
+        where = torch.rand(len(tokens), 1, device=tokens.input_ids.device)
+        inside = torch.rand(len(tokens), 1, device=tokens.input_ids.device)
+        own = tokens.own(self._frame)
+        count = own.sum(1, keepdim=True)
+        longer, shorter = ((share * count).round().clamp_min(1) for share in (self.more, self.less))
+        begin = (where * (count - longer + 1)).floor()
+        nested = begin + (inside * (longer - shorter + 1)).floor()
+        place = own.cumsum(1) - 1  # 0 for the first own token
+
+        def masked(begin: Tensor, length: Tensor) -> TokenBatch:
+            span = own & (place >= begin) & (place < begin + length)
+            ids = tokens.input_ids.masked_fill(span, self._mask_token_id)
+            return TokenBatch(ids, tokens.attention_mask, tokens.real_tokens)
+
+        return {LESS: masked(nested, shorter), MORE: masked(begin, longer)}
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        """Mean of ℓ_i over this process's rows; see the class."""
+        whole, less, more = (
+            unit(output.embedding) for output in (views.anchor_output, views.extra[LESS], views.extra[MORE])
+        )
+        apart = (whole * less).sum(1) - (whole * more).sum(1)
+        self.metrics = {"ordered": (apart > 0).float().mean()}
+        return (self.margin - apart).clamp_min(0).mean()

@@ -1,0 +1,76 @@
+"""InfoCSE's objective: against a loop, and what its gradient reaches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from references.information import information_loop
+from sentrep import EncoderSpec, InputError, SentRepModule, TextBatch, Views
+from sentrep.objectives import InformationReconstruction
+from sentrep.types import DroppedStates, EncoderOutput, Layers, Need
+from support import loss_and_gradients, text_batch, tiny_encoder, toy_sentences
+
+SMALL: dict[str, Any] = {"layer": 1, "layers": 2, "heads": 2, "feed_forward": 40, "dropout": 0.0}
+NOTHING: Any = DroppedStates()
+
+
+def step(seed: int = 0) -> tuple[InformationReconstruction, TextBatch, EncoderSpec]:
+    encoder = tiny_encoder(dropout=0.0).double()
+    objective, spec = InformationReconstruction(**SMALL), encoder.spec(seed=5)
+    objective.build(spec)
+    return objective.double(), text_batch(encoder, toy_sentences(5)), spec
+
+
+def output(vectors: Tensor, layers: dict[int, Tensor]) -> EncoderOutput:
+    return EncoderOutput(vectors, NOTHING, NOTHING, Layers(layers))
+
+
+def test_it_equals_the_loop_in_value_and_gradient() -> None:
+    objective, batch, _ = step()
+    torch.manual_seed(1)
+    (key,) = objective.extra_inputs(batch)
+    tokens = batch.anchor
+    vectors = torch.randn(5, 32, dtype=torch.float64).requires_grad_()
+    lower = torch.randn(5, tokens.input_ids.shape[1] + 2, 32, dtype=torch.float64).requires_grad_()  # a wider pass
+    anchor = output(vectors, {})
+    loss = objective(Views(vectors, vectors, None, anchor, anchor, {key: output(vectors, {1: lower})}), batch)
+    chosen = {*objective.masking._chosen.tolist()}
+    lengths = tokens.attention_mask.sum(1).tolist()
+    head = objective.masking.lm_head
+    expected = information_loop(vectors, lower, tokens.input_ids, lengths, chosen, objective.auxiliary, 2, head)
+    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-10)
+    leaves = [vectors, *objective.auxiliary.parameters(), *head.parameters()]
+    found, wanted = (torch.autograd.grad(x, leaves, retain_graph=True) for x in (loss, expected))
+    assert found[0].abs().sum() > 0
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
+    assert torch.autograd.grad(loss, lower, allow_unused=True) == (None,)
+
+
+def test_the_encoder_is_trained_through_the_vector_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trained() -> set[str]:
+        encoder = tiny_encoder(dropout=0.0, pooling="cls")
+        module = SentRepModule(encoder, [InformationReconstruction(**SMALL)])
+        _, gradients = loss_and_gradients(module, text_batch(encoder, toy_sentences(5)))
+        return {name for name in gradients if name.startswith("encoder.") and gradients[name].any()}
+
+    assert len(trained()) > 30
+    whole = EncoderOutput.__getitem__
+    cut = lambda self, rows: output(self.embedding[rows].detach(), whole(self, rows).layers)  # noqa: E731
+    monkeypatch.setattr(EncoderOutput, "__getitem__", cut)
+    assert trained() == {"encoder.backbone.embeddings.word_embeddings.weight"}  # which are the head's
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(InputError, match="heads must divide the encoder's width 32, got 5"):
+        SentRepModule(tiny_encoder(), [InformationReconstruction(**{**SMALL, "heads": 5})])
+    with pytest.raises(InputError, match="objective 'informationreconstruction': it reads layer 6, but"):
+        SentRepModule(tiny_encoder(), [InformationReconstruction(layer=6, heads=2)])
+
+
+def test_the_lower_layer_is_that_in_the_middle() -> None:
+    module = SentRepModule(tiny_encoder(), [InformationReconstruction(heads=2)])
+    assert module.encoder.need == Need(tokens=False, layers=(1,))

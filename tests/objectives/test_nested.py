@@ -1,0 +1,67 @@
+"""Objectives that hold objectives: Matryoshka and trained weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from samplers import spec
+
+from objectives.test_readings import NOTHING, WIDTH, assert_equals, built, vectors
+from references.info_nce import info_nce_loop
+from sentrep import InputError
+from sentrep.negatives import MemoryBank
+from sentrep.objectives import Alignment, Contrastive, Denoising, Matryoshka, RankingConsistency, UncertaintyWeighted
+from sentrep.types import Views
+
+
+def test_matryoshka_equals_the_loop() -> None:
+    anchors, positives, *_ = vectors()
+    objective = built(Matryoshka(Contrastive(0.3), dims=[WIDTH, 2], weights=[1.0, 0.5]))
+    loss = objective(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
+    whole, first = (
+        info_nce_loop(anchors[:, :d], positives[:, :d], 0.3, list(range(5)), None, None, 1.0, 0.0) for d in (WIDTH, 2)
+    )
+    assert_equals(loss, whole + 0.5 * first, anchors, positives)
+    assert set(objective.metrics) == {"d6", "d2"}
+    torch.testing.assert_close(objective.metrics["d2"], first.detach())
+
+
+def test_each_width_has_its_own_samplers() -> None:
+    objective = built(Matryoshka(Contrastive(negatives={"bank": MemoryBank(5)}), dims=[2, WIDTH]))
+    anchors, positives, *_ = vectors()
+    views = Views(anchors, positives, None, NOTHING, NOTHING)
+    objective(views, NOTHING)
+    objective.after_step(views)
+    banks = {name: x for name, x in objective.state_dict().items() if name.endswith("bank.rows")}
+    assert [tuple(x.shape) for x in banks.values()] == [(5, 2), (5, WIDTH)]
+    assert all(torch.equal(x, anchors[:, : x.shape[1]].float()) for x in banks.values())
+    assert objective(views, NOTHING).isfinite()
+
+
+def test_flags_are_those_of_what_is_held() -> None:
+    for objective in (Contrastive(), Denoising()):
+        assert Matryoshka(objective, [2]).reads_tokens == objective.reads_tokens
+        assert UncertaintyWeighted({"term": objective}).reads_tokens == objective.reads_tokens
+        assert Matryoshka(objective, [2]).compiles == objective.compiles
+
+
+def test_a_width_above_the_vectors_is_refused() -> None:
+    with pytest.raises(InputError, match="dims has 7, above the width 6"):
+        built(Matryoshka(Contrastive(), [2, 7]))
+
+
+def test_trained_weights_equal_the_formula() -> None:
+    anchors, positives, *_ = vectors()
+    views = Views(anchors, positives, None, NOTHING, NOTHING)
+    parts = [Alignment(), RankingConsistency()]
+    objective = UncertaintyWeighted(dict(zip("ab", parts, strict=True)))
+    objective.build(spec(width=WIDTH))
+    s = torch.tensor([0.5, -0.25], requires_grad=True)
+    objective.log_variances.data.copy_(s.detach())
+    expected = sum(torch.exp(-x) * part(views, NOTHING) + x for x, part in zip(s, parts, strict=True))
+    loss = objective(views, NOTHING)
+    assert_equals(loss, expected, anchors, positives)  # type: ignore[arg-type]
+    found, wanted = torch.autograd.grad(loss, objective.log_variances), torch.autograd.grad(expected, s)  # type: ignore[arg-type]
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(objective.metrics["b/weight"], torch.tensor(0.25).exp())
+    assert set(objective.metrics) == {"a", "b", "a/weight", "b/weight"}

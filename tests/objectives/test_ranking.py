@@ -1,0 +1,101 @@
+"""RankCSE's and ArcCSE's terms against loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from objectives.test_readings import NOTHING, assert_equals, built, noise, vectors
+from references.listwise import arc_con_loop, consistency_loop, distillation_loop, similarities, triplet_loop
+from sentrep import InputError
+from sentrep.functional import info_nce
+from sentrep.objectives import Contrastive, Distillation, MaskedTriplet, RankingConsistency
+from sentrep.objectives.masked_triplet import LESS, MORE
+from sentrep.types import EncoderOutput, Views
+from support import text_batch, tiny_encoder, toy_sentences
+
+
+@pytest.mark.parametrize("kind", ["listnet", "listmle", "pointwise"])
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("second", [None, "second"])
+def test_distillation_equals_the_loop(kind: Any, own: bool, second: str | None) -> None:
+    anchors, positives, *taught = vectors()
+    objective = Distillation("first", 0.3, 0.2, kind, second, first_share=0.3, own=own)
+    teacher, other = (similarities(taught[0], taught[1], own), similarities(taught[1], taught[0], own))
+    objective.teacher.embed_pairs = lambda batch: (taught[0].detach(), taught[1].detach())  # type: ignore[method-assign]
+    if objective.second_teacher is not None:
+        swapped = (taught[1].detach(), taught[0].detach())
+        objective.second_teacher.embed_pairs = lambda batch: swapped  # type: ignore[method-assign]
+        teacher = [[0.3 * a + 0.7 * b for a, b in zip(*rows, strict=True)] for rows in zip(teacher, other, strict=True)]
+    teacher = [[value.detach() for value in row] for row in teacher]
+    loss = objective(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
+    expected = distillation_loop(kind, similarities(anchors, positives, own), teacher, 0.3, 0.2)
+    assert_equals(loss, expected, anchors, positives)
+
+
+def test_two_teachers_are_remembered() -> None:
+    state = Distillation("one", second_model="two").get_extra_state()
+    assert (state["model"], state["second"]["model"]) == ("one", "two")
+    state["second"]["fingerprint"] = "abc"
+    again = Distillation("one", second_model="two")
+    again.set_extra_state(state)
+    assert again.get_extra_state() == state
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_consistency_equals_the_loop(own: bool) -> None:
+    anchors, positives, *_ = vectors()
+    loss = RankingConsistency(0.3, own)(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
+    assert_equals(loss, consistency_loop(anchors, positives, 0.3, own), anchors, positives)
+
+
+def test_two_sentences_without_themselves_have_no_ranking() -> None:
+    anchors, positives, *_ = vectors(2)
+    with pytest.raises(InputError, match="batch of two sentences"):
+        RankingConsistency(own=False)(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
+
+
+@pytest.mark.parametrize("block", [0, 2])
+def test_the_angular_margin_equals_the_loop(block: int) -> None:
+    anchors, positives, *_ = vectors()
+    loss = Contrastive(0.3, angular_margin=10, block=block)(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
+    assert_equals(loss, arc_con_loop(anchors, positives, 0.3, 10), anchors, positives)
+
+
+def test_the_margin_is_on_positives_alone_and_bears_identical_views() -> None:
+    anchors, *_ = vectors()
+    loss = built(Contrastive(negatives=noise(), angular_margin=10))(
+        Views(anchors, anchors, None, NOTHING, NOTHING), NOTHING
+    )
+    (gradient,) = torch.autograd.grad(loss, anchors)
+    assert loss.isfinite()
+    assert gradient.isfinite().all()
+    with pytest.raises(ValueError, match="margin"):
+        info_nce(anchors, anchors, temperature=1.0, margin=-1)
+
+
+def test_triplets_equal_the_loop() -> None:
+    outputs = {name: EncoderOutput.vectors_only(x) for name, x in zip(("whole", LESS, MORE), vectors(), strict=False)}
+    views = Views(NOTHING, NOTHING, None, outputs["whole"], NOTHING, extra=outputs)
+    expected = triplet_loop(*(output.embedding for output in outputs.values()), 0.1)
+    assert_equals(MaskedTriplet()(views, NOTHING), expected, *(output.embedding for output in outputs.values()))
+
+
+def test_the_smaller_span_lies_in_the_larger() -> None:
+    encoder = tiny_encoder()
+    objective = MaskedTriplet()
+    objective.build(encoder.spec(seed=0))
+    batch = text_batch(encoder, toy_sentences(30))
+    extra = objective.extra_inputs(batch)
+    own = batch.anchor.own(encoder.spec(seed=0).frame)
+    less, more = (extra[key].input_ids != batch.anchor.input_ids for key in (LESS, MORE))
+    assert (less <= more).all()
+    assert (more <= own).all()
+    for masked, share in ((less, 0.2), (more, 0.4)):
+        assert torch.equal(masked.sum(1), (share * own.sum(1)).round().clamp_min(1).long())
+        starts: Tensor = masked & ~torch.nn.functional.pad(masked, (1, 0))[:, :-1]
+        assert (starts.sum(1) == 1).all(), "one span"
+    assert len(set(more.float().argmax(1).tolist())) > 1
