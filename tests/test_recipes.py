@@ -24,7 +24,7 @@ OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
 TABLES = sorted(CONFIGS.glob("*/tables/*.yaml"))
 RECIPES = sorted({*CONFIGS.rglob("*.yaml")} - {*TABLES, *OVERRIDE.parent.iterdir()})
 PAPERS = (
-    "simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse", "infocse", "mixcse",
+    "simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse", "infocse", "mixcse", "paser",
 )  # fmt: skip
 
 
@@ -166,6 +166,20 @@ def test_a_row_trains_under_the_override_of_the_test_bed(row: str, tiny: list[st
     assert config["trainer"]["gradient_clip_val"] == 1.0
     assert next(tmp_path.rglob("selection.json"))
     assert next(tmp_path.rglob("last.ckpt"))
+
+
+def test_lora_is_laid_over_a_recipe_and_exported_without_it(tiny: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    words = ["-c", str(CONFIGS / "simcse/bert-base.yaml"), "-c", str(OVERRIDE.with_name("lora.yaml"))]
+    assert main(["fit", *words, *tiny, "--data.train", "corpus.txt", "--model.encoder.adapter.rank", "2"]) == 0
+    (checkpoint,) = tmp_path.rglob("last.ckpt")
+    content = torch.load(checkpoint, weights_only=True)
+    settings = {"rank": 2, "alpha": 16.0, "dropout": 0.0, "targets": ["query", "value"]}
+    assert content["sentrep"]["settings"]["adapter"] == settings
+    assert main(["export", str(checkpoint), str(tmp_path / "model")]) == 0
+    assert "adapter" not in (tmp_path / "model" / "sentrep.json").read_text(encoding="utf-8")
+    vectors = [SentenceEncoder.from_pretrained(name).encode(["a dog"]) for name in (checkpoint, tmp_path / "model")]
+    np.testing.assert_allclose(*vectors, atol=1e-6)
 
 
 @pytest.mark.parametrize("path", [*RECIPES, *TABLES], ids=lambda path: str(path.relative_to(CONFIGS)))

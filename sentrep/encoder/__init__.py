@@ -1,6 +1,7 @@
 """Sentence encoders: where they come from (`loading`), text to token ids (`text`), ids to vectors (`compute`)."""
 
 from sentrep.data.stored_embeddings import StoredEmbeddings
+from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.copies import EncoderCopy, frozen
@@ -17,6 +18,7 @@ __all__ = [
     "EncoderCopy",
     "FrozenEncoder",
     "Hub",
+    "Lora",
     "ProjectionHead",
     "Prompt",
     "SentenceEncoder",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sentrep import checks
+from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.loading.sources import Hub
@@ -41,3 +42,6 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
     checks.flag(owner, pretrained=arguments["pretrained"], normalize=arguments["normalize"])
     checks.instance(owner, Hub, hub=arguments["hub"])
     checks.instance(owner, Compute, compute=arguments["compute"])
+    checks.instance(owner, Lora, **given(adapter=arguments["adapter"]))
+    if not isinstance(arguments["trainable"], bool):
+        checks.each(owner, str, trainable=arguments["trainable"])

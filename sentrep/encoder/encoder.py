@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from sentrep.config import Configurable, moved
+from sentrep.encoder import adapters
 from sentrep.encoder import encode as encoding
+from sentrep.encoder.adapters import Lora
 from sentrep.encoder.arguments import check_arguments
 from sentrep.encoder.compute.compiled import check_compiler
 from sentrep.encoder.compute.plan import Compute, Readout, plan
@@ -50,6 +52,11 @@ class SentenceEncoder(Configurable, nn.Module):
         normalize: scale vectors to length 1 in `encode`.
         hub: revision of a hub's model, and whether its code is trusted (`Hub`).
         compute: how passes run (`Compute`): layout, GradCache, compilation.
+        trainable: which parameters of the backbone are trained: True for all (with an adapter, for that alone), False
+            for none, or patterns of their names as ``encoder.layer.1[01].*``, trained beside an adapter. Frozen parts
+            keep their dropout in training.
+        adapter: trains low-rank matrices beside the backbone's own (`Lora`); None for none. A folder holds the merged
+            weights, a checkpoint both; another adapter than the checkpoint's begins beside the merged ones.
 
     Raises:
         InputError: for anything that cannot be found or does not fit together.
@@ -79,11 +86,17 @@ class SentenceEncoder(Configurable, nn.Module):
         normalize: bool = False,
         hub: Hub = Hub(),  # noqa: B008 (frozen)
         compute: Compute = Compute(),  # noqa: B008
+        trainable: bool | list[str] = True,
+        adapter: Lora | None = None,
     ) -> None:
         super().__init__()
         check_arguments(self.init_args)
         source = sources.open_source(backbone, hub)
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
+        self.adapter = adapter
+        if adapter is not None:
+            adapters.inject(self.backbone, adapter)
+        adapters.freeze(self.backbone, trainable, adapter is not None)
         own = load_tokenizer(source, tokenizer)
         check_tokenizer(own, self.vocab_size, source.name)
         template = prompt.template if isinstance(prompt, Prompt) else prompt

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from sentrep.encoder.adapters import Lora
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.types import TokenBatch
@@ -19,6 +20,7 @@ class Encoder(Protocol):
     backbone: PreTrainedModel
     tokenize: TextTokenizer
     head: ProjectionHead | None
+    adapter: Lora | None
     prompt: str | None
     max_length: int
     max_seq_length: int | None

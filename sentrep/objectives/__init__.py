@@ -10,6 +10,7 @@ from sentrep.objectives.information_reconstruction import InformationReconstruct
 from sentrep.objectives.masked_language_modeling import MaskedLanguageModeling
 from sentrep.objectives.masked_triplet import MaskedTriplet
 from sentrep.objectives.matryoshka import Matryoshka
+from sentrep.objectives.phrase_reconstruction import PhraseReconstruction
 from sentrep.objectives.ranking_consistency import RankingConsistency
 from sentrep.objectives.sign_flipped import SignFlippedContrastive
 from sentrep.objectives.uncertainty_weighted import UncertaintyWeighted
@@ -27,6 +28,7 @@ __all__ = [
     "MaskedTriplet",
     "Matryoshka",
     "Objective",
+    "PhraseReconstruction",
     "RankingConsistency",
     "SignFlippedContrastive",
     "UncertaintyWeighted",

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,8 @@ from huggingface_hub import HfApi
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
+from sentrep.encoder import adapters
+from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading import sources
@@ -48,13 +51,16 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "max_length": (int,),
     "max_seq_length": (int, type(None)),
     "normalize": (bool,),
+    "adapter": (dict,),
 }
 """What travels with a model, apart from its head, and the types of the values."""
 
 
 def settings(encoder: Encoder) -> dict[str, Any]:
     """What turns a transformer into this encoder, as plain data. A head that is for training only is no part of it."""
+    adapter = {} if encoder.adapter is None else {"adapter": asdict(encoder.adapter)}
     return {
+        **adapter,
         "pooling": encoder.pooling,
         "prompt": encoder.prompt,
         "subtract_template": encoder.subtract_template,
@@ -79,6 +85,7 @@ def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, An
             raise InputError(f"{source}: setting {key} is {str(value)[:80]!r}; the model is damaged")
     if stored.get("pooling", "cls") not in POOLINGS:
         raise InputError(f"{source}: unknown pooling {stored['pooling']!r}; it is damaged or of a newer sentrep")
+    _adapter(stored, source)
     return stored
 
 
@@ -88,7 +95,17 @@ def as_arguments(stored: dict[str, Any]) -> dict[str, Any]:
     subtracts = arguments.pop("subtract_template", False)
     if subtracts and isinstance(arguments.get("prompt"), str):
         arguments["prompt"] = Prompt(arguments["prompt"], subtract=True)
+    if "adapter" in arguments:
+        arguments["adapter"] = Lora(**arguments["adapter"])
     return arguments
+
+
+def _adapter(stored: Mapping[str, Any], source: str | Path) -> Lora | None:
+    """The adapter among stored settings."""
+    try:
+        return Lora(**stored["adapter"]) if "adapter" in stored else None
+    except (TypeError, InputError) as error:
+        raise InputError(f"{source}: its adapter cannot be built: {first_line(error)}") from error
 
 
 def save(encoder: Encoder, folder: Path) -> None:
@@ -112,14 +129,17 @@ def save(encoder: Encoder, folder: Path) -> None:
 
 def _write(encoder: Encoder, folder: Path, missing: str | None) -> None:
     try:
-        encoder.backbone.save_pretrained(folder)
+        adapter = encoder.adapter
+        weights = None if adapter is None else adapters.merged(encoder.backbone.state_dict(), adapter)
+        encoder.backbone.save_pretrained(folder, state_dict=weights)
     except SafetensorError as error:  # its own type for what the disk refuses
         raise OSError(f"its weights: {error}") from error
     encoder.tokenize.tokenizer.save_pretrained(folder)
     head = encoder.head if encoder.head is not None and encoder.head.keep else None
     if head is not None:
         save_file({k: v.contiguous() for k, v in head.state_dict().items()}, folder / HEAD_FILE)
-    write_json(folder / SETTINGS_FILE, {"version": __version__, **settings(encoder)})
+    stored = {key: value for key, value in settings(encoder).items() if key != "adapter"}  # which is merged
+    write_json(folder / SETTINGS_FILE, {"version": __version__, **stored})
     if missing is None:
         modules.write_modules(encoder, head, folder)
     else:
@@ -172,6 +192,9 @@ def restore(encoder: Encoder, source: sources.Source) -> None:
     if isinstance(head, dict) and head.get("keep"):
         _attach(encoder, head, source.name)
     wanted = {k: v for k, v in source.state.items() if encoder.head is not None or not k.startswith("head.")}
+    adapter = _adapter(source.payload["settings"], source.name)
+    if adapter != encoder.adapter:
+        wanted = adapters.carried_over(wanted, adapter, encoder.state_dict())
     try:
         missing, unexpected = encoder.load_state_dict(wanted, strict=False)
     except (RuntimeError, AttributeError, TypeError) as error:  # another shape, or no tensor at all
@@ -198,7 +221,10 @@ def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
         source = sources.Source(
             "checkpoint", None, sources.config_from(payload["architecture"], "checkpoint", trust_remote_code=False), {}
         )
-        fresh = sources.load_backbone(source, pretrained=False, dropout=None, pooler=pooler).state_dict()
+        backbone = sources.load_backbone(source, pretrained=False, dropout=None, pooler=pooler)
+        if (adapter := _adapter(payload["settings"], "checkpoint")) is not None:
+            adapters.inject(backbone, adapter)
+        fresh = backbone.state_dict()
     prefix = "encoder.backbone."
     found = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
     wrong = [key for key in fresh.keys() ^ found.keys() if not key.startswith("pooler.")]
