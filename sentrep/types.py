@@ -133,7 +133,7 @@ class EncoderOutput:
     """What one pass of the encoder gives for B sentences."""
 
     embedding: Tensor
-    """(B, D) pooled vector, before any projection head."""
+    """(B, D) what `SentenceEncoder.encode` gives: behind the pooling and the modules, before any projection head."""
     token_states: Tensor
     """(B, L, H) last hidden states; rows of padding are undefined."""
     input_embeddings: Tensor
@@ -162,7 +162,9 @@ class DroppedStates:
         return self
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise InputError("the tokens' states were not made: an objective that reads them must say reads_tokens = True")
+        raise InputError(
+            "the tokens' states were not made: an objective or module that reads them must say reads_tokens = True"
+        )
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> NoReturn:
@@ -196,6 +198,8 @@ class EncoderSpec:
     """Fingerprint of tokenizer and prompt: two encoders that share it read the same token ids."""
     seed: int
     """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
+    vector_dim: int = 0
+    """Width of `EncoderOutput.embedding` (before the projection head)."""
     frame: tuple[int, int] = (0, 0)
     """How many special tokens and words of the prompt stand before and after a sentence's own tokens."""
     rows_at_once: int | None = None

@@ -6,16 +6,20 @@ from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading.sources import Hub
+from sentrep.encoder.modules import Dense, Normalize, SentenceModule
 from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.encoder.whitening import fit_whitening
 
 __all__ = [
     "POOLINGS",
     "Compute",
+    "Dense",
     "Hub",
+    "Normalize",
     "ProjectionHead",
     "Prompt",
     "SentenceEncoder",
+    "SentenceModule",
     "StoredEmbeddings",
     "fit_whitening",
 ]
