@@ -74,6 +74,8 @@ def fit_whitening(
     with torch.no_grad():
         whitening.dense.weight.copy_(projection)
         whitening.dense.bias.copy_(shift)
+    for module in scaling:
+        module.build(len(projection), std=0.0)  # of another width now
     encoder.set_modules([*kept, whitening, *scaling])
     return encoder
 

@@ -202,9 +202,10 @@ def built(modules: Any, source: str, trusted: bool) -> list[SentenceModule]:
 
 def _weights(folder: Path) -> dict[str, Tensor]:
     """Of the modules, by the names that they have in a list of them."""
-    if (file := folder / MODULES_FILE).is_file() or not (folder / FORMER_FILE).is_file():
-        return st_folders.tensors(file)
-    return {f"0.{key}": tensor for key, tensor in st_folders.tensors(folder / FORMER_FILE).items()}
+    for file, prefix in ((folder / MODULES_FILE, ""), (folder / FORMER_FILE, "0.")):
+        if file.is_file():
+            return {prefix + key: tensor for key, tensor in st_folders.tensors(file).items()}
+    return {}
 
 
 def _take_weights(encoder: Encoder, modules: list[dict[str, Any]], weights: dict[str, Tensor], name: str) -> None:
@@ -218,7 +219,9 @@ def _take_weights(encoder: Encoder, modules: list[dict[str, Any]], weights: dict
         try:
             own.load_state_dict(found)
         except (RuntimeError, AttributeError, TypeError) as error:
-            raise InputError(f"{name}: the weights of its module {place} do not fit: {first_line(error)}") from error
+            raise InputError(
+                f"{name}: the weights of its module {place} are missing or do not fit: {first_line(error)}"
+            ) from error
         check_finite({f"module {place}, {key}": tensor for key, tensor in found.items()}, name)
 
 
