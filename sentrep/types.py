@@ -200,6 +200,9 @@ class EncoderSpec:
     """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
     vector_dim: int = 0
     """Width of `EncoderOutput.embedding` (before the projection head)."""
+    modules: tuple[nn.Module, ...] = ()
+    """What follows the pooling, the encoder's `SentenceModule`s: an objective may call what they offer besides their
+    forward, on what `EncoderOutput` holds. It keeps them in a tuple, where they are not saved a second time."""
     frame: tuple[int, int] = (0, 0)
     """How many special tokens and words of the prompt stand before and after a sentence's own tokens."""
     rows_at_once: int | None = None

@@ -3,7 +3,9 @@
 from sentrep.data.stored_embeddings import StoredEmbeddings
 from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.compute.pooling import POOLINGS
+from sentrep.encoder.convolution import ConvolutionalPooling
 from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.flow import Flow
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.modules import Dense, Normalize, SentenceModule
@@ -13,7 +15,9 @@ from sentrep.encoder.whitening import fit_whitening
 __all__ = [
     "POOLINGS",
     "Compute",
+    "ConvolutionalPooling",
     "Dense",
+    "Flow",
     "Hub",
     "Normalize",
     "ProjectionHead",

@@ -187,6 +187,7 @@ class SentenceEncoder(Configurable, nn.Module):
             embedding_dim=self.embedding_dim if self.head is None else self.head.dense.out_features,
             hidden_size=self.hidden_size,
             vector_dim=self.embedding_dim,
+            modules=tuple(self.sentence_modules),
             input_embedding_dim=self.hidden_size,
             vocab_size=self.vocab_size,
             pad_token_id=self.tokenize.pad_token_id,

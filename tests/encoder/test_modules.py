@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import InputError, SentenceEncoder, SentRepModule
-from sentrep.encoder import Dense, Normalize, SentenceModule
+from sentrep.encoder import ConvolutionalPooling, Dense, Flow, Normalize, SentenceModule
 from sentrep.encoder.loading.fingerprint import fingerprint
 from sentrep.objectives import Alignment, Contrastive
 from support import checkpoint_of, loss_and_gradients, text_batch, tiny_encoder, toy_sentences
@@ -55,6 +55,8 @@ CASES: dict[str, Callable[[], list[SentenceModule]]] = {
     "tanh": lambda: [Dense("tanh")],
     "normalize": lambda: [Normalize()],
     "several": lambda: [Normalize(), Dense("tanh", 12), Dense(out_features=5), Normalize()],
+    "convolutions": lambda: [ConvolutionalPooling(), Dense(out_features=7)],
+    "flow": lambda: [Flow(steps=2, hidden=9)],
     "own": lambda: [Gate(0.5), Dense(out_features=7)],
 }
 

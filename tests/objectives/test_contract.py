@@ -14,12 +14,15 @@ from torch import Tensor
 
 from sentrep import EncoderSpec, Objective, ProjectionHead, SentenceEncoder, TextBatch, Views, objectives
 from sentrep.config import to_config
+from sentrep.encoder import Flow
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import (
     Alignment,
     Contrastive,
     Denoising,
     Distillation,
+    FlowLikelihood,
+    LocalGlobalInformation,
     MaskedLanguageModeling,
     SignFlippedContrastive,
     Uniformity,
@@ -35,6 +38,8 @@ CASES: dict[str, Callable[[str], Objective]] = {
     "contrastive, self": lambda teacher: Contrastive(weighting=SelfWeighting(0.9, kind="soft")),
     "denoising": lambda teacher: Denoising(layers=2, feed_forward=48),
     "distillation": lambda teacher: Distillation(teacher, temperature=0.1),
+    "flow": lambda teacher: FlowLikelihood(),
+    "local and global": lambda teacher: LocalGlobalInformation(),
     "masked_language_modeling": lambda teacher: MaskedLanguageModeling(),
     "contrastive, both ways": lambda teacher: Contrastive(nt_xent=True),
     "contrastive, no batch": lambda teacher: Contrastive(negatives={"noise": GaussianNegatives()}, in_batch=False),
@@ -55,7 +60,7 @@ def test_every_objective_is_tested() -> None:
 
 
 def step(objective: Objective, autocast: bool = False) -> tuple[Tensor, Views, TextBatch, SentenceEncoder, EncoderSpec]:
-    encoder = tiny_encoder(dropout=0.0)
+    encoder = tiny_encoder(dropout=0.0, modules=[Flow(steps=2)] if isinstance(objective, FlowLikelihood) else [])
     encoder.attach_head(ProjectionHead("mlp"))
     objective.build(encoder.spec(seed=5))
     sentences = toy_sentences(18)
@@ -77,7 +82,7 @@ def test_the_value_is_a_finite_scalar_whose_gradient_reaches_the_encoder(objecti
     assert loss.dtype == torch.float32
     loss.backward()
     trained = [encoder.backbone.get_input_embeddings().weight]
-    if not isinstance(objective, MaskedLanguageModeling):  # which predicts from token states, before the head
+    if not isinstance(objective, (MaskedLanguageModeling, FlowLikelihood)):  # which read what is before the head
         trained += encoder.head.parameters()  # type: ignore[union-attr]
     for parameter in trained:
         assert parameter.grad is not None
