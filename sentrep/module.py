@@ -27,7 +27,7 @@ from sentrep.encoder.loading.lm_head import LanguageModelHead
 from sentrep.errors import InputError
 from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
-from sentrep.io.checkpoint_file import PAYLOAD_KEY
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, bring_up_to_date
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
 from sentrep.training.arguments import check_module, check_options
@@ -239,6 +239,7 @@ class SentRepModule(Configurable, LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse a damaged one before torch reads it; restore what FSDP2 leaves out."""
+        bring_up_to_date(checkpoint)
         if is_sharded(self):  # what is divided has been read by now; `sentrep fit` has looked before
             restore_extra_states(self, str(self.trainer.ckpt_path))
         else:

@@ -21,7 +21,7 @@ from torch import Tensor, fx
 
 from sentrep import InputError, Objective, SentenceEncoder, SentRepDataModule, SentRepModule, negatives
 from sentrep.cli import main
-from sentrep.encoder import Compute, Prompt
+from sentrep.encoder import Compute, ConvolutionalPooling, Dense, Normalize, Prompt
 from sentrep.encoder.compute import compiled, recompute
 from sentrep.encoder.encode import pad
 from sentrep.objectives import (
@@ -138,6 +138,8 @@ def test_every_objective(name: str, teacher: str, graphs: list[fx.GraphModule]) 
     [
         {"views": EncodedViews([GaussianNoise(), FGSM()])},
         {"rows_at_once": 7},
+        {"modules": [Dense("tanh"), Normalize()]},
+        {"modules": [ConvolutionalPooling()], "rows_at_once": 7},
         {"prompt": Prompt('"[X]" means [MASK].', subtract=True), "pooling": "mask"},
     ],
     ids=lambda arguments: next(iter(arguments)),

@@ -60,7 +60,7 @@ def inject(backbone: nn.Module, adapter: Lora) -> None:
         raise InputError("model.encoder.adapter needs the package peft: pip install 'sentrep[lora]'") from None
     config = peft.LoraConfig(
         r=adapter.rank,
-        lora_alpha=adapter.alpha,  # type: ignore[arg-type]
+        lora_alpha=adapter.alpha,
         lora_dropout=adapter.dropout,
         target_modules=_targets(backbone, adapter.targets),
     )

@@ -6,7 +6,9 @@ from sentrep.objectives.bidirectional_margin import BidirectionalMargin
 from sentrep.objectives.contrastive import Contrastive
 from sentrep.objectives.denoising import Denoising
 from sentrep.objectives.distillation import Distillation
+from sentrep.objectives.flow_likelihood import FlowLikelihood
 from sentrep.objectives.information_reconstruction import InformationReconstruction
+from sentrep.objectives.local_global_information import LocalGlobalInformation
 from sentrep.objectives.masked_language_modeling import MaskedLanguageModeling
 from sentrep.objectives.masked_triplet import MaskedTriplet
 from sentrep.objectives.matryoshka import Matryoshka
@@ -23,7 +25,9 @@ __all__ = [
     "Contrastive",
     "Denoising",
     "Distillation",
+    "FlowLikelihood",
     "InformationReconstruction",
+    "LocalGlobalInformation",
     "MaskedLanguageModeling",
     "MaskedTriplet",
     "Matryoshka",

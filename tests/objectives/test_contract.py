@@ -14,13 +14,16 @@ from torch import Tensor
 
 from sentrep import EncoderSpec, Objective, ProjectionHead, SentenceEncoder, TextBatch, Views, objectives
 from sentrep.config import to_config
+from sentrep.encoder import Flow
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import (
     Alignment,
     Contrastive,
     Denoising,
     Distillation,
+    FlowLikelihood,
     InformationReconstruction,
+    LocalGlobalInformation,
     MaskedLanguageModeling,
     MaskedTriplet,
     Matryoshka,
@@ -43,6 +46,8 @@ CASES: dict[str, Callable[[str], Objective]] = {
     "denoising": lambda teacher: Denoising(layers=2, feed_forward=48),
     "distillation": lambda teacher: Distillation(teacher, temperature=0.1),
     "information reconstruction": lambda teacher: InformationReconstruction(layer=1, heads=2, feed_forward=48),
+    "flow": lambda teacher: FlowLikelihood(),
+    "local and global": lambda teacher: LocalGlobalInformation(),
     "masked_language_modeling": lambda teacher: MaskedLanguageModeling(),
     "phrase_reconstruction": lambda teacher: PhraseReconstruction(layers=2, heads=2),
     "contrastive, both ways": lambda teacher: Contrastive(nt_xent=True),
@@ -72,7 +77,7 @@ def test_every_objective_is_tested() -> None:
 
 
 def step(objective: Objective, autocast: bool = False) -> tuple[Tensor, Views, TextBatch, SentenceEncoder, EncoderSpec]:
-    encoder = tiny_encoder(dropout=0.0)
+    encoder = tiny_encoder(dropout=0.0, modules=[Flow(steps=2)] if isinstance(objective, FlowLikelihood) else [])
     encoder.attach_head(ProjectionHead("mlp"))
     objective.build(encoder.spec(seed=5))
     encoder.need = WeightedSum([objective]).need
@@ -96,7 +101,7 @@ def test_the_value_is_a_finite_scalar_whose_gradient_reaches_the_encoder(objecti
     loss.backward()
     trained = [encoder.backbone.get_input_embeddings().weight]
     # which read token states and vectors before the head
-    if not isinstance(objective, InformationReconstruction | MaskedLanguageModeling | MaskedTriplet):
+    if not isinstance(objective, FlowLikelihood | InformationReconstruction | MaskedLanguageModeling | MaskedTriplet):
         trained += encoder.head.parameters()  # type: ignore[union-attr]
     for parameter in trained:
         assert parameter.grad is not None
