@@ -18,9 +18,11 @@ from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import (
     Alignment,
     Contrastive,
+    ContrastiveTension,
     Denoising,
     Distillation,
     MaskedLanguageModeling,
+    MomentumContrast,
     SignFlippedContrastive,
     Uniformity,
 )
@@ -36,6 +38,8 @@ CASES: dict[str, Callable[[str], Objective]] = {
     "denoising": lambda teacher: Denoising(layers=2, feed_forward=48),
     "distillation": lambda teacher: Distillation(teacher, temperature=0.1),
     "masked_language_modeling": lambda teacher: MaskedLanguageModeling(),
+    "contrastive_tension": lambda teacher: ContrastiveTension(negatives=3),
+    "momentum_contrast": lambda teacher: MomentumContrast(size=9, in_batch=True),
     "contrastive, both ways": lambda teacher: Contrastive(nt_xent=True),
     "contrastive, no batch": lambda teacher: Contrastive(negatives={"noise": GaussianNegatives()}, in_batch=False),
     "sign-flipped": lambda teacher: SignFlippedContrastive(scale=0.1),
