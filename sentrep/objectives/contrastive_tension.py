@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
 from sentrep import checks, distributed
@@ -30,10 +31,11 @@ class ContrastiveTension(Objective):
     Metrics: ``positive`` and ``negative``, the mean dot product of such pairs.
 
     Args:
-        negatives: K, pairs with others for each pair of a sentence with itself; 7 in the paper.
+        negatives: K, pairs with others for each pair of a sentence with itself; 7 in the paper. In a smaller batch it
+            is all others, with a warning.
 
     Raises:
-        InputError: for a number below 1, and for a batch that has not so many other sentences.
+        InputError: for a number below 1, and for a batch of one sentence.
     """
 
     reads_tokens = False
@@ -52,13 +54,14 @@ class ContrastiveTension(Objective):
         """The mean over this process's pairs; see the class."""
         output = self.other(batch.anchor if batch.positive is None else batch.positive)
         keys = distributed.gather(self.other.project(output.embedding))  # type: ignore[operator]
-        if len(keys) <= self.negatives:
-            raise InputError(
-                f"ContrastiveTension: {self.negatives} negatives need a batch of {self.negatives + 1} sentences or "
-                f"more, and this one has {len(keys)}: raise data.batch_size or lower negatives"
+        if len(keys) == 1:
+            raise InputError("ContrastiveTension: a batch of one sentence has no others: raise data.batch_size")
+        if len(keys) <= self.negatives and self.step == 0:
+            rank_zero_warn(
+                f"ContrastiveTension: a batch of {len(keys)} has fewer others than {self.negatives} negatives."
             )
         rows = distributed.own_rows(len(views.anchor), keys.device)
-        columns = (rows[:, None] + torch.arange(self.negatives + 1, device=rows.device)) % len(keys)
+        columns = (rows[:, None] + torch.arange(self.negatives + 1, device=rows.device)[: len(keys)]) % len(keys)
         pairs = (at_least_float32(views.anchor)[:, None] * at_least_float32(keys)[columns]).sum(-1)
         same = torch.zeros_like(pairs)
         same[:, 0] = 1.0

@@ -44,8 +44,13 @@ def test_contrastive_tension_equals_the_loop(given: bool) -> None:
 
 
 def test_contrastive_tension_needs_other_sentences() -> None:
-    with pytest.raises(InputError, match="7 negatives need a batch of 8 sentences or more, and this one has 7"):
-        step(ContrastiveTension(), SENTENCES[:7], False)
+    objective = ContrastiveTension()
+    with pytest.warns(UserWarning, match="a batch of 4 has fewer others than 7 negatives"):
+        loss, views, batch = step(objective, SENTENCES[:4], False)
+    expected = contrastive_tension(views.anchor, objective.other(batch.anchor).embedding, 3)
+    torch.testing.assert_close(loss, expected, rtol=1e-10, atol=1e-10)
+    with pytest.raises(InputError, match="a batch of one sentence has no others"):
+        step(ContrastiveTension(), SENTENCES[:1], False)
 
 
 @pytest.mark.parametrize("given", [False, True])
