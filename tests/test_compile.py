@@ -93,6 +93,7 @@ def test_the_last_layer_ends_for_the_pooled_token(pooling: str, graphs: list[fx.
 OBJECTIVES: dict[str, Callable[[str], Objective]] = {
     "hard negatives": lambda teacher: Contrastive(hard_negative_weight=0.5, label_smoothing=0.1),
     "sampler": lambda teacher: Contrastive(negatives={"noise": negatives.RefinedNoiseNegatives()}),
+    "own negatives": lambda teacher: Contrastive(negatives={"mixed": negatives.MixedNegatives(weight=0.5)}),
     "complementary": lambda teacher: Contrastive(weighting=ComplementaryWeighting(teacher, 0.5)),
     "self": lambda teacher: Contrastive(weighting=SelfWeighting(0.5)),
     "blocks": lambda teacher: Contrastive(block=5),
