@@ -26,6 +26,7 @@ from sentrep.encoder import Compute
 from sentrep.encoder.compute import recompute
 from sentrep.objectives import (
     Alignment,
+    BidirectionalMargin,
     Contrastive,
     Denoising,
     Distillation,
@@ -43,8 +44,11 @@ from sentrep.views import (
     FeatureDropout,
     GaussianNoise,
     OutputPerturbedViews,
+    TokenDeletion,
     TokenShuffling,
+    TokenSwap,
     ViewMaker,
+    WordRepetition,
 )
 from sentrep.weighting import ComplementaryWeighting, SelfWeighting
 from support import (
@@ -84,6 +88,7 @@ def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
         "self-weighting": lambda: Contrastive(weighting=SelfWeighting(0.5)),
         "distillation": lambda: Distillation(teacher),
         "alignment": Alignment,
+        "bidirectional margin": BidirectionalMargin,
         "uniformity": Uniformity,
         "denoising": lambda: Denoising(**SMALL, dropout=0.0),
         "tsdae": lambda: Denoising(**SMALL, dropout=0.0, target="anchor", causal=True, token_deletion=0.6),
@@ -97,6 +102,8 @@ VIEWS: dict[str, Callable[[], ViewMaker]] = {
     "shuffled": lambda: EncodedViews([TokenShuffling()]),
     "noise on both": lambda: EncodedViews([GaussianNoise(), FeatureDropout()], perturbs="both"),
     "fgsm": lambda: EncodedViews([FGSM()]),
+    "lists": lambda: EncodedViews([FGSM(), TokenDeletion()], "both", [TokenSwap(), GaussianNoise(), FGSM()]),
+    "words repeated": lambda: EncodedViews([WordRepetition()]),
     "output noise": lambda: OutputPerturbedViews(GaussianNoise()),
     "output noise, second view": lambda: OutputPerturbedViews(GaussianNoise(), "second_view"),
     "output fgsm": lambda: OutputPerturbedViews(FGSM()),

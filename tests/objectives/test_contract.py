@@ -17,6 +17,7 @@ from sentrep.config import to_config
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import (
     Alignment,
+    BidirectionalMargin,
     Contrastive,
     Denoising,
     Distillation,
@@ -30,6 +31,7 @@ from support import text_batch, tiny_encoder, toy_sentences
 
 CASES: dict[str, Callable[[str], Objective]] = {
     "alignment": lambda teacher: Alignment(),
+    "bidirectional_margin": lambda teacher: BidirectionalMargin(),
     "contrastive": lambda teacher: Contrastive(temperature=0.1, label_smoothing=0.1),
     "contrastive, complementary": lambda teacher: Contrastive(weighting=ComplementaryWeighting(teacher, 0.9)),
     "contrastive, self": lambda teacher: Contrastive(weighting=SelfWeighting(0.9, kind="soft")),
