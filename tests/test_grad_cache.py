@@ -26,6 +26,7 @@ from sentrep.encoder import Compute, ConvolutionalPooling, Flow, SentenceModule
 from sentrep.encoder.compute import recompute
 from sentrep.objectives import (
     Alignment,
+    BidirectionalMargin,
     Contrastive,
     ContrastiveTension,
     Denoising,
@@ -53,8 +54,11 @@ from sentrep.views import (
     FeatureDropout,
     GaussianNoise,
     OutputPerturbedViews,
+    TokenDeletion,
     TokenShuffling,
+    TokenSwap,
     ViewMaker,
+    WordRepetition,
 )
 from sentrep.weighting import ComplementaryWeighting, SelfWeighting
 from support import (
@@ -96,6 +100,7 @@ def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
         "contrastive tension": ContrastiveTension,
         "momentum contrast": lambda: MomentumContrast(size=9, in_batch=True),
         "alignment": Alignment,
+        "bidirectional margin": BidirectionalMargin,
         "uniformity": Uniformity,
         "denoising": lambda: Denoising(**SMALL, dropout=0.0),
         "tsdae": lambda: Denoising(**SMALL, dropout=0.0, target="anchor", causal=True, token_deletion=0.6),
@@ -119,6 +124,8 @@ VIEWS: dict[str, Callable[[], ViewMaker]] = {
     "shuffled": lambda: EncodedViews([TokenShuffling()]),
     "noise on both": lambda: EncodedViews([GaussianNoise(), FeatureDropout()], perturbs="both"),
     "fgsm": lambda: EncodedViews([FGSM()]),
+    "lists": lambda: EncodedViews([FGSM(), TokenDeletion()], "both", [TokenSwap(), GaussianNoise(), FGSM()]),
+    "words repeated": lambda: EncodedViews([WordRepetition()]),
     "output noise": lambda: OutputPerturbedViews(GaussianNoise()),
     "output noise, second view": lambda: OutputPerturbedViews(GaussianNoise(), "second_view"),
     "output fgsm": lambda: OutputPerturbedViews(FGSM()),

@@ -18,6 +18,7 @@ from sentrep.encoder import Flow
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import (
     Alignment,
+    BidirectionalMargin,
     Contrastive,
     ContrastiveTension,
     Denoising,
@@ -42,6 +43,7 @@ from support import text_batch, tiny_encoder, toy_sentences
 
 CASES: dict[str, Callable[[str], Objective]] = {
     "alignment": lambda teacher: Alignment(),
+    "bidirectional_margin": lambda teacher: BidirectionalMargin(),
     "contrastive": lambda teacher: Contrastive(temperature=0.1, label_smoothing=0.1),
     "contrastive, complementary": lambda teacher: Contrastive(weighting=ComplementaryWeighting(teacher, 0.9)),
     "contrastive, self": lambda teacher: Contrastive(weighting=SelfWeighting(0.9, kind="soft")),
