@@ -233,6 +233,10 @@ def _no_copy(trainable: bool = False, momentum: float | None = None) -> nn.Modul
     raise InputError("this encoder offers no copies of itself")
 
 
+def _no_backbone() -> Iterable[nn.Parameter]:
+    raise InputError("this encoder does not give its backbone's parameters")
+
+
 def _no_words() -> Tensor:
     raise InputError("this encoder does not say which tokens begin a word")
 
@@ -278,6 +282,8 @@ class EncoderSpec:
     """Rows whose activations may be held at a time; None: all of the batch."""
     layers: int = 0
     """Number of layers, without the embedding layer."""
+    backbone_parameters: Callable[[], Iterable[nn.Parameter]] = _no_backbone
+    """What is trained of the backbone, for a penalty on it. To be called in every step: parameters may be replaced."""
     word_starts: Callable[[], Tensor] = _no_words
     """(V,) bool, whether a token begins a word."""
     lm_head: Callable[[], nn.Module] = _no_lm_head

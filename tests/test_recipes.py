@@ -25,7 +25,7 @@ TABLES = sorted(CONFIGS.glob("*/tables/*.yaml"))
 RECIPES = sorted({*CONFIGS.rglob("*.yaml")} - {*TABLES, *OVERRIDE.parent.iterdir()})
 PAPERS = (
     "simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse", "infocse", "mixcse",
-    "paser", "sncse", "esimcse",
+    "paser", "sncse", "esimcse", "sg_opt",
 )  # fmt: skip
 
 
@@ -53,6 +53,8 @@ class Case:
         fewer = [f"--model.objectives.{name}.heads=2" for name, heads in terms.items() if 32 % heads]
         nested = [name for name, term in self.tree["model"]["objectives"].items() if "dims" in term["init_args"]]
         narrow = [f"--model.objectives.{name}.dims=[32,8]" for name in nested]
+        wide = [name for name, term in self.tree["model"]["objectives"].items() if "projection" in term["init_args"]]
+        narrow += [f"--model.objectives.{name}.projection=16" for name in wide]
         return [*overrides, *train, *frozen, *fewer, *narrow]
 
     def structure(self) -> str:

@@ -213,6 +213,7 @@ class SentenceEncoder(Configurable, nn.Module):
             longest=self._longest,
             rows_at_once=self.compute.rows_at_once,
             layers=self.backbone.config.num_hidden_layers,
+            backbone_parameters=self.backbone.parameters,
             word_starts=lambda: self.tokenize.word_starts(self.vocab_size),
             lm_head=functools.cache(lambda: language_model_head(self.backbone, self._head_origin, seed)),
             project=self.project,

@@ -9,6 +9,7 @@ from sentrep.objectives.denoising import Denoising
 from sentrep.objectives.distillation import Distillation
 from sentrep.objectives.flow_likelihood import FlowLikelihood
 from sentrep.objectives.information_reconstruction import InformationReconstruction
+from sentrep.objectives.layer_contrast import LayerContrast
 from sentrep.objectives.local_global_information import LocalGlobalInformation
 from sentrep.objectives.masked_language_modeling import MaskedLanguageModeling
 from sentrep.objectives.masked_triplet import MaskedTriplet
@@ -30,6 +31,7 @@ __all__ = [
     "Distillation",
     "FlowLikelihood",
     "InformationReconstruction",
+    "LayerContrast",
     "LocalGlobalInformation",
     "MaskedLanguageModeling",
     "MaskedTriplet",

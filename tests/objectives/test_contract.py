@@ -25,6 +25,7 @@ from sentrep.objectives import (
     Distillation,
     FlowLikelihood,
     InformationReconstruction,
+    LayerContrast,
     LocalGlobalInformation,
     MaskedLanguageModeling,
     MaskedTriplet,
@@ -50,6 +51,7 @@ CASES: dict[str, Callable[[str], Objective]] = {
     "denoising": lambda teacher: Denoising(layers=2, feed_forward=48),
     "distillation": lambda teacher: Distillation(teacher, temperature=0.1),
     "information reconstruction": lambda teacher: InformationReconstruction(layer=1, heads=2, feed_forward=48),
+    "layer contrast": lambda teacher: LayerContrast(0.1, projection=16),
     "flow": lambda teacher: FlowLikelihood(),
     "local and global": lambda teacher: LocalGlobalInformation(),
     "masked_language_modeling": lambda teacher: MaskedLanguageModeling(),
@@ -107,7 +109,10 @@ def test_the_value_is_a_finite_scalar_whose_gradient_reaches_the_encoder(objecti
     loss.backward()
     trained = [encoder.backbone.get_input_embeddings().weight]
     # which read token states and vectors before the head
-    if not isinstance(objective, FlowLikelihood | InformationReconstruction | MaskedLanguageModeling | MaskedTriplet):
+    before_the_head = (
+        FlowLikelihood | InformationReconstruction | LayerContrast | MaskedLanguageModeling | MaskedTriplet
+    )
+    if not isinstance(objective, before_the_head):
         trained += encoder.head.parameters()  # type: ignore[union-attr]
     for parameter in trained:
         assert parameter.grad is not None

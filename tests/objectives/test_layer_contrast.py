@@ -1,0 +1,55 @@
+"""SG-OPT's objective: against a loop, and against the encoder as it was."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from references.layer_contrast import layer_contrast_loop
+from sentrep import InputError, SentRepModule
+from sentrep.objectives import LayerContrast
+from support import loss_and_gradients, text_batch, tiny_encoder, toy_sentences
+
+
+def module(**arguments: float) -> SentRepModule:
+    encoder = tiny_encoder(dropout=0.0, pooling="cls")
+    return SentRepModule(encoder, {"guided": LayerContrast(projection=12, **arguments)}).double()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("regularisation", [0.0, 0.7])
+def test_it_equals_the_loop_in_value_and_gradient(regularisation: float) -> None:
+    made = module(temperature=0.4, regularisation=regularisation)
+    before = copy.deepcopy(made.encoder.backbone)
+    with torch.no_grad():  # as after some steps
+        for parameter in made.encoder.backbone.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    batch = text_batch(made.encoder, toy_sentences(5))
+    tokens, objective = batch.anchor, made.objectives.terms["guided"]
+    loss, _ = made.objectives(made.views(made.encoder, batch, {}), batch)
+    now = made.encoder.backbone(tokens.input_ids, tokens.attention_mask).last_hidden_state[:, 0]
+    layers = before(tokens.input_ids, tokens.attention_mask, output_hidden_states=True).hidden_states
+    assert len(layers) == 3
+    lengths = tokens.attention_mask.sum(1).tolist()
+    expected = layer_contrast_loop(now, [states.detach() for states in layers], lengths, objective.project, 0.4)
+    distance = torch.zeros((), dtype=torch.float64)
+    for one, other in zip(made.encoder.backbone.parameters(), before.parameters(), strict=True):
+        distance = distance + (one - other.detach()).norm().square()
+    expected = expected + regularisation * distance
+    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(objective.metrics["distance"], distance)
+    trained = [parameter for parameter in made.parameters() if parameter.requires_grad]
+    found, wanted = (torch.autograd.grad(x, trained, allow_unused=True) for x in (loss, expected))
+    assert sum(gradient is not None for gradient in found) > 30
+    for one, other in zip(found, wanted, strict=True):
+        if one is not None and other is not None:
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+        else:
+            assert one is other or not (other if one is None else one).any()
+
+
+def test_a_single_sentence_has_nothing_to_contrast_with() -> None:
+    made = module()
+    with pytest.raises(InputError, match="a batch of one sentence"):
+        loss_and_gradients(made, text_batch(made.encoder, toy_sentences(1)))
