@@ -49,7 +49,9 @@ class Case:
         overrides = ["-c", str(OVERRIDE)] if "overrides/minilm.yaml" in self.header else []
         train = ["--data.train", "triplets.csv" if columns else "corpus.txt"]
         frozen = [word for key in frozen_models(self.tree) for word in (f"--{key}", teacher)]
-        terms = {name: term["init_args"].get("heads", 1) for name, term in self.tree["model"]["objectives"].items()}
+        terms = {
+            name: term.get("init_args", {}).get("heads", 1) for name, term in self.tree["model"]["objectives"].items()
+        }
         fewer = [f"--model.objectives.{name}.heads=2" for name, heads in terms.items() if 32 % heads]
         nested = [name for name, term in self.tree["model"]["objectives"].items() if "dims" in term["init_args"]]
         narrow = [f"--model.objectives.{name}.dims=[32,8]" for name in nested]

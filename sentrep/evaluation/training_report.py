@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,8 @@ class TrainingReport(Callback):
         sets = _sets(trainer, "val")
         chosen = Selection.of(trainer, sets)
         if chosen.checkpoint is not None:
-            encoder = SentenceEncoder.from_pretrained(chosen.checkpoint)
+            modules = list(deepcopy(encoder.sentence_modules))  # the user's own classes are not built from a file
+            encoder = SentenceEncoder.from_pretrained(chosen.checkpoint, modules=modules)
         encoder.save_pretrained(folder / MODEL)
         chosen.write(folder)
         places = {"checkpoint": chosen.checkpoint, "model": folder / MODEL}

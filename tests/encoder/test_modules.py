@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import InputError, SentenceEncoder, SentRepModule
+from sentrep.cli import main
 from sentrep.encoder import ConvolutionalPooling, Dense, Flow, Normalize, SentenceModule
 from sentrep.encoder.loading.fingerprint import fingerprint
 from sentrep.objectives import Alignment, Contrastive
-from support import checkpoint_of, loss_and_gradients, text_batch, tiny_encoder, toy_sentences
+from support import checkpoint_of, loss_and_gradients, text_batch, tiny_encoder, toy_sentences, write_workplace
 
 SENTENCES = toy_sentences(9)
 
@@ -162,3 +163,23 @@ def test_a_folder_builds_nothing_but_modules(module: Any, tmp_path: Path) -> Non
     for trusted in (False, True):
         with pytest.raises(InputError, match=r"module|damaged"):
             SentenceEncoder.from_pretrained(tmp_path, trust_remote_code=trusted)
+
+
+@pytest.mark.slow
+def test_a_run_with_a_class_of_the_user_ends_with_its_model_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_workplace(tmp_path)
+    gate = {"class_path": f"{__name__}.Gate", "init_args": {"scale": 0.5}}
+    modules = {"model": {"encoder": {"modules": [gate, "Normalize"]}}}
+    Path("own.yaml").write_text(json.dumps(modules))
+    assert main(["fit", "-c", "run.yaml", "-c", "own.yaml"]) == 0
+    (last,) = Path("runs").rglob("last.ckpt")
+    words = ["fit", "-c", "run.yaml", "-c", "own.yaml", "--trainer.max_steps", "6", "--ckpt_path", str(last)]
+    assert main(words) == 0
+    vectors = [
+        SentenceEncoder.from_pretrained(path, trust_remote_code=True).encode(SENTENCES)
+        for path in (last, last.parents[1] / "model")
+    ]
+    np.testing.assert_allclose(np.linalg.norm(vectors[0], axis=1), 1, atol=1e-6)
