@@ -24,7 +24,8 @@ OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
 TABLES = sorted(CONFIGS.glob("*/tables/*.yaml"))
 RECIPES = sorted({*CONFIGS.rglob("*.yaml")} - {*TABLES, *OVERRIDE.parent.iterdir()})
 PAPERS = (
-    "simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse", "infocse", "mixcse", "paser",
+    "simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse", "infocse", "mixcse",
+    "paser",
 )  # fmt: skip
 
 
