@@ -18,15 +18,31 @@ def run_example(script: str) -> None:
     runpy.run_path(script, run_name="__main__")
 
 
-def test_the_custom_objective_runs_and_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = EXAMPLES / "custom_objective.py"
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("custom_objective", "max_steps=20"),
+        pytest.param("lora", "parameters are trained", marks=pytest.mark.slow),
+        pytest.param("matryoshka", "(16,)", marks=pytest.mark.slow),
+    ],
+)
+def test_a_script_runs_and_is_short(name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "lora":
+        pytest.importorskip("peft")
+    script = EXAMPLES / f"{name}.py"
     assert len(script.read_text().splitlines()) <= 40
     monkeypatch.chdir(tmp_path)
     process = forked(run_example, str(script), said="said.txt")
     process.join(300)
     said = Path("said.txt").read_text()
     assert process.exitcode == 0, said
-    assert "max_steps=20" in said
+    assert says in said
+
+
+def test_every_script_is_run() -> None:
+    (marker,) = (mark for mark in test_a_script_runs_and_is_short.pytestmark if mark.name == "parametrize")
+    names = {getattr(case, "values", case)[0] for case in marker.args[1]}
+    assert names == {path.stem for path in EXAMPLES.glob("*.py")}
 
 
 @pytest.mark.slow

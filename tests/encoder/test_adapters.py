@@ -26,6 +26,7 @@ from sentrep import (
 from sentrep.encoder import Lora
 from sentrep.objectives import Contrastive, MaskedLanguageModeling
 from sentrep.stability import SAM
+from sentrep.types import Need
 from support import FAMILIES, checkpoint_of, loss_and_gradients, run_processes, text_batch, tiny_encoder, toy_sentences
 
 PEFT = importlib.util.find_spec("peft") is not None
@@ -245,8 +246,8 @@ def test_the_fast_passes_stay(layout: str, pooling: str) -> None:
     )
     slow.load_state_dict(encoder.state_dict())
     tokens = text_batch(encoder, SENTENCES).anchor
-    for need in ("vector", "tokens"):
-        encoder.need = slow.need = need  # type: ignore[assignment]
+    for need in (Need(tokens=False), Need()):
+        encoder.need = slow.need = need
         torch.testing.assert_close(encoder(tokens).embedding, slow(tokens).embedding, rtol=0, atol=1e-6)
     assert (encoder._pass.last_layer is not None) == (pooling == "cls")
 
