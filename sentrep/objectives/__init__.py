@@ -11,6 +11,7 @@ from sentrep.objectives.masked_language_modeling import MaskedLanguageModeling
 from sentrep.objectives.masked_triplet import MaskedTriplet
 from sentrep.objectives.matryoshka import Matryoshka
 from sentrep.objectives.ranking_consistency import RankingConsistency
+from sentrep.objectives.replaced_tokens import ReplacedTokenDetection
 from sentrep.objectives.sign_flipped import SignFlippedContrastive
 from sentrep.objectives.uncertainty_weighted import UncertaintyWeighted
 from sentrep.objectives.uniformity import Uniformity
@@ -28,6 +29,7 @@ __all__ = [
     "Matryoshka",
     "Objective",
     "RankingConsistency",
+    "ReplacedTokenDetection",
     "SignFlippedContrastive",
     "UncertaintyWeighted",
     "Uniformity",
