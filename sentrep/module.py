@@ -27,7 +27,7 @@ from sentrep.encoder.loading.lm_head import head_to_keep
 from sentrep.errors import InputError
 from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
-from sentrep.io.checkpoint_file import PAYLOAD_KEY
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, bring_up_to_date
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
 from sentrep.training.arguments import check_module, check_options
@@ -90,6 +90,11 @@ class SentRepModule(Configurable, LightningModule):
         spec = encoder.spec(self.seed)
         self.views.build(spec)  # first: copies of the encoder then know its prompts
         self.objectives.build(spec)
+        if not any(parameter.requires_grad for parameter in self.parameters()):
+            raise InputError(
+                "nothing is left to train: model.encoder.trainable is false, and neither the head nor an objective has "
+                "parameters; name what to train, for example trainable: [encoder.layer.11.*]"
+            )
         encoder.need = self.objectives.need
         check_options(self.objectives, optimizer)
         if encoder.compute.compiles_training:
@@ -233,6 +238,7 @@ class SentRepModule(Configurable, LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse a damaged one before torch reads it; restore what FSDP2 leaves out."""
+        bring_up_to_date(checkpoint)
         if is_sharded(self):  # what is divided has been read by now; `sentrep fit` has looked before
             restore_extra_states(self, str(self.trainer.ckpt_path))
         else:

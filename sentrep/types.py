@@ -179,7 +179,7 @@ class EncoderOutput:
     """What one pass of the encoder gives for B sentences."""
 
     embedding: Tensor
-    """(B, D) pooled vector, before any projection head."""
+    """(B, D) what `SentenceEncoder.encode` gives: behind the pooling and the modules, before any projection head."""
     token_states: Tensor
     """(B, L, H) last hidden states; rows of padding are undefined."""
     input_embeddings: Tensor
@@ -212,7 +212,9 @@ class DroppedStates:
         return self
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise InputError("the tokens' states were not made: an objective that reads them must say reads_tokens = True")
+        raise InputError(
+            "the tokens' states were not made: an objective or module that reads them must say reads_tokens = True"
+        )
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> NoReturn:
@@ -263,6 +265,11 @@ class EncoderSpec:
     """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
     name: str = ""
     """The objective's name in the run, which its draws may depend on (`sentrep.distributed.step_generator`)."""
+    vector_dim: int = 0
+    """Width of `EncoderOutput.embedding` (before the projection head)."""
+    modules: tuple[nn.Module, ...] = ()
+    """What follows the pooling, the encoder's `SentenceModule`s: an objective may call what they offer besides their
+    forward, on what `EncoderOutput` holds. It keeps them in a tuple, where they are not saved a second time."""
     frame: tuple[int, int] = (0, 0)
     """How many special tokens and words of the prompt stand before and after a sentence's own tokens."""
     longest: int | None = None

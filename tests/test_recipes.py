@@ -27,7 +27,7 @@ FROZEN = ("model", "second_model", "generator")
 """Arguments that name a frozen encoder."""
 PAPERS = (
     "simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse", "diffcse", "infocse",
-    "mixcse",
+    "mixcse", "paser", "sncse", "esimcse",
 )  # fmt: skip
 
 
@@ -171,6 +171,20 @@ def test_a_row_trains_under_the_override_of_the_test_bed(row: str, tiny: list[st
     assert next(tmp_path.rglob("last.ckpt"))
 
 
+def test_lora_is_laid_over_a_recipe_and_exported_without_it(tiny: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    words = ["-c", str(CONFIGS / "simcse/bert-base.yaml"), "-c", str(OVERRIDE.with_name("lora.yaml"))]
+    assert main(["fit", *words, *tiny, "--data.train", "corpus.txt", "--model.encoder.adapter.rank", "2"]) == 0
+    (checkpoint,) = tmp_path.rglob("last.ckpt")
+    content = torch.load(checkpoint, weights_only=True)
+    settings = {"rank": 2, "alpha": 16.0, "dropout": 0.0, "targets": ["query", "value"]}
+    assert content["sentrep"]["settings"]["adapter"] == settings
+    assert main(["export", str(checkpoint), str(tmp_path / "model")]) == 0
+    assert "adapter" not in (tmp_path / "model" / "sentrep.json").read_text(encoding="utf-8")
+    vectors = [SentenceEncoder.from_pretrained(name).encode(["a dog"]) for name in (checkpoint, tmp_path / "model")]
+    np.testing.assert_allclose(*vectors, atol=1e-6)
+
+
 @pytest.mark.parametrize("path", [*RECIPES, *TABLES], ids=lambda path: str(path.relative_to(CONFIGS)))
 def test_every_file_says_how_to_run_it(path: Path) -> None:
     command = "fit --config" if path in RECIPES else "compare --table"
@@ -241,7 +255,7 @@ def test_dclr_has_its_paper_s_numbers(
     model, term = tree["model"], tree["model"]["objectives"]["dclr"]["init_args"]
     assert model["encoder"]["backbone"] == backbone
     large = recipe.endswith("large")
-    assert model["head"] == {"kind": "pooler" if large else "mlp", "keep": False}
+    assert model["head"] == {"kind": "pooler" if large else "mlp"}
     weighting = {"model": SIMCSE + judge, "threshold": threshold, "mask_noise": not large}
     assert term["weighting"]["init_args"] == weighting, "a base model is narrower than a large one's noise"
     assert term["negatives"]["noise"]["init_args"]["ratio"] == ratio
@@ -330,9 +344,19 @@ def test_what_makes_each_baseline_itself() -> None:
     assert consert["model"]["encoder"]["dropout"] == 0.0
     assert consert["model"]["objectives"]["consert"]["init_args"] == {"temperature": 0.1, "nt_xent": True}
     assert consert["model"]["weights"] == {"consert": 0.3}, "0.15 times the sum of two directions"
-    cutoff, shuffling = consert["model"]["views"]["init_args"]["augmentations"]
+    assert prompt["model"]["views"]["init_args"] == {"positive_prompt": 'This sentence : "[X]" means [MASK].'}
+    lists = consert["model"]["views"]["init_args"]
+    (cutoff,), (shuffling,) = lists["anchor_augmentations"], lists["augmentations"]
     assert (cutoff["class_path"], cutoff["init_args"]) == ("FeatureDropout", {"rate": 0.2})
     assert shuffling["class_path"] == "TokenShuffling"
+
+
+def test_sncse_has_its_paper_s_numbers() -> None:
+    tree = read_config(str(CONFIGS / "sncse/bert-base.yaml"))[1]
+    contrast, margin = (term["init_args"] for term in tree["model"]["objectives"].values())
+    assert contrast == {"temperature": 0.05, "hard_negatives": False}, "soft negatives are no negatives of the contrast"
+    assert (margin, tree["model"]["weights"]) == ({"alpha": 0.1, "beta": 0.3}, {"soft_negatives": 1e-3})
+    assert (tree["data"]["batch_size"], tree["model"]["optimizer"]["init_args"]["lr"]) == (256, 1e-5)
 
 
 class WithoutAliases(yaml.SafeDumper):

@@ -102,7 +102,7 @@ class Denoising(Objective):
         with distributed.own_draws(spec.seed, "denoising/init"):
             self.decoder = DenoisingDecoder(
                 width,
-                spec.hidden_size if self.token_deletion else spec.embedding_dim,
+                spec.vector_dim if self.token_deletion else spec.embedding_dim,
                 **{name: settings[name] for name in ("layers", "heads", "feed_forward", "activation", "dropout")},
                 causal=self.causal,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from sentrep import (
     negatives,
 )
 from sentrep.checkpoint.io import AtomicCheckpointIO
+from sentrep.encoder import Lora
 from sentrep.evaluation import TrainingReport
 from sentrep.objectives import Contrastive, Denoising, MaskedLanguageModeling
 from sentrep.stability import SAM, NonFiniteGuard
@@ -36,6 +38,7 @@ from support import run_processes, tiny_encoder, toy_sentences
 SMALL: dict[str, Any] = {"layers": 1, "heads": 2, "feed_forward": 48, "dropout": 0.0, "noise": 0.0}
 SGD = functools.partial(torch.optim.SGD, lr=0.1, momentum=0.9)
 ADAMW = functools.partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1)
+PEFT = importlib.util.find_spec("peft") is not None
 ROWS = 8
 """In a global batch."""
 
@@ -68,6 +71,8 @@ CASES: dict[str, dict[str, Any]] = {
         "head": True,
     },
     "bf16": {"objectives": lambda: [Contrastive()], "precision": "bf16-mixed"},
+    "last layer alone": {"objectives": lambda: [Contrastive()], "parts": {"trainable": ["encoder.layer.1.*"]}},
+    **({"lora": {"objectives": lambda: [Contrastive()], "parts": {"adapter": Lora()}}} if PEFT else {}),
     "albert": {"objectives": lambda: [Contrastive()], "family": "albert"},
     "modernbert": {"objectives": lambda: [Contrastive()], "family": "modernbert"},
 }
@@ -80,9 +85,10 @@ def build(
     family: str = "bert",
     optimizer: Any = SGD,
     views: Any = None,
+    parts: Any = None,
     **_: Any,
 ) -> SentRepModule:
-    encoder = tiny_encoder(family, pooling="mean", dropout=0.0, rows_at_once=chunk)
+    encoder = tiny_encoder(family, pooling="mean", dropout=0.0, rows_at_once=chunk, **(parts or {}))
     return SentRepModule(
         encoder, objectives(), head=ProjectionHead() if head else None, views=views and views(), optimizer=optimizer,
         scheduler="constant", seed=1,

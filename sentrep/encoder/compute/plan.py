@@ -26,7 +26,7 @@ from sentrep.encoder.compute.recompute import some_rows_at_once
 from sentrep.encoder.compute.template import Template
 from sentrep.errors import InputError
 from sentrep.functional.dropout import CheapDropout
-from sentrep.types import EncoderOutput, Layers, Need, TokenBatch
+from sentrep.types import DroppedStates, EncoderOutput, Layers, Need, TokenBatch
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,9 @@ class Readout:
         return tokens.own((before, after))
 
 
+_NOT_MADE: Any = DroppedStates()
+
+
 class Pass:
     """Runs of one backbone with its pooling; made by `plan`."""
 
@@ -109,6 +112,8 @@ class Pass:
         self._packs = packs
         ends = compute.short_last_layer and readout.pooling in READS_ONE_TOKEN and can_end_early(backbone)
         self.last_layer = LastLayer(backbone) if ends else None
+        self.modules = nn.ModuleList()
+        """What follows the pooling (`sentrep.encoder.SentenceModule`)."""
 
     def __call__(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
         """One pass in training: see `SentenceEncoder.forward`."""
@@ -117,8 +122,8 @@ class Pass:
             return some_rows_at_once(lambda part, known: self._train(part, known, need), tokens, words, rows)
         return self._train(tokens, words, need)
 
-    def pool(self, tokens: TokenBatch) -> Tensor:
-        """The pooled vectors (B, H) of sentences of like length, as `encode` has them."""
+    def embed(self, tokens: TokenBatch) -> Tensor:
+        """The vectors (B, D) of sentences of like length, as `encode` has them."""
         if self.compute.compile == "encode":
             return compiled.encode(self, tokens)
         return self.vectors(tokens, None, packed=self._packs and self.compute.layout == "packed")
@@ -128,13 +133,25 @@ class Pass:
         if need.vectors_only:
             return EncoderOutput.vectors_only(self.vectors(tokens, words, packed))
         states = self._states(tokens, words, self._layout(tokens, packed), layers=True)
-        pooled = self._without_template(POOLINGS[self.readout.pooling](states), tokens)
         layers = Layers({number: states.layer(number) for number in need.layers})
-        return EncoderOutput(pooled, states.last, states.layer(0), layers)
+        return EncoderOutput(self._finished(states, tokens), states.last, states.layer(0), layers)
 
     def vectors(self, tokens: TokenBatch, words: Tensor | None, packed: bool = False) -> Tensor:
-        """The pooled vectors of `run`, (B, H), computing nothing that only other outputs need."""
-        return self._without_template(self._pooled(tokens, words, self._layout(tokens, packed)), tokens)
+        """The vectors of `run`, (B, D), computing nothing that only other outputs need."""
+        layout = self._layout(tokens, packed)
+        if any(module.reads_tokens for module in self.modules):
+            layers = self.readout.pooling in NEEDS_LAYERS
+            return self._finished(self._states(tokens, words, layout, layers), tokens)
+        return self._through_modules(self._pooled(tokens, words, layout), _NOT_MADE, tokens)
+
+    def _finished(self, states: PoolingInput, tokens: TokenBatch) -> Tensor:
+        return self._through_modules(POOLINGS[self.readout.pooling](states), states.last, tokens)
+
+    def _through_modules(self, pooled: Tensor, states: Tensor, tokens: TokenBatch) -> Tensor:
+        vectors = self._without_template(pooled, tokens)
+        for module in self.modules:
+            vectors = module(vectors, states, tokens.attention_mask)
+        return vectors
 
     def _train(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
         if self.compute.compiles_training:

@@ -1,0 +1,146 @@
+"""What of a backbone is trained: all, some of it, or low-rank adapters beside weights that stay (LoRA, by peft)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from torch import Tensor, nn
+
+from sentrep import checks
+from sentrep.errors import InputError, did_you_mean
+
+_BASE, _NAME = ".base_layer", "default"
+_DOWN, _UP = f".lora_A.{_NAME}.weight", f".lora_B.{_NAME}.weight"
+
+
+@dataclass(frozen=True)
+class Lora:
+    """Low-rank adapters: W x becomes W x + α/r · B A dropout(x), where A (r, in) and B (out, r) alone are trained.
+
+    Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, §4.1. B starts at 0, so training starts from
+    the backbone's own vectors.
+
+    Args:
+        rank: r.
+        alpha: α.
+        dropout: rate in [0, 1) on the adapters' inputs in training.
+        targets: names of linear layers, or their ends, as ``query`` for all of that name; None for all linear layers of
+            the backbone.
+
+    Raises:
+        InputError: for values out of range.
+    """
+
+    rank: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+    targets: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        checks.whole("adapter", 1, 1024, rank=self.rank)
+        checks.positive("adapter", alpha=self.alpha)
+        checks.share("adapter", dropout=self.dropout)
+        if self.targets is not None:
+            checks.each("adapter", str, targets=self.targets)
+            if not self.targets:
+                raise InputError("adapter: targets is empty; name linear layers, or leave it out for all")
+
+
+def inject(backbone: nn.Module, adapter: Lora) -> None:
+    """Put adapters into a backbone, whose class and other modules stay, and freeze everything else of it.
+
+    Raises:
+        InputError: peft is not installed, or a target names no linear layer.
+    """
+    try:
+        import peft  # takes two seconds
+    except ImportError:
+        raise InputError("model.encoder.adapter needs the package peft: pip install 'sentrep[lora]'") from None
+    config = peft.LoraConfig(
+        r=adapter.rank,
+        lora_alpha=adapter.alpha,
+        lora_dropout=adapter.dropout,
+        target_modules=_targets(backbone, adapter.targets),
+    )
+    peft.inject_adapter_in_model(config, backbone, _NAME)
+
+
+def freeze(backbone: nn.Module, trainable: bool | list[str], adapted: bool) -> None:
+    """Say which parameters of a backbone have a gradient. Frozen parts keep their mode: in training, their dropout.
+
+    Args:
+        backbone: changed in place.
+        trainable: True for all of it or, where it has adapters, these alone; False for nothing; or patterns
+            (`fnmatch`) of names of parameters, which are trained beside the adapters.
+        adapted: whether it has adapters.
+
+    Raises:
+        InputError: for a pattern that fits no name.
+    """
+    if trainable is True and not adapted:
+        return  # some families have tables that are never trained
+    names = {without_adapter(name): parameter for name, parameter in backbone.named_parameters()}
+    patterns = [] if isinstance(trainable, bool) else trainable
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise InputError(
+                f"model.encoder.trainable: {pattern!r} fits no parameter of the backbone"
+                f"{did_you_mean(pattern, names) or f', which are named as {next(iter(names))}'}"
+            )
+    for name, parameter in names.items():
+        adapts = trainable is not False and _is_adapters(name)
+        parameter.requires_grad_(adapts or any(fnmatchcase(name, pattern) for pattern in patterns))
+
+
+def without_adapter(name: str) -> str:
+    """The name that a weight has in a backbone without adapters."""
+    return name.replace(_BASE, "")
+
+
+def merged(state: Mapping[str, Tensor], adapter: Lora) -> dict[str, Tensor]:
+    """Weights of a backbone with adapters as those of the same backbone without: W + α/r · B A, by plain names.
+
+    Args:
+        state: weights, under any prefix.
+        adapter: whose they are.
+    """
+    found = {without_adapter(name): tensor for name, tensor in state.items() if not _is_adapters(name)}
+    for name, down in state.items():
+        if name.endswith(_DOWN):
+            layer = name.removesuffix(_DOWN)
+            product = state[layer + _UP].float() @ down.float() * (adapter.alpha / adapter.rank)
+            weight = found[f"{layer}.weight"]
+            found[f"{layer}.weight"] = (weight.float() + product).to(weight.dtype)
+    return found
+
+
+def carried_over(state: Mapping[str, Tensor], adapter: Lora | None, places: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights for a model with other adapters, or none: the old ones merged, the new ones as they are.
+
+    Args:
+        state: weights.
+        adapter: what they were trained with.
+        places: the model's own weights.
+    """
+    plain = dict(state) if adapter is None else merged(state, adapter)
+    names = {without_adapter(name): name for name in places if not _is_adapters(name)}
+    fresh = {name: tensor for name, tensor in places.items() if _is_adapters(name)}
+    return {**{names.get(name, name): tensor for name, tensor in plain.items()}, **fresh}
+
+
+def _is_adapters(name: str) -> bool:
+    return name.endswith((_DOWN, _UP))
+
+
+def _targets(backbone: nn.Module, wanted: Iterable[str] | None) -> list[str]:
+    linear = [name for name, module in backbone.named_modules() if isinstance(module, nn.Linear)]
+    if wanted is None:
+        return linear
+    for target in wanted:
+        if not any(f".{name}".endswith(f".{target}") for name in linear):
+            ends = sorted({name.rsplit(".", 1)[-1] for name in linear})
+            hint = did_you_mean(target, ends) or f"; their names end in {', '.join(ends)}"
+            raise InputError(f"model.encoder.adapter: targets: {target!r} is no linear layer of the backbone{hint}")
+    return [name for name in linear if any(f".{name}".endswith(f".{target}") for target in wanted)]

@@ -1,0 +1,150 @@
+"""PaSeR: write a sentence's phrase again, from the sentence's vector and that of the sentence without the phrase."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sentrep import checks, distributed
+from sentrep.errors import InputError
+from sentrep.functional.similarity import at_least_float32
+from sentrep.objectives.base import Objective
+from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
+
+_MASKED = "phrase_masked"
+_IGNORED = -100
+
+
+class PhraseReconstruction(Objective):
+    """Mean cross-entropy of a phrase's tokens, written one after the other (PaSeR, Wu & Zhao 2022).
+
+        L = mean_t −log softmax(head(Dec(x_<t; [a·(z ∘ z'), b·(z − z'), z, z'])))[x_t]
+
+    x is the sentence's phrase, z the sentence's vector (the anchor's, after the projection head), z' = W z̃ + c that of
+    the sentence with the phrase masked, which the shared pass encodes beside it. Dec is a Transformer decoder with a
+    causal mask whose memory are the four vectors; it reads the encoder's embedding-layer output of the tokens so far,
+    after a learned start. The head is the backbone's own masked-LM head. t runs over the phrases of the global batch.
+    From the authors' code: the four vectors and their weights, the linear W alone on z̃, layers, heads and the shared
+    head; there masked language modelling is added with weight 1 (`MaskedLanguageModeling`).
+
+    **Departures.** The paper extracts phrases beforehand and replaces words of the second sentence by synonyms. Here
+    the phrase is the run of ``share`` of the sentence's own tokens with the largest sum of log(N / n), n the sentences
+    of the global batch (N) that hold the token; its tokens become mask tokens, and there are no synonyms. The decoder
+    sees the tokens' places in the sentence, and has no position table of its own.
+
+    Metrics: ``accuracy``, the share of this process's phrase tokens that the decoder names.
+
+    Args:
+        share: of a sentence's own tokens that are its phrase, in (0, 1); at least one token.
+        layers: of the decoder.
+        heads: attention heads of the decoder.
+        feed_forward: width of the decoder's hidden layers; None for the backbone's hidden size.
+        dropout: of the decoder.
+        product: a.
+        difference: b.
+
+    Raises:
+        InputError: for values out of range; for heads that do not divide the width; for a tokenizer without a mask
+            token; for a backbone whose masked-LM head cannot be used.
+    """
+
+    def __init__(
+        self,
+        share: float = 0.3,
+        layers: int = 6,
+        heads: int = 16,
+        feed_forward: int | None = None,
+        dropout: float = 0.1,
+        product: float = 1.0,
+        difference: float = 1.0,
+    ) -> None:
+        super().__init__()
+        checks.within(self, 0, 1 - 1e-9, open_below=True, share=share)
+        checks.whole(self, 1, 10_000, layers=layers, heads=heads)
+        checks.whole(self, 1, 10**7, **checks.given(feed_forward=feed_forward))
+        checks.share(self, dropout=dropout)
+        checks.not_negative(self, product=product, difference=difference)
+        self.share, self.product, self.difference = share, product, difference
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Create the decoder, and take the encoder's masked-LM head."""
+        width, settings = spec.hidden_size, self.init_args
+        if width % settings["heads"]:
+            raise InputError(f"PhraseReconstruction: heads must divide the encoder's width {width}")
+        if spec.mask_token_id is None:
+            raise InputError("PhraseReconstruction needs a tokenizer with a mask token, and this one has none")
+        self._mask_token_id, self._frame, self._vocab_size = spec.mask_token_id, spec.frame, spec.vocab_size
+        self.lm_head = spec.lm_head()
+        with distributed.own_draws(spec.seed, "phrase_reconstruction/init"):
+            self.masked = nn.Linear(width, spec.embedding_dim)
+            self.memory = nn.Identity() if spec.embedding_dim == width else nn.Linear(spec.embedding_dim, width)
+            self.start = nn.Parameter(0.02 * torch.randn(width))
+            layer = nn.TransformerDecoderLayer(
+                width, settings["heads"], settings["feed_forward"] or width, settings["dropout"], "gelu",
+                batch_first=True,
+            )  # fmt: skip
+            self.decoder = nn.TransformerDecoder(layer, settings["layers"])
+            for parameter in self.decoder.parameters():
+                if parameter.ndim > 1:  # the layers are copies of one
+                    nn.init.normal_(parameter, std=0.02)
+
+    def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
+        """The anchors with their phrases masked."""
+        tokens, ids = batch.anchor, batch.anchor.input_ids
+        own = tokens.own(self._frame)
+        first, length = find_phrases(ids, own, self.share, self._vocab_size)
+        place = torch.arange(ids.shape[1], device=ids.device)
+        hidden = (place >= first[:, None]) & (place < (first + length)[:, None])
+        step = torch.arange(max(1, round(self.share * ids.shape[1])), device=ids.device)
+        self._places = (first[:, None] + step).clamp_max(ids.shape[1] - 1)
+        self._targets = ids.gather(1, self._places).masked_fill(step >= length[:, None], _IGNORED)
+        return {_MASKED: replace(tokens, input_ids=ids.masked_fill(hidden, self._mask_token_id))}
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        """Sum over this process's phrase tokens ÷ their average number per process; see the class."""
+        whole, masked = views.anchor, self.masked(views.extra[_MASKED].embedding)
+        parts = [self.product * whole * masked, self.difference * (whole - masked), whole, masked]
+        embedded = views.anchor_output.input_embeddings
+        before = embedded.gather(1, self._places[:, :-1, None].expand(-1, -1, embedded.shape[-1]))
+        read = torch.cat([self.start.to(before.dtype).expand(len(before), 1, -1), before], 1)
+        causal = torch.ones(read.shape[1], read.shape[1], dtype=torch.bool, device=read.device).triu(1)
+        states = self.decoder(read, self.memory(torch.stack(parts, 1)), tgt_mask=causal, tgt_is_causal=True)
+        targets = self._targets.flatten()
+        logits = at_least_float32(self.lm_head(states)).flatten(0, 1)
+        count = (targets != _IGNORED).sum()
+        self.metrics = {"accuracy": (logits.argmax(1) == targets).sum() / count.clamp_min(1)}
+        total = F.cross_entropy(logits, targets, ignore_index=_IGNORED, reduction="sum")
+        return total / distributed.average(count.to(total)).clamp_min(1e-6)
+
+
+@torch.no_grad()
+def find_phrases(ids: Tensor, own: Tensor, share: float, vocab_size: int) -> tuple[Tensor, Tensor]:
+    """The run of own tokens in each sentence with the largest sum of log(N / n); see `PhraseReconstruction`.
+
+    Args:
+        ids: (B, L), the rows of this process.
+        own: (B, L) bool, the tokens that may be in a phrase; they stand together.
+        share: length of a phrase, of the number of own tokens.
+        vocab_size: V.
+
+    Returns:
+        (B,) places of the first tokens, and (B,) lengths, 0 for a sentence without own tokens.
+    """
+    # every token once a sentence; what is not its own counts as one more kind
+    kinds = ids.masked_fill(~own, vocab_size).sort(1).values
+    fresh = F.pad(kinds[:, 1:] != kinds[:, :-1], (1, 0), value=True)
+    holding = torch.zeros(vocab_size + 1, device=ids.device).scatter_add_(0, kinds.flatten(), fresh.flatten().float())
+    holding = distributed.total(holding)
+    sentences = distributed.total(holding.new_full((), len(ids)))
+    rarity = (sentences / holding[ids].clamp_min(1)).log().masked_fill(~own, 0.0)
+    count, first_own = own.sum(1), own.int().argmax(1)
+    length = torch.minimum((share * count).round().long().clamp_min(1), count)
+    sums = F.pad(rarity.cumsum(1), (1, 0))
+    start = torch.arange(ids.shape[1], device=ids.device)
+    end = start + length[:, None]
+    score = sums.gather(1, end.clamp_max(ids.shape[1])) - sums[:, :-1]
+    possible = (start >= first_own[:, None]) & (end <= (first_own + count)[:, None])
+    return score.masked_fill(~possible, -1.0).argmax(1), length
