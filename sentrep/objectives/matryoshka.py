@@ -21,8 +21,8 @@ class Matryoshka(Objective):
         L = Σ_d weight_d · L_d(first d dimensions of the views)
 
     A model so trained keeps most of its quality where vectors are cut: ``encode(truncate_dim=d)``. What is cut are the
-    vectors that the objective sees: behind a projection head, that of the head. The head should be kept then, or left
-    out, or else the dimensions of what is exported have no order.
+    vectors that the objective sees, behind a projection head where there is one. Leave it out (``model.head: null``), or
+    put it among the encoder's modules, or else the dimensions of what is exported have no order.
 
     Each width has its own copy of the objective, with samplers, decoders and teachers of its own; what it adds to the
     encoder's pass is encoded once per width. Token states and vectors before the projection head are not cut.
