@@ -23,7 +23,7 @@ from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable, check_initialised, moved
 from sentrep.encoder import EncoderCopy, ProjectionHead, SentenceEncoder
 from sentrep.encoder.encoder import check_storable
-from sentrep.encoder.loading.lm_head import LanguageModelHead
+from sentrep.encoder.loading.lm_head import head_to_keep
 from sentrep.errors import InputError
 from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
@@ -234,8 +234,7 @@ class SentRepModule(Configurable, LightningModule):
         """Put inside what the checkpoint needs to be used alone: architecture, tokenizer, settings, provenance."""
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
         data = getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None)
-        heads = (name for name, part in self.named_modules() if isinstance(part, LanguageModelHead))
-        checkpoint[PAYLOAD_KEY] = payload(self.encoder, self.seed, data, next(heads, None))
+        checkpoint[PAYLOAD_KEY] = payload(self.encoder, self.seed, data, head_to_keep(self))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse a damaged one before torch reads it; restore what FSDP2 leaves out."""

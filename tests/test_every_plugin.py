@@ -20,7 +20,14 @@ import sentrep.objectives
 import sentrep.views
 import sentrep.weighting
 from sentrep import Objective, SentRepModule
-from sentrep.objectives import Alignment, Contrastive, Denoising, InformationReconstruction, MaskedLanguageModeling
+from sentrep.objectives import (
+    Alignment,
+    Contrastive,
+    Denoising,
+    InformationReconstruction,
+    MaskedLanguageModeling,
+    ReplacedTokenDetection,
+)
 from sentrep.views import (
     BatchGaussianNoise,
     BernoulliDropout,
@@ -45,6 +52,7 @@ def every_objective(teacher: str) -> dict[str, Callable[[], Objective]]:
         "denoising": lambda: Denoising(**SMALL, dropout=0.0, noise=0.0),
         "tsdae": lambda: Denoising(**SMALL, dropout=0.0, noise=0.0, target="anchor", causal=True),
         "information": lambda: InformationReconstruction(**SMALL, layer=1, dropout=0.0, probability=0.9999999),
+        "replaced tokens": lambda: ReplacedTokenDetection(probability=0.9999999),  # all words
         "mlm": lambda: MaskedLanguageModeling(0.9999999, mask=1, random=0),  # all words
         "mlm, both copies": lambda: MaskedLanguageModeling(0.9999999, mask=1, random=0, both_copies=True),
     }

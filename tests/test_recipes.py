@@ -23,9 +23,11 @@ CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
 TABLES = sorted(CONFIGS.glob("*/tables/*.yaml"))
 RECIPES = sorted({*CONFIGS.rglob("*.yaml")} - {*TABLES, *OVERRIDE.parent.iterdir()})
+FROZEN = ("model", "second_model", "generator")
+"""Arguments that name a frozen encoder."""
 PAPERS = (
-    "simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse", "infocse", "mixcse",
-    "paser", "sncse", "esimcse", "sg_opt",
+    "simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse", "diffcse", "infocse",
+    "mixcse", "paser", "sncse", "esimcse", "sg_opt",
 )  # fmt: skip
 
 
@@ -69,11 +71,11 @@ class Case:
 
 
 def frozen_models(tree: Any, path: str = "") -> Iterator[str]:
-    """The dotted keys of frozen encoders: a plug-in's arguments ``model`` and ``second_model``."""
+    """The dotted keys of frozen encoders: what a plug-in's arguments name."""
     if not isinstance(tree, dict):
         return
     if "class_path" in tree:
-        yield from (f"{path}.{key}" for key in ("model", "second_model") if key in tree.get("init_args", {}))
+        yield from (f"{path}.{key}" for key in FROZEN if key in tree.get("init_args", {}))
     for key, value in (tree.get("init_args", {}) if "class_path" in tree else tree).items():
         yield from frozen_models(value, f"{path}.{key}" if path else key)
 

@@ -64,15 +64,15 @@ class EncoderCopy(nn.Module):
         return super().train(mode and self.trainable)
 
     @torch.compiler.disable
-    def forward(self, tokens: TokenBatch, words: Tensor | None = None, layers: tuple[int, ...] = ()) -> EncoderOutput:
-        """One pass over B sentences; see `SentenceEncoder.forward`. The tokens' states are made always.
+    def forward(self, tokens: TokenBatch, words: Tensor | None = None, need: Need = Need()) -> EncoderOutput:  # noqa: B008
+        """One pass over B sentences; see `SentenceEncoder.forward`.
 
         Args:
             tokens: (B, L).
             words: (B, L, W) word embeddings in place of looking the tokens up, or None.
-            layers: which layers' outputs are kept (`EncoderOutput.layers`).
+            need: what is read beside the vectors: the tokens' states, layers (`sentrep.types.Need`).
         """
-        self.encoder.need = Need(layers=layers)
+        self.encoder.need = need
         if self.trainable:
             return self.encoder(tokens, words)
         rows = self.encoder.compute.rows_at_once

@@ -17,6 +17,7 @@ from sentrep.objectives.matryoshka import Matryoshka
 from sentrep.objectives.momentum_contrast import MomentumContrast
 from sentrep.objectives.phrase_reconstruction import PhraseReconstruction
 from sentrep.objectives.ranking_consistency import RankingConsistency
+from sentrep.objectives.replaced_tokens import ReplacedTokenDetection
 from sentrep.objectives.sign_flipped import SignFlippedContrastive
 from sentrep.objectives.uncertainty_weighted import UncertaintyWeighted
 from sentrep.objectives.uniformity import Uniformity
@@ -40,6 +41,7 @@ __all__ = [
     "Objective",
     "PhraseReconstruction",
     "RankingConsistency",
+    "ReplacedTokenDetection",
     "SignFlippedContrastive",
     "UncertaintyWeighted",
     "Uniformity",

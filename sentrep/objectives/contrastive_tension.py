@@ -11,7 +11,7 @@ from sentrep import checks, distributed
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32
 from sentrep.objectives.base import Objective
-from sentrep.types import EncoderSpec, TextBatch, Views
+from sentrep.types import EncoderSpec, Need, TextBatch, Views
 
 
 class ContrastiveTension(Objective):
@@ -48,11 +48,10 @@ class ContrastiveTension(Objective):
     def build(self, spec: EncoderSpec) -> None:
         """Make f₂."""
         self.other = spec.copy_encoder(trainable=True)
-        self.other.encoder.need = "vector"  # type: ignore[union-attr]
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """The mean over this process's pairs; see the class."""
-        output = self.other(batch.anchor if batch.positive is None else batch.positive)
+        output = self.other(batch.anchor if batch.positive is None else batch.positive, need=Need(False))
         keys = distributed.gather(self.other.project(output.embedding))  # type: ignore[operator]
         if len(keys) == 1:
             raise InputError("ContrastiveTension: a batch of one sentence has no others: raise data.batch_size")

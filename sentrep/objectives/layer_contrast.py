@@ -12,7 +12,7 @@ from sentrep import checks, distributed
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32, unit
 from sentrep.objectives.base import Objective
-from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
+from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
 
 
 class LayerContrast(Objective):
@@ -87,5 +87,5 @@ class LayerContrast(Objective):
     def _layers(self, tokens: TokenBatch) -> Tensor:
         """(B, K, H), the mean state of each sentence behind each layer of the guide."""
         real = tokens.attention_mask[:, :, None]
-        layers = self.guide(tokens, layers=self.layers).layers.values()
+        layers = self.guide(tokens, need=Need(False, self.layers)).layers.values()
         return torch.stack([(states * real).sum(1) / real.sum(1) for states in layers], dim=1)

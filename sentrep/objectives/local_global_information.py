@@ -39,7 +39,7 @@ class LocalGlobalInformation(Objective):
         sentences = at_least_float32(distributed.gather(views.anchor))
         if len(sentences) == 1:
             raise InputError("a batch of one sentence has no other sentences: raise data.batch_size")
-        mask = batch.anchor.attention_mask
+        mask = (views.read or batch).anchor.attention_mask
         states = views.anchor_output.token_states[:, : mask.shape[1]]
         tokens = self._pooling[0].features(states, mask) if self._pooling else states
         with torch.autocast(sentences.device.type, enabled=False):

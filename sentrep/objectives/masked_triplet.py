@@ -11,9 +11,6 @@ from sentrep.functional.similarity import unit
 from sentrep.objectives.base import Objective
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
-LESS, MORE = "masked_triplet_less", "masked_triplet_more"
-"""Of the masked sentences among the extra inputs."""
-
 
 class MaskedTriplet(Objective):
     """The partial order of a sentence and two shortenings of it (ArcCSE, Zhang et al. 2022, the triplet term).
@@ -22,7 +19,7 @@ class MaskedTriplet(Objective):
 
     h′ is the vector of the sentence with a span of ``less`` of its own tokens masked, h″ with a span of ``more`` that
     holds the first: the sentence entails h′, which entails h″. The masked sentences ride in the pass that is shared by
-    all objectives; all three vectors are those before the projection head. The spans are drawn at every call. A
+    all objectives. The spans are drawn at every call. A
     sentence so short that both spans are the same has the loss ``margin`` up to its dropout, and hardly a gradient.
 
     **Departures**: spans are of tokens, not of words, and their lengths are rounded; the margin's default is ours.
@@ -37,6 +34,7 @@ class MaskedTriplet(Objective):
     """
 
     reads_tokens = False
+    projects_extra = True
 
     def __init__(self, less: float = 0.2, more: float = 0.4, margin: float = 0.1) -> None:
         super().__init__()
@@ -69,13 +67,11 @@ class MaskedTriplet(Objective):
             ids = tokens.input_ids.masked_fill(span, self._mask_token_id)
             return TokenBatch(ids, tokens.attention_mask, tokens.real_tokens)
 
-        return {LESS: masked(nested, shorter), MORE: masked(begin, longer)}
+        return {"less": masked(nested, shorter), "more": masked(begin, longer)}
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Mean of ℓ_i over this process's rows; see the class."""
-        whole, less, more = (
-            unit(output.embedding) for output in (views.anchor_output, views.extra[LESS], views.extra[MORE])
-        )
+        whole, less, more = (unit(x) for x in (views.anchor, views.projected["less"], views.projected["more"]))
         apart = (whole * less).sum(1) - (whole * more).sum(1)
         self.metrics = {"ordered": (apart > 0).float().mean()}
         return (self.margin - apart).clamp_min(0).mean()

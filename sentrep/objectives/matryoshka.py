@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from sentrep import checks
 from sentrep.config import check_initialised
 from sentrep.errors import InputError
 from sentrep.objectives.base import Objective
-from sentrep.objectives.weighted_sum import WeightedSum, own_views
+from sentrep.objectives.weighted_sum import WeightedSum
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 
@@ -23,13 +21,13 @@ class Matryoshka(Objective):
         L = Σ_d weight_d · L_d(first d dimensions of the views)
 
     A model so trained keeps most of its quality where vectors are cut: ``encode(truncate_dim=d)``. What is cut are the
-    vectors that the objective sees: behind a projection head, that of the head. The head should be kept then, or left
-    out, or else the dimensions of what is exported have no order.
+    vectors that the objective sees, behind a projection head where there is one. Leave that out (``model.head: null``),
+    or put it among the encoder's modules, or else the dimensions of what is exported have no order.
 
-    Each width has its own copy of the objective, with samplers, decoders and state of its own; what it adds to the
+    Each width has its own copy of the objective, with samplers, decoders and teachers of its own; what it adds to the
     encoder's pass is encoded once per width. Token states and vectors before the projection head are not cut.
 
-    Metrics: those of the copies, as ``d64/…``, and each copy's loss, as ``d64``.
+    Metrics: each width's loss as ``d64``, and the metrics of its copy as ``d64/…``.
 
     Args:
         objective: on every width.
@@ -50,22 +48,17 @@ class Matryoshka(Objective):
             raise InputError(f"Matryoshka: dims must be widths that differ, got {dims}")
         if weights is not None and len(weights) != len(dims):
             raise InputError(f"Matryoshka: weights must be one number for each of the {len(dims)} dims, got {weights}")
-        names = [f"d{dim}" for dim in dims]
-        self.dims = dict(zip(names, dims, strict=True))
-        copies = {name: copy.deepcopy(objective) for name in names}
-        self.widths = WeightedSum(copies, None if weights is None else dict(zip(names, weights, strict=True)))
+        self.widest = max(dims)
+        copies = {f"d{dim}": FirstDimensions(deepcopy(objective), dim) for dim in dims}
+        self.widths = WeightedSum(copies, None if weights is None else dict(zip(copies, weights, strict=True)))
         self.reads_tokens, self.compiles = objective.reads_tokens, objective.compiles
-        self.projects_extra = objective.projects_extra
 
     def build(self, spec: EncoderSpec) -> None:
         """Build each copy for its width."""
-        if max(self.dims.values()) > spec.embedding_dim:
-            raise InputError(
-                f"Matryoshka: dims has {max(self.dims.values())}, above the width {spec.embedding_dim} of the vectors"
-            )
-        for name, objective in self._copies():
-            objective.build(replace(spec, name=f"{spec.name}.{name}", embedding_dim=self.dims[name]))
-        self.reads_layers = self.widths.need.layers
+        if self.widest > spec.embedding_dim:
+            raise InputError(f"Matryoshka: dims has {self.widest}, above the width {spec.embedding_dim} of the vectors")
+        self.widths.build(spec)
+        self.reads_tokens, self.reads_layers = self.widths.need.tokens, self.widths.need.layers
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
         """Those of each copy."""
@@ -73,28 +66,53 @@ class Matryoshka(Objective):
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """L; see the class."""
-        losses = {name: objective(self._cut(views, name), batch) for name, objective in self._copies()}
+        total, losses = self.widths(views, batch)
         self.metrics = {**{name: loss.detach() for name, loss in losses.items()}, **self.widths.metrics()}
-        return torch.stack(list(self.widths.weighted(losses).values())).sum()
+        return total
 
     def after_step(self, views: Views) -> None:
-        """Pass the end of an optimiser step on to each copy."""
-        for name, objective in self._copies():
-            objective.after_step(self._cut(views, name))
+        """Pass the end of an optimiser step on."""
+        self.widths.after_step(views)
 
-    def _copies(self) -> Iterable[tuple[str, Objective]]:
-        return self.widths.terms.items()  # type: ignore[return-value]
 
-    def _cut(self, views: Views, name: str) -> Views:
-        """The views with the first dimensions of their vectors, as many as a copy has."""
-        dim, own = self.dims[name], own_views(views, name)
-        return Views(
-            own.anchor[:, :dim],
-            own.positive[:, :dim],
-            None if own.negative is None else own.negative[:, :dim],
-            own.anchor_output,
-            own.positive_output,
-            own.extra,
-            projected={key: x[:, :dim] for key, x in own.projected.items()},
-            second=None if own.second is None else own.second[:, :dim],
+class FirstDimensions(Objective):
+    """One width of `Matryoshka`: an objective that sees the first ``dim`` dimensions of the vectors."""
+
+    def __init__(self, objective: Objective, dim: int) -> None:
+        super().__init__()
+        self.objective, self.dim = objective, dim
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Build the objective for the narrower vectors."""
+        self._whole = spec.project
+        self.objective.build(replace(spec, embedding_dim=self.dim, project=self._project))
+        self.reads_tokens, self.reads_layers = self.objective.reads_tokens, self.objective.reads_layers
+        self.projects_extra = self.objective.projects_extra
+
+    def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
+        """The objective's."""
+        return self.objective.extra_inputs(batch)
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        """The objective's value for the cut vectors."""
+        loss: Tensor = self.objective(self._cut(views), batch)
+        self.metrics = self.objective.metrics
+        return loss
+
+    def after_step(self, views: Views) -> None:
+        """Pass the end of an optimiser step on."""
+        self.objective.after_step(self._cut(views))
+
+    def _project(self, embedding: Tensor) -> Tensor:
+        return self._whole(embedding)[:, : self.dim]
+
+    def _cut(self, views: Views) -> Views:
+        dim = self.dim
+        return replace(
+            views,
+            anchor=views.anchor[:, :dim],
+            positive=views.positive[:, :dim],
+            negative=None if views.negative is None else views.negative[:, :dim],
+            second=None if views.second is None else views.second[:, :dim],
+            projected={key: vectors[:, :dim] for key, vectors in views.projected.items()},
         )

@@ -10,7 +10,7 @@ from sentrep.functional import info_nce
 from sentrep.functional.similarity import at_least_float32
 from sentrep.negatives import MemoryBank
 from sentrep.objectives.base import Objective
-from sentrep.types import EncoderSpec, TextBatch, Views
+from sentrep.types import EncoderSpec, Need, TextBatch, Views
 
 
 class MomentumContrast(Objective):
@@ -59,7 +59,7 @@ class MomentumContrast(Objective):
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Mean of ℓ_i over this process's rows; see the class."""
-        output = self.follower(batch.anchor if batch.positive is None else batch.positive)
+        output = self.follower(batch.anchor if batch.positive is None else batch.positive, need=Need(False))
         own = at_least_float32(self.follower.project(output.embedding)).detach()  # type: ignore[operator]
         self._latest = distributed.gather(own)
         past = self.queue.sample(own, own)

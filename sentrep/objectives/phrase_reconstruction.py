@@ -105,6 +105,8 @@ class PhraseReconstruction(Objective):
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Sum over this process's phrase tokens ÷ their average number per process; see the class."""
+        if views.read is not None and views.read.anchor is not batch.anchor:
+            raise InputError("PhraseReconstruction reads anchors where they stand; leave out what moves their tokens")
         whole, masked = views.anchor, self.masked(views.extra[_MASKED].embedding)
         parts = [self.product * whole * masked, self.difference * (whole - masked), whole, masked]
         embedded = views.anchor_output.input_embeddings

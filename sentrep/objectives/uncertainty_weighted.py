@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from sentrep import checks
 from sentrep.objectives.base import Objective
 from sentrep.objectives.weighted_sum import WeightedSum
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
@@ -25,13 +26,16 @@ class UncertaintyWeighted(Objective):
 
     Args:
         objectives: by name, each ≥ 0; None entries are left out.
+        lr: learning rate of the s_k at its peak: with an encoder's, they would hardly move. Ours, as is its default.
 
     Raises:
-        InputError: for no objective.
+        InputError: for no objective, and a rate that is not positive.
     """
 
-    def __init__(self, objectives: dict[str, Objective | None]) -> None:
+    def __init__(self, objectives: dict[str, Objective | None], lr: float = 1e-3) -> None:
         super().__init__()
+        checks.positive(self, lr=lr)
+        self.parameter_options = {"lr": lr}
         self.sum = WeightedSum(objectives)
         self.reads_tokens = self.sum.need.tokens
         self.compiles = all(term.compiles for term in self.sum.terms.values())

@@ -71,7 +71,7 @@ class WeightedSum(nn.Module):
         """
         self._project = spec.project
         for name, objective in self._objectives():
-            objective.build(replace(spec, name=name))
+            objective.build(replace(spec, name=f"{spec.name}.{name}".lstrip(".")))
             for layer in objective.reads_layers:
                 if not -spec.layers - 1 <= layer <= spec.layers:
                     raise InputError(

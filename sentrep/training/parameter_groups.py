@@ -14,14 +14,16 @@ def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
     """Trainable parameters in two groups: matrices with the optimiser's weight decay, biases and norms without.
 
     Behind them come, likewise, those of each objective that has settings of its own (`Objective.parameter_options`),
-    but for those that belong to the encoder or to such an objective before.
+    but for those that belong to the encoder, to such an objective before, or to an objective that it holds.
     """
     taken = {*module.encoder.parameters()}  # type: ignore[union-attr]
     own = []
     for part in module.modules():
         if isinstance(part, Objective) and part.parameter_options:
-            own += _groups([p for p in part.parameters() if p not in taken], part.parameter_options)
-            taken.update(part.parameters())
+            held = {p for o in part.modules() if isinstance(o, Objective) and o is not part for p in o.parameters()}
+            wanted = [p for p in part.parameters() if p not in taken | held]
+            own += _groups(wanted, part.parameter_options)
+            taken.update(wanted)
     elsewhere = {parameter for group in own for parameter in group["params"]}
     return [*_groups([p for p in module.parameters() if p not in elsewhere], {}), *own]
 

@@ -33,6 +33,7 @@ from sentrep.objectives import (
     MomentumContrast,
     PhraseReconstruction,
     RankingConsistency,
+    ReplacedTokenDetection,
     SignFlippedContrastive,
     UncertaintyWeighted,
     Uniformity,
@@ -65,6 +66,7 @@ CASES: dict[str, Callable[[str], Objective]] = {
     "angular margin": lambda teacher: Contrastive(temperature=0.1, angular_margin=10),
     "two teachers": lambda teacher: Distillation(teacher, 0.1, kind="listmle", second_model=teacher, own=False),
     "ranking_consistency": lambda teacher: RankingConsistency(0.1),
+    "replaced_token_detection": lambda teacher: ReplacedTokenDetection(),
     "masked_triplet": lambda teacher: MaskedTriplet(),
     "matryoshka": lambda teacher: Matryoshka(Contrastive(negatives={"noise": GaussianNegatives()}), [32, 8]),
     "uncertainty_weighted": lambda teacher: UncertaintyWeighted(
@@ -94,6 +96,8 @@ def step(objective: Objective, autocast: bool = False) -> tuple[Tensor, Views, T
     torch.manual_seed(4)  # of what objectives draw
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
         views = EncodedViews()(encoder, batch, objective.extra_inputs(batch))
+        if objective.projects_extra:  # as `WeightedSum` does
+            views.projected = {key: encoder.project(output.embedding) for key, output in views.extra.items()}
         before = copy.deepcopy([views.anchor.detach(), views.positive.detach(), batch])
         loss = objective(views, batch)
     assert torch.equal(views.anchor, before[0])  # type: ignore[arg-type]
@@ -109,10 +113,7 @@ def test_the_value_is_a_finite_scalar_whose_gradient_reaches_the_encoder(objecti
     loss.backward()
     trained = [encoder.backbone.get_input_embeddings().weight]
     # which read token states and vectors before the head
-    before_the_head = (
-        FlowLikelihood | InformationReconstruction | LayerContrast | MaskedLanguageModeling | MaskedTriplet
-    )
-    if not isinstance(objective, before_the_head):
+    if not isinstance(objective, FlowLikelihood | InformationReconstruction | LayerContrast | MaskedLanguageModeling):
         trained += encoder.head.parameters()  # type: ignore[union-attr]
     for parameter in trained:
         assert parameter.grad is not None

@@ -8,10 +8,20 @@ from samplers import spec
 
 from objectives.test_readings import NOTHING, WIDTH, assert_equals, built, vectors
 from references.info_nce import info_nce_loop
-from sentrep import InputError
+from sentrep import InputError, SentRepModule
 from sentrep.negatives import MemoryBank
-from sentrep.objectives import Alignment, Contrastive, Denoising, Matryoshka, RankingConsistency, UncertaintyWeighted
+from sentrep.objectives import (
+    Alignment,
+    Contrastive,
+    Denoising,
+    MaskedTriplet,
+    Matryoshka,
+    RankingConsistency,
+    UncertaintyWeighted,
+)
+from sentrep.training.parameter_groups import parameter_groups
 from sentrep.types import Views
+from support import text_batch, tiny_encoder, toy_sentences
 
 
 def test_matryoshka_equals_the_loop() -> None:
@@ -65,3 +75,29 @@ def test_trained_weights_equal_the_formula() -> None:
     torch.testing.assert_close(found, wanted)
     torch.testing.assert_close(objective.metrics["b/weight"], torch.tensor(0.25).exp())
     assert set(objective.metrics) == {"a", "b", "a/weight", "b/weight"}
+
+
+def test_trained_weights_alone_have_the_rate_of_their_own() -> None:
+    """Not what the terms train: a decoder keeps the run's rate."""
+    held = {"denoising": Denoising(layers=1, heads=2, feed_forward=48), "contrastive": Contrastive()}
+    module = SentRepModule(tiny_encoder(), {"both": UncertaintyWeighted(held, lr=0.1)})
+    groups = [group for group in parameter_groups(module) if group.get("lr") == 0.1]
+    (parameter,) = (parameter for group in groups for parameter in group["params"])
+    assert parameter is module.objectives.terms["both"].log_variances
+    assert sum(len(group["params"]) for group in parameter_groups(module)) == len(list(module.parameters()))
+
+
+def test_a_nested_objective_sees_its_own_extra_inputs_cut() -> None:
+    encoder = tiny_encoder(dropout=0.0)
+    made = {"order": Matryoshka(UncertaintyWeighted({"triplet": MaskedTriplet()}), [8, 32]), "plain": MaskedTriplet()}
+    module = SentRepModule(encoder, made)
+    batch = text_batch(encoder, toy_sentences(6))
+    torch.manual_seed(1)
+    extra = module.objectives.extra_inputs(batch)
+    assert len(extra) == 6
+    for key in ("less", "more"):  # the same sentences, so that the values can be compared
+        extra = {k: extra[f"plain.{key}"] if k.endswith(key) else tokens for k, tokens in extra.items()}
+    module.objectives(module.views(encoder, batch, extra), batch)
+    metrics = module.objectives.metrics()
+    torch.testing.assert_close(metrics["order/d32/triplet/ordered"], metrics["plain/ordered"])
+    assert "order/d8/triplet/weight" in metrics

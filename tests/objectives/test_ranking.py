@@ -13,8 +13,7 @@ from references.listwise import arc_con_loop, consistency_loop, distillation_loo
 from sentrep import InputError
 from sentrep.functional import info_nce
 from sentrep.objectives import Contrastive, Distillation, MaskedTriplet, RankingConsistency
-from sentrep.objectives.masked_triplet import LESS, MORE
-from sentrep.types import EncoderOutput, Views
+from sentrep.types import Views
 from support import text_batch, tiny_encoder, toy_sentences
 
 
@@ -78,10 +77,9 @@ def test_the_margin_is_on_positives_alone_and_bears_identical_views() -> None:
 
 
 def test_triplets_equal_the_loop() -> None:
-    outputs = {name: EncoderOutput.vectors_only(x) for name, x in zip(("whole", LESS, MORE), vectors(), strict=False)}
-    views = Views(NOTHING, NOTHING, None, outputs["whole"], NOTHING, extra=outputs)
-    expected = triplet_loop(*(output.embedding for output in outputs.values()), 0.1)
-    assert_equals(MaskedTriplet()(views, NOTHING), expected, *(output.embedding for output in outputs.values()))
+    whole, less, more, _ = vectors()
+    views = Views(whole, NOTHING, None, NOTHING, NOTHING, projected={"less": less, "more": more})
+    assert_equals(MaskedTriplet()(views, NOTHING), triplet_loop(whole, less, more, 0.1), whole, less, more)
 
 
 def test_the_smaller_span_lies_in_the_larger() -> None:
@@ -91,7 +89,7 @@ def test_the_smaller_span_lies_in_the_larger() -> None:
     batch = text_batch(encoder, toy_sentences(30))
     extra = objective.extra_inputs(batch)
     own = batch.anchor.own(encoder.spec(seed=0).frame)
-    less, more = (extra[key].input_ids != batch.anchor.input_ids for key in (LESS, MORE))
+    less, more = (extra[key].input_ids != batch.anchor.input_ids for key in ("less", "more"))
     assert (less <= more).all()
     assert (more <= own).all()
     for masked, share in ((less, 0.2), (more, 0.4)):

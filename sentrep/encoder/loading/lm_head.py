@@ -111,6 +111,12 @@ class _HiddenStates(nn.Module):
         return BaseModelOutput(last_hidden_state=inputs_embeds)
 
 
+def head_to_keep(module: nn.Module) -> str | None:
+    """The name of the head that objectives train, or else of a frozen one; None where there is none."""
+    heads = {name: part for name, part in module.named_modules() if isinstance(part, LanguageModelHead)}
+    return max(heads, key=lambda name: any(p.requires_grad for p in heads[name].parameters()), default=None)
+
+
 def language_model_head(backbone: PreTrainedModel, origin: HeadOrigin, seed: int) -> LanguageModelHead:
     """The head for ``backbone``: with the weights of its origin, else as the family initialises them.
 

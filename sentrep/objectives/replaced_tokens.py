@@ -1,0 +1,126 @@
+"""Which tokens of a sentence were replaced, told by a reader that knows the vector of the whole sentence."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sentrep import checks, distributed
+from sentrep.encoder import FrozenEncoder, frozen
+from sentrep.errors import InputError
+from sentrep.functional.masking import choose_tokens, corrupt
+from sentrep.functional.similarity import at_least_float32
+from sentrep.objectives.base import Objective
+from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
+
+
+class ReplacedTokenDetection(Objective):
+    """How an edited sentence differs from the sentence, told from the latter's vector (DiffCSE, Chuang et al. 2022).
+
+        L = mean_t BCE(D(x″, h)_t, [x″_t ≠ x_t])
+
+    A frozen masked language model, the generator, reads the anchor with a share ``probability`` of its tokens masked,
+    and its guesses are drawn into their places: x″. The discriminator D, a trained copy of the encoder with a linear
+    layer, reads x″ with the anchor's vector h, after the projection head, in the place of the first token, and says of
+    each token whether it was replaced. The gradient flows into h. t runs over the real tokens of the global batch. In
+    the paper the term has the weight λ = 0.005 beside InfoNCE.
+
+    **Departures**: h takes the place of the first token's *word* embedding, to which position and normalisation are
+    applied; the authors' code puts it behind the embedding layer. That code also reads both copies of a sentence, and
+    takes the most likely token at every position, where the paper, and this, draws the masked ones. The paper's
+    projection head has batch normalisation, which `sentrep.ProjectionHead` has not.
+
+    Metrics: ``accuracy`` over this process's tokens, and ``replaced``, the share that the guesses have changed.
+
+    Args:
+        generator: a folder, a checkpoint or a hub id of a masked language model with the same tokenizer and prompt; the
+            checkpoint holds its name and a fingerprint. None: the encoder as it was when training began, with its own
+            masked-LM head, whose weights the checkpoint holds.
+        probability: share of the batch's tokens that is masked, in (0, 1).
+
+    Raises:
+        InputError: for values out of range; for a tokenizer without a mask token; for vectors of another width than the
+            word embeddings; for a generator that cannot be loaded, or has changed.
+    """
+
+    reads_tokens = False
+
+    def __init__(self, generator: str | None = None, probability: float = 0.3) -> None:
+        super().__init__()
+        checks.text(self, **checks.given(generator=generator))
+        checks.within(self, 0, 1 - 1e-9, open_below=True, probability=probability)
+        self.generator = None if generator is None else FrozenEncoder(generator)
+        self.probability = probability
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Copy the encoder, and the masked-LM head where that is the generator."""
+        if spec.mask_token_id is None:
+            raise InputError("ReplacedTokenDetection needs a tokenizer with a mask token, and this one has none")
+        self._mask_token_id, self._vocab_size, self._frame = spec.mask_token_id, spec.vocab_size, spec.frame
+        discriminator: Any = spec.copy_encoder(trainable=True)
+        self.discriminator = discriminator
+        width = discriminator.encoder.backbone.get_input_embeddings().weight.shape[1]
+        if width != spec.embedding_dim:
+            raise InputError(
+                f"ReplacedTokenDetection: the vectors have {spec.embedding_dim} dimensions and the word embeddings "
+                f"{width}; leave the projection head's width alone, or take another backbone"
+            )
+        with distributed.own_draws(spec.seed, spec.name, "replaced_tokens"):
+            self.detect = nn.Linear(spec.hidden_size, 1)
+        if self.generator is not None:
+            self.generator.build(spec)
+        else:
+            self.first_encoder = spec.copy_encoder()
+            self.first_lm_head = frozen(deepcopy(spec.lm_head()))
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        """Sum over this process's tokens ÷ their average number per process; see the class and `Objective.forward`."""
+        tokens = batch.anchor
+        edited = self.edit(tokens)
+        words = self.discriminator.encoder.look_up(edited)
+        words = torch.cat([views.anchor[:, None].to(words.dtype), words[:, 1:]], dim=1)
+        logits = self.detect(self.discriminator(edited, words).token_states).squeeze(-1)
+        logits = at_least_float32(logits)[:, : tokens.input_ids.shape[1]]
+        replaced, real = edited.input_ids != tokens.input_ids, tokens.attention_mask.to(logits.dtype)
+        count = real.sum()
+        self.metrics = {
+            "accuracy": (((logits > 0) == replaced) * real).sum().detach() / count,
+            "replaced": replaced.sum() / count,
+        }
+        # undefined rows of padding are taken out before they meet the loss
+        logits = logits.masked_fill(real == 0, 0.0)
+        loss = F.binary_cross_entropy_with_logits(logits, replaced.to(logits.dtype), weight=real, reduction="sum")
+        return loss / distributed.average(count)
+
+    @torch.no_grad()
+    def edit(self, tokens: TokenBatch) -> TokenBatch:
+        """The sentences (B, L) with the generator's guesses in the place of masked tokens."""
+        count = max(1, round(self.probability * (tokens.count() - len(tokens) * sum(self._frame))))
+        chosen = choose_tokens(tokens.own(self._frame), count)
+        ids = corrupt(tokens.input_ids, chosen, self._mask_token_id, self._vocab_size, mask=1, random=0)
+        logits = self._guess(TokenBatch(ids, tokens.attention_mask, tokens.real_tokens), chosen).float()
+        # the largest logit with Gumbel noise is a draw from their softmax
+        noise = torch.rand(logits.shape, device=logits.device).clamp_min(1e-30).log().neg().log().neg()
+        drawn = (logits + noise).argmax(1)
+        flat = tokens.input_ids.flatten().scatter(0, chosen, drawn)
+        return TokenBatch(flat.view_as(ids), tokens.attention_mask, tokens.real_tokens)
+
+    def _guess(self, masked: TokenBatch, chosen: Tensor) -> Tensor:
+        """Logits (m, V) at the chosen places."""
+        if self.generator is not None:
+            return self.generator.predict_tokens(masked).flatten(0, 1)[chosen]
+        states = self.first_encoder(masked).token_states[:, : masked.input_ids.shape[1]]
+        return self.first_lm_head(states.flatten(0, 1)[chosen])
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """A reference to the generator, for the checkpoint."""
+        return {} if self.generator is None else self.generator.state()
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Remember which generator the checkpoint was trained with."""
+        if self.generator is not None:
+            self.generator.load_state(state)
