@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sentrep.negatives import NegativeSampler
     from sentrep.objectives import Objective
     from sentrep.types import EncoderOutput, EncoderSpec, ScoredPairs, TextBatch, TokenBatch, Views
-    from sentrep.views import Perturbation, ViewMaker
+    from sentrep.views import Perturbation, TokenAugmentation, ViewMaker
     from sentrep.weighting import PairWeighting
 
 _HOMES = {
@@ -35,6 +35,7 @@ _HOMES = {
     "SentRepModule": "module",
     "SentenceEncoder": "encoder",
     "TextBatch": "types",
+    "TokenAugmentation": "views",
     "TokenBatch": "types",
     "ViewMaker": "views",
     "Views": "types",
@@ -54,6 +55,7 @@ __all__ = [
     "SentRepModule",
     "SentenceEncoder",
     "TextBatch",
+    "TokenAugmentation",
     "TokenBatch",
     "ViewMaker",
     "Views",

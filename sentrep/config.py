@@ -53,7 +53,8 @@ def moved(places: Mapping[str, str]) -> Callable[[F], F]:
     """Decorate a constructor that once had other arguments, so that a call with one of them is told its new place.
 
     Args:
-        places: by name of the old argument: what is given instead. The command line finds them as ``__init__.moved``.
+        places: by name of the old argument: what is given instead, beside it or from ``model.`` down. The command line
+            finds them as ``__init__.moved``.
 
     Example:
         >>> class Bank:
@@ -87,7 +88,8 @@ def moved_names(init: Callable[..., Any], given: Iterable[str], path: str = "") 
         path: what stands before the names in a configuration, for example ``data.``.
     """
     places: Mapping[str, str] = getattr(init, "moved", {})
-    return ", ".join(f"{path}{name} is now {path}{places[name]}" for name in given if name in places)
+    now = {name: "" if place.startswith("model.") else path for name, place in places.items()}
+    return ", ".join(f"{path}{name} is now {now[name]}{places[name]}" for name in given if name in places)
 
 
 def check_initialised(plugin: Any, what: str) -> None:

@@ -21,16 +21,16 @@ from sentrep.checkpoint.rehearsal import rehearse
 from sentrep.checkpoint.resumable import check
 from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable, check_initialised, moved
-from sentrep.encoder import ProjectionHead, SentenceEncoder
+from sentrep.encoder import EncoderCopy, ProjectionHead, SentenceEncoder
 from sentrep.encoder.encoder import check_storable
 from sentrep.encoder.loading.lm_head import LanguageModelHead
 from sentrep.errors import InputError
 from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
-from sentrep.io.checkpoint_file import PAYLOAD_KEY
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, bring_up_to_date
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
-from sentrep.training.arguments import check_module
+from sentrep.training.arguments import check_module, check_options
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.training.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
 from sentrep.types import HeldOut, OptimizerCallable, ScoredPairs, StepTerms, TextBatch, Views
@@ -87,13 +87,16 @@ class SentRepModule(Configurable, LightningModule):
         self.objectives = WeightedSum(objectives, weights)
         self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
         self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
-        self.objectives.build(encoder.spec(self.seed))
+        spec = encoder.spec(self.seed)
+        self.views.build(spec)  # first: copies of the encoder then know its prompts
+        self.objectives.build(spec)
         if not any(parameter.requires_grad for parameter in self.parameters()):
             raise InputError(
                 "nothing is left to train: model.encoder.trainable is false, and neither the head nor an objective has "
                 "parameters; name what to train, for example trainable: [encoder.layer.11.*]"
             )
         encoder.need = self.objectives.need
+        check_options(self.objectives, optimizer)
         if encoder.compute.compiles_training:
             self.objectives.compile_terms("default" if encoder.compute.compile is True else "reduce-overhead")
         self.terms: StepTerms | None = None
@@ -157,7 +160,7 @@ class SentRepModule(Configurable, LightningModule):
         self.terms = None
 
     def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
-        """One optimiser step, then the objectives' `after_step`: once, however often the closure ran."""
+        """One optimiser step, then `after_step` of objectives and views: once, however often the closure ran."""
         closure = self._replay.closure(self, optimizer, optimizer_closure)
         try:
             super().optimizer_step(epoch, batch_idx, optimizer, closure)
@@ -166,6 +169,10 @@ class SentRepModule(Configurable, LightningModule):
         if self._last_views is not None:
             with torch.no_grad():
                 self.objectives.after_step(self._last_views)
+                self.views.after_step(self._last_views)
+            for part in self.modules():
+                if isinstance(part, EncoderCopy):
+                    part.follow()
         self._last_views = None
 
     def configure_gradient_clipping(
@@ -176,7 +183,7 @@ class SentRepModule(Configurable, LightningModule):
             clip_gradients(optimizer, gradient_clip_val, "value" if gradient_clip_algorithm == "value" else "norm")
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """The optimiser over two groups (with and without decay), and the schedule by step."""
+        """The optimiser over its groups (`parameter_groups`), and the schedule by step."""
         optimizer = self.optimizer(parameter_groups(self))
         refuse_gradient_scaler(optimizer, self.trainer.scaler, clips=bool(self.trainer.gradient_clip_val))
         steps = self.trainer.estimated_stepping_batches
@@ -232,6 +239,7 @@ class SentRepModule(Configurable, LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse a damaged one before torch reads it; restore what FSDP2 leaves out."""
+        bring_up_to_date(checkpoint)
         if is_sharded(self):  # what is divided has been read by now; `sentrep fit` has looked before
             restore_extra_states(self, str(self.trainer.ckpt_path))
         else:

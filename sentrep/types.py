@@ -33,15 +33,18 @@ class TokenBatch:
     """(B, L) int64, 1 on real tokens and 0 on padding."""
     real_tokens: int | None = None
     """Sum of ``attention_mask`` where it is known without asking the device; None where it is not."""
+    prompt: Tensor | None = None
+    """(B,) int64, the number of the prompt around each sentence: 0 is the encoder's own, then come those that
+    `EncoderSpec.add_prompt` gave; None: its own around all."""
 
     def __len__(self) -> int:
         return self.input_ids.shape[0]
 
-    def own(self, frame: tuple[int, int]) -> Tensor:
+    def own(self, frame: tuple[int | Tensor, int | Tensor]) -> Tensor:
         """(B, L) bool, the tokens of the sentences themselves: no padding, special tokens or words of a prompt.
 
         Args:
-            frame: how many tokens stand before and after a sentence's own (`EncoderSpec.frame`).
+            frame: how many tokens stand before and after a sentence's own (`EncoderSpec.frame`), or (B, 1) of each.
         """
         position = torch.arange(self.input_ids.shape[1], device=self.input_ids.device)
         return (position >= frame[0]) & (position < self.attention_mask.sum(1, keepdim=True) - frame[1])
@@ -52,8 +55,27 @@ class TokenBatch:
 
     def split(self, rows: int) -> list[TokenBatch]:
         """Parts of at most ``rows`` rows, of the same padded length."""
-        parts = zip(self.input_ids.split(rows), self.attention_mask.split(rows), strict=True)
-        return [TokenBatch(ids, mask) for ids, mask in parts]
+        prompts = itertools.repeat(None) if self.prompt is None else self.prompt.split(rows)
+        parts = zip(self.input_ids.split(rows), self.attention_mask.split(rows), prompts, strict=False)
+        return [TokenBatch(ids, mask, prompt=prompt) for ids, mask, prompt in parts]
+
+    def repeat(self, times: Tensor, width: int, pad_token_id: int) -> TokenBatch:
+        """Each real token as often as told, in their order; the device is not asked for lengths.
+
+        Args:
+            times: (B, L) int64; 0 leaves a token out.
+            width: L', at least the longest row that comes of it.
+            pad_token_id: what to fill the rest with.
+
+        Returns:
+            (B, L').
+        """
+        ends = (times * self.attention_mask).cumsum(1)
+        position = torch.arange(width, device=ends.device).repeat(len(self), 1)
+        source = torch.searchsorted(ends, position, right=True).clamp_max(ends.shape[1] - 1)
+        mask = position < ends[:, -1:]
+        ids = self.input_ids.gather(1, source).masked_fill(~mask, pad_token_id)
+        return TokenBatch(ids, mask.to(self.attention_mask.dtype), prompt=self.prompt)
 
     @staticmethod
     def concatenate(batches: Sequence[TokenBatch], pad_token_id: int) -> TokenBatch:
@@ -72,10 +94,12 @@ class TokenBatch:
         def stack(tensors: list[Tensor], value: int) -> Tensor:
             return torch.cat([F.pad(t, (0, width - t.shape[1]), value=value) for t in tensors])
 
+        prompts = [torch.zeros_like(b.input_ids[:, 0]) if b.prompt is None else b.prompt for b in batches]
         return TokenBatch(
             input_ids=stack([batch.input_ids for batch in batches], pad_token_id),
             attention_mask=stack([batch.attention_mask for batch in batches], 0),
             real_tokens=None if None in counts else sum(counts),  # type: ignore[arg-type]
+            prompt=None if all(batch.prompt is None for batch in batches) else torch.cat(prompts),
         )
 
 
@@ -155,7 +179,7 @@ class EncoderOutput:
     """What one pass of the encoder gives for B sentences."""
 
     embedding: Tensor
-    """(B, D) pooled vector, before any projection head."""
+    """(B, D) what `SentenceEncoder.encode` gives: behind the pooling and the modules, before any projection head."""
     token_states: Tensor
     """(B, L, H) last hidden states; rows of padding are undefined."""
     input_embeddings: Tensor
@@ -188,7 +212,9 @@ class DroppedStates:
         return self
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise InputError("the tokens' states were not made: an objective that reads them must say reads_tokens = True")
+        raise InputError(
+            "the tokens' states were not made: an objective or module that reads them must say reads_tokens = True"
+        )
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> NoReturn:
@@ -199,8 +225,20 @@ def _no_lm_head() -> nn.Module:
     raise InputError("this encoder offers no masked-LM head")
 
 
+def _no_projection(embedding: Tensor) -> Tensor:
+    raise InputError("this encoder offers no projection")
+
+
+def _no_copy(trainable: bool = False, momentum: float | None = None) -> nn.Module:
+    raise InputError("this encoder offers no copies of itself")
+
+
 def _no_words() -> Tensor:
     raise InputError("this encoder does not say which tokens begin a word")
+
+
+def _no_prompt(template: str) -> Callable[[TokenBatch], TokenBatch]:
+    raise InputError("this encoder takes no further prompt")
 
 
 @dataclass
@@ -225,8 +263,17 @@ class EncoderSpec:
     """Fingerprint of tokenizer and prompt: two encoders that share it read the same token ids."""
     seed: int
     """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
+    name: str = ""
+    """The objective's name in the run, which its draws may depend on (`sentrep.distributed.step_generator`)."""
+    vector_dim: int = 0
+    """Width of `EncoderOutput.embedding` (before the projection head)."""
+    modules: tuple[nn.Module, ...] = ()
+    """What follows the pooling, the encoder's `SentenceModule`s: an objective may call what they offer besides their
+    forward, on what `EncoderOutput` holds. It keeps them in a tuple, where they are not saved a second time."""
     frame: tuple[int, int] = (0, 0)
     """How many special tokens and words of the prompt stand before and after a sentence's own tokens."""
+    longest: int | None = None
+    """Tokens of the longest training sequence, which no augmentation may exceed; None for no limit."""
     rows_at_once: int | None = None
     """Rows whose activations may be held at a time; None: all of the batch."""
     layers: int = 0
@@ -236,6 +283,14 @@ class EncoderSpec:
     lm_head: Callable[[], nn.Module] = _no_lm_head
     """The backbone's masked-LM head on the encoder's word embeddings: (..., H) → (..., V). Every call gives the same
     module. Wherever an objective keeps it, a later encoder finds it in a checkpoint."""
+    project: Callable[[Tensor], Tensor] = _no_projection
+    """The projection head on pooled vectors, (B, H) → (B, D); `Objective.projects_extra` is the short way."""
+    copy_encoder: Callable[..., nn.Module] = _no_copy
+    """``copy_encoder(trainable=False, momentum=None)``: a second encoder (`sentrep.encoder.EncoderCopy`) with the
+    weights that training begins with. Every call gives the same module, but for ``trainable``."""
+    add_prompt: Callable[[str], Callable[[TokenBatch], TokenBatch]] = _no_prompt
+    """Teach the encoder another template for training (`TokenBatch.prompt`): gives the function that puts sentences
+    from its own prompt into that one."""
 
 
 @dataclass
@@ -253,9 +308,14 @@ class Views:
     positive_output: EncoderOutput
     """What the encoder gave for the positives."""
     extra: dict[str, EncoderOutput] = field(default_factory=dict)
-    """Outputs for `Objective.extra_inputs`, by the key that the objective gave."""
+    """Outputs for `Objective.extra_inputs`: an objective sees its own, by the keys that it gave."""
+    projected: dict[str, Tensor] = field(default_factory=dict)
+    """Their vectors (B, D) after the projection head, where the objective has `Objective.projects_extra`."""
     second: Tensor | None = None
     """(B, D) other views of the sentences, which stand for them as negatives of the others; None: the positives do."""
+    read: TextBatch | None = None
+    """The tokens that the outputs were made of; None: those of the batch. Token augmentations and prompts of one view
+    change them."""
 
     @property
     def key(self) -> Tensor:

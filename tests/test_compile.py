@@ -21,11 +21,12 @@ from torch import Tensor, fx
 
 from sentrep import InputError, Objective, SentenceEncoder, SentRepDataModule, SentRepModule, negatives
 from sentrep.cli import main
-from sentrep.encoder import Compute, Prompt
+from sentrep.encoder import Compute, ConvolutionalPooling, Dense, Normalize, Prompt
 from sentrep.encoder.compute import compiled, recompute
 from sentrep.encoder.encode import pad
 from sentrep.objectives import (
     Alignment,
+    BidirectionalMargin,
     Contrastive,
     Denoising,
     Distillation,
@@ -38,7 +39,7 @@ from sentrep.objectives import (
     Uniformity,
 )
 from sentrep.types import TextBatch
-from sentrep.views import FGSM, EncodedViews, GaussianNoise
+from sentrep.views import FGSM, EncodedViews, GaussianNoise, WordRepetition
 from sentrep.weighting import ComplementaryWeighting, SelfWeighting
 from support import FAMILIES, loss_and_gradients, text_batch, tiny_encoder, toy_sentences
 
@@ -93,6 +94,7 @@ def test_the_last_layer_ends_for_the_pooled_token(pooling: str, graphs: list[fx.
 OBJECTIVES: dict[str, Callable[[str], Objective]] = {
     "hard negatives": lambda teacher: Contrastive(hard_negative_weight=0.5, label_smoothing=0.1),
     "sampler": lambda teacher: Contrastive(negatives={"noise": negatives.RefinedNoiseNegatives()}),
+    "own negatives": lambda teacher: Contrastive(negatives={"mixed": negatives.MixedNegatives(weight=0.5)}),
     "complementary": lambda teacher: Contrastive(weighting=ComplementaryWeighting(teacher, 0.5)),
     "self": lambda teacher: Contrastive(weighting=SelfWeighting(0.5)),
     "blocks": lambda teacher: Contrastive(block=5),
@@ -103,6 +105,7 @@ OBJECTIVES: dict[str, Callable[[str], Objective]] = {
     "sign-flipped": lambda teacher: SignFlippedContrastive(),
     "distillation": Distillation,
     "alignment": lambda teacher: Alignment(),
+    "bidirectional margin": lambda teacher: BidirectionalMargin(),
     "uniformity": lambda teacher: Uniformity(),
     "ranking": lambda teacher: RankingConsistency(own=False),
     "nested": lambda teacher: UncertaintyWeighted(
@@ -138,11 +141,19 @@ def test_every_objective(name: str, teacher: str, graphs: list[fx.GraphModule]) 
     [
         {"views": EncodedViews([GaussianNoise(), FGSM()])},
         {"rows_at_once": 7},
+        {"modules": [Dense("tanh"), Normalize()]},
+        {"modules": [ConvolutionalPooling()], "rows_at_once": 7},
         {"prompt": Prompt('"[X]" means [MASK].', subtract=True), "pooling": "mask"},
+        {
+            "prompts": EncodedViews([WordRepetition()], positive_prompt="[X] is a [MASK]."),
+            "prompt": Prompt('"[X]" means [MASK].', subtract=True),
+            "pooling": "mask",
+        },
     ],
     ids=lambda arguments: next(iter(arguments)),
 )
 def test_ways_to_run_the_encoder(arguments: dict[str, Any], graphs: list[fx.GraphModule]) -> None:
+    arguments = {"views" if name == "prompts" else name: value for name, value in arguments.items()}
     eager, fast = (result([Contrastive()], compile, **arguments, max_length=12) for compile in (False, True))
     torch.testing.assert_close(fast, eager, rtol=0, atol=1e-10)
     assert graphs

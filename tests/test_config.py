@@ -26,12 +26,12 @@ def test_arguments_are_remembered_with_defaults() -> None:
 
 
 def test_to_config_goes_into_containers() -> None:
-    config = to_config({"heads": [ProjectionHead("linear", keep=True)], "optimizer": torch.optim.SGD})
+    config = to_config({"heads": [ProjectionHead("linear")], "optimizer": torch.optim.SGD})
     assert config == {
         "heads": [
             {
                 "class_path": "sentrep.encoder.heads.ProjectionHead",
-                "init_args": {"kind": "linear", "keep": True, "out_features": None},
+                "init_args": {"kind": "linear", "out_features": None},
             }
         ],
         "optimizer": {"class_path": "torch.optim.sgd.SGD"},
@@ -47,7 +47,7 @@ def test_what_cannot_be_written_down_is_refused() -> None:
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_arguments_survive_copies(clone) -> None:  # type: ignore[no-untyped-def]
-    assert clone(ProjectionHead("linear")).init_args == {"kind": "linear", "keep": False, "out_features": None}
+    assert clone(ProjectionHead("linear")).init_args == {"kind": "linear", "out_features": None}
 
 
 def test_a_wrong_call_is_reported_by_the_constructor() -> None:

@@ -49,7 +49,7 @@ BOTH = {
         "backbone": "bert-base-uncased", "pooling": "mask", "prompt": TEMPLATE, "max_length": 30,
         "max_seq_length": 30,
     },
-    "model.head": {"kind": "linear", "keep": False},
+    "model.head": {"kind": "linear"},
     "model.objectives.denoising.init_args": DECODER,
     "model.optimizer.class_path": "torch.optim.AdamW",
     "model.optimizer.init_args.weight_decay": 0.0,

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 import torch
 import torch.nn.functional as F
-from test_grad_cache import ANCHORS, NEGATIVES, POSITIVES, SMALL, VIEWS, Result, objectives
+from test_grad_cache import ANCHORS, NEGATIVES, POSITIVES, SMALL, VIEWS, Result, behind, objectives
 from torch import Tensor
 
 import sentrep.negatives
@@ -63,7 +63,8 @@ EVERY_VIEW: dict[str, Callable[[], ViewMaker]] = {
 def modules(teacher: str) -> Iterator[tuple[str, SentRepModule, bool]]:
     """Name, module, and whether positives and hard negatives are given."""
     for name, make in every_objective(teacher).items():
-        yield name, SentRepModule(tiny_encoder(dropout=0.0, pooling="mean"), {"term": make()}), True
+        encoder = tiny_encoder(dropout=0.0, pooling="mean", modules=behind(name))
+        yield name, SentRepModule(encoder, {"term": make()}), True
     for name, view in EVERY_VIEW.items():
         made: dict[str, Objective | None] = {"contrastive": Contrastive(), "alignment": Alignment()}
         if name == "extra inputs only":

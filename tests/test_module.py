@@ -215,13 +215,6 @@ def test_a_checkpoint_of_a_python_built_module_stands_alone(tmp_path: Path) -> N
     np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
 
 
-def test_a_kept_head_comes_back_from_the_checkpoint(tmp_path: Path) -> None:
-    module, path = _checkpoint(tmp_path, head=ProjectionHead("mlp", keep=True))
-    np.testing.assert_array_equal(
-        SentenceEncoder.from_pretrained(path).encode(SENTENCES), module.encoder.encode(SENTENCES)
-    )
-
-
 def encode_without_network(path: Path) -> int:
     forbid_network()
     a = SentRepModule.load_from_checkpoint(path).encoder.encode("a dog")

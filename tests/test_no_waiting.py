@@ -21,13 +21,24 @@ from sentrep.encoder import Prompt
 from sentrep.functional.geometry import view_statistics
 from sentrep.objectives import (
     Alignment,
+    BidirectionalMargin,
     Contrastive,
     Denoising,
     MaskedLanguageModeling,
     SignFlippedContrastive,
     Uniformity,
 )
-from sentrep.views import FGSM, EncodedViews, FeatureDropout, GaussianNoise, TokenShuffling, ViewMaker
+from sentrep.views import (
+    FGSM,
+    EncodedViews,
+    FeatureDropout,
+    GaussianNoise,
+    TokenDeletion,
+    TokenShuffling,
+    TokenSwap,
+    ViewMaker,
+    WordRepetition,
+)
 from sentrep.weighting import SelfWeighting
 from support import text_batch, tiny_encoder, toy_sentences
 
@@ -45,13 +56,16 @@ STEPS: dict[str, tuple[Callable[[], Objective], Callable[[], ViewMaker], dict[st
     "no batch": (lambda: Contrastive(negatives={"bank": negatives.MemoryBank(20)}, in_batch=False), EncodedViews, {}),
     "sign-flipped": (lambda: SignFlippedContrastive(scale=None), EncodedViews, {}),
     "alignment": (Alignment, EncodedViews, {}),
+    "margin": (BidirectionalMargin, EncodedViews, {}),
     "uniformity": (Uniformity, EncodedViews, {}),
     "denoising": (lambda: Denoising(**SMALL), EncodedViews, {}),
     "tsdae": (lambda: Denoising(**SMALL, target="anchor", causal=True, token_deletion=0.6), EncodedViews, {}),
     "mlm": (MaskedLanguageModeling, EncodedViews, {}),
     "noise": (Contrastive, lambda: EncodedViews([GaussianNoise(), FeatureDropout(), FGSM()]), {}),
     "shuffled": (Contrastive, lambda: EncodedViews([TokenShuffling()]), {}),
+    "tokens": (Contrastive, lambda: EncodedViews([WordRepetition(), TokenDeletion(), TokenSwap()]), {}),
     "template": (Contrastive, EncodedViews, PROMPT),
+    "templates": (Contrastive, lambda: EncodedViews(positive_prompt="[X] means: [MASK]."), PROMPT),
     "packed": (Contrastive, EncodedViews, {"layout": "packed"}),
 }
 

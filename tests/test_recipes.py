@@ -25,7 +25,7 @@ TABLES = sorted(CONFIGS.glob("*/tables/*.yaml"))
 RECIPES = sorted({*CONFIGS.rglob("*.yaml")} - {*TABLES, *OVERRIDE.parent.iterdir()})
 PAPERS = (
     "simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse", "infocse", "mixcse",
-    "paser",
+    "paser", "sncse", "esimcse",
 )  # fmt: skip
 
 
@@ -253,7 +253,7 @@ def test_dclr_has_its_paper_s_numbers(
     model, term = tree["model"], tree["model"]["objectives"]["dclr"]["init_args"]
     assert model["encoder"]["backbone"] == backbone
     large = recipe.endswith("large")
-    assert model["head"] == {"kind": "pooler" if large else "mlp", "keep": False}
+    assert model["head"] == {"kind": "pooler" if large else "mlp"}
     weighting = {"model": SIMCSE + judge, "threshold": threshold, "mask_noise": not large}
     assert term["weighting"]["init_args"] == weighting, "a base model is narrower than a large one's noise"
     assert term["negatives"]["noise"]["init_args"]["ratio"] == ratio
@@ -342,9 +342,19 @@ def test_what_makes_each_baseline_itself() -> None:
     assert consert["model"]["encoder"]["dropout"] == 0.0
     assert consert["model"]["objectives"]["consert"]["init_args"] == {"temperature": 0.1, "nt_xent": True}
     assert consert["model"]["weights"] == {"consert": 0.3}, "0.15 times the sum of two directions"
-    cutoff, shuffling = consert["model"]["views"]["init_args"]["augmentations"]
+    assert prompt["model"]["views"]["init_args"] == {"positive_prompt": 'This sentence : "[X]" means [MASK].'}
+    lists = consert["model"]["views"]["init_args"]
+    (cutoff,), (shuffling,) = lists["anchor_augmentations"], lists["augmentations"]
     assert (cutoff["class_path"], cutoff["init_args"]) == ("FeatureDropout", {"rate": 0.2})
     assert shuffling["class_path"] == "TokenShuffling"
+
+
+def test_sncse_has_its_paper_s_numbers() -> None:
+    tree = read_config(str(CONFIGS / "sncse/bert-base.yaml"))[1]
+    contrast, margin = (term["init_args"] for term in tree["model"]["objectives"].values())
+    assert contrast == {"temperature": 0.05, "hard_negatives": False}, "soft negatives are no negatives of the contrast"
+    assert (margin, tree["model"]["weights"]) == ({"alpha": 0.1, "beta": 0.3}, {"soft_negatives": 1e-3})
+    assert (tree["data"]["batch_size"], tree["model"]["optimizer"]["init_args"]["lr"]) == (256, 1e-5)
 
 
 class WithoutAliases(yaml.SafeDumper):

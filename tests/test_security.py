@@ -31,6 +31,7 @@ from sentrep.cli.configuration import parse_request
 from sentrep.cli.sections import build_tree
 from sentrep.data.sets.leakage import Overlap, overlap_list
 from sentrep.doctor import Outcome, print_outcomes, write_outcomes
+from sentrep.encoder import Dense
 from sentrep.evaluation import Evaluation, print_results, write_report
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.plots.style import new_figure, save_figure
@@ -217,10 +218,7 @@ def test_pickled_code_in_a_dense_layer_does_not_run(tmp_path: Path) -> None:
 
 def dense_folder(tmp_path: Path) -> Path:
     """A sentence-transformers folder with a dense layer."""
-    encoder = tiny_encoder(pooling="mean")
-    from sentrep import ProjectionHead
-
-    encoder.attach_head(ProjectionHead("mlp", keep=True))
+    encoder = tiny_encoder(pooling="mean", modules=[Dense("tanh")])
     encoder.save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "sentrep.json").unlink()
     return tmp_path / "model"

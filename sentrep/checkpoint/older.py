@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+
+from sentrep.io.checkpoint_file import modules_of_head
+from sentrep.training.sharding import EXTRA_STATE
+
 Renamed = Mapping[str, str] | Callable[[dict[str, Any]], dict[str, Any]]
 """Old name to new one, or the old arguments to the new ones where more than a name has changed."""
 
@@ -12,20 +17,28 @@ _GONE = {"chunks", "revision", "trust_remote_code"}
 
 
 def _module(arguments: dict[str, Any]) -> dict[str, Any]:
-    """GradCache and compilation were the module's."""
+    """GradCache and compilation were the module's, and a head could be kept, which is a module of the encoder now."""
     taken = {"grad_cache_chunk": "rows_at_once", "compile": "compile"}
     compute = {new: arguments[old] for old, new in taken.items() if old in arguments}
     arguments = {name: value for name, value in arguments.items() if name not in taken}
-    if compute and isinstance(encoder := arguments.get("encoder"), dict):
-        settings = encoder.get("init_args", encoder)
-        if isinstance(settings, dict):
-            settings["compute"] = {**(settings.get("compute") or {}), **compute}
+    encoder, head = arguments.get("encoder"), arguments.get("head")
+    settings = encoder.get("init_args", encoder) if isinstance(encoder, dict) else None
+    if compute and isinstance(settings, dict):
+        settings["compute"] = {**(settings.get("compute") or {}), **compute}
+    known = head.get("init_args", head) if isinstance(head, dict) else None
+    if isinstance(known, dict) and "keep" in known:
+        if known["keep"] and isinstance(settings, dict):
+            arguments["head"] = None
+            settings["modules"] = modules_of_head(known, normalize=False) + (settings.get("modules") or [])
+        del known["keep"]
     return arguments
 
 
 def _encoder(arguments: dict[str, Any]) -> dict[str, Any]:
     """How passes run was said by arguments of their own. Groups of like length are no more: they changed no result."""
     found = {name: value for name, value in arguments.items() if name not in _GONE}
+    if found.pop("normalize", False):
+        found["modules"] = modules_of_head(None, normalize=True)
     if "fast_dropout" not in arguments:
         return found
     layout = "packed" if found.pop("packed", False) else "padded" if arguments.get("chunks") == 1 else "auto"
@@ -52,6 +65,14 @@ SETTINGS = {"data.fraction": "data.reading.fraction"}
 
 _WITHOUT_CLASS_PATH = {"encoder": "SentenceEncoder"}
 """Sections of a model that are recorded as their arguments alone, and their classes."""
+
+
+def complete(checkpoint: dict[str, Any]) -> dict[str, Any]:
+    """Put what older checkpoints lack into one, in place: the objectives' step is that of the run."""
+    state, step = checkpoint.get("state_dict"), checkpoint.get("global_step")
+    if isinstance(state, dict) and type(step) is int and 0 <= step < 2**63:
+        state.setdefault(f"objectives.{EXTRA_STATE}", torch.tensor(step))
+    return checkpoint
 
 
 def translate(arguments: Any, kind: str = "") -> Any:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from lightning.pytorch import LightningModule
 
-from sentrep.checkpoint.older import translate
+from sentrep.checkpoint.older import complete, translate
 from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.config import to_config
 from sentrep.encoder import SentenceEncoder
@@ -87,7 +87,7 @@ def rebuild(
     """See `SentRepModule.load_from_checkpoint`."""
     from lightning.pytorch.cli import instantiate_module  # needs jsonargparse, which training in Python does not
 
-    checkpoint = read_checkpoint(path)
+    checkpoint = complete(read_checkpoint(path))
     recorded = {k: v for k, v in recorded_arguments(checkpoint, path).items() if k not in overrides}
     if not trust_plugins:
         refuse_foreign_classes(cls, recorded, str(path))

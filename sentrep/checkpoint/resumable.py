@@ -15,6 +15,7 @@ from lightning.pytorch import Trainer
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from sentrep.checkpoint.older import complete
 from sentrep.checks import LARGEST
 from sentrep.errors import InputError
 from sentrep.training.parameter_groups import parameter_groups
@@ -24,11 +25,11 @@ _SQUARES = ("exp_avg_sq", "max_exp_avg_sq", "square_avg")
 _LOADER = ("epoch", "done", "skipped")
 
 
-def check(content: Mapping[str, Any], module: Any, trainer: Trainer, path: object, training: bool) -> None:
+def check(content: dict[str, Any], module: Any, trainer: Trainer, path: object, training: bool) -> None:
     """All that Lightning takes from a checkpoint: weights, callbacks, counters and, to train on, everything else.
 
     Args:
-        content: of the file.
+        content: of the file; what it lacks because it is older is put in (`sentrep.checkpoint.older`).
         module: `SentRepModule` that it is for.
         trainer: that would read it.
         path: of the file, for the messages.
@@ -41,7 +42,7 @@ def check(content: Mapping[str, Any], module: Any, trainer: Trainer, path: objec
     version = reader.part(content, "pytorch-lightning_version", str)
     if not re.match(r"\d+\.\d+", version):
         raise reader.refuse("pytorch-lightning_version", f"is {_show(version)}")
-    _check_weights(reader, reader.part(content, "state_dict", dict), module)
+    _check_weights(reader, reader.part(complete(content), "state_dict", dict), module)
     callbacks = reader.part(content, "callbacks", dict) if "callbacks" in content else {}
     for name in callbacks:
         reader.part(callbacks, name, dict, "callbacks")

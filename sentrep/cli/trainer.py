@@ -217,6 +217,7 @@ def run(command: str, words: list[str]) -> int:
     """
     prepare_parsing()
     show_log()
+    warnings.filterwarnings("ignore", message=r"Found \d+ module\(s\) in eval mode")  # copies that are not trained
     if command != "fit":  # then nothing is saved, and where does not matter
         warnings.filterwarnings("ignore", message="The dirpath has changed from")
     request = add_row(parse_request([word for word in words if word not in _ALLOW]))

@@ -4,20 +4,33 @@ from sentrep.data.stored_embeddings import StoredEmbeddings
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.compute.pooling import POOLINGS
+from sentrep.encoder.convolution import ConvolutionalPooling
+from sentrep.encoder.copies import EncoderCopy, frozen
 from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.flow import Flow
+from sentrep.encoder.frozen_encoder import FrozenEncoder
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading.sources import Hub
+from sentrep.encoder.modules import Dense, Normalize, SentenceModule
 from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.encoder.whitening import fit_whitening
 
 __all__ = [
     "POOLINGS",
     "Compute",
+    "ConvolutionalPooling",
+    "Dense",
+    "EncoderCopy",
+    "Flow",
+    "FrozenEncoder",
     "Hub",
     "Lora",
+    "Normalize",
     "ProjectionHead",
     "Prompt",
     "SentenceEncoder",
+    "SentenceModule",
     "StoredEmbeddings",
     "fit_whitening",
+    "frozen",
 ]

@@ -10,6 +10,7 @@ from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.loading.sources import Hub
+from sentrep.encoder.modules import SentenceModule
 from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.errors import InputError
 
@@ -39,7 +40,8 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
     checks.whole(owner, 1, LONGEST, max_length=arguments["max_length"])
     checks.whole(owner, 1, LONGEST, **given(max_seq_length=arguments["max_seq_length"]))
     checks.share(owner, **given(dropout=arguments["dropout"]))
-    checks.flag(owner, pretrained=arguments["pretrained"], normalize=arguments["normalize"])
+    checks.flag(owner, pretrained=arguments["pretrained"])
+    checks.each(owner, SentenceModule, modules=arguments["modules"] or [])
     checks.instance(owner, Hub, hub=arguments["hub"])
     checks.instance(owner, Compute, compute=arguments["compute"])
     checks.instance(owner, Lora, **given(adapter=arguments["adapter"]))

@@ -1,105 +1,138 @@
-"""A trained encoder that judges and is never trained: complementary model, teacher."""
+"""Second encoders that begin as the trained one, and other modules that are never trained."""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from sentrep import distributed
-from sentrep.encoder.encoder import SentenceEncoder
-from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep import checks, distributed
+from sentrep.encoder.compute.recompute import some_rows_at_once
 from sentrep.errors import InputError
-from sentrep.types import EncoderSpec, TextBatch, TokenBatch
+from sentrep.types import EncoderOutput, Need, TokenBatch
+
+Encoder = TypeVar("Encoder", bound=nn.Module)
 
 
-class FrozenEncoder:
-    """Vectors of a batch from another encoder: in evaluation mode, without gradient, with its own pooling and head.
+def duplicate(encoder: Encoder) -> Encoder:
+    """A deep copy of a `SentenceEncoder` with the same tokenizer object."""
+    return deepcopy(encoder, {id(encoder.tokenize): encoder.tokenize})
 
-    It is no `nn.Module` on purpose: its parameters are neither trained nor moved nor saved along with the plug-in that
-    holds it, and ``train()`` does not reach it. It is read at the first batch, so a checkpoint loads where the frozen
-    model is absent, and copies and pickles carry its name alone.
+
+class EncoderCopy(nn.Module):
+    """A second encoder that begins with the weights of the trained one, head included (`EncoderSpec.copy_encoder`).
+
+    Like every module of a plug-in it is in the checkpoint, so that a resumed or rebuilt run has these very weights; it
+    is no part of what is exported. ``rows_at_once`` of the encoder holds for its passes too; they are not compiled.
 
     Args:
-        model: what `SentenceEncoder.from_pretrained` loads: a folder, a checkpoint or a hub id.
+        source: the `SentenceEncoder`, which does not become a part of the copy.
+        trainable: True: its weights are trained, with dropout. False: they stay, it is in evaluation mode always, and
+            its passes have no gradient.
+        momentum: m in [0, 1) of a copy that is not trained and follows the encoder, θ_copy ← m θ_copy + (1 − m) θ, once
+            per optimiser step (MoCo, He et al. 2020, eq. 2); `SentRepModule` sees to it. None: it stays as it is.
+
+    Raises:
+        InputError: for a momentum out of range, or one of a copy that is trained.
     """
 
-    def __init__(self, model: str) -> None:
-        self.model = model
-        self._encoder: SentenceEncoder | None = None
-        self._fingerprint: str | None = None
-        self._vocabulary: str | None = None
-        self._rows_at_once: int | None = None
+    encoder: Any
+    """The second `SentenceEncoder`."""
 
-    def build(self, spec: EncoderSpec) -> None:
-        """Take note of whose token ids are to be read, and how many rows at a time."""
-        self._vocabulary = spec.vocabulary
-        self._rows_at_once = spec.rows_at_once
+    def __init__(self, source: nn.Module, trainable: bool = False, momentum: float | None = None) -> None:
+        super().__init__()
+        checks.flag("copy_encoder", trainable=trainable)
+        checks.share("copy_encoder", **checks.given(momentum=momentum))
+        if trainable and momentum is not None:
+            raise InputError("copy_encoder: a copy with a momentum is not trained by itself; leave one of them out")
+        self.trainable = trainable
+        self.momentum = momentum
+        self._followed = () if momentum is None else (source,)  # in a tuple, so that it is no child
+        self.encoder = duplicate(source)
+        self.encoder._pass.compute = replace(self.encoder.compute, compile=False)  # torch compiles for 8 shapes in all
+        if not trainable:
+            self.requires_grad_(False)
+        self.train()
+
+    def train(self, mode: bool = True) -> EncoderCopy:
+        """Training mode, where the copy is trained; evaluation mode always where it is not."""
+        return super().train(mode and self.trainable)
 
     @torch.compiler.disable
-    @torch.no_grad()
-    def embed(self, tokens: TokenBatch) -> Tensor:
-        """(B, D') float32, as `SentenceEncoder.encode` gives them, for any mixture of sentences.
+    def forward(self, tokens: TokenBatch, words: Tensor | None = None, layers: tuple[int, ...] = ()) -> EncoderOutput:
+        """One pass over B sentences; see `SentenceEncoder.forward`. The tokens' states are made always.
 
-        Raises:
-            InputError: when the model cannot be loaded, changed since the checkpoint, or cannot read these tokens.
+        Args:
+            tokens: (B, L).
+            words: (B, L, W) word embeddings in place of looking the tokens up, or None.
+            layers: which layers' outputs are kept (`EncoderOutput.layers`).
         """
-        encoder = self._loaded()
-        limit, length = encoder.tokenize.limit, tokens.input_ids.shape[1]
-        if limit is not None and length > limit:
-            raise InputError(
-                f"{self.model}: it reads at most {limit} tokens, this batch has sentences of {length}; "
-                "lower encoder.max_length or use another model"
-            )
-        device = tokens.input_ids.device
-        if encoder.device != device:
-            encoder.to(device)
-        parts = [tokens] if self._rows_at_once is None else tokens.split(self._rows_at_once)
-        return torch.cat([encoder.embed(part).float() for part in parts])
-
-    def embed_pairs(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
-        """Anchors (B, D') of this process and keys (N, D') of all: the given positives, or the sentences themselves."""
-        anchors = self.embed(batch.anchor)
-        keys = anchors if batch.positive is None else self.embed(batch.positive)
+        self.encoder.need = Need(layers=layers)
+        if self.trainable:
+            return self.encoder(tokens, words)
+        rows = self.encoder.compute.rows_at_once
         with torch.no_grad():
-            return anchors, distributed.gather(keys)
+            return self.encoder(tokens, words) if rows is None else some_rows_at_once(self.encoder, tokens, words, rows)
 
-    def state(self) -> dict[str, Any]:
-        """For the checkpoint: the name, and a fingerprint of weights and settings once the model has been read."""
-        return {"model": self.model, "fingerprint": self._fingerprint}
+    def project(self, embedding: Tensor) -> Tensor:
+        """The copy's projection head on pooled vectors, (B, H) → (B, D); the vectors themselves where there is none."""
+        return self.encoder.project(embedding)
 
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Take the fingerprint from a checkpoint: what is loaded under the name must still be the same model."""
-        if self._encoder is not None and state["fingerprint"] is not None:
-            self._check_unchanged(state["fingerprint"])
-        self._fingerprint = state["fingerprint"] or self._fingerprint
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Move by the momentum, after an optimiser step; nothing to do without one. Buffers are copied."""
+        for source in self._followed:
+            for own, parameter in zip(self.encoder.parameters(), source.parameters(), strict=True):
+                own.lerp_(distributed.whole(parameter), 1 - self.momentum)  # type: ignore[operator]
+            for own, buffer in zip(self.encoder.buffers(), source.buffers(), strict=True):
+                own.copy_(buffer)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_encoder": None}
 
-    def _loaded(self) -> SentenceEncoder:
-        if self._encoder is None:
-            # layers draw their initial weights before the stored ones arrive; a resumed run, which loads at another
-            # step than the uninterrupted one, must not draw other dropout masks for it
-            with torch.random.fork_rng(devices=[]):
-                encoder = SentenceEncoder.from_pretrained(self.model).requires_grad_(False)
-            if self._vocabulary is not None and encoder.tokenize.vocabulary != self._vocabulary:
-                raise InputError(
-                    f"{self.model}: its tokenizer or prompt is not that of the trained encoder, so it would misread "
-                    "the token ids; use a model with the same tokenizer and prompt"
-                )
-            self._encoder = encoder
-            self._check_unchanged(self._fingerprint)
-        return self._encoder
+def copier(encoder: nn.Module) -> Callable[..., EncoderCopy]:
+    """`EncoderSpec.copy_encoder` of an encoder."""
+    shared = functools.cache(lambda momentum: EncoderCopy(encoder, momentum=momentum))
 
-    def _check_unchanged(self, expected: str | None) -> None:
-        assert self._encoder is not None
-        found = fingerprint(self._encoder)
-        if expected not in (None, found):
-            self._encoder = None
-            raise InputError(
-                f"{self.model}: its weights or settings are not those that training began with; "
-                "put the former model back, or start anew instead of resuming"
-            )
-        self._fingerprint = found
+    def copy_encoder(trainable: bool = False, momentum: float | None = None) -> EncoderCopy:
+        return EncoderCopy(encoder, trainable, momentum) if trainable else shared(momentum)
+
+    return copy_encoder
+
+
+class Frozen(nn.Module):
+    """Any module, in evaluation mode always, without gradient and not trained; it is saved, as a checkpoint is whole.
+
+    Calling it calls the module, which is reached as ``module``.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module.requires_grad_(False)
+        self.eval()
+
+    def train(self, mode: bool = True) -> Frozen:
+        """Evaluation mode, whatever is asked for."""
+        return super().train(False)
+
+    @torch.no_grad()
+    def forward(self, *arguments: Any, **keywords: Any) -> Any:
+        """What the module gives."""
+        return self.module(*arguments, **keywords)
+
+
+def frozen(module: nn.Module) -> Frozen:
+    """Keep a module of a plug-in as it is: see `Frozen`.
+
+    Args:
+        module: changed in place: its parameters require no gradient any more.
+
+    Example:
+        >>> judge = frozen(nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5))).train()
+        >>> judge.training, judge.module.training, judge(torch.ones(1, 3)).requires_grad
+        (False, False, False)
+    """
+    return Frozen(module)

@@ -34,7 +34,7 @@ def encode(
     show_progress_bar: bool | None,
     shared: bool = False,
 ) -> Tensor:
-    """Pooled (and, where the head is kept, projected) vectors (n, D), float32, on the CPU, in the order given.
+    """Vectors (n, D), float32, on the CPU, in the order given.
 
     With ``shared``, every process must be given the same sentences; each encodes a share, and all get all vectors. It
     is whole batches that are shared out, the same batches as of one process, because rounding depends on the padding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,15 @@ from sentrep.encoder.arguments import check_arguments
 from sentrep.encoder.compute.compiled import check_compiler
 from sentrep.encoder.compute.plan import Compute, Readout, plan
 from sentrep.encoder.compute.template import Template
-from sentrep.encoder.heads import ProjectionHead, check_kept
+from sentrep.encoder.copies import copier
+from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading import folders, sources
 from sentrep.encoder.loading.lm_head import HeadOrigin, language_model_head
 from sentrep.encoder.loading.pooler import pooler_weights
 from sentrep.encoder.loading.soundness import check_tokenizer
 from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.loading.tokenizers import load_tokenizer
+from sentrep.encoder.modules import Normalize, SentenceModule, chain, described
 from sentrep.encoder.text.tokenizer import Prompt, TextTokenizer
 from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
@@ -48,7 +50,6 @@ class SentenceEncoder(Configurable, nn.Module):
         pretrained: False takes the architecture with random weights.
         tokenizer: folder or hub id of another tokenizer than the backbone's; ``toy`` is the embedded one.
         dropout: replaces every dropout rate of the backbone; None keeps its own.
-        normalize: scale vectors to length 1 in `encode`.
         hub: revision of a hub's model, and whether its code is trusted (`Hub`).
         compute: how passes run (`Compute`): layout, GradCache, compilation.
         trainable: which parameters of the backbone are trained: True for all (with an adapter, for that alone), False
@@ -56,6 +57,8 @@ class SentenceEncoder(Configurable, nn.Module):
             keep their dropout in training.
         adapter: trains low-rank matrices beside the backbone's own (`Lora`); None for none. A folder holds the merged
             weights, a checkpoint both; another adapter than the checkpoint's begins beside the merged ones.
+        modules: what follows the pooling and belongs to the model, in this order (`sentrep.encoder.SentenceModule`).
+            None: where ``backbone`` is a checkpoint, what it has; else nothing.
 
     Raises:
         InputError: for anything that cannot be found or does not fit together.
@@ -70,6 +73,7 @@ class SentenceEncoder(Configurable, nn.Module):
             "revision": "hub.revision",
             "trust_remote_code": "hub.trust_remote_code",
             "subtract_template": "prompt.subtract, beside prompt.template",
+            "normalize": "modules (as the last of them, Normalize)",
         }
     )
     def __init__(
@@ -82,11 +86,11 @@ class SentenceEncoder(Configurable, nn.Module):
         pretrained: bool = True,
         tokenizer: str | None = None,
         dropout: float | None = None,
-        normalize: bool = False,
         hub: Hub = Hub(),  # noqa: B008 (frozen)
         compute: Compute = Compute(),  # noqa: B008
         trainable: bool | list[str] = True,
         adapter: Lora | None = None,
+        modules: list[SentenceModule] | None = None,
     ) -> None:
         super().__init__()
         check_arguments(self.init_args)
@@ -101,10 +105,13 @@ class SentenceEncoder(Configurable, nn.Module):
         template = prompt.template if isinstance(prompt, Prompt) else prompt
         self.tokenize = TextTokenizer(own, template, sources.position_limit(self.backbone))
         self.prompt = template
-        self.max_length, self.max_seq_length, self.normalize = max_length, max_seq_length, normalize
+        self.max_length, self.max_seq_length = max_length, max_seq_length
         self.need = Need()  # until `SentRepModule` knows what its objectives read
         subtracts = isinstance(prompt, Prompt) and prompt.subtract
         self._pass = plan(self.backbone, self._readout(pooling, subtracts), compute)
+        if modules is None:
+            modules = folders.modules_of(source, hub.trust_remote_code) if pretrained else []
+        self.set_modules(chain(modules, self.hidden_size, self._initial_std))
         self.head: ProjectionHead | None = None
         self._head_origin = HeadOrigin.of(source, pretrained)
         if pretrained and source.state is not None:
@@ -119,7 +126,7 @@ class SentenceEncoder(Configurable, nn.Module):
     @property
     def subtract_template(self) -> bool:
         """Whether the prompt's own vector is taken off."""
-        return self._pass.readout.template is not None
+        return self._pass.readout.subtracts
 
     @property
     def compute(self) -> Compute:
@@ -138,8 +145,18 @@ class SentenceEncoder(Configurable, nn.Module):
 
     @property
     def embedding_dim(self) -> int:
-        """D, the width of what `encode` gives: that of a head that is kept, else H."""
-        return self.hidden_size if self.head is None or not self.head.keep else self.head.dense.out_features
+        """D, the width of what `encode` gives: that of the last module, or H."""
+        modules: Any = self.sentence_modules
+        return modules[-1].out_features if len(modules) else self.hidden_size
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether the last module scales vectors to length 1."""
+        return len(self.sentence_modules) > 0 and isinstance(self.sentence_modules[-1], Normalize)
+
+    @property
+    def _initial_std(self) -> float:
+        return getattr(self.backbone.config, "initializer_range", 0.02)
 
     @property
     def vocab_size(self) -> int:
@@ -153,16 +170,21 @@ class SentenceEncoder(Configurable, nn.Module):
         attention = getattr(self.backbone.config, "attention_probs_dropout_prob", 0.0)
         return max([*rates, attention or 0.0]) > 0
 
+    def set_modules(self, modules: Iterable[SentenceModule]) -> None:
+        """Let modules that are built already follow the pooling, in the place of those that do."""
+        self.sentence_modules = nn.ModuleList(modules).to(self.device)
+        self._pass.modules = self.sentence_modules
+        self.init_args["modules"] = list(self.sentence_modules)  # for checkpoints, which build it again
+
     def attach_head(self, head: ProjectionHead | None) -> None:
-        """Put a projection head behind the pooling (`project`). One that is kept is a `ProjectionHead` itself.
+        """Put a projection head for training behind the vectors (`project`).
 
         Raises:
-            InputError: for a kept head of another class, or of kind ``pooler`` where the model has no trained one.
+            InputError: for one of kind ``pooler`` where the model has no trained pooler.
         """
         if head is not None:
-            check_kept(head)
-            head.build(self.hidden_size, getattr(self.backbone.config, "initializer_range", 0.02))
-            weights = pooler_weights(self._head_origin, self.hidden_size) if head.kind == "pooler" else None
+            head.build(self.embedding_dim, self._initial_std)
+            weights = pooler_weights(self._head_origin, self.embedding_dim) if head.kind == "pooler" else None
             if weights is not None:
                 head.dense.load_state_dict(weights)
             head.to(self.device)
@@ -176,8 +198,10 @@ class SentenceEncoder(Configurable, nn.Module):
         """
         tokenizer = self.tokenize.tokenizer
         return EncoderSpec(
-            embedding_dim=self.hidden_size if self.head is None else self.head.dense.out_features,
+            embedding_dim=self.embedding_dim if self.head is None else self.head.dense.out_features,
             hidden_size=self.hidden_size,
+            vector_dim=self.embedding_dim,
+            modules=tuple(self.sentence_modules),
             input_embedding_dim=self.hidden_size,
             vocab_size=self.vocab_size,
             pad_token_id=self.tokenize.pad_token_id,
@@ -186,14 +210,18 @@ class SentenceEncoder(Configurable, nn.Module):
             vocabulary=self.tokenize.vocabulary,
             seed=seed,
             frame=(len(self.tokenize.prefix), len(self.tokenize.suffix)),
+            longest=self._longest,
             rows_at_once=self.compute.rows_at_once,
             layers=self.backbone.config.num_hidden_layers,
             word_starts=lambda: self.tokenize.word_starts(self.vocab_size),
             lm_head=functools.cache(lambda: language_model_head(self.backbone, self._head_origin, seed)),
+            project=self.project,
+            copy_encoder=copier(self),
+            add_prompt=self._add_prompt,
         )
 
     def forward(self, tokens: TokenBatch, word_embeddings: Tensor | None = None) -> EncoderOutput:
-        """One pass over B sentences: pooled vector (B, H), token states (B, L, H), embedding-layer output (B, L, E).
+        """One pass over B sentences: vectors (B, D), token states (B, L, H), embedding-layer output (B, L, E).
 
         ``word_embeddings`` (B, L, W), where given, take the place of looking the tokens up (`look_up`). Where nothing
         reads the tokens' states (``need``), they are not made.
@@ -205,21 +233,20 @@ class SentenceEncoder(Configurable, nn.Module):
         check_compiler(self.device.type)
         self._pass.compute = replace(self.compute, compile="encode")
 
+    def own(self, tokens: TokenBatch) -> Tensor:
+        """(B, L) bool, the tokens of the sentences themselves, whichever of its prompts they stand in."""
+        return self._pass.readout.own(tokens)
+
     def look_up(self, tokens: TokenBatch) -> Tensor:
         """Word embeddings (B, L, W) of the tokens, before positions, normalisation and dropout."""
         return self.backbone.get_input_embeddings()(tokens.input_ids)
 
-    def pool(self, tokens: TokenBatch) -> Tensor:
-        """Pooled vectors (B, H) alone, without keeping the states of every layer."""
-        return self._pass.pool(tokens)
-
     def embed(self, tokens: TokenBatch) -> Tensor:
-        """Vectors (B, D) as `encode` gives them, before any scaling: pooled and, where the head is kept, projected."""
-        pooled = self.pool(tokens)
-        return self.project(pooled) if self.head is not None and self.head.keep else pooled
+        """Vectors (B, D) as `encode` gives them, without keeping the states of every layer."""
+        return self._pass.embed(tokens)
 
     def project(self, embedding: Tensor) -> Tensor:
-        """The projection head on pooled vectors, (B, H) → (B, D); the vectors themselves where there is no head."""
+        """The projection head on vectors, (B, D) → (B, D'); the vectors themselves where there is no head."""
         return embedding if self.head is None else self.head(embedding)
 
     def encode(
@@ -241,7 +268,7 @@ class SentenceEncoder(Configurable, nn.Module):
             convert_to_numpy: return one numpy array.
             convert_to_tensor: return one tensor on the encoder's device; takes precedence.
             normalize_embeddings: scale every vector to length 1.
-            truncate_dim: keep the first so many dimensions (before scaling).
+            truncate_dim: keep the first so many dimensions; where a module has scaled vectors, they are scaled again.
 
         Returns:
             (n, D) float32; (D,) for a single sentence; a list of n tensors when neither conversion is wanted.
@@ -253,7 +280,7 @@ class SentenceEncoder(Configurable, nn.Module):
         vectors = encoding.encode(self, encoding.as_list(sentences), batch_size, show_progress_bar)
         if truncate_dim is not None:
             vectors = vectors[:, :truncate_dim]
-        if normalize_embeddings or self.normalize:
+        if normalize_embeddings or (truncate_dim is not None and self.normalizes):
             vectors = unit(vectors)
         found = vectors[0] if single else vectors
         if convert_to_tensor:
@@ -309,27 +336,56 @@ class SentenceEncoder(Configurable, nn.Module):
     def _readout(self, pooling: str, subtracts: bool) -> Readout:
         """What is read of the backbone's states."""
         ids = self.tokenize
-        frame = len(ids.prefix) + len(ids.suffix) if self.prompt is not None else 0
-        longest = self.max_length + frame
         return Readout(
             pooling=pooling,
-            mask_index=ids.mask_index,
-            template=Template(ids.prefix, ids.suffix, ids.pad_token_id) if subtracts else None,
+            prompts=(Template(ids.prefix, ids.suffix, ids.pad_token_id, ids.mask_index),),
+            subtracts=subtracts,
             pad_token_id=ids.pad_token_id,
-            longest=longest if ids.limit is None else min(longest, ids.limit),
+            longest=self._longest,
         )
+
+    @property
+    def _longest(self) -> int:
+        """Tokens of the longest training sequence."""
+        ids = self.tokenize
+        longest = self.max_length + (len(ids.prefix) + len(ids.suffix) if self.prompt is not None else 0)
+        return longest if ids.limit is None else min(longest, ids.limit)
+
+    def _add_prompt(self, template: str) -> Callable[[TokenBatch], TokenBatch]:
+        """See `EncoderSpec.add_prompt`.
+
+        Raises:
+            InputError: for an encoder without a prompt of its own, a template without its slots, or one that leaves a
+                sentence of training no room.
+        """
+        own, ids, readout = self.tokenize, TextTokenizer(self.tokenize.tokenizer, template), self._pass.readout
+        if self.prompt is None:
+            raise InputError(
+                f"prompt {template!r} of some views needs another of the encoder's own: set model.encoder.prompt, by "
+                "which the model is used after training"
+            )
+        frame = (len(own.prefix), len(own.suffix))
+        longest = self._longest + len(ids.prefix) + len(ids.suffix) - sum(frame)
+        if own.limit is not None and longest > own.limit:
+            raise InputError(
+                f"prompt {template!r} makes sentences of up to {longest} tokens, and the model reads at most "
+                f"{own.limit}: lower model.encoder.max_length"
+            )
+        added = Template(ids.prefix, ids.suffix, ids.pad_token_id, ids.mask_index)
+        prompts = readout.prompts if added in readout.prompts[1:] else (*readout.prompts, added)
+        self._pass.readout = replace(readout, prompts=prompts, longest=max(longest, readout.longest))
+        return functools.partial(added.enclose, frame=frame, number=prompts.index(added, 1))
 
 
 def check_storable(encoder: SentenceEncoder) -> None:
     """Refuse an encoder, before it is trained or exported, of which settings and weights are not everything.
 
     Raises:
-        InputError: for a class of its own, or a kept head of one.
+        InputError: for a class of its own, or a module with arguments that cannot be written down.
     """
     if type(encoder) is not SentenceEncoder:
         raise InputError(
             f"{type(encoder).__name__} is a subclass of SentenceEncoder, whose code no checkpoint or folder holds: it "
             "would come back as another encoder; compose instead (pooling, head, objectives, views)"
         )
-    if encoder.head is not None:
-        check_kept(encoder.head)
+    described(encoder.sentence_modules)

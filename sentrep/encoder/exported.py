@@ -16,7 +16,6 @@ from transformers import PreTrainedTokenizerBase
 
 from sentrep.encoder import encode as encoding
 from sentrep.encoder.encoder import SentenceEncoder
-from sentrep.functional.similarity import unit
 from sentrep.types import TokenBatch
 
 
@@ -24,7 +23,7 @@ class SentenceEncoderModule(nn.Module):
     """What sentence-transformers asks of a module, answered by an encoder: ids and vectors are those of `encode`.
 
     Args:
-        encoder: the whole model, with prompt, pooling and head.
+        encoder: the whole model, with prompt, pooling and modules.
     """
 
     save_in_root = True
@@ -57,7 +56,7 @@ class SentenceEncoderModule(nn.Module):
         """Adds ``sentence_embedding`` (B, D); there are no ``token_embeddings``."""
         count = int(features["attention_mask"].sum())
         vectors = self.encoder.embed(TokenBatch(features["input_ids"], features["attention_mask"], count)).float()
-        return {**features, "sentence_embedding": unit(vectors) if self.encoder.normalize else vectors}
+        return {**features, "sentence_embedding": vectors}
 
     def get_embedding_dimension(self) -> int:
         """D."""

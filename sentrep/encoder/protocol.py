@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from sentrep.encoder.adapters import Lora
-from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.types import TokenBatch
 
@@ -19,12 +18,11 @@ class Encoder(Protocol):
 
     backbone: PreTrainedModel
     tokenize: TextTokenizer
-    head: ProjectionHead | None
+    sentence_modules: nn.ModuleList
     adapter: Lora | None
     prompt: str | None
     max_length: int
     max_seq_length: int | None
-    normalize: bool
     training: bool
 
     @property
@@ -48,6 +46,10 @@ class Encoder(Protocol):
         """D."""
 
     @property
+    def normalizes(self) -> bool:
+        """Whether the last module scales vectors to length 1."""
+
+    @property
     def has_dropout(self) -> bool:
         """Whether two passes over one sentence can differ in training."""
 
@@ -58,10 +60,7 @@ class Encoder(Protocol):
         """Evaluation mode."""
 
     def embed(self, tokens: TokenBatch) -> Tensor:
-        """Vectors (B, D) as `encode` gives them, before any scaling."""
-
-    def attach_head(self, head: ProjectionHead | None) -> None:
-        """Put a projection head behind the pooling."""
+        """Vectors (B, D) as `encode` gives them."""
 
     def state_dict(self) -> dict[str, Any]:
         """The weights."""

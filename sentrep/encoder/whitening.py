@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from sentrep.encoder import encode as encoding
 from sentrep.encoder.encoder import SentenceEncoder
-from sentrep.encoder.heads import ProjectionHead
+from sentrep.encoder.modules import Dense
 from sentrep.errors import InputError
 
 BLOCK = 8192
@@ -28,17 +29,16 @@ def fit_whitening(
     batch_size: int = 32,
     show_progress_bar: bool | None = None,
 ) -> SentenceEncoder:
-    """Give an encoder a linear head that whitens its vectors (Su et al. 2021, BERT-whitening).
+    """Give an encoder a linear layer that whitens its vectors (Su et al. 2021, BERT-whitening).
 
         x̃ = Λ_k^(−½) U_kᵀ (x − μ),    Cov(x) = U Λ Uᵀ,  variances Λ falling
 
-    On the sentences that it is fitted on, the new vectors have mean 0 and covariance I. They are fitted before
-    ``encoder.normalize`` scales them to length 1. The head is kept: `SentenceEncoder.encode` applies it,
+    On the sentences that it is fitted on, the new vectors have mean 0 and covariance I. A `Normalize` at
+    the end stays there, and the new `Dense` comes before it. `SentenceEncoder.encode` applies it,
     `SentenceEncoder.save_pretrained` writes it, for sentence-transformers as a Dense layer.
 
     Args:
-        encoder: changed in place; a linear head that it keeps already is merged into the new one, a head that is for
-            training only is replaced.
+        encoder: changed in place; where a linear `Dense` comes last already, it is merged into the new one.
         sentences: any number of sentences, read once; more than the encoder has dimensions.
         dim: k, how many directions to keep, those of the largest variance; None for all that vary. A model whose last
             layer is normalised has at least one direction without variance: no more than H − 1 are left.
@@ -50,25 +50,33 @@ def fit_whitening(
 
     Raises:
         InputError: for a ``dim`` that is out of range or larger than the number of directions in which the sentences
-            vary, and for an encoder that keeps a tanh head.
+            vary.
     """
     if dim is not None and not 1 <= dim <= encoder.embedding_dim:
         raise InputError(f"whitening keeps 1 to {encoder.embedding_dim} dimensions of this encoder, got {dim}")
-    former = encoder.head if encoder.head is not None and encoder.head.keep else None
-    if former is not None and former.kind != "linear":
-        raise InputError("this encoder keeps a tanh head, which whitening cannot be merged into; use one without")
-    blocks = (encoding.encode(encoder, block, batch_size, show_progress_bar) for block in _blocks(sentences))
-    count, mean, covariance = _moments(blocks, encoder.embedding_dim)
-    projection = _projection(covariance, dim, count)
+    former: list[Any] = list(encoder.sentence_modules)
+    kept, scaling = (former[:-1], former[-1:]) if encoder.normalizes else (former, [])
+    encoder.set_modules(kept)
+    try:
+        blocks = (encoding.encode(encoder, block, batch_size, show_progress_bar) for block in _blocks(sentences))
+        count, mean, covariance = _moments(blocks, encoder.embedding_dim)
+        projection = _projection(covariance, dim, count)
+    except BaseException:
+        encoder.set_modules(former)
+        raise
     shift = -projection @ mean
-    if former is not None:
-        shift = shift + projection @ former.dense.bias.detach().cpu().double()
-        projection = projection @ former.dense.weight.detach().cpu().double()
-    encoder.attach_head(ProjectionHead("linear", keep=True, out_features=len(projection)))
-    assert encoder.head is not None
+    if kept and isinstance(kept[-1], Dense) and kept[-1].activation == "identity":
+        layer = kept.pop().dense
+        shift = shift + projection @ layer.bias.detach().cpu().double()
+        projection = projection @ layer.weight.detach().cpu().double()
+    whitening = Dense(out_features=len(projection))
+    whitening.build(projection.shape[1], std=0.0)
     with torch.no_grad():
-        encoder.head.dense.weight.copy_(projection)
-        encoder.head.dense.bias.copy_(shift)
+        whitening.dense.weight.copy_(projection)
+        whitening.dense.bias.copy_(shift)
+    for module in scaling:
+        module.build(len(projection), std=0.0)  # of another width now
+    encoder.set_modules([*kept, whitening, *scaling])
     return encoder
 
 

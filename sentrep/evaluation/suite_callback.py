@@ -14,7 +14,6 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.encode import encode
 from sentrep.errors import InputError
 from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
-from sentrep.functional.similarity import unit
 from sentrep.training.sharding import whole_encoder
 
 STAGES = {"val": ("fit", "validate"), "test": ("test",)}
@@ -101,5 +100,4 @@ class _SharedEncoder:
         self.device = encoder.device
 
     def encode(self, texts: Sequence[str], batch_size: int, show_progress_bar: bool | None) -> NDArray[np.float32]:
-        vectors = encode(self.encoder, texts, batch_size, show_progress_bar, shared=True)
-        return (unit(vectors) if self.encoder.normalize else vectors).numpy()
+        return encode(self.encoder, texts, batch_size, show_progress_bar, shared=True).numpy()

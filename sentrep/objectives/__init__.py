@@ -2,13 +2,18 @@
 
 from sentrep.objectives.alignment import Alignment
 from sentrep.objectives.base import Objective
+from sentrep.objectives.bidirectional_margin import BidirectionalMargin
 from sentrep.objectives.contrastive import Contrastive
+from sentrep.objectives.contrastive_tension import ContrastiveTension
 from sentrep.objectives.denoising import Denoising
 from sentrep.objectives.distillation import Distillation
+from sentrep.objectives.flow_likelihood import FlowLikelihood
 from sentrep.objectives.information_reconstruction import InformationReconstruction
+from sentrep.objectives.local_global_information import LocalGlobalInformation
 from sentrep.objectives.masked_language_modeling import MaskedLanguageModeling
 from sentrep.objectives.masked_triplet import MaskedTriplet
 from sentrep.objectives.matryoshka import Matryoshka
+from sentrep.objectives.momentum_contrast import MomentumContrast
 from sentrep.objectives.phrase_reconstruction import PhraseReconstruction
 from sentrep.objectives.ranking_consistency import RankingConsistency
 from sentrep.objectives.sign_flipped import SignFlippedContrastive
@@ -18,13 +23,18 @@ from sentrep.objectives.weighted_sum import WeightedSum
 
 __all__ = [
     "Alignment",
+    "BidirectionalMargin",
     "Contrastive",
+    "ContrastiveTension",
     "Denoising",
     "Distillation",
+    "FlowLikelihood",
     "InformationReconstruction",
+    "LocalGlobalInformation",
     "MaskedLanguageModeling",
     "MaskedTriplet",
     "Matryoshka",
+    "MomentumContrast",
     "Objective",
     "PhraseReconstruction",
     "RankingConsistency",

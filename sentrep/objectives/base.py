@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +21,8 @@ class Objective(Configurable, nn.Module, ABC):
     Subclass it in your own file, write `forward`, and name the class in the configuration by ``class_path``. The
     encoder has already run when `forward` is called; the same pass serves all objectives.
 
+    The class attributes below may be set on an object too, say by an objective that holds others, before `build` ends.
+
     Attributes:
         metrics: scalars that the last `forward` wants logged, by name: tensors of one number, or plain numbers.
         reads_tokens: whether `forward` reads ``token_states`` or ``input_embeddings`` of the encoder's output. One that
@@ -28,15 +32,23 @@ class Objective(Configurable, nn.Module, ABC):
             k-th, −1 the last. They are kept for all tokens of all views. `build` may set it, for `EncoderSpec.layers`.
         compiles: whether ``compile`` of the encoder's `Compute` compiles `forward` too. It should work on the same
             shapes in every step.
+        projects_extra: whether `Views.projected` has the extra inputs' vectors after the projection head.
+        parameter_options: settings of the optimiser for the objective's own parameters, for example ``{"lr": 1e-3}``,
+            in place of the run's; the schedule multiplies them. What belongs to the encoder too, say tied word
+            embeddings, has the run's.
+        step: optimiser steps done: the same on every process and after a resume.
     """
 
-    reads_tokens: ClassVar[bool] = True
+    reads_tokens: bool = True
     reads_layers: tuple[int, ...] = ()
-    compiles: ClassVar[bool] = False
+    compiles: bool = False
+    projects_extra: bool = False
+    parameter_options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self) -> None:
         super().__init__()
         self.metrics: dict[str, Tensor | float] = {}
+        self.step = 0
 
     def build(self, spec: EncoderSpec) -> None:
         """Create parameters and buffers here; called once, before the optimiser is made."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,8 @@ class Contrastive(Objective):
             from the 2N − 2 that are neither it nor its partner. Extra negatives count in both directions.
         angular_margin: m in [0, 90] degrees, added to the angle of every positive pair (ArcCon of ArcCSE, Zhang et al.
             2022: 10): exp(cos(θ_ii + m) / τ) takes the place of exp(cos θ_ii / τ), above and below.
+        hard_negatives: whether those of the corpus are negatives here; False leaves them to another objective
+            (`BidirectionalMargin`).
 
     Raises:
         InputError: for values out of range, for a batch of one sentence without extra negatives, and for ``nt_xent``
@@ -60,6 +63,7 @@ class Contrastive(Objective):
         in_batch: bool = True,
         nt_xent: bool = False,
         angular_margin: float = 0.0,
+        hard_negatives: bool = True,
     ) -> None:
         super().__init__()
         checks.positive(self, temperature=temperature)
@@ -67,7 +71,7 @@ class Contrastive(Objective):
         checks.within(self, -80, 80, hard_negative_weight=hard_negative_weight)  # its exponential, in float32
         checks.within(self, 0, 90, angular_margin=angular_margin)
         checks.whole(self, 0, **checks.given(block=block))
-        checks.flag(self, in_batch=in_batch, nt_xent=nt_xent)
+        checks.flag(self, in_batch=in_batch, nt_xent=nt_xent, hard_negatives=hard_negatives)
         checks.named(self, NegativeSampler, negatives=negatives or {})
         checks.instance(self, PairWeighting, **checks.given(weighting=weighting))
         if nt_xent and (weighting is not None or not in_batch):
@@ -78,6 +82,7 @@ class Contrastive(Objective):
         self.in_batch = in_batch
         self.nt_xent = nt_xent
         self.angular_margin = angular_margin
+        self.hard_negatives = hard_negatives
         self.label_smoothing = label_smoothing
         self.hard_negative_weight = hard_negative_weight
         for name, plugin in [*_present(negatives).items(), ("weighting", weighting)]:
@@ -96,6 +101,8 @@ class Contrastive(Objective):
         """Mean of ℓ_i over this process's rows; see the class."""
         if self.nt_xent and views.second is not None:
             raise InputError("Contrastive: nt_xent does not go with a second view; set views.negatives to copies")
+        if not self.hard_negatives:
+            views = replace(views, negative=None)
         candidates = Candidates.gather(views, self._samplers(), self.in_batch, self.nt_xent)
         self._check(candidates)
         pairs = None

@@ -34,7 +34,8 @@ class Denoising(Objective):
     **Departure from the paper**, following the authors' code: the paper puts the anchor's tokens at the output and the
     rewritten sentence at the input, which only makes sense position by position where both are aligned. By default the
     positive is both input and output here, rebuilt with the anchor's vector. Views whose word embeddings are shuffled
-    or cut off (`sentrep.views.EncodedViews`) are rebuilt clean and in order.
+    or cut off (`sentrep.views.EncodedViews`) are rebuilt clean and in order, views of other tokens (`Views.read`) as
+    they were read.
 
     With ``causal`` and ``token_deletion`` it is TSDAE (Wang et al. 2021): the encoder reads the anchor with tokens
     deleted, and the decoder, seeing the tokens so far, predicts the next one of the whole sentence. There z is the
@@ -101,7 +102,7 @@ class Denoising(Objective):
         with distributed.own_draws(spec.seed, "denoising/init"):
             self.decoder = DenoisingDecoder(
                 width,
-                spec.hidden_size if self.token_deletion else spec.embedding_dim,
+                spec.vector_dim if self.token_deletion else spec.embedding_dim,
                 **{name: settings[name] for name in ("layers", "heads", "feed_forward", "activation", "dropout")},
                 causal=self.causal,
             )
@@ -114,7 +115,7 @@ class Denoising(Objective):
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Sum over this process's tokens ÷ their average number per process; see the class and `Objective.forward`."""
-        clean, output = self._clean(views, batch)
+        clean, output = self._clean(views, batch if views.read is None else views.read)
         memory = views.extra[_SHORTENED].embedding if self.token_deletion else views.anchor
         embedded = output.input_embeddings[:, : clean.input_ids.shape[1]].detach()
         wanted, mask, count = clean.input_ids, clean.attention_mask, clean.real_tokens
@@ -168,6 +169,4 @@ def delete_tokens(tokens: TokenBatch, rate: float, frame: tuple[int, int], pad_t
     ids, real, own = tokens.input_ids, tokens.attention_mask.bool(), tokens.own(frame)
     draws = torch.rand(ids.shape, device=ids.device).masked_fill(~own, -1.0)
     kept = real & (~own | (draws >= rate) | (draws == draws.amax(1, keepdim=True)))
-    left = ids.gather(1, (~kept).int().argsort(dim=1, stable=True))
-    mask = torch.arange(ids.shape[1], device=ids.device) < kept.sum(1, keepdim=True)
-    return TokenBatch(left.masked_fill(~mask, pad_token_id), mask.to(tokens.attention_mask.dtype))
+    return tokens.repeat(kept.long(), ids.shape[1], pad_token_id)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sentrep import checks, distributed
-from sentrep.encoder.copies import FrozenEncoder
+from sentrep.encoder import FrozenEncoder
 from sentrep.functional.listwise import list_mle, list_net
 from sentrep.objectives.base import Objective
 from sentrep.objectives.ranking_consistency import similarity_lists

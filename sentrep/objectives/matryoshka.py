@@ -13,7 +13,7 @@ from sentrep import checks
 from sentrep.config import check_initialised
 from sentrep.errors import InputError
 from sentrep.objectives.base import Objective
-from sentrep.objectives.weighted_sum import WeightedSum
+from sentrep.objectives.weighted_sum import WeightedSum, own_views
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 
@@ -55,6 +55,7 @@ class Matryoshka(Objective):
         copies = {name: copy.deepcopy(objective) for name in names}
         self.widths = WeightedSum(copies, None if weights is None else dict(zip(names, weights, strict=True)))
         self.reads_tokens, self.compiles = objective.reads_tokens, objective.compiles
+        self.projects_extra = objective.projects_extra
 
     def build(self, spec: EncoderSpec) -> None:
         """Build each copy for its width."""
@@ -63,7 +64,7 @@ class Matryoshka(Objective):
                 f"Matryoshka: dims has {max(self.dims.values())}, above the width {spec.embedding_dim} of the vectors"
             )
         for name, objective in self._copies():
-            objective.build(replace(spec, embedding_dim=self.dims[name]))
+            objective.build(replace(spec, name=f"{spec.name}.{name}", embedding_dim=self.dims[name]))
         self.reads_layers = self.widths.need.layers
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
@@ -72,25 +73,28 @@ class Matryoshka(Objective):
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """L; see the class."""
-        losses = {name: objective(cut(views, self.dims[name]), batch) for name, objective in self._copies()}
+        losses = {name: objective(self._cut(views, name), batch) for name, objective in self._copies()}
         self.metrics = {**{name: loss.detach() for name, loss in losses.items()}, **self.widths.metrics()}
         return torch.stack(list(self.widths.weighted(losses).values())).sum()
 
     def after_step(self, views: Views) -> None:
         """Pass the end of an optimiser step on to each copy."""
         for name, objective in self._copies():
-            objective.after_step(cut(views, self.dims[name]))
+            objective.after_step(self._cut(views, name))
 
     def _copies(self) -> Iterable[tuple[str, Objective]]:
         return self.widths.terms.items()  # type: ignore[return-value]
 
-
-def cut(views: Views, dim: int) -> Views:
-    """The views with the first ``dim`` dimensions of their vectors."""
-    return replace(
-        views,
-        anchor=views.anchor[:, :dim],
-        positive=views.positive[:, :dim],
-        negative=None if views.negative is None else views.negative[:, :dim],
-        second=None if views.second is None else views.second[:, :dim],
-    )
+    def _cut(self, views: Views, name: str) -> Views:
+        """The views with the first dimensions of their vectors, as many as a copy has."""
+        dim, own = self.dims[name], own_views(views, name)
+        return Views(
+            own.anchor[:, :dim],
+            own.positive[:, :dim],
+            None if own.negative is None else own.negative[:, :dim],
+            own.anchor_output,
+            own.positive_output,
+            own.extra,
+            projected={key: x[:, :dim] for key, x in own.projected.items()},
+            second=None if own.second is None else own.second[:, :dim],
+        )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +14,8 @@ from sentrep.config import check_initialised
 from sentrep.errors import InputError
 from sentrep.objectives.base import Objective, check_metric, check_term
 from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
+
+T = TypeVar("T")
 
 
 class WeightedSum(nn.Module):
@@ -49,6 +53,7 @@ class WeightedSum(nn.Module):
         self.weights = {name: float((weights or {}).get(name, 1.0)) for name in terms}
         if not any(self.weights.values()):
             raise InputError("model.weights: all are 0, so nothing is trained; give one objective a weight above 0")
+        self.step = 0
         self._checked: set[str] = set()
 
     @property
@@ -64,8 +69,9 @@ class WeightedSum(nn.Module):
         Raises:
             InputError: for an objective that reads a layer which the encoder does not have.
         """
+        self._project = spec.project
         for name, objective in self._objectives():
-            objective.build(spec)
+            objective.build(replace(spec, name=name))
             for layer in objective.reads_layers:
                 if not -spec.layers - 1 <= layer <= spec.layers:
                     raise InputError(
@@ -80,18 +86,8 @@ class WeightedSum(nn.Module):
                 objective.compile(mode=mode)
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
-        """What all objectives add to the shared pass.
-
-        Raises:
-            InputError: when two of them use one key.
-        """
-        merged: dict[str, TokenBatch] = {}
-        for name, objective in self._objectives():
-            for key, tokens in objective.extra_inputs(batch).items():
-                if key in merged:
-                    raise InputError(f"objective {name!r}: another objective already adds an extra input {key!r}")
-                merged[key] = tokens
-        return merged
+        """What all objectives add to the shared pass, by ``objective.key``: no name of an objective has a dot."""
+        return {f"{n}.{key}": tokens for n, o in self._objectives() for key, tokens in o.extra_inputs(batch).items()}
 
     def forward(self, views: Views, batch: TextBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """The total, and every term before weighting, by name.
@@ -99,7 +95,11 @@ class WeightedSum(nn.Module):
         Raises:
             InputError: when an objective's first loss is no scalar with a gradient.
         """
-        losses = {name: objective(views, batch) for name, objective in self._objectives()}
+        for name, objective in self._objectives():
+            if objective.projects_extra:
+                wanted = [key for key in views.extra if key.startswith(f"{name}.")]
+                views.projected |= {key: self._project(views.extra[key].embedding) for key in wanted}
+        losses = {name: objective(own_views(views, name), batch) for name, objective in self._objectives()}
         for name in losses.keys() - self._checked:
             check_term(name, type(self.terms[name]).__name__, losses[name])
             self._checked.add(name)
@@ -110,9 +110,25 @@ class WeightedSum(nn.Module):
         return {name: self.weights[name] * loss for name, loss in losses.items()}
 
     def after_step(self, views: Views) -> None:
-        """Pass the end of an optimiser step on."""
-        for _, objective in self._objectives():
-            objective.after_step(views)
+        """Count an optimiser step, and pass its end on."""
+        self._count(self.step + 1)
+        for name, objective in self._objectives():
+            objective.after_step(own_views(views, name))
+
+    def get_extra_state(self) -> Tensor:
+        """The step, for the checkpoint."""
+        return torch.tensor(self.step)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the step from a checkpoint."""
+        self._count(int(state))
+
+    def _count(self, step: int) -> None:
+        """For all objectives, those within others too."""
+        self.step = step
+        for part in self.modules():
+            if isinstance(part, Objective):
+                part.step = step
 
     def metrics(self) -> dict[str, Tensor]:
         """What the objectives want logged, as ``objective/metric``; scalars, detached.
@@ -126,6 +142,18 @@ class WeightedSum(nn.Module):
 
     def _objectives(self) -> Iterable[tuple[str, Objective]]:
         return self.terms.items()  # type: ignore[return-value]
+
+
+def own_views(views: Views, name: str) -> Views:
+    """The views with the extra inputs of one objective alone, under its own keys."""
+    if not views.extra:
+        return views
+    prefix = f"{name}."
+
+    def own(found: dict[str, T]) -> dict[str, T]:
+        return {key.removeprefix(prefix): value for key, value in found.items() if key.startswith(prefix)}
+
+    return replace(views, extra=own(views.extra), projected=own(views.projected))
 
 
 def _named(objectives: Mapping[str, Objective | None] | Sequence[Objective]) -> dict[str, Objective]:

@@ -11,7 +11,8 @@ from torch.optim import Optimizer
 
 from sentrep import checks
 from sentrep.encoder import ProjectionHead, SentenceEncoder
-from sentrep.errors import InputError
+from sentrep.errors import InputError, did_you_mean
+from sentrep.objectives import Objective
 from sentrep.views import ViewMaker
 
 
@@ -35,6 +36,30 @@ def check_module(arguments: Mapping[str, Any]) -> None:
         raise InputError(f"{owner}: warmup_steps {warmup} is neither a whole number of steps nor a share below 1")
     checks.whole(owner, 0, 2**63 - 1, **checks.given(seed=arguments["seed"]))
     check_optimizer(arguments["optimizer"])
+
+
+def check_options(objectives: nn.Module, make: Any) -> None:
+    """Refuse settings of single objectives (`Objective.parameter_options`) that an optimiser would not look at.
+
+    Args:
+        objectives: all of them, those within others too.
+        make: called with parameter groups.
+
+    Raises:
+        InputError: names the class of the objective and the setting.
+    """
+    known = make([{"params": [nn.Parameter(torch.zeros(2, 2))]}]).defaults
+    for part in objectives.modules():
+        if not isinstance(part, Objective):
+            continue
+        owner = f"{type(part).__name__}.parameter_options"
+        checks.instance(type(part).__name__, Mapping, parameter_options=part.parameter_options)
+        for name, value in part.parameter_options.items():
+            if name not in known:
+                hint = did_you_mean(str(name), known) or f"; it has {', '.join(known)}"
+                raise InputError(f"{owner}: the optimizer has no setting {name!r}{hint}")
+            if type(known[name]) in (int, float):
+                checks.not_negative(owner, **{name: value})
 
 
 def check_optimizer(make: Any) -> None:

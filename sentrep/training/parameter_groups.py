@@ -1,15 +1,34 @@
-"""Which parameters are decayed."""
+"""Which parameters are decayed, and which have settings of their own."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
+from sentrep.objectives import Objective
+
 
 def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
-    """Trainable parameters in two groups: matrices with the optimiser's weight decay, biases and norms without."""
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    """Trainable parameters in two groups: matrices with the optimiser's weight decay, biases and norms without.
+
+    Behind them come, likewise, those of each objective that has settings of its own (`Objective.parameter_options`),
+    but for those that belong to the encoder or to such an objective before.
+    """
+    taken = {*module.encoder.parameters()}  # type: ignore[union-attr]
+    own = []
+    for part in module.modules():
+        if isinstance(part, Objective) and part.parameter_options:
+            own += _groups([p for p in part.parameters() if p not in taken], part.parameter_options)
+            taken.update(part.parameters())
+    elsewhere = {parameter for group in own for parameter in group["params"]}
+    return [*_groups([p for p in module.parameters() if p not in elsewhere], {}), *own]
+
+
+def _groups(parameters: Sequence[nn.Parameter], options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
     matrices = [parameter for parameter in trained if parameter.ndim > 1]
     vectors = [parameter for parameter in trained if parameter.ndim <= 1]
-    return [{"params": matrices}, *([{"params": vectors, "weight_decay": 0.0}] if vectors else [])]
+    groups = [{**options, "params": matrices}, {**options, "params": vectors, "weight_decay": 0.0}]
+    return [group for group in groups if group["params"]]

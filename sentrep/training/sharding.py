@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,10 @@ from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy, St
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
-from torch.distributed.tensor import DTensor
 
+from sentrep.distributed import whole
 from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.copies import duplicate
 from sentrep.errors import InputError
 from sentrep.views import FGSM
 
@@ -32,11 +32,6 @@ def is_sharded(module: nn.Module) -> bool:
     return isinstance(module, FSDPModule)
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """A tensor that is divided among the processes in one piece, on each of them; any other as it is."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-
-
 def whole_encoder(module: nn.Module) -> SentenceEncoder:
     """The encoder to evaluate or save: the module's own or, where that is divided, a copy in one piece.
 
@@ -48,17 +43,12 @@ def whole_encoder(module: nn.Module) -> SentenceEncoder:
         return encoder
     # through the layers themselves, FSDP2 would have all processes do the same passes
     undivided: Any = module.undivided
-    copy: SentenceEncoder = deepcopy(undivided, _shared(encoder)).to_empty(device=encoder.device)
+    copy: SentenceEncoder = duplicate(undivided).to_empty(device=encoder.device)
     with torch.no_grad():
         for parts, target in ((encoder.parameters(), copy.parameters()), (encoder.buffers(), copy.buffers())):
             for part, tensor in zip(parts, target, strict=True):
                 tensor.copy_(whole(part))
     return copy.train(encoder.training)
-
-
-def _shared(encoder: SentenceEncoder) -> dict[int, Any]:
-    """What copies of an encoder have in common, as `copy.deepcopy` wants it."""
-    return {id(encoder.tokenize): encoder.tokenize}
 
 
 def check_strategy(module: nn.Module, strategy: Strategy, world_size: int) -> None:
@@ -106,7 +96,7 @@ def shard(module: nn.Module, mesh: DeviceMesh, device: Any) -> None:
     encoder = module.encoder
     assert isinstance(encoder, SentenceEncoder)
     # for `whole_encoder`: the shapes alone, and no child of the module
-    object.__setattr__(module, "undivided", deepcopy(encoder, _shared(encoder)).to("meta"))
+    object.__setattr__(module, "undivided", duplicate(encoder).to("meta"))
     frozen = {parameter for parameter in module.parameters() if not parameter.requires_grad}
     options: dict[str, Any] = {"mesh": mesh, "reshard_after_forward": True}
     if frozen:
@@ -124,8 +114,8 @@ def restore_extra_states(module: nn.Module, checkpoint: str | Path) -> None:
     """Give what samplers remember back to a divided module: Lightning restores parameters and buffers alone there."""
     state = torch.load(checkpoint, map_location="cpu", mmap=True, weights_only=True)["state_dict"]
     for name, part in module.named_modules():
-        if _has_extra_state(part):
-            part.set_extra_state(state[f"{name}.{EXTRA_STATE}"])
+        if _has_extra_state(part) and (key := f"{name}.{EXTRA_STATE}") in state:  # older ones lack one of them
+            part.set_extra_state(state[key])
 
 
 def _has_extra_state(part: nn.Module) -> bool:
@@ -135,7 +125,7 @@ def _has_extra_state(part: nn.Module) -> bool:
 def _keep_extra_state(part: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
     """Where torch has put a placeholder, which nothing could be restored from."""
     key = prefix + EXTRA_STATE
-    if key in state_dict and not isinstance(state_dict[key], (dict, Tensor)):
+    if not isinstance(state_dict.get(key), (dict, Tensor)):
         state_dict[key] = part.get_extra_state()
 
 

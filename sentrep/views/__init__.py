@@ -8,6 +8,8 @@ from sentrep.views.features import FeatureDropout, FeatureMask
 from sentrep.views.noise import BatchGaussianNoise, BernoulliDropout, GaussianDropout, GaussianNoise
 from sentrep.views.output import OutputPerturbedViews
 from sentrep.views.perturbation import Perturbation
+from sentrep.views.token_augmentation import TokenAugmentation
+from sentrep.views.token_ids import TokenDeletion, TokenSwap, WordRepetition
 from sentrep.views.tokens import SpanCutoff, TokenCutoff, TokenShuffling
 
 __all__ = [
@@ -23,7 +25,11 @@ __all__ = [
     "OutputPerturbedViews",
     "Perturbation",
     "SpanCutoff",
+    "TokenAugmentation",
     "TokenCutoff",
+    "TokenDeletion",
     "TokenShuffling",
+    "TokenSwap",
     "ViewMaker",
+    "WordRepetition",
 ]

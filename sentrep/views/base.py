@@ -9,11 +9,17 @@ from torch import nn
 
 from sentrep.config import Configurable
 from sentrep.encoder import SentenceEncoder
-from sentrep.types import TextBatch, TokenBatch, Views
+from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 
 class ViewMaker(Configurable, nn.Module, ABC):
-    """Makes the views of a batch with one forward pass of the encoder."""
+    """Makes the views of a batch with one forward pass of the encoder.
+
+    Its own parameters and buffers are trained, saved and resumed with the module.
+    """
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Create parameters and buffers here; called once, before those of the objectives and the optimiser."""
 
     @abstractmethod
     def forward(self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch]) -> Views:
@@ -27,6 +33,9 @@ class ViewMaker(Configurable, nn.Module, ABC):
         Returns:
             Projected views, and the encoder's raw output for each of them and for each entry of ``extra``.
         """
+
+    def after_step(self, views: Views) -> None:
+        """Called once per optimiser step, with the (detached) views of its last forward."""
 
     def makes_identical_views(self, encoder: SentenceEncoder, batch: TextBatch) -> bool:
         """Whether anchor and positive of this batch cannot differ: then there is nothing to learn from them."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,42 +11,62 @@ from torch import Tensor, nn
 from sentrep import checks
 from sentrep.config import moved
 from sentrep.encoder import SentenceEncoder
-from sentrep.types import TextBatch, TokenBatch, Views
+from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
 from sentrep.views.perturbation import Perturbation, check_place, contrastive_loss
+from sentrep.views.token_augmentation import TokenAugmentation
 
 
 class EncodedViews(ViewMaker):
     """The given positive or, without one, the same sentence again under another dropout mask (SimCSE, §3).
 
-    All views of the batch, hard negatives included, are stacked to one batch and encoded in one pass. Augmentations
-    change the word embeddings that this pass reads; only `sentrep.views.FGSM` needs another pass.
+    All views of the batch, hard negatives included, are stacked to one batch and encoded in one pass. Token
+    augmentations change the ids that it reads, perturbations the word embeddings; only `sentrep.views.FGSM` needs
+    another pass. In each list token augmentations come first, then perturbations, in the order that is given.
 
     Args:
-        augmentations: applied one after the other to the word embeddings.
-        perturbs: whose word embeddings: those of the positives, or of anchors and positives.
+        augmentations: of the positives, or of anchors and positives.
+        perturbs: which of the two; token augmentations draw for each view by itself.
+        anchor_augmentations: of the anchors alone, after those.
+        positive_prompt: template of the positives and hard negatives, such as ``This sentence : "[X]" means [MASK].``;
+            the encoder's own is then that of the anchors, and of the model after training (PromptBERT, §4). Each has
+            its own mask and, with ``subtract``, its own vector that is taken off.
 
     Raises:
-        InputError: for a perturbation that does not apply to the input.
+        InputError: for a perturbation that does not apply to the input, and for a prompt where the encoder has none.
     """
 
     @moved({"on": "perturbs"})
     def __init__(
-        self, augmentations: list[Perturbation] | None = None, perturbs: Literal["positive", "both"] = "positive"
+        self,
+        augmentations: list[Perturbation | TokenAugmentation] | None = None,
+        perturbs: Literal["positive", "both"] = "positive",
+        anchor_augmentations: list[Perturbation | TokenAugmentation] | None = None,
+        positive_prompt: str | None = None,
     ) -> None:
         super().__init__()
         checks.one_of(self, ("positive", "both"), perturbs=perturbs)
-        checks.each(self, Perturbation, augmentations=augmentations or [])
-        for augmentation in augmentations or []:
-            check_place(augmentation, "input")
-        self.augmentations = nn.ModuleList(augmentations or [])
+        checks.text(self, **checks.given(positive_prompt=positive_prompt))
+        given = {"augmentations": augmentations or [], "anchor_augmentations": anchor_augmentations or []}
+        checks.each(self, (Perturbation, TokenAugmentation), **given)
+        self.augmentations, self.anchor_augmentations = map(nn.ModuleList, given.values())
         self.perturbs = perturbs
+        self.positive_prompt = positive_prompt
+        self._enclose: Callable[[TokenBatch], TokenBatch] | None = None
+        for perturbation in self._active(Perturbation):
+            check_place(perturbation, "input")
+
+    def build(self, spec: EncoderSpec) -> None:
+        """See `ViewMaker.build`."""
+        for augmentation in self._active(TokenAugmentation):
+            augmentation.build(spec)
+        if self.positive_prompt is not None:
+            self._enclose = spec.add_prompt(self.positive_prompt)
 
     def forward(self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch]) -> Views:
         """See `ViewMaker.forward`."""
-        inputs = [batch.anchor, batch.positive if batch.positive is not None else batch.anchor]
-        if batch.negative is not None:
-            inputs.append(batch.negative)
+        read = self._read(batch)
+        inputs = [tokens for tokens in (read.anchor, read.positive, read.negative) if tokens is not None]
         tokens = TokenBatch.concatenate([*inputs, *extra.values()], encoder.tokenize.pad_token_id)
         size = len(batch)
         output = encoder(tokens, self._augmented_words(encoder, tokens, size, len(inputs)))
@@ -58,34 +78,50 @@ class EncodedViews(ViewMaker):
             anchor_output=output[:size],
             positive_output=output[size : 2 * size],
             extra=output.split(len(inputs) * size, extra),
+            read=read,
         )
 
     def makes_identical_views(self, encoder: SentenceEncoder, batch: TextBatch) -> bool:
         """See `ViewMaker.makes_identical_views`."""
-        return super().makes_identical_views(encoder, batch) and all(a.is_identity for a in self._augmentations())
+        changed = self._active() or self.positive_prompt is not None
+        return super().makes_identical_views(encoder, batch) and not changed
 
-    def _augmentations(self) -> Iterable[Perturbation]:
-        return self.augmentations  # type: ignore[return-value]
+    def _active(self, kind: Any = object, augmentations: Iterable[Any] | None = None) -> list[Any]:
+        """Those of a kind that change anything, of one list or of both."""
+        chosen = (*self.augmentations, *self.anchor_augmentations) if augmentations is None else augmentations
+        return [a for a in chosen if isinstance(a, kind) and not a.is_identity]
+
+    def _read(self, batch: TextBatch) -> TextBatch:
+        """The tokens of the views."""
+        anchor, positive = batch.anchor, batch.anchor if batch.positive is None else batch.positive
+        for augmentation in self._active(TokenAugmentation, self.augmentations):
+            anchor = augmentation(anchor) if self.perturbs == "both" else anchor
+            positive = augmentation(positive)
+        for augmentation in self._active(TokenAugmentation, self.anchor_augmentations):
+            anchor = augmentation(anchor)
+        enclose = self._enclose or (lambda tokens: tokens)
+        negative = None if batch.negative is None else enclose(batch.negative)
+        return TextBatch(anchor, enclose(positive), negative, batch.rows)
 
     def _augmented_words(self, encoder: SentenceEncoder, tokens: TokenBatch, size: int, views: int) -> Tensor | None:
         """Word embeddings of the stacked batch, ``views`` times ``size`` rows and the extra ones; None for its own."""
-        active = [augmentation for augmentation in self._augmentations() if not augmentation.is_identity]
-        if not active:
+        if not self._active(Perturbation):
             return None
-        words = encoder.look_up(tokens)
-        rows = slice(size if self.perturbs == "positive" else 0, 2 * size)
+        words, real, own = encoder.look_up(tokens), tokens.attention_mask.bool(), encoder.own(tokens)
 
-        def replaced(x: Tensor) -> Tensor:
-            return torch.cat([words[: rows.start], x, words[rows.stop :]])
+        def perturbed(words: Tensor, augmentations: nn.ModuleList, rows: slice) -> Tensor:
+            def replaced(x: Tensor) -> Tensor:
+                return torch.cat([words[: rows.start], x, words[rows.stop :]])
 
-        def loss_fn(x: Tensor, temperature: float) -> Tensor:
-            embedding = encoder(tokens, replaced(x)).embedding
-            anchor, positive, *negative = encoder.project(embedding[: views * size]).split(size)
-            return contrastive_loss(anchor, positive, negative[0] if negative else None, temperature)
+            def loss_fn(x: Tensor, temperature: float) -> Tensor:
+                embedding = encoder(tokens, replaced(x)).embedding
+                anchor, positive, *negative = encoder.project(embedding[: views * size]).split(size)
+                return contrastive_loss(anchor, positive, negative[0] if negative else None, temperature)
 
-        real = tokens.attention_mask.bool()
-        own = tokens.own((len(encoder.tokenize.prefix), len(encoder.tokenize.suffix)))
-        x = words[rows]
-        for augmentation in active:
-            x = augmentation(x, (own if augmentation.spares_frame else real)[rows], loss_fn)
-        return replaced(x)
+            x = words[rows]
+            for augmentation in (active := self._active(Perturbation, augmentations)):
+                x = augmentation(x, (own if augmentation.spares_frame else real)[rows], loss_fn)
+            return replaced(x) if active else words
+
+        words = perturbed(words, self.augmentations, slice(size if self.perturbs == "positive" else 0, 2 * size))
+        return perturbed(words, self.anchor_augmentations, slice(0, size))

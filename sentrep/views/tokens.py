@@ -37,7 +37,7 @@ class TokenCutoff(Perturbation):
 
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
         """See `Perturbation.forward`."""
-        rank = _random_order(mask).argsort(1)
+        rank = random_order(mask).argsort(1)
         cut = rank < (self.rate * mask.sum(1, keepdim=True)).floor()
         return x.masked_fill(cut[..., None], 0.0)
 
@@ -89,10 +89,10 @@ class TokenShuffling(Perturbation):
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
         """See `Perturbation.forward`."""
         places = (~mask).long().argsort(dim=1, stable=True)
-        source = torch.empty_like(places).scatter_(1, places, _random_order(mask))
+        source = torch.empty_like(places).scatter_(1, places, random_order(mask))
         return x.gather(1, source[..., None].expand_as(x))
 
 
-def _random_order(mask: Tensor) -> Tensor:
+def random_order(mask: Tensor) -> Tensor:
     """(B, L) indices of each row: first the True positions of ``mask`` in random order, then the others as they are."""
     return torch.rand(mask.shape, device=mask.device).masked_fill(~mask, torch.inf).argsort(dim=1, stable=True)

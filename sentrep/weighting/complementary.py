@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sentrep import checks
-from sentrep.encoder.copies import FrozenEncoder
+from sentrep.encoder import FrozenEncoder
 from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.types import EncoderSpec, TextBatch, Views

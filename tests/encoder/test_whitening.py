@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sentrep import InputError, ProjectionHead, SentenceEncoder
-from sentrep.encoder import fit_whitening, whitening
+from sentrep import InputError, SentenceEncoder
+from sentrep.encoder import Dense, Normalize, fit_whitening, whitening
 from support import tiny_encoder, toy_sentences
 
 CORPUS = toy_sentences(300)
@@ -48,13 +48,15 @@ def test_whitened_vectors_have_mean_zero_and_unit_covariance() -> None:
 def test_whitening_a_whitened_encoder_merges_the_layers() -> None:
     encoder = fit_whitening(tiny_encoder(pooling="mean"), CORPUS, dim=20)
     twice = fit_whitening(encoder, CORPUS, dim=10).encode(CORPUS)
+    assert len(encoder.sentence_modules) == 1
     np.testing.assert_allclose(np.cov(twice.T), np.eye(10), atol=1e-3)
 
 
 @pytest.mark.parametrize("normalize", [True, False])
 def test_the_folder_loads_everywhere_with_equal_vectors(normalize: bool, tmp_path: Path) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    encoder = fit_whitening(tiny_encoder(pooling="mean", normalize=normalize), CORPUS, dim=8)
+    modules = [Normalize()] if normalize else []
+    encoder = fit_whitening(tiny_encoder(pooling="mean", modules=modules), CORPUS, dim=8)
     encoder.save_pretrained(tmp_path)
     expected = encoder.encode(HELD_OUT)
     np.testing.assert_array_equal(SentenceEncoder.from_pretrained(tmp_path).encode(HELD_OUT), expected)
@@ -81,8 +83,12 @@ def test_too_little_to_whiten_on_is_refused(sentences: list[str], dim: int | Non
         fit_whitening(tiny_encoder(pooling="mean"), sentences, dim)
 
 
-def test_a_kept_tanh_head_cannot_be_whitened() -> None:
-    encoder = tiny_encoder()
-    encoder.attach_head(ProjectionHead("mlp", keep=True))
-    with pytest.raises(InputError, match="tanh head"):
-        fit_whitening(encoder, CORPUS)
+def test_behind_a_tanh_it_is_a_layer_of_its_own_and_scaling_stays_last() -> None:
+    encoder = tiny_encoder(modules=[Dense("tanh"), Normalize()])
+    with pytest.raises(InputError, match="dim"):
+        fit_whitening(encoder, CORPUS[:10], dim=20)
+    assert [type(module) for module in encoder.sentence_modules] == [Dense, Normalize], "nothing has changed"
+    fit_whitening(encoder, CORPUS, dim=20)
+    assert [type(module) for module in encoder.sentence_modules] == [Dense, Dense, Normalize]
+    encoder.set_modules(encoder.sentence_modules[:-1])
+    np.testing.assert_allclose(np.cov(encoder.encode(CORPUS).T), np.eye(20), atol=1e-3)

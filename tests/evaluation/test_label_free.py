@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from sentrep import InputError, ProjectionHead
+from sentrep.encoder import Dense, Normalize
 from sentrep.evaluation.label_free import CRITERIA, dropout_views, label_free_criteria
 from sentrep.functional import alignment, effective_rank, uniformity
 from support import run_processes, tiny_encoder, toy_sentences
@@ -54,9 +55,9 @@ def test_the_views_differ_and_do_not_depend_on_what_was_drawn_before() -> None:
 
 
 def test_the_vectors_are_those_that_encode_gives_apart_from_dropout() -> None:
-    for keep in (False, True):
-        encoder = tiny_encoder(dropout=1e-7, pooling="mean", max_seq_length=16)
-        encoder.attach_head(ProjectionHead(keep=keep, out_features=8))
+    for modules in ([], [Dense(out_features=8), Normalize()]):
+        encoder = tiny_encoder(dropout=1e-7, pooling="mean", max_seq_length=16, modules=modules)
+        encoder.attach_head(ProjectionHead(out_features=8))
         expected = encoder.encode(SENTENCES, convert_to_tensor=True)
         for view in dropout_views(encoder, ids_of(encoder)):
             torch.testing.assert_close(view, expected, rtol=0, atol=1e-4)

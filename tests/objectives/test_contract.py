@@ -14,16 +14,22 @@ from torch import Tensor
 
 from sentrep import EncoderSpec, Objective, ProjectionHead, SentenceEncoder, TextBatch, Views, objectives
 from sentrep.config import to_config
+from sentrep.encoder import Flow
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import (
     Alignment,
+    BidirectionalMargin,
     Contrastive,
+    ContrastiveTension,
     Denoising,
     Distillation,
+    FlowLikelihood,
     InformationReconstruction,
+    LocalGlobalInformation,
     MaskedLanguageModeling,
     MaskedTriplet,
     Matryoshka,
+    MomentumContrast,
     PhraseReconstruction,
     RankingConsistency,
     SignFlippedContrastive,
@@ -37,14 +43,19 @@ from support import text_batch, tiny_encoder, toy_sentences
 
 CASES: dict[str, Callable[[str], Objective]] = {
     "alignment": lambda teacher: Alignment(),
+    "bidirectional_margin": lambda teacher: BidirectionalMargin(),
     "contrastive": lambda teacher: Contrastive(temperature=0.1, label_smoothing=0.1),
     "contrastive, complementary": lambda teacher: Contrastive(weighting=ComplementaryWeighting(teacher, 0.9)),
     "contrastive, self": lambda teacher: Contrastive(weighting=SelfWeighting(0.9, kind="soft")),
     "denoising": lambda teacher: Denoising(layers=2, feed_forward=48),
     "distillation": lambda teacher: Distillation(teacher, temperature=0.1),
     "information reconstruction": lambda teacher: InformationReconstruction(layer=1, heads=2, feed_forward=48),
+    "flow": lambda teacher: FlowLikelihood(),
+    "local and global": lambda teacher: LocalGlobalInformation(),
     "masked_language_modeling": lambda teacher: MaskedLanguageModeling(),
     "phrase_reconstruction": lambda teacher: PhraseReconstruction(layers=2, heads=2),
+    "contrastive_tension": lambda teacher: ContrastiveTension(negatives=3),
+    "momentum_contrast": lambda teacher: MomentumContrast(size=9, in_batch=True),
     "contrastive, both ways": lambda teacher: Contrastive(nt_xent=True),
     "contrastive, no batch": lambda teacher: Contrastive(negatives={"noise": GaussianNegatives()}, in_batch=False),
     "sign-flipped": lambda teacher: SignFlippedContrastive(scale=0.1),
@@ -72,7 +83,7 @@ def test_every_objective_is_tested() -> None:
 
 
 def step(objective: Objective, autocast: bool = False) -> tuple[Tensor, Views, TextBatch, SentenceEncoder, EncoderSpec]:
-    encoder = tiny_encoder(dropout=0.0)
+    encoder = tiny_encoder(dropout=0.0, modules=[Flow(steps=2)] if isinstance(objective, FlowLikelihood) else [])
     encoder.attach_head(ProjectionHead("mlp"))
     objective.build(encoder.spec(seed=5))
     encoder.need = WeightedSum([objective]).need
@@ -96,7 +107,7 @@ def test_the_value_is_a_finite_scalar_whose_gradient_reaches_the_encoder(objecti
     loss.backward()
     trained = [encoder.backbone.get_input_embeddings().weight]
     # which read token states and vectors before the head
-    if not isinstance(objective, InformationReconstruction | MaskedLanguageModeling | MaskedTriplet):
+    if not isinstance(objective, FlowLikelihood | InformationReconstruction | MaskedLanguageModeling | MaskedTriplet):
         trained += encoder.head.parameters()  # type: ignore[union-attr]
     for parameter in trained:
         assert parameter.grad is not None

@@ -105,7 +105,7 @@ def test_loss_and_every_gradient_equal_the_plain_way(case: str, monkeypatch: pyt
     module.zero_grad()
 
     _, views = step(module, batch)
-    memory = views.extra["tokens_deleted"].embedding if objective.token_deletion else views.anchor
+    memory = views.extra["denoising.tokens_deleted"].embedding if objective.token_deletion else views.anchor
     clean = batch.anchor if objective.target == "anchor" or batch.positive is None else batch.positive
     expected, decoder = reference_loss(objective, seen[0], clean, memory)
     torch.testing.assert_close(loss, expected, rtol=1e-10, atol=0)

@@ -11,6 +11,7 @@ from typing import Any
 import lightning
 import pytest
 import torch
+from encoder.test_copies import AgainstCopy
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
 from samplers import assert_same
@@ -60,6 +61,14 @@ CASES: dict[str, dict[str, Any]] = {
     "tied head": {
         "objectives": lambda: [Contrastive(), MaskedLanguageModeling(0.9999999, mask=1, random=0)],
         "optimizer": ADAMW,
+    },
+    "copies": {
+        "objectives": lambda: {
+            "followed": AgainstCopy(momentum=0.5),
+            "trained": AgainstCopy(trainable=True),
+            "frozen": AgainstCopy(),
+        },
+        "head": True,
     },
     "bf16": {"objectives": lambda: [Contrastive()], "precision": "bf16-mixed"},
     "last layer alone": {"objectives": lambda: [Contrastive()], "parts": {"trainable": ["encoder.layer.1.*"]}},

@@ -65,8 +65,8 @@ def train(
     words = None if words is None else F.pad(words, (0, 0, 0, more))
     mask = F.pad(tokens.attention_mask, (0, more))
     if need.vectors_only:
-        return EncoderOutput.vectors_only(_compiled(_vectors, mode)(eager, ids, mask, words))
-    pooled, *states = _compiled(_tokens, mode)(eager, ids, mask, words, need)
+        return EncoderOutput.vectors_only(_compiled(_vectors, mode)(eager, ids, mask, words, tokens.prompt))
+    pooled, *states = _compiled(_tokens, mode)(eager, ids, mask, words, tokens.prompt, need)
     last, embedded, *layers = [part[:, :width] for part in states]
     return EncoderOutput(pooled, last, embedded, Layers(zip(need.layers, layers, strict=True)))
 
@@ -105,18 +105,20 @@ def _compiled(function: Callable[..., Any], mode: Mode, dynamic: bool = False) -
     return torch.compile(function, dynamic=dynamic, mode=mode)
 
 
-def _vectors(eager: Eager, ids: Tensor, mask: Tensor, words: Tensor | None) -> Tensor:
-    return eager.vectors(TokenBatch(ids, mask), words)
+def _vectors(eager: Eager, ids: Tensor, mask: Tensor, words: Tensor | None, prompt: Tensor | None) -> Tensor:
+    return eager.vectors(TokenBatch(ids, mask, prompt=prompt), words)
 
 
-def _tokens(eager: Eager, ids: Tensor, mask: Tensor, words: Tensor | None, need: Need) -> tuple[Tensor, ...]:
-    output = eager.run(TokenBatch(ids, mask), words, need)
+def _tokens(
+    eager: Eager, ids: Tensor, mask: Tensor, words: Tensor | None, prompt: Tensor | None, need: Need
+) -> tuple[Tensor, ...]:
+    output = eager.run(TokenBatch(ids, mask, prompt=prompt), words, need)
     return output.embedding, output.token_states, output.input_embeddings, *output.layers.values()
 
 
 def _encoded(eager: Eager, ids: Tensor, mask: Tensor) -> Tensor:
     """`_vectors` under another name: torch limits how often it compiles one function."""
-    return _vectors(eager, ids, mask, None)
+    return _vectors(eager, ids, mask, None, None)
 
 
 def _prepare(backbone: PreTrainedModel, ids: Tensor) -> None:

@@ -26,7 +26,7 @@ from sentrep.encoder.compute.recompute import some_rows_at_once
 from sentrep.encoder.compute.template import Template
 from sentrep.errors import InputError
 from sentrep.functional.dropout import CheapDropout
-from sentrep.types import EncoderOutput, Layers, Need, TokenBatch
+from sentrep.types import DroppedStates, EncoderOutput, Layers, Need, TokenBatch
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,31 @@ class Readout:
     """What is read of the backbone's states: facts of the model, not of how it is computed."""
 
     pooling: str
-    mask_index: int | None
-    """See `PoolingInput`."""
-    template: Template | None
-    """Of the prompt whose own vector is taken off."""
+    prompts: tuple[Template, ...]
+    """What stands around the sentences: the prompt or special tokens of every text, then prompts of some views in
+    training (`TokenBatch.prompt`)."""
+    subtracts: bool
+    """Whether a prompt's own vector is taken off."""
     pad_token_id: int
     longest: int
     """Tokens of the longest training sequence, to which shapes are compiled."""
+
+    def mask_index(self, tokens: TokenBatch) -> Tensor | int | None:
+        """See `PoolingInput`."""
+        if tokens.prompt is None:
+            return self.prompts[0].mask_index
+        return _of_each(tokens.prompt, [prompt.mask_index or 0 for prompt in self.prompts])
+
+    def own(self, tokens: TokenBatch) -> Tensor:
+        """(B, L) bool, see `TokenBatch.own`."""
+        frames = [(len(prompt.prefix), len(prompt.suffix)) for prompt in self.prompts]
+        if tokens.prompt is None:
+            return tokens.own(frames[0])
+        before, after = (_of_each(tokens.prompt[:, None], list(side)) for side in zip(*frames, strict=True))
+        return tokens.own((before, after))
+
+
+_NOT_MADE: Any = DroppedStates()
 
 
 class Pass:
@@ -94,6 +112,8 @@ class Pass:
         self._packs = packs
         ends = compute.short_last_layer and readout.pooling in READS_ONE_TOKEN and can_end_early(backbone)
         self.last_layer = LastLayer(backbone) if ends else None
+        self.modules = nn.ModuleList()
+        """What follows the pooling (`sentrep.encoder.SentenceModule`)."""
 
     def __call__(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
         """One pass in training: see `SentenceEncoder.forward`."""
@@ -102,8 +122,8 @@ class Pass:
             return some_rows_at_once(lambda part, known: self._train(part, known, need), tokens, words, rows)
         return self._train(tokens, words, need)
 
-    def pool(self, tokens: TokenBatch) -> Tensor:
-        """The pooled vectors (B, H) of sentences of like length, as `encode` has them."""
+    def embed(self, tokens: TokenBatch) -> Tensor:
+        """The vectors (B, D) of sentences of like length, as `encode` has them."""
         if self.compute.compile == "encode":
             return compiled.encode(self, tokens)
         return self.vectors(tokens, None, packed=self._packs and self.compute.layout == "packed")
@@ -113,13 +133,25 @@ class Pass:
         if need.vectors_only:
             return EncoderOutput.vectors_only(self.vectors(tokens, words, packed))
         states = self._states(tokens, words, self._layout(tokens, packed), layers=True)
-        pooled = self._without_template(POOLINGS[self.readout.pooling](states), tokens)
         layers = Layers({number: states.layer(number) for number in need.layers})
-        return EncoderOutput(pooled, states.last, states.layer(0), layers)
+        return EncoderOutput(self._finished(states, tokens), states.last, states.layer(0), layers)
 
     def vectors(self, tokens: TokenBatch, words: Tensor | None, packed: bool = False) -> Tensor:
-        """The pooled vectors of `run`, (B, H), computing nothing that only other outputs need."""
-        return self._without_template(self._pooled(tokens, words, self._layout(tokens, packed)), tokens)
+        """The vectors of `run`, (B, D), computing nothing that only other outputs need."""
+        layout = self._layout(tokens, packed)
+        if any(module.reads_tokens for module in self.modules):
+            layers = self.readout.pooling in NEEDS_LAYERS
+            return self._finished(self._states(tokens, words, layout, layers), tokens)
+        return self._through_modules(self._pooled(tokens, words, layout), _NOT_MADE, tokens)
+
+    def _finished(self, states: PoolingInput, tokens: TokenBatch) -> Tensor:
+        return self._through_modules(POOLINGS[self.readout.pooling](states), states.last, tokens)
+
+    def _through_modules(self, pooled: Tensor, states: Tensor, tokens: TokenBatch) -> Tensor:
+        vectors = self._without_template(pooled, tokens)
+        for module in self.modules:
+            vectors = module(vectors, states, tokens.attention_mask)
+        return vectors
 
     def _train(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
         if self.compute.compiles_training:
@@ -136,7 +168,7 @@ class Pass:
         last, pooling = self.last_layer, self.readout.pooling
         if last is None or last.is_recomputed:
             return POOLINGS[pooling](self._states(tokens, words, layout, layers=pooling in NEEDS_LAYERS))
-        position = READS_ONE_TOKEN[pooling](tokens.attention_mask, self.readout.mask_index)
+        position = READS_ONE_TOKEN[pooling](tokens.attention_mask, self.readout.mask_index(tokens))
         with last.only(lambda states: layout.take(states, position)):
             vectors: Tensor = self.backbone(**layout.inputs(tokens, words)).last_hidden_state
         return vectors.flatten(0, 1)
@@ -147,19 +179,29 @@ class Pass:
             layer=lambda number: layout.restore(output.hidden_states[number]),
             last=layout.restore(output.last_hidden_state),
             attention_mask=tokens.attention_mask,
-            mask_index=self.readout.mask_index,
+            mask_index=self.readout.mask_index(tokens),
             pooler_output=getattr(output, "pooler_output", None),
         )
 
     def _without_template(self, pooled: Tensor, tokens: TokenBatch) -> Tensor:
-        template = self.readout.template
-        if template is None:
+        if not self.readout.subtracts:
             return pooled
 
-        def pool(around: TokenBatch, visible: Tensor) -> Tensor:
-            return self._pooled(around, None, Padded(visible))
+        prompts, training = self.readout.prompts, self.backbone.training
 
-        return pooled - template.vectors(pool, tokens, self.backbone.training)
+        def alone(number: int, rows: Tensor | None) -> Tensor:
+            def pool(around: TokenBatch, visible: Tensor) -> Tensor:
+                around.prompt = None if rows is None else torch.full_like(around.input_ids[:, 0], number)
+                return self._pooled(around, None, Padded(visible))
+
+            return prompts[number].vectors(pool, tokens, training, rows)
+
+        if tokens.prompt is None:
+            return pooled - alone(0, None)
+        for number in range(len(prompts)):
+            rows = tokens.prompt == number
+            pooled = pooled - alone(number, rows).where(rows[:, None], 0)
+        return pooled
 
 
 def plan(backbone: PreTrainedModel, readout: Readout, compute: Compute) -> Pass:
@@ -182,6 +224,14 @@ def plan(backbone: PreTrainedModel, readout: Readout, compute: Compute) -> Pass:
     if compute.layout == "packed" and not packs:
         rank_zero_warn(f"{backbone.config.model_type} cannot be packed: its padding is computed")
     return Pass(backbone, readout, compute, packs)
+
+
+def _of_each(prompt: Tensor, values: list[int]) -> Tensor:
+    """The value of each row's prompt, (...) int64, without a copy from the host."""
+    found = torch.full_like(prompt, values[0])
+    for number, value in enumerate(values):
+        found = found.masked_fill(prompt == number, value)
+    return found
 
 
 def _cheapen_dropout(backbone: PreTrainedModel) -> None:

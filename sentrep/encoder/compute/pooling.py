@@ -28,8 +28,9 @@ class PoolingInput:
     """(B, L, H) last hidden state (after a final norm, where the model has one)."""
     attention_mask: Tensor
     """(B, L)."""
-    mask_index: int | None
-    """Where the prompt's mask stands: from the start (≥ 0) or from the end of the real tokens (< 0)."""
+    mask_index: Tensor | int | None
+    """Where the prompt's mask stands: from the start (≥ 0) or from the end of the real tokens (< 0); (B,) where the
+    sentences stand in several prompts."""
     pooler_output: Tensor | None
     """(B, H) of the model's own pooler, where it was built with one."""
 
@@ -56,11 +57,11 @@ def _last_token(x: PoolingInput) -> Tensor:
     return token_states(x.last, _last_position(x.attention_mask))
 
 
-def _last_position(attention_mask: Tensor, mask_index: int | None = None) -> Tensor:
+def _last_position(attention_mask: Tensor, mask_index: Tensor | int | None = None) -> Tensor:
     return attention_mask.sum(1) - 1
 
 
-def _first_position(attention_mask: Tensor, mask_index: int | None) -> None:
+def _first_position(attention_mask: Tensor, mask_index: Tensor | int | None) -> None:
     return None
 
 
@@ -85,9 +86,11 @@ def _mask_token(x: PoolingInput) -> Tensor:
     return token_states(x.last, _mask_position(x.attention_mask, x.mask_index))
 
 
-def _mask_position(attention_mask: Tensor, mask_index: int | None) -> Tensor:
+def _mask_position(attention_mask: Tensor, mask_index: Tensor | int | None) -> Tensor:
     assert mask_index is not None  # the encoder refuses this pooling without a prompt
     length = attention_mask.sum(1)
+    if isinstance(mask_index, Tensor):
+        return mask_index + length.where(mask_index < 0, 0)
     return length + mask_index if mask_index < 0 else torch.full_like(length, mask_index)
 
 
@@ -112,7 +115,7 @@ state of the prompt's mask token (PromptBERT, DenoSent).
 NEEDS_LAYERS = frozenset({"mean_first_last", "mean_embedding_last", "mean_last_two"})
 """The poolings that look at more than the last layer."""
 
-READS_ONE_TOKEN: dict[str, Callable[[Tensor, int | None], Tensor | None]] = {
+READS_ONE_TOKEN: dict[str, Callable[[Tensor, Tensor | int | None], Tensor | None]] = {
     "cls": _first_position,
     "last": _last_position,
     "mask": _mask_position,

@@ -30,15 +30,15 @@ def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, rows: 
         rows: of a group.
     """
 
-    def group(input_ids: Tensor, attention_mask: Tensor, part: Tensor | None) -> EncoderOutput:
-        return run(TokenBatch(input_ids, attention_mask), part)
+    def group(input_ids: Tensor, attention_mask: Tensor, prompt: Tensor | None, part: Tensor | None) -> EncoderOutput:
+        return run(TokenBatch(input_ids, attention_mask, prompt=prompt), part)
 
     starts = range(0, len(tokens), rows)
     ids, mask = tokens.input_ids.split(rows), tokens.attention_mask.split(rows)
-    parts = [None] * len(starts) if words is None else words.split(rows)
+    prompts, parts = ([None] * len(starts) if x is None else x.split(rows) for x in (tokens.prompt, words))
     # tensors as arguments of their own: from them checkpoint learns whose random state to keep
     outputs: list[EncoderOutput] = [
-        checkpoint(group, *arguments, use_reentrant=False) for arguments in zip(ids, mask, parts, strict=True)
+        checkpoint(group, *arguments, use_reentrant=False) for arguments in zip(ids, mask, prompts, parts, strict=True)
     ]
     embedding = torch.cat([output.embedding for output in outputs])
     if isinstance(outputs[0].token_states, DroppedStates):

@@ -6,22 +6,23 @@ import hashlib
 
 import torch
 
+from sentrep.encoder.modules import described
 from sentrep.encoder.protocol import Encoder
 
 
 def fingerprint(encoder: Encoder) -> str:
     """16 hexadecimal digits that change whenever `SentenceEncoder.encode` could give a sentence another vector.
 
-    They follow the weights, the tokenizer, the prompt and its subtraction, the length limits, the pooling and a head
-    that is kept.
+    They follow the weights, the tokenizer, the prompt and its subtraction, the length limits, the pooling and the
+    modules.
     """
-    head = encoder.head if encoder.head is not None and encoder.head.keep else None
-    how = [encoder.tokenize.fingerprint, encoder.pooling, encoder.max_seq_length, encoder.normalize]
+    how = [encoder.tokenize.fingerprint, encoder.pooling, encoder.max_seq_length, encoder.normalizes]
     if encoder.subtract_template:
         how.append("subtract_template")
-    digest = hashlib.blake2b("/".join(map(str, [*how, head and head.trained()["kind"]])).encode(), digest_size=8)
+    others = described(encoder.sentence_modules)[: -1 if encoder.normalizes else None]
+    digest = hashlib.blake2b("/".join(map(str, [*how, others or None])).encode(), digest_size=8)
     for name, weights in sorted(encoder.state_dict().items()):
-        if head is not None or not name.startswith("head."):
+        if not name.startswith("head."):
             digest.update(name.encode())
             digest.update(weights.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()

@@ -2,13 +2,14 @@
 
 The transformer and its tokenizer lie at the top as transformers wants them. ``sentrep.json`` holds what makes an
 encoder of them. ``modules.json`` and its folders describe the same in sentence-transformers' own modules, in the older
-layout that all its versions load. Where those modules cannot express the pooling or the prompt, ``modules.json`` names
-the one of `sentrep.encoder.exported`, so that sentence-transformers gives our vectors or none.
+layout that all its versions load. Where those cannot express the pooling, the prompt or a module of ours,
+``modules.json`` names the one of `sentrep.encoder.exported`, so that sentence-transformers gives our vectors or none.
 """
 
 from __future__ import annotations
 
 import os
+import pydoc
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
@@ -20,21 +21,21 @@ import torch
 from huggingface_hub import HfApi
 from safetensors import SafetensorError
 from safetensors.torch import save_file
+from torch import Tensor
 
 from sentrep.encoder import adapters
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.pooling import POOLINGS
-from sentrep.encoder.heads import ProjectionHead
-from sentrep.encoder.loading import sources
-from sentrep.encoder.loading import st_folders as modules
+from sentrep.encoder.loading import sources, st_folders
 from sentrep.encoder.loading.model_card import model_card
 from sentrep.encoder.loading.model_files import first_line, not_found, read_json, write_json
 from sentrep.encoder.loading.soundness import check_files, check_finite
 from sentrep.encoder.loading.sources import Hub
+from sentrep.encoder.modules import SentenceModule, described
 from sentrep.encoder.protocol import Encoder
 from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.errors import InputError
-from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint, settings_of_today
 from sentrep.io.files import atomic_folder, write_text
 from sentrep.io.paths import check_name, check_plain, writing
 from sentrep.version import __version__
@@ -42,7 +43,11 @@ from sentrep.version import __version__
 Model = TypeVar("Model", bound=Encoder)
 
 SETTINGS_FILE = "sentrep.json"
-HEAD_FILE = "sentrep_head.safetensors"
+MODULES_FILE = "sentrep_modules.safetensors"
+FORMER_FILE = "sentrep_head.safetensors"
+"""Weights of a head that was kept, now the first module."""
+
+_MODULES = "sentence_modules."
 
 _SETTINGS: dict[str, tuple[type, ...]] = {
     "pooling": (str,),
@@ -50,14 +55,14 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "subtract_template": (bool,),
     "max_length": (int,),
     "max_seq_length": (int, type(None)),
-    "normalize": (bool,),
     "adapter": (dict,),
+    "modules": (list,),
 }
-"""What travels with a model, apart from its head, and the types of the values."""
+"""What travels with a model, and the types of the values."""
 
 
 def settings(encoder: Encoder) -> dict[str, Any]:
-    """What turns a transformer into this encoder, as plain data. A head that is for training only is no part of it."""
+    """What turns a transformer into this encoder, as plain data. A projection head is no part of it."""
     adapter = {} if encoder.adapter is None else {"adapter": asdict(encoder.adapter)}
     return {
         **adapter,
@@ -66,18 +71,18 @@ def settings(encoder: Encoder) -> dict[str, Any]:
         "subtract_template": encoder.subtract_template,
         "max_length": encoder.max_length,
         "max_seq_length": encoder.max_seq_length,
-        "normalize": encoder.normalize,
-        "head": None if encoder.head is None or not encoder.head.keep else encoder.head.trained(),
+        "modules": described(encoder.sentence_modules),
     }
 
 
 def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, Any]:
-    """Settings that came with a model, as constructor arguments. Nothing else may come with it: no permission to run
-    code, no other model or tokenizer.
+    """Settings that came with a model, by the names of today. Nothing else may come with it: no permission to run code,
+    no other model or tokenizer.
 
     Raises:
         InputError: for another key, or a value of another type.
     """
+    stored = settings_of_today(stored)
     for key, value in stored.items():
         if key not in _SETTINGS:
             raise InputError(f"{source}: unknown setting {str(key)[:80]!r}; it is damaged or of a newer sentrep")
@@ -90,8 +95,8 @@ def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, An
 
 
 def as_arguments(stored: dict[str, Any]) -> dict[str, Any]:
-    """Settings as the constructor of an encoder has them."""
-    arguments = dict(stored)
+    """Settings as the constructor of an encoder has them, without the modules."""
+    arguments = {key: value for key, value in stored.items() if key != "modules"}
     subtracts = arguments.pop("subtract_template", False)
     if subtracts and isinstance(arguments.get("prompt"), str):
         arguments["prompt"] = Prompt(arguments["prompt"], subtract=True)
@@ -109,14 +114,14 @@ def _adapter(stored: Mapping[str, Any], source: str | Path) -> Lora | None:
 
 
 def save(encoder: Encoder, folder: Path) -> None:
-    """Write the folder, whole (`atomic_folder`). A head that is for training only stays behind.
+    """Write the folder, whole (`atomic_folder`). A projection head stays behind.
 
     Raises:
         InputError: the folder cannot be one.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: a file is in the way of the model folder; choose another name")
-    missing = modules.missing_for(encoder)
+    missing = st_folders.missing_for(encoder)
     with writing(folder), atomic_folder(folder) as place, sources.quiet_transformers():
         _write(encoder, place, missing)
     if missing is not None:
@@ -135,15 +140,14 @@ def _write(encoder: Encoder, folder: Path, missing: str | None) -> None:
     except SafetensorError as error:  # its own type for what the disk refuses
         raise OSError(f"its weights: {error}") from error
     encoder.tokenize.tokenizer.save_pretrained(folder)
-    head = encoder.head if encoder.head is not None and encoder.head.keep else None
-    if head is not None:
-        save_file({k: v.contiguous() for k, v in head.state_dict().items()}, folder / HEAD_FILE)
+    if weights := encoder.sentence_modules.state_dict():
+        save_file({key: tensor.contiguous() for key, tensor in weights.items()}, folder / MODULES_FILE)
     stored = {key: value for key, value in settings(encoder).items() if key != "adapter"}  # which is merged
     write_json(folder / SETTINGS_FILE, {"version": __version__, **stored})
     if missing is None:
-        modules.write_modules(encoder, head, folder)
+        st_folders.write_modules(encoder, folder)
     else:
-        modules.write_own_module(folder)
+        st_folders.write_own_module(folder)
     write_text(folder / "README.md", model_card(encoder, missing))
 
 
@@ -154,8 +158,7 @@ def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, A
     folder = Path(name).expanduser()
     if os.path.lexists(folder) and not os.path.isdir(folder):
         check_plain(folder)  # where Path.is_file fails for a name that is too long
-        stored = read_checkpoint(folder)[PAYLOAD_KEY]["settings"]
-        stored.pop("head", None)  # the constructor reads a kept head from the checkpoint itself
+        stored = read_checkpoint(folder)[PAYLOAD_KEY]["settings"]  # its modules are the constructor's affair
         return make(name, **{**as_arguments(checked_settings(stored, name)), **overrides})
     if not os.path.isdir(folder):
         folder = _download(name, hub.revision)
@@ -163,35 +166,90 @@ def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, A
     if (folder / SETTINGS_FILE).is_file():
         stored = read_json(folder / SETTINGS_FILE)
         stored.pop("version", None)
-        head = stored.pop("head", None)
-        checked_settings(stored, folder / SETTINGS_FILE)
-        weights = {} if head is None else modules.tensors(folder / HEAD_FILE)
+        stored = checked_settings(stored, folder / SETTINGS_FILE)
+        weights = _weights(folder) if stored.get("modules") else {}
     elif (folder / "modules.json").is_file():
-        stored, head, weights = modules.read_modules(folder)
-        checked_settings(stored, folder)
+        stored, weights = st_folders.read_modules(folder)
+        stored = checked_settings(stored, folder)
     else:
         if "pooling" not in overrides:
             warnings.warn(f"{name}: a plain transformers model, which carries no pooling; taking 'cls'", stacklevel=3)
-        stored, head, weights = {}, None, {}
+        stored, weights = {}, {}
+    modules = stored.get("modules", [])
+    if "modules" not in overrides:
+        overrides["modules"] = built(modules, name, hub.trust_remote_code)
     encoder = make(str(folder), **{**as_arguments(stored), **overrides})
-    if head is not None:
-        _attach(encoder, head, name)
-        assert encoder.head is not None
-        try:
-            encoder.head.load_state_dict(weights)
-        except RuntimeError as error:
-            raise InputError(f"{name}: the head's weights do not fit: {first_line(error)}") from error
-        check_finite({f"head.{key}": tensor for key, tensor in weights.items()}, name)
+    _take_weights(encoder, modules, weights, name)
     return encoder
 
 
+def modules_of(source: sources.Source, trusted: bool) -> list[SentenceModule]:
+    """The modules, not built yet, of a checkpoint; none of anything else."""
+    return built(source.payload["settings"].get("modules", []), source.name, trusted) if source.payload else []
+
+
+def built(modules: Any, source: str, trusted: bool) -> list[SentenceModule]:
+    """Modules made of their classes and arguments.
+
+    Args:
+        modules: see `described`.
+        source: of the data, for messages.
+        trusted: whether they may be of other classes than sentrep's, whose files are then imported.
+
+    Raises:
+        InputError: for another class without trust, or what is no module.
+    """
+    own = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in SentenceModule.__subclasses__()}
+    found = []
+    for module in modules if isinstance(modules, list) else [modules]:
+        name, arguments = (module.get("class_path"), module.get("init_args")) if isinstance(module, dict) else ("", 0)
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            raise InputError(f"{source}: {str(module)[:80]!r} is no module with its arguments; the model is damaged")
+        if not trusted and not (name in own and name.startswith("sentrep.")):
+            raise InputError(
+                f"{source}: its module {name[:80]!r} is not one of sentrep's and would run foreign code; if you trust "
+                "the model, allow it with trust_remote_code=True"
+            )
+        try:
+            kind: Any = own.get(name) or pydoc.locate(name)
+            if not (isinstance(kind, type) and issubclass(kind, SentenceModule)):
+                raise TypeError("there is no such class of a SentenceModule; put its file on Python's path")
+            found.append(kind(**arguments))
+        except (TypeError, ValueError, pydoc.ErrorDuringImport) as error:
+            raise InputError(f"{source}: its module {name[:80]} cannot be built: {first_line(error)}") from error
+    return found
+
+
+def _weights(folder: Path) -> dict[str, Tensor]:
+    """Of the modules, by the names that they have in a list of them."""
+    for file, prefix in ((folder / MODULES_FILE, ""), (folder / FORMER_FILE, "0.")):
+        if file.is_file():
+            return {prefix + key: tensor for key, tensor in st_folders.tensors(file).items()}
+    return {}
+
+
+def _take_weights(encoder: Encoder, modules: list[dict[str, Any]], weights: dict[str, Tensor], name: str) -> None:
+    """Give each module that a model has just so, at the same place, that one's weights."""
+    for place, (own, stored) in enumerate(zip(encoder.sentence_modules, modules, strict=False)):
+        (mine,) = described([own])
+        same = isinstance(stored, dict) and stored.get("class_path") == mine["class_path"]
+        if not same or mine["init_args"] != {**mine["init_args"], **stored["init_args"]}:
+            continue  # another one, which the caller has asked for
+        found = {k.removeprefix(f"{place}."): v for k, v in weights.items() if k.startswith(f"{place}.")}
+        try:
+            own.load_state_dict(found)
+        except (RuntimeError, AttributeError, TypeError) as error:
+            raise InputError(
+                f"{name}: the weights of its module {place} are missing or do not fit: {first_line(error)}"
+            ) from error
+        check_finite({f"module {place}, {key}": tensor for key, tensor in found.items()}, name)
+
+
 def restore(encoder: Encoder, source: sources.Source) -> None:
-    """Put a checkpoint's weights into an encoder, with a head that is kept."""
+    """Put a checkpoint's weights into an encoder."""
     assert source.state is not None
-    head = source.payload["settings"].get("head")
-    if isinstance(head, dict) and head.get("keep"):
-        _attach(encoder, head, source.name)
-    wanted = {k: v for k, v in source.state.items() if encoder.head is not None or not k.startswith("head.")}
+    others = ("head.", _MODULES)
+    wanted = {key: tensor for key, tensor in source.state.items() if not key.startswith(others)}
     adapter = _adapter(source.payload["settings"], source.name)
     if adapter != encoder.adapter:
         wanted = adapters.carried_over(wanted, adapter, encoder.state_dict())
@@ -201,9 +259,11 @@ def restore(encoder: Encoder, source: sources.Source) -> None:
         reason = first_line(error)
         raise InputError(f"{source.name}: the checkpoint's weights do not fit its architecture: {reason}") from error
     # a pooler may be in one of the two only: it belongs to the pooling, which the caller may choose anew
-    if wrong := [key for key in (*missing, *unexpected) if not key.startswith("backbone.pooler.")]:
+    if wrong := [key for key in (*missing, *unexpected) if not key.startswith(("backbone.pooler.", _MODULES))]:
         raise InputError(f"{source.name}: the checkpoint's weights do not fit its architecture, e.g. {wrong[0]}")
     check_finite(wanted, source.name)
+    weights = {key.removeprefix(_MODULES): tensor for key, tensor in source.state.items() if key.startswith(_MODULES)}
+    _take_weights(encoder, source.payload["settings"].get("modules", []), weights, source.name)
 
 
 def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
@@ -234,13 +294,6 @@ def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
             f"the encoder's backbone has other weights than its configuration gives, e.g. {min(wrong)!r}, so no "
             "checkpoint of it could be read back; train a backbone whose modules are those of its model type"
         )
-
-
-def _attach(encoder: Encoder, head: Any, source: str) -> None:
-    try:
-        encoder.attach_head(ProjectionHead(**head))
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{source}: its projection head cannot be built: {first_line(error)}") from error
 
 
 def push(encoder: Encoder, repo_id: str, *, private: bool | None, token: str | None) -> str:

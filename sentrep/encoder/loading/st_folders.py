@@ -1,4 +1,4 @@
-"""The modules of a sentence-transformers folder: transformer, pooling, dense layer, normalisation.
+"""The modules of a sentence-transformers folder: transformer, pooling, then dense layers and normalisation.
 
 Both layouts are read, and the older one, which all versions load, is written.
 """
@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading.model_files import read_json, write_json
+from sentrep.encoder.modules import Dense, Normalize, described
 from sentrep.encoder.protocol import Encoder
 from sentrep.errors import InputError
 
@@ -24,9 +24,8 @@ POOLINGS = {
     "max": "pooling_mode_max_tokens",
     "last": "pooling_mode_lasttoken",
 }
-_ST_ACTIVATIONS = {"linear": "torch.nn.modules.linear.Identity", "mlp": "torch.nn.modules.activation.Tanh"}
+_ST_ACTIVATIONS = {"identity": "torch.nn.modules.linear.Identity", "tanh": "torch.nn.modules.activation.Tanh"}
 _UNLIMITED = 1 << 30
-_ST_ORDER = ["Transformer", "Pooling", "Dense", "Normalize"]
 
 
 OWN_MODULE = "sentrep.encoder.exported.SentenceEncoderModule"
@@ -36,7 +35,9 @@ def missing_for(encoder: Encoder) -> str | None:
     """What of an encoder sentence-transformers' own modules cannot express; None where they give the same vectors."""
     if encoder.prompt is not None:
         return "a prompt"
-    return None if encoder.pooling in POOLINGS else f"pooling '{encoder.pooling}'"
+    if encoder.pooling not in POOLINGS:
+        return f"pooling '{encoder.pooling}'"
+    return next((type(x).__name__ for x in encoder.sentence_modules if type(x) not in (Dense, Normalize)), None)
 
 
 def write_own_module(folder: Path) -> None:
@@ -44,9 +45,9 @@ def write_own_module(folder: Path) -> None:
     write_json(folder / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": OWN_MODULE}])
 
 
-def write_modules(encoder: Encoder, head: ProjectionHead | None, folder: Path) -> None:
+def write_modules(encoder: Encoder, folder: Path) -> None:
     """The same encoder in sentence-transformers' words."""
-    types = ["Transformer", "Pooling"] + ["Dense"] * (head is not None) + ["Normalize"] * encoder.normalize
+    types = ["Transformer", "Pooling", *(type(module).__name__ for module in encoder.sentence_modules)]
     modules = []
     for number, kind in enumerate(types):
         path = "" if kind == "Transformer" else f"{number}_{kind}"
@@ -62,18 +63,19 @@ def write_modules(encoder: Encoder, head: ProjectionHead | None, folder: Path) -
     width = encoder.hidden_size
     modes = {key: name == encoder.pooling for name, key in POOLINGS.items()}
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **modes})
-    if head is not None:
-        activation = _ST_ACTIVATIONS[head.trained()["kind"]]
-        dense = {"in_features": width, "out_features": head.dense.out_features, "bias": True}
-        write_json(folder / "2_Dense" / "config.json", {**dense, "activation_function": activation})
-        weights = {f"linear.{k}": v.contiguous() for k, v in head.dense.state_dict().items()}
-        save_file(weights, folder / "2_Dense" / "model.safetensors")
+    for number, module in enumerate(encoder.sentence_modules, 2):
+        if isinstance(module, Dense):
+            place = folder / f"{number}_Dense"
+            sizes = {"in_features": module.dense.in_features, "out_features": module.out_features, "bias": True}
+            write_json(place / "config.json", {**sizes, "activation_function": _ST_ACTIVATIONS[module.activation]})
+            weights = {f"linear.{key}": tensor.contiguous() for key, tensor in module.dense.state_dict().items()}
+            save_file(weights, place / "model.safetensors")
 
 
-def read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, Tensor]]:
-    """Settings, head and the head's weights out of a sentence-transformers folder, whichever layout it has."""
+def read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Settings, and the weights of the modules, out of a sentence-transformers folder, whichever layout it has."""
     stored: dict[str, Any] = {}
-    head: dict[str, Any] | None = None
+    behind: list[Dense | Normalize] = []
     weights: dict[str, Tensor] = {}
     modules = listed_modules(folder)
     for kind, path in modules:
@@ -86,15 +88,19 @@ def read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Any] | None, d
         elif kind == "Pooling":
             stored["pooling"] = _read_pooling(path / "config.json")
         elif kind == "Dense":
-            head, weights = _read_dense(path)
+            dense, found = _read_dense(path)
+            weights |= {f"{len(behind)}.{key}": tensor for key, tensor in found.items()}
+            behind.append(dense)
         elif kind == "Normalize":
-            stored["normalize"] = True
+            behind.append(Normalize())
         else:
             raise InputError(f"{folder}: its module '{kind}' has no counterpart in sentrep; load it elsewhere")
-    kinds = [kind for kind, _ in modules]
-    if kinds != [kind for kind in _ST_ORDER if kind in kinds]:
-        raise InputError(f"{folder}: sentrep knows its modules, but only once each and in the order {_ST_ORDER}")
-    return stored, head, weights
+    kinds = [kind for kind, _ in modules[: len(modules) - len(behind)]]
+    if kinds not in (["Transformer"], ["Transformer", "Pooling"]):
+        raise InputError(
+            f"{folder}: sentrep knows its modules, but only as Transformer, Pooling, then Dense, Normalize"
+        )
+    return {**stored, "modules": described(behind)}, weights
 
 
 def _read_pooling(file: Path) -> str:
@@ -112,10 +118,10 @@ def _read_pooling(file: Path) -> str:
     return chosen[0]
 
 
-def _read_dense(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """A Dense layer as a head that is kept: its settings and weights."""
+def _read_dense(path: Path) -> tuple[Dense, dict[str, Tensor]]:
+    """A Dense layer as a module of ours, not built yet, and its weights."""
     config = read_json(path / "config.json")
-    kinds = {activation.rsplit(".", 1)[1]: kind for kind, activation in _ST_ACTIVATIONS.items()}
+    kinds: dict[str, Any] = {activation.rsplit(".", 1)[1]: kind for kind, activation in _ST_ACTIVATIONS.items()}
     kind = kinds.get(str(config.get("activation_function")).rsplit(".", 1)[-1])
     target = {str(config.get(key, "sentence_embedding")) for key in ("module_input_name", "module_output_name")}
     width = config.get("out_features")
@@ -126,8 +132,7 @@ def _read_dense(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if "linear.weight" not in stored:
         raise InputError(f"{path}: its weights hold no linear layer; the model folder is damaged")
     bias = stored.get("linear.bias", torch.zeros(width))
-    head = {"kind": kind, "keep": True, "out_features": width}
-    return head, {"dense.weight": stored["linear.weight"], "dense.bias": bias}
+    return Dense(kind, width), {"dense.weight": stored["linear.weight"], "dense.bias": bias}
 
 
 def transformer_folder(folder: Path) -> Path:

@@ -75,7 +75,7 @@ def test_the_last_layer_ends_for_one_token(family: str, shortened: bool, length:
     shapes = []
     hook = encoder.backbone.encoder.layer[-1].output.register_forward_hook(lambda *seen: shapes.append(seen[-1].shape))
     encoder(tokens)
-    encoder.pool(tokens)
+    encoder.embed(tokens)
     hook.remove()
     assert [shape[1] for shape in shapes] == [length or tokens.input_ids.shape[1]] * 2
 
@@ -105,7 +105,7 @@ def test_a_copy_has_a_last_layer_of_its_own() -> None:
     assert encoder._pass.last_layer is not None
     with encoder._pass.last_layer.only(lambda states: states[:, :1]):
         assert other.backbone(tokens.input_ids).last_hidden_state.shape[1] > 1
-    torch.testing.assert_close(other.pool(tokens), encoder.pool(tokens))
+    torch.testing.assert_close(other.embed(tokens), encoder.embed(tokens))
 
 
 def test_the_backbone_is_left_as_it_was() -> None:
@@ -114,5 +114,5 @@ def test_the_backbone_is_left_as_it_was() -> None:
     assert encoder._pass.last_layer is not None
     with pytest.raises(RuntimeError), encoder._pass.last_layer.only(lambda states: states[:, :1]):
         raise RuntimeError
-    encoder.pool(tokens)
+    encoder.embed(tokens)
     assert encoder(tokens).token_states.shape[1] == tokens.input_ids.shape[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepModule
-from sentrep.encoder import POOLINGS, Prompt
+from sentrep.encoder import POOLINGS, Dense, Normalize, Prompt, SentenceModule
 from sentrep.encoder.loading import folders
 from sentrep.objectives import Contrastive
 from support import FAMILIES, checkpoint_of, tiny_encoder, toy_sentences
@@ -62,20 +63,29 @@ def variant(kind: str, folder: Path, **arguments: Any) -> SentenceEncoder:
 
 @pytest.mark.parametrize("kind", ["bert", "byte pairs"])
 @pytest.mark.parametrize(
-    ("head", "normalize", "limit"),
-    [(None, False, None), (None, False, 12), (None, False, 500), ("linear", True, 12), ("mlp", False, None)],
+    ("modules", "limit"),
+    [
+        (list, None),
+        (list, 12),
+        (list, 500),
+        (lambda: [Dense(out_features=16), Normalize()], 12),
+        (lambda: [Normalize(), Dense("tanh"), Dense(out_features=8)], None),
+    ],
 )
 @pytest.mark.parametrize("prompt", [None, PROMPT])
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_sentence_transformers_gives_our_vectors_or_none(
-    pooling: str, prompt: str | None, head: str | None, normalize: bool, limit: int | None, kind: str, tmp_path: Path
+    pooling: str,
+    prompt: str | None,
+    modules: Callable[[], list[SentenceModule]],
+    limit: int | None,
+    kind: str,
+    tmp_path: Path,
 ) -> None:
     theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
     if pooling == "pooler" or (pooling == "mask" and prompt is None):
         return  # no trained pooler here, and no mask without a prompt
-    encoder = variant(kind, tmp_path, pooling=pooling, prompt=prompt, normalize=normalize, max_seq_length=limit)
-    if head is not None:
-        encoder.attach_head(ProjectionHead(head, keep=True, out_features=16))  # type: ignore[arg-type]
+    encoder = variant(kind, tmp_path, pooling=pooling, prompt=prompt, modules=modules(), max_seq_length=limit)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         encoder.save_pretrained(tmp_path / "ours")
@@ -145,18 +155,6 @@ class OwnEncoder(SentenceEncoder):
     """An encoder with code of its own."""
 
 
-def test_a_kept_head_of_another_class_is_refused_before_training(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="Doubled would come back"):
-        SentRepModule(tiny_encoder(), {"simcse": Contrastive()}, head=Doubled(keep=True))
-    encoder = tiny_encoder()
-    head = Doubled()
-    encoder.attach_head(head)
-    head.keep = True  # behind our back
-    with pytest.raises(InputError, match="Doubled would come back"):
-        encoder.save_pretrained(tmp_path / "model")
-    assert not (tmp_path / "model").exists()
-
-
 def test_an_encoder_of_another_class_is_refused_before_training(tmp_path: Path) -> None:
     encoder = OwnEncoder(dict(FAMILIES["bert"]), tokenizer="toy")
     with pytest.raises(InputError, match="OwnEncoder is a subclass"):
@@ -165,14 +163,14 @@ def test_an_encoder_of_another_class_is_refused_before_training(tmp_path: Path) 
         encoder.save_pretrained(tmp_path / "model")
 
 
-def test_a_head_for_training_only_may_be_of_another_class(tmp_path: Path) -> None:
+def test_a_head_may_be_of_another_class(tmp_path: Path) -> None:
     module = SentRepModule(tiny_encoder(), {"simcse": Contrastive()}, head=Doubled())
     again = SentenceEncoder.from_pretrained(checkpoint_of(module, tmp_path))
     assert again.head is None
     np.testing.assert_array_equal(again.encode(SENTENCES), module.encoder.encode(SENTENCES))
 
 
-def test_a_train_only_head_stays_behind(tmp_path: Path) -> None:
+def test_a_head_stays_behind(tmp_path: Path) -> None:
     encoder = tiny_encoder()
     plain = encoder.encode(SENTENCES)
     encoder.attach_head(ProjectionHead("mlp"))
@@ -267,19 +265,24 @@ def test_a_foreign_dense_layer_of_another_width(bias: bool, activation: str, saf
     np.testing.assert_allclose(ours.encode(SENTENCES), theirs.encode(SENTENCES), atol=1e-6)
 
 
-def test_modules_in_a_foreign_order_are_refused(tmp_path: Path) -> None:
+def test_modules_in_any_number_and_order_behind_the_pooling(tmp_path: Path) -> None:
     st_models = pytest.importorskip("sentence_transformers.models")
     from sentence_transformers import SentenceTransformer
 
     tiny_encoder(pooling="mean").save_pretrained(tmp_path / "plain")
     plain = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
     for name, extra in {
-        "two": [st_models.Dense(32, 8), st_models.Dense(8, 4)],
-        "early": [st_models.Normalize(), st_models.Dense(32, 8)],
+        "two": [st_models.Dense(32, 8), st_models.Dense(8, 4, bias=False, activation_function=torch.nn.Identity())],
+        "early": [st_models.Normalize(), st_models.Dense(32, 8), st_models.Normalize()],
     }.items():
-        SentenceTransformer(modules=[*plain, *extra], device="cpu").save_pretrained(str(tmp_path / name))
-        with pytest.raises(InputError, match="only once each and in the order"):
-            SentenceEncoder.from_pretrained(tmp_path / name)
+        theirs = SentenceTransformer(modules=[*plain, *extra], device="cpu")
+        theirs.save_pretrained(str(tmp_path / name))
+        ours = SentenceEncoder.from_pretrained(tmp_path / name)
+        np.testing.assert_allclose(ours.encode(SENTENCES), theirs.encode(SENTENCES), atol=1e-6)
+    listed = json.loads((tmp_path / "two" / "modules.json").read_text())
+    (tmp_path / "two" / "modules.json").write_text(json.dumps([listed[0], listed[2], listed[1]]))
+    with pytest.raises(InputError, match="only as Transformer, Pooling, then Dense"):
+        SentenceEncoder.from_pretrained(tmp_path / "two")
 
 
 def test_push_uploads_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +307,7 @@ def test_push_uploads_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_save_that_fails_leaves_the_older_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     older, newer = tiny_encoder(pooling="mean"), tiny_encoder(pooling="cls")
     older.save_pretrained(tmp_path / "model")
-    monkeypatch.setattr(folders.modules, "write_modules", lambda *_: (_ for _ in ()).throw(OSError(28, "No space")))
+    monkeypatch.setattr(folders.st_folders, "write_modules", lambda *_: (_ for _ in ()).throw(OSError(28, "No space")))
     with pytest.raises(InputError, match=r"model: cannot be written there \(No space\)"):
         newer.save_pretrained(tmp_path / "model")
     with pytest.raises(InputError, match="No space"):

@@ -34,17 +34,17 @@ def pooler(folder: Path) -> Any:
     return SentenceEncoder(str(folder), pooling="pooler").backbone.pooler.dense
 
 
-def with_head(model: str | Path, keep: bool = False, kind: Literal["mlp", "pooler"] = "pooler") -> SentenceEncoder:
+def with_head(model: str | Path, kind: Literal["mlp", "pooler"] = "pooler") -> SentenceEncoder:
     encoder = SentenceEncoder(str(model), pooling="cls")
-    encoder.attach_head(ProjectionHead(kind, keep=keep))
+    encoder.attach_head(ProjectionHead(kind))
     return encoder
 
 
-def module(model: str | Path, keep: bool = False) -> SentRepModule:
+def module(model: str | Path) -> SentRepModule:
     optimizer = functools.partial(torch.optim.AdamW, lr=0.01)
     encoder = SentenceEncoder(str(model), pooling="cls")
     return SentRepModule(
-        encoder, [Contrastive()], head=ProjectionHead("pooler", keep), optimizer=optimizer, scheduler="constant", seed=2
+        encoder, [Contrastive()], head=ProjectionHead("pooler"), optimizer=optimizer, scheduler="constant", seed=2
     )
 
 
@@ -108,30 +108,21 @@ def test_training_it_resumes_exactly(folder: Path, tmp_path: Path, precision: st
     assert not torch.equal(dense(whole), pooler(folder).weight), "it is trained"
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_its_checkpoint_and_export_need_no_original(keep: bool, folder: Path, tmp_path: Path) -> None:
-    trained = module(folder, keep)
+def test_its_checkpoint_and_export_need_no_original(folder: Path, tmp_path: Path) -> None:
+    trained = module(folder)
     path = fit(trained, 2, tmp_path)
     shutil.rmtree(folder)
     again = SentRepModule.load_from_checkpoint(path)
     assert again.encoder.head is not None
-    assert again.encoder.head.init_args == {"kind": "pooler", "keep": keep, "out_features": None}
+    assert again.encoder.head.init_args == {"kind": "pooler", "out_features": None}
     assert torch.equal(dense(again), dense(trained))
     expected = trained.encoder.encode(SENTENCES)
     trained.encoder.save_pretrained(tmp_path / "export")
     for model in (path, tmp_path / "export"):
         encoder = SentenceEncoder.from_pretrained(model)
-        assert (encoder.head is not None) == keep
+        assert encoder.head is None
         assert fingerprint(encoder) == fingerprint(trained.encoder)
         np.testing.assert_allclose(encoder.encode(SENTENCES), expected, atol=1e-6)
-
-
-def test_sentence_transformers_has_it_as_a_dense_layer(folder: Path, tmp_path: Path) -> None:
-    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
-    encoder = with_head(folder, keep=True)
-    encoder.save_pretrained(tmp_path / "export")
-    loaded = theirs(str(tmp_path / "export"), device="cpu")
-    np.testing.assert_allclose(loaded.encode(SENTENCES), encoder.encode(SENTENCES), atol=1e-5)
 
 
 def test_a_new_run_goes_on_with_the_head_of_a_checkpoint(folder: Path, tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""Convolutions over the tokens in the place of a pooling (IS-BERT)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from sentrep import checks
+from sentrep.encoder.modules import SentenceModule
+from sentrep.errors import InputError
+
+
+class ConvolutionalPooling(SentenceModule):
+    """The mean of what convolutions of several widths see around each token (Zhang et al. 2020, IS-BERT, §3.2).
+
+        c_t = ReLU([W_k ∗ h + b_k]_t),  k in ``windows``, concatenated;      s = mean over the real tokens t of c_t
+
+    h are the last hidden states, 0 beyond a sentence's ends. It comes first among the modules, and reads nothing of the
+    pooled vector. `features` gives c, the local features that IS-BERT's objective compares with s.
+
+    Args:
+        windows: odd widths, in tokens.
+        filters: of each width; None for H ÷ their number, which makes s as wide as the backbone where that divides it.
+
+    Raises:
+        InputError: for no window, an even one, or a number of filters below 1.
+    """
+
+    reads_tokens = True
+
+    def __init__(self, windows: Sequence[int] = (1, 3, 5), filters: int | None = None) -> None:
+        super().__init__()
+        for window in windows:
+            checks.whole(self, 1, 10_000, windows=window)
+        if not windows or any(window % 2 == 0 for window in windows):
+            raise InputError(f"ConvolutionalPooling: windows must be odd numbers, at least one, got {list(windows)}")
+        checks.whole(self, 1, 10**6, **checks.given(filters=filters))
+        self.windows = list(windows)
+
+    def build(self, width: int, std: float) -> None:
+        """See `SentenceModule.build`; torch's own initial weights."""
+        self.width = width
+        filters = self.init_args["filters"] or max(1, width // len(self.windows))
+        self.layers = nn.ModuleList(nn.Conv1d(width, filters, size, padding=size // 2) for size in self.windows)
+        self.out_features = filters * len(self.windows)
+
+    def features(self, token_states: Tensor, mask: Tensor) -> Tensor:
+        """(B, L, H) → c, (B, L, D'); rows of padding are undefined.
+
+        Raises:
+            InputError: for states of another width than the vectors that came in.
+        """
+        if token_states.shape[-1] != self.width:
+            raise InputError("ConvolutionalPooling reads the backbone's states: put it first in model.encoder.modules")
+        states = token_states.masked_fill(mask[..., None] == 0, 0.0).transpose(1, 2)
+        return torch.cat([layer(states) for layer in self.layers], dim=1).relu().transpose(1, 2)
+
+    def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor) -> Tensor:
+        """See `SentenceModule.forward`."""
+        found = self.features(token_states, mask).masked_fill(mask[..., None] == 0, 0.0)
+        return found.sum(1) / mask.sum(1, keepdim=True).clamp_min(1)

@@ -1,0 +1,124 @@
+"""A trained encoder that judges and is never trained: complementary model, teacher."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sentrep import distributed
+from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.errors import InputError
+from sentrep.types import EncoderSpec, TextBatch, TokenBatch
+
+
+class FrozenEncoder:
+    """Vectors of a batch from another encoder, or what it predicts for masked tokens: in evaluation mode, no gradient.
+
+    It is no `nn.Module` on purpose: its parameters are neither trained nor moved nor saved along with the plug-in that
+    holds it, and ``train()`` does not reach it. It is read at the first batch, so a checkpoint loads where the frozen
+    model is absent, and copies and pickles carry its name alone.
+
+    Args:
+        model: what `SentenceEncoder.from_pretrained` loads: a folder, a checkpoint or a hub id.
+    """
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self._encoder: SentenceEncoder | None = None
+        self._lm_head: nn.Module | None = None
+        self._fingerprint: str | None = None
+        self._vocabulary: str | None = None
+        self._rows_at_once: int | None = None
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Take note of whose token ids are to be read, and how many rows at a time."""
+        self._vocabulary = spec.vocabulary
+        self._rows_at_once = spec.rows_at_once
+
+    @torch.compiler.disable
+    @torch.no_grad()
+    def embed(self, tokens: TokenBatch) -> Tensor:
+        """(B, D') float32, as `SentenceEncoder.encode` gives them with its own pooling and head, for any sentences.
+
+        Raises:
+            InputError: when the model cannot be loaded, changed since the checkpoint, or cannot read these tokens.
+        """
+        encoder, parts = self._readable(tokens)
+        return torch.cat([encoder.embed(part).float() for part in parts])
+
+    @torch.compiler.disable
+    @torch.no_grad()
+    def predict_tokens(self, tokens: TokenBatch) -> Tensor:
+        """(B, L, V) logits of the model's own masked-LM head, which is random, with a warning, where it has none.
+
+        Raises:
+            InputError: as `embed`, and where the head cannot be used apart from its backbone.
+        """
+        encoder, parts = self._readable(tokens)
+        if self._lm_head is None:
+            self._lm_head = encoder.spec(0).lm_head().requires_grad_(False).eval()
+        head = self._lm_head.to(encoder.device)
+        return torch.cat([head(encoder(part).token_states) for part in parts])
+
+    def _readable(self, tokens: TokenBatch) -> tuple[SentenceEncoder, list[TokenBatch]]:
+        """The model, on the tokens' device, and the tokens in parts."""
+        encoder = self._loaded()
+        limit, length = encoder.tokenize.limit, tokens.input_ids.shape[1]
+        if limit is not None and length > limit:
+            raise InputError(
+                f"{self.model}: it reads at most {limit} tokens, this batch has sentences of {length}; "
+                "lower encoder.max_length or use another model"
+            )
+        device = tokens.input_ids.device
+        if encoder.device != device:
+            encoder.to(device)
+        return encoder, [tokens] if self._rows_at_once is None else tokens.split(self._rows_at_once)
+
+    def embed_pairs(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
+        """Anchors (B, D') of this process and keys (N, D') of all: the given positives, or the sentences themselves."""
+        anchors = self.embed(batch.anchor)
+        keys = anchors if batch.positive is None else self.embed(batch.positive)
+        with torch.no_grad():
+            return anchors, distributed.gather(keys)
+
+    def state(self) -> dict[str, Any]:
+        """For the checkpoint: the name, and a fingerprint of weights and settings once the model has been read."""
+        return {"model": self.model, "fingerprint": self._fingerprint}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take the fingerprint from a checkpoint: what is loaded under the name must still be the same model."""
+        if self._encoder is not None and state["fingerprint"] is not None:
+            self._check_unchanged(state["fingerprint"])
+        self._fingerprint = state["fingerprint"] or self._fingerprint
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_encoder": None, "_lm_head": None}
+
+    def _loaded(self) -> SentenceEncoder:
+        if self._encoder is None:
+            # layers draw their initial weights before the stored ones arrive; a resumed run, which loads at another
+            # step than the uninterrupted one, must not draw other dropout masks for it
+            with torch.random.fork_rng(devices=[]):
+                encoder = SentenceEncoder.from_pretrained(self.model).requires_grad_(False)
+            if self._vocabulary is not None and encoder.tokenize.vocabulary != self._vocabulary:
+                raise InputError(
+                    f"{self.model}: its tokenizer or prompt is not that of the trained encoder, so it would misread "
+                    "the token ids; use a model with the same tokenizer and prompt"
+                )
+            self._encoder = encoder
+            self._check_unchanged(self._fingerprint)
+        return self._encoder
+
+    def _check_unchanged(self, expected: str | None) -> None:
+        assert self._encoder is not None
+        found = fingerprint(self._encoder)
+        if expected not in (None, found):
+            self._encoder = None
+            raise InputError(
+                f"{self.model}: its weights or settings are not those that training began with; "
+                "put the former model back, or start anew instead of resuming"
+            )
+        self._fingerprint = found

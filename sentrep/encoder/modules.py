@@ -1,0 +1,121 @@
+"""Modules behind the pooling that belong to the model: they act in training, in `encode` and in every export."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal
+
+from torch import Tensor, nn
+
+from sentrep import checks
+from sentrep.config import Configurable, check_initialised, to_config
+from sentrep.errors import InputError
+from sentrep.functional.similarity import unit
+
+
+class SentenceModule(Configurable, nn.Module, ABC):
+    """One step from the pooled vector to the sentence's vector; `SentenceEncoder` takes a list of them.
+
+    Subclass it in your own file and name the class under ``model.encoder.modules``. Its arguments are plain data, its
+    weights are saved with the model. Folders and checkpoints name your class, so loading them elsewhere needs the file
+    and trust (``trust_remote_code``).
+
+    Attributes:
+        reads_tokens: whether `forward` reads ``token_states``. One that does costs the whole last layer.
+        out_features: D', the width of what `forward` gives; set by `build`.
+    """
+
+    reads_tokens: ClassVar[bool] = False
+    out_features: int
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def build(self, width: int, std: float) -> None:
+        """Create parameters and buffers; called once. Sets ``out_features``, here to ``width``.
+
+        Args:
+            width: D, of the vectors that come in.
+            std: of the normal distribution that the backbone's own weights began from.
+        """
+        self.out_features = width
+
+    @abstractmethod
+    def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor) -> Tensor:
+        """(B, D) → (B, D').
+
+        Args:
+            embedding: (B, D) of the pooling, or of the module before.
+            token_states: (B, L, H) last hidden states, rows of padding undefined; there only where ``reads_tokens``.
+            mask: (B, L) int64, 1 on real tokens.
+        """
+
+
+class Dense(SentenceModule):
+    """x W + b, then tanh or nothing: the MLP that supervised SimCSE keeps, a whitening (`fit_whitening`), a projection.
+
+    Args:
+        activation: ``identity`` or ``tanh``.
+        out_features: D'; None for D.
+
+    Raises:
+        InputError: for another activation, or a width below 1.
+    """
+
+    def __init__(self, activation: Literal["identity", "tanh"] = "identity", out_features: int | None = None) -> None:
+        super().__init__()
+        checks.one_of(self, ("identity", "tanh"), activation=activation)
+        checks.whole(self, 1, 10**7, **checks.given(out_features=out_features))
+        self.activation = activation
+
+    def build(self, width: int, std: float) -> None:
+        """See `SentenceModule.build`; weights from N(0, std²), bias 0, as the backbones do."""
+        self.out_features = self.init_args["out_features"] or width
+        self.dense = nn.Linear(width, self.out_features)
+        nn.init.normal_(self.dense.weight, std=std)
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor) -> Tensor:
+        """See `SentenceModule.forward`."""
+        x = self.dense(embedding)
+        return x.tanh() if self.activation == "tanh" else x
+
+
+class Normalize(SentenceModule):
+    """x / ‖x‖, in float32."""
+
+    def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor) -> Tensor:
+        """See `SentenceModule.forward`."""
+        return unit(embedding)
+
+
+def chain(modules: Iterable[SentenceModule], width: int, std: float) -> list[SentenceModule]:
+    """Build modules one after the other, for vectors of ``width``.
+
+    Raises:
+        InputError: for one that cannot be built, or written down.
+    """
+    built = []
+    for module in modules:
+        name = type(module).__name__
+        check_initialised(module, "encoder.modules")
+        try:
+            module.build(width, std)
+        except RuntimeError as error:  # no memory for it
+            raise InputError(f"encoder.modules: {name} cannot be built: {str(error)[:200]}") from error
+        width = module.out_features
+        built.append(module)
+    return built
+
+
+def described(modules: Iterable[Any]) -> list[dict[str, Any]]:
+    """Class and arguments of modules, as plain data.
+
+    Raises:
+        InputError: for an argument that cannot be written down.
+    """
+    try:
+        return to_config(list(modules))
+    except TypeError as error:
+        raise InputError(f"encoder.modules: {error}; a module takes plain data") from error

@@ -1,0 +1,69 @@
+"""Contrastive tension: two encoders that agree on a sentence and disagree on two of them."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from lightning.pytorch.utilities import rank_zero_warn
+from torch import Tensor
+
+from sentrep import checks, distributed
+from sentrep.errors import InputError
+from sentrep.functional.similarity import at_least_float32
+from sentrep.objectives.base import Objective
+from sentrep.types import EncoderSpec, TextBatch, Views
+
+
+class ContrastiveTension(Objective):
+    """Two encoders tell the pairs of a sentence with itself from those with others (CT, Carlsson et al. 2021).
+
+        L = mean over the pairs of −y log σ(f₁(s)·f₂(t)) − (1 − y) log(1 − σ(f₁(s)·f₂(t))),   y = 1 where s = t, else 0
+
+    f₁ is the trained encoder, f₂ a copy that begins with its weights and is trained on its own. Both see every sentence
+    as often in the one place as in the other, so that either may be kept; here it is f₁, and f₂ is only in the
+    checkpoint. Dot products, not cosines. Each sentence has one pair with itself and ``negatives`` with other sentences
+    of the global batch.
+
+    **Departures from the paper**: the other sentences are those that follow in the batch, which is in random order,
+    instead of further draws from the corpus, so that every sentence is read once by each encoder. Where the corpus has
+    positives of its own, f₂ reads those.
+
+    Metrics: ``positive`` and ``negative``, the mean dot product of such pairs.
+
+    Args:
+        negatives: K, pairs with others for each pair of a sentence with itself; 7 in the paper. In a smaller batch it
+            is all others, with a warning.
+
+    Raises:
+        InputError: for a number below 1, and for a batch of one sentence.
+    """
+
+    reads_tokens = False
+
+    def __init__(self, negatives: int = 7) -> None:
+        super().__init__()
+        checks.whole(self, 1, negatives=negatives)
+        self.negatives = negatives
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Make f₂."""
+        self.other = spec.copy_encoder(trainable=True)
+        self.other.encoder.need = "vector"  # type: ignore[union-attr]
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        """The mean over this process's pairs; see the class."""
+        output = self.other(batch.anchor if batch.positive is None else batch.positive)
+        keys = distributed.gather(self.other.project(output.embedding))  # type: ignore[operator]
+        if len(keys) == 1:
+            raise InputError("ContrastiveTension: a batch of one sentence has no others: raise data.batch_size")
+        if len(keys) <= self.negatives and self.step == 0:
+            rank_zero_warn(
+                f"ContrastiveTension: a batch of {len(keys)} has fewer others than {self.negatives} negatives."
+            )
+        rows = distributed.own_rows(len(views.anchor), keys.device)
+        columns = (rows[:, None] + torch.arange(self.negatives + 1, device=rows.device)[: len(keys)]) % len(keys)
+        pairs = (at_least_float32(views.anchor)[:, None] * at_least_float32(keys)[columns]).sum(-1)
+        same = torch.zeros_like(pairs)
+        same[:, 0] = 1.0
+        self.metrics = {"positive": pairs[:, 0].detach().mean(), "negative": pairs[:, 1:].detach().mean()}
+        return F.binary_cross_entropy_with_logits(pairs, same)

@@ -1,0 +1,36 @@
+"""Training a flow behind the encoder (BERT-flow)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from sentrep.encoder import Flow
+from sentrep.errors import InputError
+from sentrep.objectives.base import Objective
+from sentrep.types import EncoderSpec, TextBatch, Views
+
+
+class FlowLikelihood(Objective):
+    """The negative log-likelihood of the sentences' vectors under a flow to N(0, I) (Li et al. 2020, BERT-flow, §3.2).
+
+        L = −mean_i [ log N(f(x_i); 0, I) + log |det ∂f/∂x (x_i)| ]
+
+    over the anchors; f is the `sentrep.encoder.Flow` that is the last of ``model.encoder.modules``. The paper trains
+    the flow alone: set ``model.encoder.trainable: false``, and ``dropout: 0.0``. A projection head is not read.
+
+    Raises:
+        InputError: where no flow is the last module.
+    """
+
+    reads_tokens = False
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Find the flow; it stays the encoder's."""
+        self._flow = tuple(module for module in spec.modules[-1:] if isinstance(module, Flow))
+        if not self._flow:
+            raise InputError("FlowLikelihood trains a Flow: put one last in model.encoder.modules")
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        """Mean over this process's rows; see the class."""
+        (flow,) = self._flow
+        return -flow.log_likelihood(views.anchor_output.embedding).mean()

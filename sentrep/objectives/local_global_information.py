@@ -1,0 +1,53 @@
+"""What a sentence's vector tells of its own tokens (IS-BERT)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sentrep import distributed
+from sentrep.encoder import ConvolutionalPooling
+from sentrep.errors import InputError
+from sentrep.functional.similarity import at_least_float32
+from sentrep.objectives.base import Objective
+from sentrep.types import EncoderSpec, TextBatch, Views
+
+
+class LocalGlobalInformation(Objective):
+    """Jensen-Shannon estimate of mutual information between sentences and their tokens (Zhang et al. 2020, IS-BERT).
+
+        L = mean_i mean_{t of i} [ sp(−T(c_it, s_i)) + mean_{j≠i} sp(T(c_it, s_j)) ],    sp(x) = log(1 + eˣ)
+
+    s are the anchors' vectors of all processes, c the features of their tokens: of the `ConvolutionalPooling` among
+    ``model.encoder.modules``, or without one the last hidden states. T(c, s) = sᵀ W c, W learned. Departures: the paper
+    leaves T's form open; here tokens count within their sentence first, so that long sentences weigh as much as short.
+
+    Raises:
+        InputError: for a batch of one sentence, which has no negatives.
+    """
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Create W, and find the convolutions, which stay the encoder's."""
+        self._pooling = tuple(module for module in spec.modules if isinstance(module, ConvolutionalPooling))
+        width = self._pooling[0].out_features if self._pooling else spec.hidden_size
+        with distributed.own_draws(spec.seed, "local_global_information"):
+            self.score = nn.Linear(width, spec.embedding_dim, bias=False)
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        """Mean over this process's rows; see the class."""
+        sentences = at_least_float32(distributed.gather(views.anchor))
+        if len(sentences) == 1:
+            raise InputError("a batch of one sentence has no other sentences: raise data.batch_size")
+        mask = batch.anchor.attention_mask
+        states = views.anchor_output.token_states[:, : mask.shape[1]]
+        tokens = self._pooling[0].features(states, mask) if self._pooling else states
+        with torch.autocast(sentences.device.type, enabled=False):
+            tokens = at_least_float32(tokens.masked_fill(mask[..., None] == 0, 0.0))
+            scores = self.score(tokens) @ sentences.T  # (B, L, N)
+        rows = distributed.own_rows(len(mask), mask.device)
+        own = F.one_hot(rows, len(sentences)).bool()[:, None]
+        positive = F.softplus(-scores).masked_fill(~own, 0.0).sum(2)
+        negative = F.softplus(scores).masked_fill(own, 0.0).sum(2) / (len(sentences) - 1)
+        loss = (positive + negative).masked_fill(mask == 0, 0.0).sum(1) / mask.sum(1)
+        return loss.mean()

@@ -1,0 +1,84 @@
+"""Momentum contrast: keys of an encoder that follows slowly, and a queue of them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sentrep import checks, distributed
+from sentrep.functional import info_nce
+from sentrep.functional.similarity import at_least_float32
+from sentrep.negatives import MemoryBank
+from sentrep.objectives.base import Objective
+from sentrep.types import EncoderSpec, TextBatch, Views
+
+
+class MomentumContrast(Objective):
+    """InfoNCE against a queue of keys that a slowly moving copy of the encoder made (MoCo, He et al. 2020, eq. 1).
+
+        ℓ_i = −log  exp(s(q_i, k_i)) / ( exp(s(q_i, k_i)) + Σ_m exp(s(q_i, k_m)) ),   s = cosine / τ
+
+    q is the anchor's vector. k_i is the momentum copy's vector of the given positive or, without one, of the sentence
+    itself, in evaluation mode; m runs over the queue: the copy's vectors of earlier global batches, oldest out
+    (`MemoryBank`). The copy moves by θ_copy ← m θ_copy + (1 − m) θ once per optimiser step (eq. 2). The queue is empty
+    at first, where the authors' code has random vectors; the first step then has nothing to push away.
+
+    With ``in_batch`` the batch's own positives are compared as well, as ESimCSE does (Wu et al. 2022, momentum
+    contrast): k_i is then the trained encoder's `Views.positive`, those of all sentences are in the sum, and the copy
+    only fills the queue.
+
+    Args:
+        temperature: τ > 0.
+        size: keys in the queue; where gradients are accumulated, those of a step's last micro-batch enter it.
+        momentum: m in [0, 1); 0.999 in MoCo.
+        in_batch: whether the batch's positives are keys too.
+
+    Raises:
+        InputError: for values out of range.
+    """
+
+    reads_tokens = False
+
+    def __init__(
+        self, temperature: float = 0.05, size: int = 4096, momentum: float = 0.999, in_batch: bool = False
+    ) -> None:
+        super().__init__()
+        checks.positive(self, temperature=temperature)
+        checks.share(self, momentum=momentum)
+        checks.flag(self, in_batch=in_batch)
+        self.temperature = temperature
+        self.momentum = momentum
+        self.in_batch = in_batch
+        self.queue = MemoryBank(size)
+        self._latest: Tensor | None = None
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Make the copy and room for the queue."""
+        self.follower = spec.copy_encoder(momentum=self.momentum)
+        self.queue.build(spec, spec.name)
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        """Mean of ℓ_i over this process's rows; see the class."""
+        output = self.follower(batch.anchor if batch.positive is None else batch.positive)
+        own = at_least_float32(self.follower.project(output.embedding)).detach()  # type: ignore[operator]
+        self._latest = distributed.gather(own)
+        past = self.queue.sample(own, own)
+        rows, weights = None, None
+        if self.in_batch:
+            own = distributed.gather(views.positive)
+            rows = distributed.own_rows(len(views.anchor), own.device)
+        else:  # the others' keys are no part of the sum
+            weights = torch.cat([torch.eye(len(own), device=own.device), own.new_ones(len(own), len(past))], dim=1)
+        return info_nce(
+            views.anchor,
+            own,
+            temperature=self.temperature,
+            positives=rows,
+            negatives=past if len(past) else None,
+            weights=weights,
+        )
+
+    def after_step(self, views: Views) -> None:
+        """Put the last keys into the queue."""
+        if self._latest is not None:
+            self.queue.update(self._latest)

@@ -1,0 +1,55 @@
+"""What every change to a sentence's token ids has in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import nn
+
+from sentrep.config import Configurable
+from sentrep.types import EncoderSpec, TokenBatch
+
+
+class TokenAugmentation(Configurable, nn.Module, ABC):
+    """A small change to the token ids of sentences that makes a view of them, before anything is looked up.
+
+    Random kinds draw from torch's global generator, as a `sentrep.Perturbation` does: they repeat after a resume and in
+    a second closure call. The batch's `sentrep.TextBatch` stays as it is; what was read is in `sentrep.Views.read`.
+
+    Args:
+        strength: how much is changed; 0 changes nothing.
+
+    Attributes:
+        frame: number of special tokens and prompt's words before and after a sentence's own tokens, which stay.
+        longest: tokens that no sentence may exceed; None for no limit.
+        pad_token_id: of padding.
+    """
+
+    frame: tuple[int, int] = (0, 0)
+    longest: int | None = None
+    pad_token_id: int = 0
+
+    def __init__(self, strength: float = 1.0) -> None:
+        super().__init__()
+        self.strength = strength
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it leaves every sentence as it is."""
+        return self.strength == 0
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Take note of the encoder, and create tensors; called once, before training."""
+        self.frame, self.longest, self.pad_token_id = spec.frame, spec.longest, spec.pad_token_id
+
+    @abstractmethod
+    def forward(self, tokens: TokenBatch) -> TokenBatch:
+        """The changed sentences.
+
+        Args:
+            tokens: (B, L), right-padded, in the encoder's own prompt; not changed in place.
+
+        Returns:
+            (B, L'), right-padded. L' must not depend on values on the device, for which a step would have to wait;
+            `TokenBatch.real_tokens` is right or None (then a packed pass on an accelerator waits to count).
+        """

@@ -1,0 +1,164 @@
+"""Modules behind the pooling: the same vectors wherever the model goes, and nobody else's code on the way."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sentrep import InputError, SentenceEncoder, SentRepModule
+from sentrep.encoder import ConvolutionalPooling, Dense, Flow, Normalize, SentenceModule
+from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.objectives import Alignment, Contrastive
+from support import checkpoint_of, loss_and_gradients, text_batch, tiny_encoder, toy_sentences
+
+SENTENCES = toy_sentences(9)
+
+
+class Gate(SentenceModule):
+    """A user's own: the mean of the tokens' states, weighed by a learned scale per dimension, beside the vector."""
+
+    reads_tokens = True
+
+    def __init__(self, scale: float = 2.0) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def build(self, width: int, std: float) -> None:
+        self.out_features = width
+        self.weight = nn.Parameter(torch.randn(width))
+
+    def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor) -> Tensor:
+        states = token_states.masked_fill(mask[..., None] == 0, 0).sum(1) / mask.sum(1, keepdim=True)
+        return embedding + self.scale * states * self.weight
+
+
+class Passing(SentenceModule):
+    """One that forgets to say that it reads tokens, and has an argument that is no plain data."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+
+    def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor) -> Tensor:
+        return token_states.mean(1)
+
+
+CASES: dict[str, Callable[[], list[SentenceModule]]] = {
+    "dense": lambda: [Dense(out_features=6)],
+    "tanh": lambda: [Dense("tanh")],
+    "normalize": lambda: [Normalize()],
+    "several": lambda: [Normalize(), Dense("tanh", 12), Dense(out_features=5), Normalize()],
+    "convolutions": lambda: [ConvolutionalPooling(), Dense(out_features=7)],
+    "flow": lambda: [Flow(steps=2, hidden=9)],
+    "own": lambda: [Gate(0.5), Dense(out_features=7)],
+}
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean_first_last"])
+@pytest.mark.parametrize("name", CASES)
+def test_one_vector_in_training_scoring_checkpoint_folder_and_elsewhere(
+    name: str, pooling: str, tmp_path: Path
+) -> None:
+    encoder = tiny_encoder(dropout=0.0, pooling=pooling, modules=CASES[name](), rows_at_once=4)
+    module = SentRepModule(encoder, [Contrastive()])
+    path = checkpoint_of(module, tmp_path)
+    own = any(type(part).__module__ == __name__ for part in encoder.sentence_modules)
+    batch = text_batch(encoder, SENTENCES)
+    expected = encoder.encode(SENTENCES)
+    assert expected.shape == (9, encoder.embedding_dim) == (9, encoder.spec(0).embedding_dim)
+
+    trained = [module.views(encoder, batch, {}).anchor]
+    encoder.need = "tokens"
+    trained.append(encoder(batch.anchor).embedding)
+    for vectors in trained:
+        np.testing.assert_allclose(vectors.detach(), expected, atol=1e-6)
+    cosine = encoder.pairwise_cosine(SENTENCES[:4], SENTENCES[4:8])  # what validation scores
+    np.testing.assert_allclose(cosine, encoder.similarity_pairwise(expected[:4], expected[4:8]), atol=1e-6)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        encoder.save_pretrained(tmp_path / "model")
+    for model in (path, tmp_path / "model"):
+        again = SentenceEncoder.from_pretrained(model, trust_remote_code=own)
+        np.testing.assert_allclose(again.encode(SENTENCES), expected, atol=1e-6)
+        assert fingerprint(again) == fingerprint(encoder)
+        if own:
+            with pytest.raises(InputError, match=r"Gate' is not one of sentrep's.*trust_remote_code=True"):
+                SentenceEncoder.from_pretrained(model)
+    rebuilt = SentRepModule.load_from_checkpoint(path, trust_plugins=own)
+    np.testing.assert_allclose(rebuilt.encoder.encode(SENTENCES), expected, atol=1e-6)
+
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
+    if all(type(part) in (Dense, Normalize) for part in encoder.sentence_modules) and pooling == "cls":
+        np.testing.assert_allclose(theirs(str(tmp_path / "model"), device="cpu").encode(SENTENCES), expected, atol=1e-6)
+    else:
+        with pytest.raises(ValueError, match="SentenceEncoderModule"):
+            theirs(str(tmp_path / "model"), device="cpu")
+
+
+@pytest.mark.parametrize("how", [{"rows_at_once": 3}, {"layout": "padded"}, {"short_last_layer": False}])
+@pytest.mark.parametrize("name", CASES)
+def test_every_way_to_compute_gives_the_same_gradients(name: str, how: dict[str, Any]) -> None:
+    results = []
+    for compute in ({}, how):
+        encoder = tiny_encoder(dropout=0.0, modules=CASES[name](), **compute)
+        results.append(
+            loss_and_gradients(SentRepModule(encoder, [Alignment()]), text_batch(encoder, SENTENCES[:8], SENTENCES[1:]))
+        )
+    (loss, gradients), (other, others) = results
+    torch.testing.assert_close(other, loss)
+    assert gradients.keys() == others.keys()
+    for key in gradients:
+        torch.testing.assert_close(others[key], gradients[key], msg=key)
+
+
+def test_another_module_keeps_its_own_weights_and_a_removed_one_is_gone(tmp_path: Path) -> None:
+    module = SentRepModule(tiny_encoder(modules=[Dense(), Normalize()]), [Alignment()])
+    path = checkpoint_of(module, tmp_path)
+    first: Any = SentenceEncoder(str(path)).sentence_modules[0]
+    kept: Any = SentenceEncoder(str(path), modules=[Dense(), Dense()]).sentence_modules
+    assert torch.equal(kept[0].dense.weight, first.dense.weight)
+    assert not torch.equal(kept[1].dense.weight, first.dense.weight)
+    bare = SentenceEncoder.from_pretrained(path, modules=[])
+    module.encoder.set_modules([])
+    np.testing.assert_allclose(bare.encode(SENTENCES), module.encoder.encode(SENTENCES), atol=1e-6)
+
+
+def test_truncated_vectors_are_scaled_again() -> None:
+    encoder = tiny_encoder(modules=[Normalize()])
+    np.testing.assert_allclose(np.linalg.norm(encoder.encode(SENTENCES, truncate_dim=4), axis=1), 1, atol=1e-6)
+
+
+def test_what_is_forgotten_in_a_module_is_named(tmp_path: Path) -> None:
+    encoder = tiny_encoder(modules=[Passing(max)])
+    with pytest.raises(InputError, match="takes plain data"):
+        encoder.save_pretrained(tmp_path / "model")
+    with pytest.raises(InputError, match="module that reads them must say reads_tokens"):
+        encoder.embed(text_batch(encoder, SENTENCES).anchor)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        5,
+        {},
+        {"class_path": "os.system", "init_args": {"command": "true"}},
+        {"class_path": "torch.nn.Tanh", "init_args": {}},
+        {"class_path": "sentrep.encoder.SentenceEncoder", "init_args": {"backbone": "x"}},
+        {"class_path": "sentrep.encoder.modules.Dense", "init_args": {"colour": 1}},
+    ],
+)
+def test_a_folder_builds_nothing_but_modules(module: Any, tmp_path: Path) -> None:
+    tiny_encoder().save_pretrained(tmp_path)
+    settings = json.loads((tmp_path / "sentrep.json").read_text())
+    (tmp_path / "sentrep.json").write_text(json.dumps({**settings, "modules": [module]}))
+    for trusted in (False, True):
+        with pytest.raises(InputError, match=r"module|damaged"):
+            SentenceEncoder.from_pretrained(tmp_path, trust_remote_code=trusted)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from references.info_nce import info_nce_loop
+from references.soft_negatives import bidirectional_margin_loop
+from sentrep import InputError, Views
+from sentrep.objectives import BidirectionalMargin, Contrastive
+
+
+def views(*vectors: Tensor) -> Views:
+    anchor, positive, *negative = vectors
+    return Views(anchor, positive, negative[0] if negative else None, None, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.1, 0.3), (0.0, 0.0), (0.5, 1.5)])
+def test_value_and_gradient_are_those_of_the_loop(alpha: float, beta: float) -> None:
+    vectors = torch.randn(3, 40, 6, dtype=torch.float64, requires_grad=True)
+    objective = BidirectionalMargin(alpha, beta)
+    loss = objective(views(*vectors), batch=None)  # type: ignore[arg-type]
+    expected = bidirectional_margin_loop(*vectors, alpha, beta)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(value, vectors)[0] for value in (loss, expected)))
+    cosines = torch.cosine_similarity(vectors[:1], vectors[1:], dim=-1)
+    torch.testing.assert_close(objective.metrics["difference"], (cosines[1] - cosines[0]).mean())
+
+
+def test_nothing_is_lost_between_the_margins() -> None:
+    anchor = torch.tensor([[1.0, 0.0]])
+    soft = torch.tensor([[0.8, 0.6]])  # 0.2 less similar than the anchor itself
+    assert BidirectionalMargin()(views(anchor, anchor, soft), batch=None) == 0  # type: ignore[arg-type]
+
+
+def test_the_contrast_leaves_soft_negatives_alone() -> None:
+    vectors = torch.randn(3, 5, 6, dtype=torch.float64)
+    loss = Contrastive(hard_negatives=False)(views(*vectors), batch=None)  # type: ignore[arg-type]
+    expected = info_nce_loop(vectors[0], vectors[1], 0.05, list(range(5)), None, None, 1.0, 0.0)
+    torch.testing.assert_close(loss, expected)
+    assert loss != Contrastive()(views(*vectors), batch=None)  # type: ignore[arg-type]
+
+
+def test_a_corpus_without_soft_negatives_is_refused() -> None:
+    with pytest.raises(InputError, match=r"third column in data\.columns"):
+        BidirectionalMargin()(views(*torch.randn(2, 3, 4)), batch=None)  # type: ignore[arg-type]

@@ -1,0 +1,208 @@
+"""What an objective has of its own in a run: name, step, extra inputs and settings of the optimiser."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import lightning
+import pytest
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch import Tensor, nn
+
+from sentrep import (
+    EncoderSpec,
+    InputError,
+    Objective,
+    ProjectionHead,
+    SentRepDataModule,
+    SentRepModule,
+    TextBatch,
+    TokenBatch,
+    Views,
+)
+from sentrep.functional import alignment
+from sentrep.objectives import Contrastive, MaskedLanguageModeling
+from sentrep.stability import SAM, AdversarialWeightPerturbation
+from sentrep.training.parameter_groups import parameter_groups
+from support import loss_and_gradients, text_batch, tiny_encoder, toy_sentences
+
+ADAMW = functools.partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1, fused=True)
+
+
+class Reversed(Objective):
+    """Tells sentences from their first words, with a layer of its own."""
+
+    projects_extra = True
+
+    def __init__(self, words: int = 3, options: dict[str, Any] | None = None, tied: bool = False) -> None:
+        super().__init__()
+        self.words = words
+        self.tied = tied
+        self.parameter_options = options or {}
+        self.seen: list[tuple[int, list[str]]] = []
+
+    def build(self, spec: EncoderSpec) -> None:
+        self.name = spec.name
+        self.layer = nn.Linear(spec.embedding_dim, spec.embedding_dim)
+        self.head = spec.lm_head() if self.tied else None
+
+    def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
+        ids, mask = batch.anchor.input_ids, batch.anchor.attention_mask
+        return {"first": TokenBatch(ids[:, : self.words], mask[:, : self.words])}
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        self.views = views
+        return alignment(views.anchor, self.layer(views.projected["first"]))
+
+    def after_step(self, views: Views) -> None:
+        self.seen.append((self.step, sorted(views.extra)))
+
+
+class Both(Objective):
+    """Holds another objective."""
+
+    def __init__(self, inner: Objective) -> None:
+        super().__init__()
+        self.inner = inner
+        self.reads_tokens, self.projects_extra = inner.reads_tokens, inner.projects_extra
+
+    def build(self, spec: EncoderSpec) -> None:
+        self.inner.build(spec)
+
+    def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
+        return self.inner.extra_inputs(batch)
+
+    def forward(self, views: Views, batch: TextBatch) -> Tensor:
+        return 2 * self.inner(views, batch)
+
+
+def fit(module: SentRepModule, folder: Path, steps: int, ckpt: Path | None = None, **options: Any) -> lightning.Trainer:
+    run = lightning.Trainer(
+        accelerator="cpu", max_steps=steps, default_root_dir=folder, logger=False, enable_progress_bar=False,
+        enable_model_summary=False, enable_checkpointing="callbacks" in options, **options,
+    )  # fmt: skip
+    (folder / "corpus.txt").write_text("\n".join(toy_sentences(24)))
+    run.fit(module, SentRepDataModule(str(folder / "corpus.txt"), batch_size=4), ckpt_path=ckpt)
+    return run
+
+
+def test_objectives_with_equal_keys_see_their_own_inputs(tmp_path: Path) -> None:
+    terms: dict[str, Objective | None] = {"a": Reversed(3), "b": Reversed(5), "both": Both(Reversed(4))}
+    module = SentRepModule(tiny_encoder(), terms, head=ProjectionHead(out_features=7))
+    fit(module, tmp_path, 2)
+    inner = module.objectives.terms["both"].inner
+    for objective, name, words in ((terms["a"], "a", 3), (terms["b"], "b", 5), (inner, "both", 4)):
+        assert isinstance(objective, Reversed)
+        assert (objective.name, objective.step) == (name, 2)
+        (output,) = objective.views.extra.values()
+        assert output.token_states.shape[1] >= words
+        assert objective.views.projected["first"].shape == (4, 7)
+        assert objective.seen == ([] if name == "both" else [(1, ["first"]), (2, ["first"])])
+    assert not torch.equal(terms["a"].views.projected["first"], terms["b"].views.projected["first"])  # type: ignore[union-attr]
+
+
+def test_two_objectives_of_one_class_add_up() -> None:
+    def step(*shares: float) -> tuple[Tensor, dict[str, Tensor]]:
+        terms: dict[str, Objective | None] = {
+            f"{n}": MaskedLanguageModeling(share, mask=1, random=0) for n, share in enumerate(shares)
+        }
+        module = SentRepModule(tiny_encoder(dropout=0.0), terms)
+        torch.manual_seed(1)
+        return loss_and_gradients(module, text_batch(module.encoder, toy_sentences(8)))
+
+    everything = 0.9999999
+    two, one = step(everything, everything), step(everything)
+    torch.testing.assert_close(two[0], 2 * one[0])
+    for name, gradient in two[1].items():
+        if "terms.1" not in name:
+            torch.testing.assert_close(gradient, 2 * one[1][name])
+
+
+def test_vectors_are_projected_only_where_they_are_asked_for() -> None:
+    module = SentRepModule(tiny_encoder(), {"mlm": MaskedLanguageModeling()}, head=ProjectionHead())
+    batch = text_batch(module.encoder, toy_sentences(4))
+    views = module.views(module.encoder, batch, module.objectives.extra_inputs(batch))
+    module.objectives(views, batch)
+    assert list(views.extra) == ["mlm.masked_language_modeling"]
+    assert not views.projected
+
+
+def test_own_parameters_have_their_own_settings() -> None:
+    terms: dict[str, Objective | None] = {
+        "a": Reversed(options={"lr": 0.5}, tied=True),
+        "b": Both(Reversed(options={"weight_decay": 0.3})),
+        "c": Contrastive(),
+    }
+    module = SentRepModule(tiny_encoder(), terms, head=ProjectionHead())
+    groups = parameter_groups(module)
+    options = [{key: value for key, value in group.items() if key != "params"} for group in groups]
+    free = {"weight_decay": 0.0}
+    assert options == [{}, free, {"lr": 0.5}, {"lr": 0.5, **free}, {"weight_decay": 0.3}, free]
+    listed = [parameter for group in groups for parameter in group["params"]]
+    assert len(listed) == len({*listed}) == len([*module.parameters()])
+    assert {*groups[0]["params"], *groups[1]["params"]} == {*module.encoder.parameters()}
+    assert module.objectives.terms["b"].inner.layer.weight in {*groups[4]["params"]}
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        ADAMW,
+        lambda groups: SAM(groups, ADAMW),
+        lambda groups: AdversarialWeightPerturbation(groups, ADAMW),
+    ],
+)
+def test_training_with_own_settings_resumes_exactly(tmp_path: Path, optimizer: Any) -> None:
+    """With a rate of 0 the objective's parameters stay; the schedule acts on every group's own rate."""
+
+    def build() -> SentRepModule:
+        terms: dict[str, Objective | None] = {
+            "slow": Reversed(options={"lr": 0.0}),
+            "fast": Reversed(options={"lr": 0.1}),
+        }
+        return SentRepModule(tiny_encoder(dropout=0.1), terms, optimizer=optimizer, seed=1)
+
+    def run(name: str, ckpt: Path | None = None) -> tuple[SentRepModule, lightning.Trainer]:
+        saver = ModelCheckpoint(tmp_path / name, "{step}", save_top_k=-1, every_n_train_steps=2)
+        module = build()
+        return module, fit(module, tmp_path, 4, ckpt, callbacks=[saver], gradient_clip_val=0.5)
+
+    whole, trained = run("whole")
+    resumed, _ = run("resumed", tmp_path / "whole" / "step=2.ckpt")
+    for (name, one), two in zip(whole.state_dict().items(), resumed.state_dict().values(), strict=True):
+        assert torch.equal(one, two), name
+    assert resumed.objectives.step == resumed.objectives.terms["slow"].step == 4
+    start = build().state_dict()
+    moved = {name for name, tensor in whole.state_dict().items() if not torch.equal(tensor, start[name])}
+    assert "objectives.terms.fast.layer.weight" in moved
+    assert "encoder.backbone.embeddings.word_embeddings.weight" in moved
+    assert not any(name.startswith("objectives.terms.slow") for name in moved)
+    assert [group["initial_lr"] for group in trained.optimizers[0].param_groups] == [1e-3, 1e-3, 0, 0, 0.1, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"learning_rate": 1.0}, "the optimizer has no setting 'learning_rate'"),
+        ({"lr": -1.0}, "parameter_options: lr must be 0 or more"),
+        ([1], "parameter_options must be an object of class Mapping"),
+    ],
+)
+def test_settings_that_no_optimizer_has_are_refused(options: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        SentRepModule(tiny_encoder(), {"a": Reversed(options=options)}, optimizer=ADAMW)
+
+
+def test_an_older_checkpoint_has_the_step_of_its_run(tmp_path: Path) -> None:
+    saver = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=2)
+    fit(SentRepModule(tiny_encoder(), [Contrastive()]), tmp_path, 2, callbacks=[saver])
+    saved = torch.load(tmp_path / "step=2.ckpt", weights_only=True)
+    assert saved["state_dict"].pop("objectives._extra_state") == 2
+    torch.save(saved, tmp_path / "older.ckpt")
+    assert SentRepModule.load_from_checkpoint(tmp_path / "older.ckpt").objectives.terms["contrastive"].step == 2
+    resumed = SentRepModule(tiny_encoder(), [Contrastive()])
+    fit(resumed, tmp_path, 3, tmp_path / "older.ckpt", callbacks=[ModelCheckpoint(tmp_path / "again")])
+    assert resumed.objectives.terms["contrastive"].step == 3

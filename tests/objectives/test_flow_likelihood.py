@@ -1,0 +1,62 @@
+"""The flow and its likelihood against the determinant of a whole Jacobian."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from references.bert_flow import flow_loop, negative_log_likelihood_loop
+from sentrep import InputError, SentRepModule
+from sentrep.encoder import Flow, Normalize
+from sentrep.objectives import FlowLikelihood
+from support import text_batch, tiny_encoder, toy_sentences
+
+
+def flow_of(width: int) -> tuple[Flow, list[dict[str, Any]]]:
+    torch.manual_seed(1)
+    flow = Flow(steps=3, hidden=5)
+    flow.build(width, std=0.02)
+    flow.double()
+    for parameter in flow.parameters():
+        parameter.data.normal_(std=0.3)
+    steps = [{**dict(layer.named_parameters()), "permutation": layer.permutation} for layer in flow.layers]
+    return flow, steps
+
+
+@pytest.mark.parametrize("width", [2, 7])
+def test_value_and_gradient_are_those_of_the_jacobian_s_determinant(width: int) -> None:
+    flow, steps = flow_of(width)
+    x = torch.randn(4, width, dtype=torch.float64, requires_grad=True)
+    z = flow(x, None, None)
+    torch.testing.assert_close(z, torch.stack([flow_loop(row, steps) for row in x]))
+    torch.testing.assert_close(flow.inverse(z)[0], x)
+    inputs = [x, *flow.parameters()]
+    loss, expected = -flow.log_likelihood(z).mean(), negative_log_likelihood_loop(x, steps)
+    torch.testing.assert_close(loss, expected)
+    for found, wanted in zip(torch.autograd.grad(loss, inputs), torch.autograd.grad(expected, inputs), strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_it_makes_vectors_more_likely() -> None:
+    encoder = tiny_encoder(dropout=0.0, modules=[Flow(steps=2)])
+    encoder.backbone.requires_grad_(False)
+    module = SentRepModule(encoder, [FlowLikelihood()])
+    batch = text_batch(encoder, toy_sentences(12))
+    optimizer = torch.optim.Adam(encoder.sentence_modules.parameters(), lr=0.01)
+    losses = []
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss, _ = module.objectives(module.views(encoder, batch, {}), batch)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] - 5
+    assert "objectives" not in {name.split(".")[0] for name, _ in module.named_parameters()}, "the flow is there once"
+
+
+@pytest.mark.parametrize("modules", [[], [Flow(1), Normalize()]])
+def test_without_a_flow_at_the_end_it_is_refused(modules: Any) -> None:
+    with pytest.raises(InputError, match=r"put one last in model\.encoder\.modules"):
+        SentRepModule(tiny_encoder(modules=modules), [FlowLikelihood()])

@@ -1,0 +1,49 @@
+"""IS-BERT's objective and pooling against loops over tokens and sentences."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from references.is_bert import convolutions_loop, information_loop
+from sentrep import InputError, SentRepModule
+from sentrep.encoder import ConvolutionalPooling, Dense
+from sentrep.objectives import LocalGlobalInformation
+from support import text_batch, tiny_encoder, toy_sentences
+
+
+@pytest.mark.parametrize("convolutions", [True, False])
+def test_value_and_gradient_equal_the_loops(convolutions: bool) -> None:
+    pooling = ConvolutionalPooling(windows=[1, 3], filters=4)
+    encoder = tiny_encoder(dropout=0.0, pooling="mean", modules=[pooling] if convolutions else []).double()
+    module = SentRepModule(encoder, [LocalGlobalInformation()]).double()
+    batch = text_batch(encoder, toy_sentences(5))
+    views = module.views(encoder, batch, {})
+    loss = module.objectives.terms["localglobalinformation"](views, batch)
+
+    lengths = batch.anchor.attention_mask.sum(1).tolist()
+    states = [views.anchor_output.token_states[i, :n] for i, n in enumerate(lengths)]
+    vectors = views.anchor
+    if convolutions:
+        states = [convolutions_loop(x, [(layer.weight, layer.bias) for layer in pooling.layers]) for x in states]
+        vectors = torch.stack([x.mean(0) for x in states])
+        torch.testing.assert_close(views.anchor, vectors)
+    weight = module.objectives.terms["localglobalinformation"].score.weight
+    expected = information_loop(states, vectors, weight)
+    torch.testing.assert_close(loss, expected)
+    inputs = [*encoder.sentence_modules.parameters(), weight, encoder.backbone.get_input_embeddings().weight]
+    found, wanted = (torch.autograd.grad(x, inputs, retain_graph=True) for x in (loss, expected))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    module = SentRepModule(tiny_encoder(), [LocalGlobalInformation()])
+    batch = text_batch(module.encoder, toy_sentences(1))
+    views = module.views(module.encoder, batch, {})
+    with pytest.raises(InputError, match=r"raise data\.batch_size"):
+        module.objectives(views, batch)
+    with pytest.raises(InputError, match="put it first"):
+        tiny_encoder(modules=[Dense(out_features=8), ConvolutionalPooling()]).encode("a dog")
+    with pytest.raises(InputError, match="odd numbers"):
+        ConvolutionalPooling([2])
