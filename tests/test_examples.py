@@ -22,6 +22,8 @@ def run_example(script: str) -> None:
     ("name", "says"),
     [
         ("custom_objective", "max_steps=20"),
+        pytest.param("flow", "max_steps=20", marks=pytest.mark.slow),
+        pytest.param("moco", "max_steps=20", marks=pytest.mark.slow),
         pytest.param("lora", "parameters are trained", marks=pytest.mark.slow),
         pytest.param("matryoshka", "(16,)", marks=pytest.mark.slow),
     ],

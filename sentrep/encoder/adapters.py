@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -58,9 +59,10 @@ def inject(backbone: nn.Module, adapter: Lora) -> None:
         import peft  # takes two seconds
     except ImportError:
         raise InputError("model.encoder.adapter needs the package peft: pip install 'sentrep[lora]'") from None
+    alpha: Any = adapter.alpha  # peft's type says int, and any number does
     config = peft.LoraConfig(
         r=adapter.rank,
-        lora_alpha=adapter.alpha,
+        lora_alpha=alpha,
         lora_dropout=adapter.dropout,
         target_modules=_targets(backbone, adapter.targets),
     )
