@@ -84,16 +84,13 @@ class ReplacedTokenDetection(Objective):
         edited = self.edit(tokens)
         words = self.discriminator.encoder.look_up(edited)
         words = torch.cat([views.anchor[:, None].to(words.dtype), words[:, 1:]], dim=1)
-        logits = self.detect(self.discriminator(edited, words).token_states).squeeze(-1)
-        logits = at_least_float32(logits)[:, : tokens.input_ids.shape[1]]
+        states = self.discriminator(edited, words).token_states[:, : tokens.input_ids.shape[1]]
+        # undefined rows of padding are taken out before they meet the loss
+        logits = at_least_float32(self.detect(states).squeeze(-1)).masked_fill(tokens.attention_mask == 0, 0.0)
         replaced, real = edited.input_ids != tokens.input_ids, tokens.attention_mask.to(logits.dtype)
         count = real.sum()
-        self.metrics = {
-            "accuracy": (((logits > 0) == replaced) * real).sum().detach() / count,
-            "replaced": replaced.sum() / count,
-        }
-        # undefined rows of padding are taken out before they meet the loss
-        logits = logits.masked_fill(real == 0, 0.0)
+        right = ((logits > 0) == replaced) * real
+        self.metrics = {"accuracy": right.sum() / count, "replaced": replaced.sum() / count}
         loss = F.binary_cross_entropy_with_logits(logits, replaced.to(logits.dtype), weight=real, reduction="sum")
         return loss / distributed.average(count)
 
