@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from sentrep import checks, distributed
 from sentrep.encoder import FrozenEncoder, frozen
 from sentrep.errors import InputError
-from sentrep.functional.masking import choose_tokens, corrupt
+from sentrep.functional.masking import choose_tokens
 from sentrep.functional.similarity import at_least_float32
 from sentrep.objectives.base import Objective
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
@@ -60,7 +61,7 @@ class ReplacedTokenDetection(Objective):
         """Copy the encoder, and the masked-LM head where that is the generator."""
         if spec.mask_token_id is None:
             raise InputError("ReplacedTokenDetection needs a tokenizer with a mask token, and this one has none")
-        self._mask_token_id, self._vocab_size, self._frame = spec.mask_token_id, spec.vocab_size, spec.frame
+        self._mask_token_id, self._frame = spec.mask_token_id, spec.frame
         discriminator: Any = spec.copy_encoder(trainable=True)
         self.discriminator = discriminator
         width = discriminator.encoder.backbone.get_input_embeddings().weight.shape[1]
@@ -83,16 +84,13 @@ class ReplacedTokenDetection(Objective):
         edited = self.edit(tokens)
         words = self.discriminator.encoder.look_up(edited)
         words = torch.cat([views.anchor[:, None].to(words.dtype), words[:, 1:]], dim=1)
-        logits = self.detect(self.discriminator(edited, words).token_states).squeeze(-1)
-        logits = at_least_float32(logits)[:, : tokens.input_ids.shape[1]]
+        states = self.discriminator(edited, words).token_states[:, : tokens.input_ids.shape[1]]
+        # undefined rows of padding are taken out before they meet the loss
+        logits = at_least_float32(self.detect(states).squeeze(-1)).masked_fill(tokens.attention_mask == 0, 0.0)
         replaced, real = edited.input_ids != tokens.input_ids, tokens.attention_mask.to(logits.dtype)
         count = real.sum()
-        self.metrics = {
-            "accuracy": (((logits > 0) == replaced) * real).sum().detach() / count,
-            "replaced": replaced.sum() / count,
-        }
-        # undefined rows of padding are taken out before they meet the loss
-        logits = logits.masked_fill(real == 0, 0.0)
+        right = ((logits > 0) == replaced) * real
+        self.metrics = {"accuracy": right.sum() / count, "replaced": replaced.sum() / count}
         loss = F.binary_cross_entropy_with_logits(logits, replaced.to(logits.dtype), weight=real, reduction="sum")
         return loss / distributed.average(count)
 
@@ -101,13 +99,13 @@ class ReplacedTokenDetection(Objective):
         """The sentences (B, L) with the generator's guesses in the place of masked tokens."""
         count = max(1, round(self.probability * (tokens.count() - len(tokens) * sum(self._frame))))
         chosen = choose_tokens(tokens.own(self._frame), count)
-        ids = corrupt(tokens.input_ids, chosen, self._mask_token_id, self._vocab_size, mask=1, random=0)
-        logits = self._guess(TokenBatch(ids, tokens.attention_mask, tokens.real_tokens), chosen).float()
+        flat = tokens.input_ids.flatten()
+        masked = flat.scatter(0, chosen, self._mask_token_id).view_as(tokens.input_ids)
+        logits = self._guess(replace(tokens, input_ids=masked), chosen).float()
         # the largest logit with Gumbel noise is a draw from their softmax
         noise = torch.rand(logits.shape, device=logits.device).clamp_min(1e-30).log().neg().log().neg()
-        drawn = (logits + noise).argmax(1)
-        flat = tokens.input_ids.flatten().scatter(0, chosen, drawn)
-        return TokenBatch(flat.view_as(ids), tokens.attention_mask, tokens.real_tokens)
+        drawn = flat.scatter(0, chosen, (logits + noise).argmax(1))
+        return replace(tokens, input_ids=drawn.view_as(masked))
 
     def _guess(self, masked: TokenBatch, chosen: Tensor) -> Tensor:
         """Logits (m, V) at the chosen places."""
