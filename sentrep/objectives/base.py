@@ -74,6 +74,11 @@ class Objective(Configurable, nn.Module, ABC):
         """Called once per optimiser step, with the (detached) views of its last forward."""
 
 
+def between(width: int, other: int) -> nn.Module:
+    """What brings vectors of one width to another: a linear layer, or nothing where the widths are the same."""
+    return nn.Identity() if width == other else nn.Linear(width, other)
+
+
 def check_term(name: str, kind: str, loss: Any) -> None:
     """Refuse what would train something else, or nothing, in silence.
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sentrep import checks, distributed
 from sentrep.errors import InputError
-from sentrep.objectives.base import Objective
+from sentrep.objectives.base import Objective, between
 from sentrep.objectives.masked_language_modeling import KEY, MaskedLanguageModeling
 from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
 
@@ -74,6 +74,7 @@ class InformationReconstruction(Objective):
         self.reads_layers = (spec.layers // 2 if settings["layer"] is None else settings["layer"],)
         self.masking.build(spec)
         with distributed.own_draws(spec.seed, "information_reconstruction/init"):
+            self.enter = between(spec.vector_dim, width)
             layers = [
                 nn.TransformerEncoderLayer(
                     width, settings["heads"], settings["feed_forward"], settings["dropout"], "gelu", batch_first=True
@@ -93,7 +94,7 @@ class InformationReconstruction(Objective):
         """The mean over the masked tokens of all processes; see the class."""
         masked, padding = views.extra[KEY], batch.anchor.attention_mask == 0
         lower = masked.layers[self.reads_layers[0]][:, : padding.shape[1]].detach()
-        states = torch.cat([views.anchor_output.embedding[:, None], lower[:, 1:]], dim=1)
+        states = torch.cat([self.enter(views.anchor_output.embedding)[:, None], lower[:, 1:]], dim=1)
         for layer in self.auxiliary:
             states = layer(states, src_key_padding_mask=padding)
         output = EncoderOutput(masked.embedding, states, masked.input_embeddings)

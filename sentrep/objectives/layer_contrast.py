@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sentrep import checks, distributed
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32, unit
-from sentrep.objectives.base import Objective
+from sentrep.objectives.base import Objective, between
 from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
 
 
@@ -60,6 +60,7 @@ class LayerContrast(Objective):
         self.backbone_parameters = spec.backbone_parameters
         self.rows = spec.rows_at_once
         with distributed.own_draws(spec.seed, "layer_contrast/init"):
+            self.enter = between(spec.vector_dim, spec.hidden_size)
             first, second = nn.Linear(spec.hidden_size, self.projection), nn.Linear(self.projection, self.projection)
         for layer in (first, second):
             nn.init.normal_(layer.weight, std=0.02)
@@ -72,7 +73,7 @@ class LayerContrast(Objective):
         guides = distributed.gather(self.project(torch.cat([self._layers(part) for part in parts])))
         if len(guides) == 1:
             raise InputError("a batch of one sentence has nothing to contrast with: raise data.batch_size")
-        vectors = self.project(views.anchor_output.embedding)
+        vectors = self.project(self.enter(views.anchor_output.embedding))
         with torch.autocast(vectors.device.type, enabled=False):
             similar = torch.einsum("bd,nkd->bnk", unit(vectors), unit(guides)) / self.temperature
         own = distributed.own_rows(len(similar), similar.device)[:, None, None].expand(-1, 1, similar.shape[2])

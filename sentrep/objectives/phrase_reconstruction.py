@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sentrep import checks, distributed
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32
-from sentrep.objectives.base import Objective
+from sentrep.objectives.base import Objective, between
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 _MASKED = "phrase_masked"
@@ -33,7 +33,8 @@ class PhraseReconstruction(Objective):
     **Departures.** The paper extracts phrases beforehand and replaces words of the second sentence by synonyms. Here
     the phrase is the run of ``share`` of the sentence's own tokens with the largest sum of log(N / n), n the sentences
     of the global batch (N) that hold the token; its tokens become mask tokens, and there are no synonyms. The decoder
-    sees the tokens' places in the sentence, and has no position table of its own.
+    sees the tokens' places in the sentence, and has no position table of its own. Anchors must be read as they stand:
+    no token augmentation or `TokenShuffling` of theirs.
 
     Metrics: ``accuracy``, the share of this process's phrase tokens that the decoder names.
 
@@ -79,8 +80,8 @@ class PhraseReconstruction(Objective):
         self._mask_token_id, self._frame, self._vocab_size = spec.mask_token_id, spec.frame, spec.vocab_size
         self.lm_head = spec.lm_head()
         with distributed.own_draws(spec.seed, "phrase_reconstruction/init"):
-            self.masked = nn.Linear(width, spec.embedding_dim)
-            self.memory = nn.Identity() if spec.embedding_dim == width else nn.Linear(spec.embedding_dim, width)
+            self.masked = nn.Linear(spec.vector_dim, spec.embedding_dim)
+            self.memory = between(spec.embedding_dim, width)
             self.start = nn.Parameter(0.02 * torch.randn(width))
             layer = nn.TransformerDecoderLayer(
                 width, settings["heads"], settings["feed_forward"] or width, settings["dropout"], "gelu",

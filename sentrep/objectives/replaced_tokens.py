@@ -15,7 +15,7 @@ from sentrep.encoder import FrozenEncoder, frozen
 from sentrep.errors import InputError
 from sentrep.functional.masking import choose_tokens
 from sentrep.functional.similarity import at_least_float32
-from sentrep.objectives.base import Objective
+from sentrep.objectives.base import Objective, between
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 
@@ -65,12 +65,8 @@ class ReplacedTokenDetection(Objective):
         discriminator: Any = spec.copy_encoder(trainable=True)
         self.discriminator = discriminator
         width = discriminator.encoder.backbone.get_input_embeddings().weight.shape[1]
-        if width != spec.embedding_dim:
-            raise InputError(
-                f"ReplacedTokenDetection: the vectors have {spec.embedding_dim} dimensions and the word embeddings "
-                f"{width}; leave the projection head's width alone, or take another backbone"
-            )
         with distributed.own_draws(spec.seed, spec.name, "replaced_tokens"):
+            self.enter = between(spec.embedding_dim, width)
             self.detect = nn.Linear(spec.hidden_size, 1)
         if self.generator is not None:
             self.generator.build(spec)
@@ -83,7 +79,7 @@ class ReplacedTokenDetection(Objective):
         tokens = batch.anchor
         edited = self.edit(tokens)
         words = self.discriminator.encoder.look_up(edited)
-        words = torch.cat([views.anchor[:, None].to(words.dtype), words[:, 1:]], dim=1)
+        words = torch.cat([self.enter(views.anchor)[:, None].to(words.dtype), words[:, 1:]], dim=1)
         states = self.discriminator(edited, words).token_states[:, : tokens.input_ids.shape[1]]
         # undefined rows of padding are taken out before they meet the loss
         logits = at_least_float32(self.detect(states).squeeze(-1)).masked_fill(tokens.attention_mask == 0, 0.0)

@@ -1,0 +1,205 @@
+"""Any plug-in goes with any other: 40 random combinations train, are saved, go on exactly, and are exported."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import random
+import re
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import sentrep.negatives
+import sentrep.objectives
+import sentrep.views
+import sentrep.weighting
+from sentrep import SentenceEncoder
+from sentrep.cli import main
+from sentrep.cli.configuration import Tree, merge
+
+APART = [{"PhraseReconstruction", "TokenDeletion"}, {"prompt", "Distillation"}, {"prompt", "ComplementaryWeighting"}]
+"""What is refused in a sentence: phrases are read where they stand, and a teacher must read the same prompt."""
+
+Part = tuple[str, Tree]
+"""What it is one of, where a run can have but one such, and what it adds to the configuration."""
+
+SMALL = {"layers": 1, "heads": 2}
+PROMPT = {"prompt": {"template": 'This "[X]" means [MASK].', "subtract": True}, "pooling": "mask"}
+BASE_OPTIMIZER = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 1e-3, "fused": True}}
+
+
+def plugin(name: str, **arguments: Any) -> Tree:
+    return {"class_path": name, "init_args": arguments}
+
+
+def objective(name: str, **arguments: Any) -> Part:
+    return "", {"model": {"objectives": {name.lower(): plugin(name, **arguments)}}}
+
+
+def sampler(name: str, **arguments: Any) -> Part:
+    drawn = {"negatives": {name.lower(): plugin(name, **arguments)}}
+    return "", {"model": {"objectives": {"contrastive": {"init_args": drawn}}}}
+
+
+def weighting(name: str, **arguments: Any) -> Part:
+    return "weighting", {
+        "model": {"objectives": {"contrastive": {"init_args": {"weighting": plugin(name, **arguments)}}}}
+    }
+
+
+def augmentation(name: str, side: str = "augmentations", **arguments: Any) -> Part:
+    return "", {"augment": {f"{side}.{name}": plugin(name, **arguments)}}
+
+
+def encoder(group: str, **arguments: Any) -> Part:
+    return group, {"model": {"encoder": arguments}}
+
+
+def modules(*chain: Tree, **more: Tree) -> Part:
+    return "modules", {"model": {"encoder": {"modules": list(chain)}, "objectives": more}}
+
+
+def optimizer(name: str, **arguments: Any) -> Part:
+    return "optimizer", {"model": {"optimizer": plugin(name, base_optimizer=BASE_OPTIMIZER, **arguments)}}
+
+
+def parts(teacher: str) -> dict[str, Part]:
+    """Every plug-in once."""
+    contrastive, masked = plugin("Contrastive"), plugin("MaskedLanguageModeling")
+    listed = [
+        objective("Alignment"),
+        objective("Uniformity"),
+        objective("SignFlippedContrastive"),
+        objective("MaskedLanguageModeling", both_copies=True),
+        objective("Denoising", **SMALL, feed_forward=48),
+        objective("Distillation", model=teacher),
+        objective("RankingConsistency"),
+        objective("MaskedTriplet"),
+        objective("InformationReconstruction", **SMALL, feed_forward=48),
+        objective("PhraseReconstruction", **SMALL),
+        objective("ReplacedTokenDetection"),
+        objective("ContrastiveTension", negatives=3),
+        objective("MomentumContrast", size=7, momentum=0.9, in_batch=True),
+        objective("LayerContrast", projection=16),
+        objective("LocalGlobalInformation"),
+        objective("Matryoshka", objective=contrastive, dims=[16, 8]),
+        objective("UncertaintyWeighted", objectives={"one": contrastive, "two": masked}),
+        (
+            "",
+            merge(
+                objective("BidirectionalMargin")[1],
+                {"data": {"train": "triplets.csv", "columns": ["sent0", "sent1", "hard_neg"]}},
+            ),
+        ),
+        sampler("GaussianNegatives"),
+        sampler("BatchGaussianNegatives", gradient="all"),
+        sampler("RefinedNoiseNegatives"),
+        sampler("MemoryBank", size=6),
+        sampler("NoisyAnchorNegatives"),
+        sampler("GaussianMixtureNegatives", components=2),
+        sampler("VAENegatives", latent=3, hidden=8),
+        sampler("MixedNegatives"),
+        weighting("SelfWeighting", threshold=0.9),
+        weighting("ComplementaryWeighting", model=teacher, threshold=0.9, mask_noise=False),
+        augmentation("GaussianNoise"),
+        augmentation("GaussianDropout"),
+        augmentation("BernoulliDropout"),
+        augmentation("FeatureDropout"),
+        augmentation("TokenCutoff"),
+        augmentation("SpanCutoff"),
+        augmentation("TokenShuffling", "anchor_augmentations"),
+        augmentation("FGSM"),
+        augmentation("WordRepetition"),
+        augmentation("TokenDeletion", "anchor_augmentations"),
+        augmentation("TokenSwap"),
+        modules(plugin("Dense", activation="tanh", out_features=16), plugin("Normalize")),
+        modules(plugin("ConvolutionalPooling", filters=8)),
+        modules(plugin("Flow", steps=2), flow=plugin("FlowLikelihood")),
+        encoder("backbone", trainable=["encoder.layer.*"]),
+        encoder("backbone", adapter={"rank": 2}),
+        encoder("rows", compute={"rows_at_once": 3}),
+        encoder("layout", compute={"layout": "packed"}),
+        ("prompt", merge(encoder("", **PROMPT)[1], {"views": {"positive_prompt": '"[X]" is [MASK].'}})),
+        optimizer("SAM"),
+        optimizer("AdversarialWeightPerturbation", gamma=1e-3),
+    ]
+    return {json.dumps(tree): (group, tree) for group, tree in listed}
+
+
+def words(tree: Any) -> list[str]:
+    """Keys and texts."""
+    return re.findall(r"\w+", json.dumps(tree))
+
+
+def drawn(teacher: str, number: int) -> list[Tree]:
+    """The parts of one combination, three to six of them."""
+    chance = random.Random(number)
+    while True:
+        chosen = chance.sample(list(parts(teacher).values()), chance.randint(3, 6))
+        groups = [group for group, _ in chosen if group]
+        trees = [tree for _, tree in chosen]
+        if len(groups) == len(set(groups)) and not any(both <= set(words(trees)) for both in APART):
+            return trees
+
+
+def same(one: Any, other: Any) -> bool:
+    """To the bit, in what a state holds."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+
+
+def configuration(trees: list[Tree]) -> Tree:
+    tree = reduce(merge, trees, {"model": {"objectives": {"contrastive": plugin("Contrastive")}}})
+    views: Tree = tree.pop("views", {})
+    for name, one in tree.pop("augment", {}).items():
+        views.setdefault(name.split(".")[0], []).append(one)
+    tree["model"]["views"] = plugin("EncodedViews", **views)
+    return {**tree, "seed_everything": 3}
+
+
+def test_every_plugin_can_be_drawn(teacher: str) -> None:
+    written = json.dumps([tree for _, tree in parts(teacher).values()])
+    left_out = {"Contrastive", "ExtraInputsOnly", "OutputPerturbedViews", "FeatureMask", "BatchGaussianNoise"}
+    for package in (sentrep.objectives, sentrep.negatives, sentrep.weighting, sentrep.views):
+        kinds = {name for name in package.__all__ if inspect.isclass(getattr(package, name))}
+        plugins = {name for name in kinds if not inspect.isabstract(getattr(package, name))} - {
+            "EncodedViews",
+            "WeightedSum",
+        }
+        assert not {name for name in plugins - left_out if f'"{name}"' not in written}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(40))
+def test_a_random_combination_trains_goes_on_and_is_exported(
+    number: int, tiny: list[str], teacher: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = configuration(drawn(teacher, number))
+    (tmp_path / "mixed.yaml").write_text(json.dumps(tree))
+    plain = ["--data.train=corpus.txt"] if "train" not in tree.get("data", {}) else []
+    precision = "bf16-mixed" if number % 2 else "32-true"
+    words = ["fit", "-c", "mixed.yaml", *plain, *tiny, "--model.scheduler=constant", "--trainer.precision", precision]
+
+    def fit(name: str, steps: int, *more: str) -> dict[str, Any]:
+        status = main([*words, f"--trainer.max_steps={steps}", f"--trainer.logger.name={name}", *more])
+        assert status == 0, f"{json.dumps(tree['model'])}\n{capsys.readouterr().err}"
+        return torch.load(f"runs/{name}/version_0/checkpoints/last.ckpt", weights_only=True)["state_dict"]
+
+    whole = fit("whole", 3)
+    fit("halves", 2)
+    halves = fit("halves", 3, "--ckpt_path=last")
+    assert not [key for key, value in whole.items() if not same(halves[key], value)]
+    assert all(value.isfinite().all() for value in whole.values() if isinstance(value, torch.Tensor))
+    sentences = ["a sentence", "another one, of more words"]
+    loaded = SentenceEncoder.from_pretrained("runs/whole/version_0/checkpoints/last.ckpt").encode(sentences)
+    assert np.isfinite(loaded).all()
+    exported = SentenceEncoder.from_pretrained("runs/whole/version_0/model").encode(sentences)
+    np.testing.assert_allclose(exported, loaded, atol=1e-6)
