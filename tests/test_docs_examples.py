@@ -10,11 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from lightning.pytorch import Trainer
 
+from sentrep import SentRepModule
 from sentrep.cli import main
-from support import write_workplace
+from sentrep.objectives import Contrastive
+from support import (
+    assert_equal_to_one_process,
+    loss_and_gradients,
+    run_processes,
+    text_batch,
+    tiny_encoder,
+    toy_sentences,
+    write_workplace,
+)  # fmt: skip
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = sorted((DOCS / "writing").glob("*.md"))
@@ -98,6 +109,32 @@ def test_what_a_page_configures_trains(page: str, configuration: str, desk: Path
         pytest.importorskip("peft")
     assert run(configuration, desk, "--trainer.max_steps", "2") == 0
     assert list(desk.rglob("last.ckpt"))
+
+
+def step() -> dict[str, Any]:
+    """Loss and gradients of the terms of the pages; each process holds its share of eight rows."""
+    shown = {page: vars(importlib.import_module(name_of(*examples)[:-3])) for page, examples in EXAMPLES.items()}
+    samplers = {"past": shown["negatives"]["HardestPast"](size=16), "even": shown["state"]["Reservoir"](8)}
+    terms = {
+        "contrastive": Contrastive(negatives=samplers, weighting=shown["weighting"]["Hardness"](2.0)),
+        "bootstrap": shown["second-encoder"]["Bootstrap"](0.9),
+        "triplet": shown["processes"]["RandomTriplet"](),
+    }
+    found = {}
+    for name, term in terms.items():
+        module = SentRepModule(tiny_encoder(dropout=0.0, pooling="mean"), {name: term})
+        for sampler in samplers.values() if name == "contrastive" else ():
+            sampler.update(torch.randn(12, 32, generator=torch.Generator().manual_seed(3)))
+        sentences = toy_sentences(16)
+        found[name] = loss_and_gradients(module, text_batch(module.encoder, sentences[:8], sentences[8:]))
+    return found
+
+
+@pytest.mark.slow
+def test_the_examples_on_two_processes_equal_one(desk: Path) -> None:
+    shares = run_processes(step, 2)
+    for name, (loss, gradients) in step().items():
+        assert_equal_to_one_process([share[name] for share in shares], loss, gradients)
 
 
 def test_every_page_has_an_example_and_stands_in_the_entry_page() -> None:
