@@ -30,7 +30,7 @@ def test_concatenate_adds_the_counts_that_are_known() -> None:
     assert TokenBatch.concatenate(parts, pad_token_id=0).real_tokens is None
 
 
-@pytest.mark.parametrize("name", ["Views", "EncoderOutput", "TextBatch", "TokenBatch", "EncoderSpec"])
+@pytest.mark.parametrize("name", ["Views", "EncoderOutput", "TextBatch", "TokenBatch", "EncoderSpec", "Need"])
 def test_every_field_that_a_plugin_meets_says_what_it_is(name: str) -> None:
     """Below it: the page of reference shows a field by that."""
     assert f"::: sentrep.types.{name}" in REFERENCE.read_text(encoding="utf-8")

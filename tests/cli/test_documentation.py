@@ -38,6 +38,6 @@ def test_the_recipe_with_a_corpus_and_pairs_trains(workplace: Path, capsys: pyte
 
 def test_the_documented_folders_and_files_exist() -> None:
     root = DOCS.parent
-    for page in [root / "README.md", *DOCS.glob("*.md")]:
+    for page in [root / "README.md", *DOCS.rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}, which does not exist"
