@@ -81,6 +81,21 @@ def whole(owner: object, least: int, most: int = MOST, **values: Any) -> None:
     _require(owner, f"be {least} or more", fits, values, f" (a whole number up to {most})")
 
 
+def divides(owner: object, whole: int, what: str, **values: Any) -> None:
+    """Numbers that divide another one without a rest.
+
+    Raises:
+        InputError: for any other value.
+
+    Example:
+        >>> divides("Denoising", 768, "the encoder's width", heads=5)
+        Traceback (most recent call last):
+        ...
+        sentrep.errors.InputError: Denoising: heads must divide the encoder's width 768, got 5
+    """
+    _require(owner, f"divide {what} {whole}", lambda value: whole % value == 0, values)
+
+
 def one_of(owner: object, choices: Collection[Any], **values: Any) -> None:
     """One of a few values.
 

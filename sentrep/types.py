@@ -298,6 +298,16 @@ class EncoderSpec:
     """Teach the encoder another template for training (`TokenBatch.prompt`): gives the function that puts sentences
     from its own prompt into that one."""
 
+    def mask_token(self, owner: object) -> int:
+        """The token that hides a word, for an objective that cannot do without.
+
+        Raises:
+            InputError: the tokenizer has none; names the class of ``owner``.
+        """
+        if self.mask_token_id is None:
+            raise InputError(f"{type(owner).__name__} needs a tokenizer with a mask token, and this one has none")
+        return self.mask_token_id
+
 
 @dataclass
 class Views:

@@ -34,7 +34,7 @@ PLUGINS = {
 }
 METHODS = PAGE.partition("## Later methods")[2].partition("\n## ")[0]
 LONGEST = 60
-"""Lines of code of a class's file; the page says which are longer."""
+"""Lines of code of a class's file: where a method takes more, the seam is wrong."""
 
 
 def code_lines(path: Path) -> int:
@@ -60,7 +60,7 @@ def test_the_later_methods_are_as_long_as_the_page_says() -> None:
     for name, shown in rows:
         lines = code_lines(Path(inspect.getfile(EXPORTED[name])))
         assert abs(int(shown) - lines) <= 5, f"{name} has {lines} lines, docs/plugins.md says {shown}"
-        assert lines <= LONGEST or f"`{name}`" in METHODS.partition("Above 60")[2], f"{name} has {lines} lines"
+        assert lines <= LONGEST, f"{name} has {lines} lines"
 
 
 def test_every_later_method_has_a_recipe() -> None:

@@ -1,10 +1,9 @@
-"""What of a backbone is trained: all, some of it, or low-rank adapters beside weights that stay (LoRA, by peft)."""
+"""Low-rank adapters beside weights that stay (LoRA), by peft."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from torch import Tensor, nn
@@ -69,33 +68,6 @@ def inject(backbone: nn.Module, adapter: Lora) -> None:
     peft.inject_adapter_in_model(config, backbone, _NAME)
 
 
-def freeze(backbone: nn.Module, trainable: bool | list[str], adapted: bool) -> None:
-    """Say which parameters of a backbone have a gradient. Frozen parts keep their mode: in training, their dropout.
-
-    Args:
-        backbone: changed in place.
-        trainable: True for all of it or, where it has adapters, these alone; False for nothing; or patterns
-            (`fnmatch`) of names of parameters, which are trained beside the adapters.
-        adapted: whether it has adapters.
-
-    Raises:
-        InputError: for a pattern that fits no name.
-    """
-    if trainable is True and not adapted:
-        return  # some families have tables that are never trained
-    names = {without_adapter(name): parameter for name, parameter in backbone.named_parameters()}
-    patterns = [] if isinstance(trainable, bool) else trainable
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise InputError(
-                f"model.encoder.trainable: {pattern!r} fits no parameter of the backbone"
-                f"{did_you_mean(pattern, names) or f', which are named as {next(iter(names))}'}"
-            )
-    for name, parameter in names.items():
-        adapts = trainable is not False and _is_adapters(name)
-        parameter.requires_grad_(adapts or any(fnmatchcase(name, pattern) for pattern in patterns))
-
-
 def without_adapter(name: str) -> str:
     """The name that a weight has in a backbone without adapters."""
     return name.replace(_BASE, "")
@@ -108,7 +80,7 @@ def merged(state: Mapping[str, Tensor], adapter: Lora) -> dict[str, Tensor]:
         state: weights, under any prefix.
         adapter: whose they are.
     """
-    found = {without_adapter(name): tensor for name, tensor in state.items() if not _is_adapters(name)}
+    found = {without_adapter(name): tensor for name, tensor in state.items() if not is_adapters(name)}
     for name, down in state.items():
         if name.endswith(_DOWN):
             layer = name.removesuffix(_DOWN)
@@ -127,12 +99,13 @@ def carried_over(state: Mapping[str, Tensor], adapter: Lora | None, places: Mapp
         places: the model's own weights.
     """
     plain = dict(state) if adapter is None else merged(state, adapter)
-    names = {without_adapter(name): name for name in places if not _is_adapters(name)}
-    fresh = {name: tensor for name, tensor in places.items() if _is_adapters(name)}
+    names = {without_adapter(name): name for name in places if not is_adapters(name)}
+    fresh = {name: tensor for name, tensor in places.items() if is_adapters(name)}
     return {**{names.get(name, name): tensor for name, tensor in plain.items()}, **fresh}
 
 
-def _is_adapters(name: str) -> bool:
+def is_adapters(name: str) -> bool:
+    """Whether a weight of this name belongs to an adapter."""
     return name.endswith((_DOWN, _UP))
 
 

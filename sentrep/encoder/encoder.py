@@ -21,6 +21,7 @@ from sentrep.encoder.compute.compiled import check_compiler
 from sentrep.encoder.compute.plan import Compute, Readout, plan
 from sentrep.encoder.compute.template import Template
 from sentrep.encoder.copies import copier
+from sentrep.encoder.freezing import freeze
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading import folders, sources
 from sentrep.encoder.loading.lm_head import HeadOrigin, language_model_head
@@ -99,7 +100,7 @@ class SentenceEncoder(Configurable, nn.Module):
         self.adapter = adapter
         if adapter is not None:
             adapters.inject(self.backbone, adapter)
-        adapters.freeze(self.backbone, trainable, adapter is not None)
+        freeze(self.backbone, trainable, adapter is not None)
         own = load_tokenizer(source, tokenizer)
         check_tokenizer(own, self.vocab_size, source.name)
         template = prompt.template if isinstance(prompt, Prompt) else prompt

@@ -79,6 +79,15 @@ def between(width: int, other: int) -> nn.Module:
     return nn.Identity() if width == other else nn.Linear(width, other)
 
 
+def draw_weights(module: nn.Module, std: float = 0.02) -> None:
+    """Begin a module as BERT began: matrices from N(0, std²), biases 0; what scales a norm stays."""
+    for name, parameter in module.named_parameters():
+        if parameter.ndim > 1:
+            nn.init.normal_(parameter, std=std)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+
+
 def check_term(name: str, kind: str, loss: Any) -> None:
     """Refuse what would train something else, or nothing, in silence.
 

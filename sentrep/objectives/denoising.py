@@ -92,8 +92,7 @@ class Denoising(Objective):
     def build(self, spec: EncoderSpec) -> None:
         """Create the decoder, and take the encoder's masked-LM head."""
         width, settings = spec.hidden_size, self.init_args
-        if width % settings["heads"]:
-            raise InputError(f"Denoising: heads must divide the encoder's width {width}, got {settings['heads']}")
+        checks.divides(self, width, "the encoder's width", heads=settings["heads"])
         self.lm_head = spec.lm_head()
         self.frame = spec.frame
         self.pad_token_id = spec.pad_token_id

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import checks, distributed
-from sentrep.errors import InputError
-from sentrep.objectives.base import Objective, between
+from sentrep.objectives.base import Objective, between, draw_weights
 from sentrep.objectives.masked_language_modeling import KEY, MaskedLanguageModeling
 from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
 
@@ -67,10 +66,7 @@ class InformationReconstruction(Objective):
     def build(self, spec: EncoderSpec) -> None:
         """Create the auxiliary network, and take the encoder's masked-LM head."""
         width, settings = spec.hidden_size, self.init_args
-        if width % settings["heads"]:
-            raise InputError(
-                f"InformationReconstruction: heads must divide the encoder's width {width}, got {settings['heads']}"
-            )
+        checks.divides(self, width, "the encoder's width", heads=settings["heads"])
         self.reads_layers = (spec.layers // 2 if settings["layer"] is None else settings["layer"],)
         self.masking.build(spec)
         with distributed.own_draws(spec.seed, "information_reconstruction/init"):
@@ -82,9 +78,7 @@ class InformationReconstruction(Objective):
                 for _ in range(settings["layers"])
             ]
             self.auxiliary = nn.ModuleList(layers)
-            for parameter in self.auxiliary.parameters():
-                if parameter.ndim > 1:
-                    nn.init.normal_(parameter, std=0.02)
+            draw_weights(self.auxiliary)
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
         """The anchors with masked tokens."""

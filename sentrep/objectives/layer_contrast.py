@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sentrep import checks, distributed
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32, unit
-from sentrep.objectives.base import Objective, between
+from sentrep.objectives.base import Objective, between, draw_weights
 from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
 
 
@@ -62,10 +62,8 @@ class LayerContrast(Objective):
         with distributed.own_draws(spec.seed, "layer_contrast/init"):
             self.enter = between(spec.vector_dim, spec.hidden_size)
             first, second = nn.Linear(spec.hidden_size, self.projection), nn.Linear(self.projection, self.projection)
-        for layer in (first, second):
-            nn.init.normal_(layer.weight, std=0.02)
-            nn.init.zeros_(layer.bias)
-        self.project = nn.Sequential(first, nn.GELU(), second, nn.GELU())
+            self.project = nn.Sequential(first, nn.GELU(), second, nn.GELU())
+            draw_weights(self.project)
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """See the class; the mean is over this process's sentences."""

@@ -61,9 +61,7 @@ class MaskedLanguageModeling(Objective):
 
     def build(self, spec: EncoderSpec) -> None:
         """Take the backbone's masked-LM head."""
-        if spec.mask_token_id is None:
-            raise InputError("MaskedLanguageModeling needs a tokenizer with a mask token, and this one has none")
-        self._mask_token_id, self._vocab_size, self._frame = spec.mask_token_id, spec.vocab_size, spec.frame
+        self._mask_token_id, self._vocab_size, self._frame = spec.mask_token(self), spec.vocab_size, spec.frame
         self._pad_token_id = spec.pad_token_id
         self._chunk = rows_at_once(spec.vocab_size)
         self.lm_head = spec.lm_head()

@@ -46,9 +46,7 @@ class MaskedTriplet(Objective):
 
     def build(self, spec: EncoderSpec) -> None:
         """Take note of the mask token."""
-        if spec.mask_token_id is None:
-            raise InputError("MaskedTriplet needs a tokenizer with a mask token, and this one has none")
-        self._mask_token_id, self._frame = spec.mask_token_id, spec.frame
+        self._mask_token_id, self._frame = spec.mask_token(self), spec.frame
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
         """The anchors with the shorter span masked, and with the longer one."""

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from sentrep import checks, distributed
 from sentrep.errors import InputError
+from sentrep.functional.phrases import find_phrases
 from sentrep.functional.similarity import at_least_float32
-from sentrep.objectives.base import Objective, between
+from sentrep.objectives.base import Objective, between, draw_weights
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 _MASKED = "phrase_masked"
@@ -73,11 +74,8 @@ class PhraseReconstruction(Objective):
     def build(self, spec: EncoderSpec) -> None:
         """Create the decoder, and take the encoder's masked-LM head."""
         width, settings = spec.hidden_size, self.init_args
-        if width % settings["heads"]:
-            raise InputError(f"PhraseReconstruction: heads must divide the encoder's width {width}")
-        if spec.mask_token_id is None:
-            raise InputError("PhraseReconstruction needs a tokenizer with a mask token, and this one has none")
-        self._mask_token_id, self._frame, self._vocab_size = spec.mask_token_id, spec.frame, spec.vocab_size
+        checks.divides(self, width, "the encoder's width", heads=settings["heads"])
+        self._mask_token_id, self._frame, self._vocab_size = spec.mask_token(self), spec.frame, spec.vocab_size
         self.lm_head = spec.lm_head()
         with distributed.own_draws(spec.seed, "phrase_reconstruction/init"):
             self.masked = nn.Linear(spec.vector_dim, spec.embedding_dim)
@@ -88,15 +86,12 @@ class PhraseReconstruction(Objective):
                 batch_first=True,
             )  # fmt: skip
             self.decoder = nn.TransformerDecoder(layer, settings["layers"])
-            for parameter in self.decoder.parameters():
-                if parameter.ndim > 1:  # the layers are copies of one
-                    nn.init.normal_(parameter, std=0.02)
+            draw_weights(self.decoder)  # the layers are copies of one
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
         """The anchors with their phrases masked."""
         tokens, ids = batch.anchor, batch.anchor.input_ids
-        own = tokens.own(self._frame)
-        first, length = find_phrases(ids, own, self.share, self._vocab_size)
+        first, length = find_phrases(ids, tokens.own(self._frame), self.share, self._vocab_size)
         place = torch.arange(ids.shape[1], device=ids.device)
         hidden = (place >= first[:, None]) & (place < (first + length)[:, None])
         step = torch.arange(max(1, round(self.share * ids.shape[1])), device=ids.device)
@@ -121,33 +116,3 @@ class PhraseReconstruction(Objective):
         self.metrics = {"accuracy": (logits.argmax(1) == targets).sum() / count.clamp_min(1)}
         total = F.cross_entropy(logits, targets, ignore_index=_IGNORED, reduction="sum")
         return total / distributed.average(count.to(total)).clamp_min(1e-6)
-
-
-@torch.no_grad()
-def find_phrases(ids: Tensor, own: Tensor, share: float, vocab_size: int) -> tuple[Tensor, Tensor]:
-    """The run of own tokens in each sentence with the largest sum of log(N / n); see `PhraseReconstruction`.
-
-    Args:
-        ids: (B, L), the rows of this process.
-        own: (B, L) bool, the tokens that may be in a phrase; they stand together.
-        share: length of a phrase, of the number of own tokens.
-        vocab_size: V.
-
-    Returns:
-        (B,) places of the first tokens, and (B,) lengths, 0 for a sentence without own tokens.
-    """
-    # every token once a sentence; what is not its own counts as one more kind
-    kinds = ids.masked_fill(~own, vocab_size).sort(1).values
-    fresh = F.pad(kinds[:, 1:] != kinds[:, :-1], (1, 0), value=True)
-    holding = torch.zeros(vocab_size + 1, device=ids.device).scatter_add_(0, kinds.flatten(), fresh.flatten().float())
-    holding = distributed.total(holding)
-    sentences = distributed.total(holding.new_full((), len(ids)))
-    rarity = (sentences / holding[ids].clamp_min(1)).log().masked_fill(~own, 0.0)
-    count, first_own = own.sum(1), own.int().argmax(1)
-    length = torch.minimum((share * count).round().long().clamp_min(1), count)
-    sums = F.pad(rarity.cumsum(1), (1, 0))
-    start = torch.arange(ids.shape[1], device=ids.device)
-    end = start + length[:, None]
-    score = sums.gather(1, end.clamp_max(ids.shape[1])) - sums[:, :-1]
-    possible = (start >= first_own[:, None]) & (end <= (first_own + count)[:, None])
-    return score.masked_fill(~possible, -1.0).argmax(1), length

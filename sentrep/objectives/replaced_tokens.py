@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from sentrep import checks, distributed
 from sentrep.encoder import FrozenEncoder, frozen
-from sentrep.errors import InputError
 from sentrep.functional.masking import choose_tokens
 from sentrep.functional.similarity import at_least_float32
 from sentrep.objectives.base import Objective, between
@@ -27,7 +26,8 @@ class ReplacedTokenDetection(Objective):
     A frozen masked language model, the generator, reads the anchor with a share ``probability`` of its tokens masked,
     and its guesses are drawn into their places: x″. The discriminator D, a trained copy of the encoder with a linear
     layer, reads x″ with the anchor's vector h, after the projection head, in the place of the first token, and says of
-    each token whether it was replaced. The gradient flows into h. t runs over the real tokens of the global batch. In
+    each token whether it was replaced. The gradient flows into h; where h is of another
+    width than the word embeddings, a linear layer lies between. t runs over the real tokens of the global batch. In
     the paper the term has the weight λ = 0.005 beside InfoNCE.
 
     **Departures**: h takes the place of the first token's *word* embedding, to which position and normalisation are
@@ -44,8 +44,8 @@ class ReplacedTokenDetection(Objective):
         probability: share of the batch's tokens that is masked, in (0, 1).
 
     Raises:
-        InputError: for values out of range; for a tokenizer without a mask token; for vectors of another width than the
-            word embeddings; for a generator that cannot be loaded, or has changed.
+        InputError: for values out of range; for a tokenizer without a mask token; for a generator that cannot be loaded,
+            or has changed.
     """
 
     reads_tokens = False
@@ -59,9 +59,7 @@ class ReplacedTokenDetection(Objective):
 
     def build(self, spec: EncoderSpec) -> None:
         """Copy the encoder, and the masked-LM head where that is the generator."""
-        if spec.mask_token_id is None:
-            raise InputError("ReplacedTokenDetection needs a tokenizer with a mask token, and this one has none")
-        self._mask_token_id, self._frame = spec.mask_token_id, spec.frame
+        self._mask_token_id, self._frame = spec.mask_token(self), spec.frame
         discriminator: Any = spec.copy_encoder(trainable=True)
         self.discriminator = discriminator
         width = discriminator.encoder.backbone.get_input_embeddings().weight.shape[1]

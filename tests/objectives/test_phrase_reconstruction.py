@@ -7,8 +7,8 @@ import torch
 
 from references import phrases
 from sentrep import InputError, ProjectionHead
+from sentrep.functional.phrases import find_phrases
 from sentrep.objectives import PhraseReconstruction
-from sentrep.objectives.phrase_reconstruction import find_phrases
 from sentrep.views import EncodedViews
 from support import text_batch, tiny_encoder, toy_sentences
 

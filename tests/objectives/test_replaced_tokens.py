@@ -11,11 +11,11 @@ from torch import Tensor
 
 from objectives.test_readings import NOTHING
 from references.replaced_tokens import detection_loop
-from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepModule
+from sentrep import ProjectionHead, SentenceEncoder, SentRepModule
 from sentrep.encoder.loading.lm_head import head_to_keep
 from sentrep.objectives import MaskedLanguageModeling, ReplacedTokenDetection
 from sentrep.types import TextBatch, TokenBatch, Views
-from support import text_batch, tiny_encoder, toy_sentences
+from support import loss_and_gradients, text_batch, tiny_encoder, toy_sentences
 
 
 def built(generator: str | None = None) -> tuple[ReplacedTokenDetection, SentenceEncoder, TextBatch]:
@@ -91,8 +91,9 @@ def test_the_checkpoint_names_the_head_that_is_trained() -> None:
     assert head_to_keep(module) == "objectives.terms.mlm.lm_head"
 
 
-def test_vectors_of_another_width_are_refused() -> None:
-    encoder = tiny_encoder()
-    encoder.attach_head(ProjectionHead("mlp", out_features=12))
-    with pytest.raises(InputError, match="12 dimensions and the word embeddings 32"):
-        ReplacedTokenDetection().build(encoder.spec(seed=0))
+def test_vectors_of_another_width_enter_by_a_layer() -> None:
+    module = SentRepModule(tiny_encoder(), [ReplacedTokenDetection()], head=ProjectionHead("mlp", out_features=12))
+    loss, gradients = loss_and_gradients(module, text_batch(module.encoder, ["a word", "two words"]))
+    (enter,) = (gradient for name, gradient in gradients.items() if name.endswith("enter.weight"))
+    assert enter.shape == (32, 12)
+    assert enter.any()
