@@ -26,9 +26,9 @@ class ReplacedTokenDetection(Objective):
     A frozen masked language model, the generator, reads the anchor with a share ``probability`` of its tokens masked,
     and its guesses are drawn into their places: x″. The discriminator D, a trained copy of the encoder with a linear
     layer, reads x″ with the anchor's vector h, after the projection head, in the place of the first token, and says of
-    each token whether it was replaced. The gradient flows into h; where h is of another
-    width than the word embeddings, a linear layer lies between. t runs over the real tokens of the global batch. In
-    the paper the term has the weight λ = 0.005 beside InfoNCE.
+    each token whether it was replaced. The gradient flows into h; a linear layer lies between where h has another width
+    than the word embeddings. t runs over the real tokens of the global batch. In the paper the term has the weight
+    λ = 0.005 beside InfoNCE.
 
     **Departures**: h takes the place of the first token's *word* embedding, to which position and normalisation are
     applied; the authors' code puts it behind the embedding layer. That code also reads both copies of a sentence, and
@@ -44,8 +44,8 @@ class ReplacedTokenDetection(Objective):
         probability: share of the batch's tokens that is masked, in (0, 1).
 
     Raises:
-        InputError: for values out of range; for a tokenizer without a mask token; for a generator that cannot be loaded,
-            or has changed.
+        InputError: for values out of range; for a tokenizer without a mask token; for a generator that cannot be
+            loaded, or has changed.
     """
 
     reads_tokens = False

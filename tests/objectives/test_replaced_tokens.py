@@ -93,7 +93,7 @@ def test_the_checkpoint_names_the_head_that_is_trained() -> None:
 
 def test_vectors_of_another_width_enter_by_a_layer() -> None:
     module = SentRepModule(tiny_encoder(), [ReplacedTokenDetection()], head=ProjectionHead("mlp", out_features=12))
-    loss, gradients = loss_and_gradients(module, text_batch(module.encoder, ["a word", "two words"]))
+    _, gradients = loss_and_gradients(module, text_batch(module.encoder, ["a word", "two words"]))
     (enter,) = (gradient for name, gradient in gradients.items() if name.endswith("enter.weight"))
     assert enter.shape == (32, 12)
     assert enter.any()
