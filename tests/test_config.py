@@ -22,6 +22,8 @@ def test_arguments_are_remembered_with_defaults() -> None:
         "block": None,
         "in_batch": True,
         "nt_xent": False,
+        "angular_margin": 0.0,
+        "hard_negatives": True,
     }
 
 

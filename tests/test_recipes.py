@@ -51,15 +51,14 @@ class Case:
         overrides = ["-c", str(OVERRIDE)] if "overrides/minilm.yaml" in self.header else []
         train = ["--data.train", "triplets.csv" if columns else "corpus.txt"]
         frozen = [word for key in frozen_models(self.tree) for word in (f"--{key}", teacher)]
-        terms = {
-            name: term.get("init_args", {}).get("heads", 1) for name, term in self.tree["model"]["objectives"].items()
-        }
-        fewer = [f"--model.objectives.{name}.heads=2" for name, heads in terms.items() if 32 % heads]
-        nested = [name for name, term in self.tree["model"]["objectives"].items() if "dims" in term["init_args"]]
-        narrow = [f"--model.objectives.{name}.dims=[32,8]" for name in nested]
-        wide = [name for name, term in self.tree["model"]["objectives"].items() if "projection" in term["init_args"]]
-        narrow += [f"--model.objectives.{name}.projection=16" for name in wide]
-        return [*overrides, *train, *frozen, *fewer, *narrow]
+        small = {"dims": "[32,8]", "projection": "16"}
+        fewer = [
+            f"--model.objectives.{name}.{key}={small.get(key, '2')}"
+            for name, term in self.tree["model"]["objectives"].items()
+            for key, value in term.get("init_args", {}).items()
+            if key in small or (key == "heads" and 32 % value)
+        ]
+        return [*overrides, *train, *frozen, *fewer]
 
     def structure(self) -> str:
         """What tells recipes apart but for numbers and names of models: classes, pooling, prompt, head, columns."""
