@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from sentrep import checks
 from sentrep.cli.embedding_parts import Embed, EmbeddingParts, Stored, chunks_of
 from sentrep.cli.errors import UsageError
-from sentrep.cli.functions import run_function
+from sentrep.cli.functions import run_function, search_current_folder
 from sentrep.cli.writers import EmbeddingWriter, open_writer
 from sentrep.data.text.cells import text_cell
 from sentrep.data.text.corpus import open_corpus
@@ -53,6 +53,7 @@ def encode(
     precision: Precision = "fp32",
     compile: bool = False,
     shard: str | None = None,
+    trust_remote_code: bool = False,
     stored: Stored = STORED,
 ) -> None:
     """Embed the sentences of a file, one row of the output for every row of the input.
@@ -75,6 +76,7 @@ def encode(
         precision: fp32, or bf16 to compute in bfloat16 where that is safe; faster where the machine has it.
         compile: run the model through torch.compile, which takes a minute or two at the start; for long texts on a GPU.
         shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.
+        trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
         stored: how the vectors are stored.
 
     Raises:
@@ -90,7 +92,7 @@ def encode(
         check_target(output, [model, *source.files], folder=not to_file)
     with ExitStack() as stack:
         writer = stack.enter_context(open_writer(output, stored.dtype)) if to_file else None
-        encoder = load_encoder(model, pooling, device)
+        encoder = load_encoder(model, pooling, device, trust_remote_code)
         if compile:
             encoder.compile_encoding()
         width = stored.truncate_dim
@@ -146,7 +148,9 @@ def _write_parts(source: Source, parts: EmbeddingParts, embed: Embed, process: S
     return parts.summary(process)
 
 
-def load_encoder(model: str, pooling: str | None, device: str | None) -> SentenceEncoder:
+def load_encoder(
+    model: str, pooling: str | None, device: str | None, trust_remote_code: bool = False
+) -> SentenceEncoder:
     """An encoder on its device; see `encode` for the arguments.
 
     Raises:
@@ -154,7 +158,11 @@ def load_encoder(model: str, pooling: str | None, device: str | None) -> Sentenc
     """
     if device == "meta":
         raise InputError("device meta cannot be used here: it computes nothing; use cpu, or leave it out")
-    encoder = SentenceEncoder.from_pretrained(model, **checks.given(pooling=pooling))
+    if trust_remote_code:
+        search_current_folder()
+    encoder = SentenceEncoder.from_pretrained(
+        model, trust_remote_code=trust_remote_code, **checks.given(pooling=pooling)
+    )
     try:
         own = f"cuda:{local_rank()}" if torch.cuda.is_available() else "cpu"
         return encoder.to(own if device is None else device)

@@ -59,6 +59,7 @@ def evaluate(
     whiten_dim: int | None = None,
     detail: bool = False,
     output: str | None = None,
+    trust_remote_code: bool = False,
     compute: Compute = COMPUTE,
 ) -> None:
     """Score a model on a suite of tasks with frozen vectors; print a table and write it to a file.
@@ -80,6 +81,7 @@ def evaluate(
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.
         detail: print sub-sets, Pearson's correlation, standard deviations, development scores and recall@1 as well.
         output: also write the results to this file: .json (everything), .md or .csv.
+        trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
         compute: how the vectors are computed.
     """
     sets = [sets] if isinstance(sets, str) else sets
@@ -87,7 +89,7 @@ def evaluate(
         check_report_path(output, sets or ())
     loaded = load_suite(suite, Request(sets, folder, split, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
-    encoder = load_encoder(model, pooling, compute.device)
+    encoder = load_encoder(model, pooling, compute.device, trust_remote_code)
     with in_precision(compute.precision, encoder):
         if corpus is not None:
             fit_whitening(encoder, corpus, whiten_dim, compute.batch_size)

@@ -128,6 +128,12 @@ def _train(run: Run, jobs: int) -> str | None:
     return f"training failed ({last[-1] if last else 'no message'}); see {log}"
 
 
+def _trained(folder: Path, tree: Tree) -> SentenceEncoder:
+    """The run's model; classes that its recipe names behind the pooling have been run by its training already."""
+    own = bool(tree.get("model", {}).get("encoder", {}).get("modules"))
+    return SentenceEncoder.from_pretrained(folder, trust_remote_code=own)
+
+
 def _score(run: Run, sets: list[str] | None) -> str | None:
     """Evaluate the model and write its cosines; returns why that failed."""
     tree = build_tree("fit", parse_request(run.words), None)
@@ -137,7 +143,7 @@ def _score(run: Run, sets: list[str] | None) -> str | None:
     if not models and not run.untrained:
         return f"training left no folder {MODEL}/; do not switch the report off (--report)"
     try:
-        encoder = _untrained(run, tree) if run.untrained else SentenceEncoder.from_pretrained(models[-1])
+        encoder = _untrained(run, tree) if run.untrained else _trained(models[-1], tree)
         arrays: dict[str, np.ndarray] = {}
         for name in sets or data.get("test", []):
             pairs = load_sts(PairsFile(**name) if isinstance(name, dict) else name, folder)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")  # of LightningCLI's own calls, not the user's
@@ -31,6 +29,7 @@ from sentrep.cli.changes import ConvertPosition, differences, explain, refuse, r
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle_last
 from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError, summarize
+from sentrep.cli.functions import search_current_folder
 from sentrep.cli.limits import check_settings
 from sentrep.cli.logs import show_log
 from sentrep.cli.paper_tables import add_row
@@ -249,5 +248,4 @@ def run(command: str, words: list[str]) -> int:
 def prepare_parsing() -> None:
     """Let configurations name the user's classes in the current folder, and nothing but classes where those belong."""
     set_parsing_settings(instantiate_subclass_spec_in_any=False, import_path_denylist=[])
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))  # for `class_path: my_objective.MyObjective`
+    search_current_folder()

@@ -92,7 +92,7 @@ def test_one_vector_in_training_scoring_checkpoint_folder_and_elsewhere(
         np.testing.assert_allclose(again.encode(SENTENCES), expected, atol=1e-6)
         assert fingerprint(again) == fingerprint(encoder)
         if own:
-            with pytest.raises(InputError, match=r"Gate' is not one of sentrep's.*trust_remote_code=True"):
+            with pytest.raises(InputError, match=r"Gate' is not one of sentrep's.*trust_remote_code: true"):
                 SentenceEncoder.from_pretrained(model)
     rebuilt = SentRepModule.load_from_checkpoint(path, trust_plugins=own)
     np.testing.assert_allclose(rebuilt.encoder.encode(SENTENCES), expected, atol=1e-6)
@@ -184,3 +184,11 @@ def test_a_run_with_a_class_of_the_user_ends_with_its_model_and_goes_on(
         for path in (last, last.parents[1] / "model")
     ]
     np.testing.assert_allclose(np.linalg.norm(vectors[0], axis=1), 1, atol=1e-6)
+    Path("text.txt").write_text("\n".join(SENTENCES))
+    model = str(last.parents[1] / "model")
+    assert main(["encode", model, "--output", "out.npy", "--input", "text.txt"]) == 1
+    trust = ["--trust_remote_code", "true"]
+    assert main(["encode", model, "--output", "out.npy", "--input", "text.txt", *trust]) == 0
+    np.testing.assert_allclose(np.load("out.npy"), vectors[1], atol=1e-6)
+    assert main(["export", str(last), "again", *trust]) == 0
+    assert main(["evaluate", "again", "--sets", "[dev.csv]", *trust]) == 0

@@ -19,6 +19,7 @@ def export(
     overwrite: bool = False,
     whiten: Iterable[str] | None = None,
     whiten_dim: int | None = None,
+    trust_remote_code: bool = False,
 ) -> SentenceEncoder:
     """Write the encoder of a checkpoint (or of another model folder) as a model folder.
 
@@ -31,6 +32,7 @@ def export(
         whiten: sentences to fit a whitening on, which becomes part of the model (`sentrep.encoder.fit_whitening`); on a
             GPU where there is one.
         whiten_dim: how many dimensions the whitening keeps; None for all that vary.
+        trust_remote_code: whether code that the source names may run (`sentrep.encoder.Hub`).
 
     Returns:
         The encoder that was written.
@@ -43,7 +45,7 @@ def export(
     target = Path(folder)
     if not overwrite and target.is_dir() and any(target.iterdir()):
         raise InputError(f"{folder}: the folder is not empty; choose another one, or allow it to be overwritten")
-    encoder = SentenceEncoder.from_pretrained(source)
+    encoder = SentenceEncoder.from_pretrained(source, trust_remote_code=trust_remote_code)
     if whiten is not None:
         fit_whitening(encoder.to("cuda" if torch.cuda.is_available() else "cpu"), whiten, whiten_dim)
     encoder.save_pretrained(target)

@@ -208,7 +208,7 @@ def built(modules: Any, source: str, trusted: bool) -> list[SentenceModule]:
         if not trusted and not (name in own and name.startswith("sentrep.")):
             raise InputError(
                 f"{source}: its module {name[:80]!r} is not one of sentrep's and would run foreign code; if you trust "
-                "the model, allow it with trust_remote_code=True"
+                "the model, allow it with trust_remote_code: true"
             )
         try:
             kind: Any = own.get(name) or pydoc.locate(name)
