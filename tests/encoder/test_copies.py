@@ -195,6 +195,7 @@ def on_each_process(rows: int | None) -> Any:
     return loss_and_gradients(module, text_batch(module.encoder, SENTENCES[:12], SENTENCES[12:]))
 
 
+@pytest.mark.slow
 def test_two_processes_and_groups_of_rows_equal_one() -> None:
     expected = on_each_process(None)
     assert_equal_to_one_process(run_processes(on_each_process, 2, 5), *expected)
