@@ -176,6 +176,7 @@ def batches(encoder: SentenceEncoder, widths: range) -> Iterator[TextBatch]:
         yield TextBatch(pad(ids, encoder.tokenize.pad_token_id), None, None, torch.arange(8))
 
 
+@pytest.mark.slow
 def test_nothing_is_compiled_after_warm_up(graphs: list[fx.GraphModule]) -> None:
     encoder = tiny_encoder(dropout=0.1, max_length=32, compile=True)
     bank = negatives.MemoryBank(size=64)
@@ -254,8 +255,10 @@ def test_a_checkpoint_goes_on_without_compiling_and_the_other_way_round(
     "arguments",
     [
         {"pooling": "mean"},
-        {"pooling": "last"},
-        {"prompt": Prompt('"[X]" means [MASK].', subtract=True), "pooling": "mask"},
+        pytest.param({"pooling": "last"}, marks=pytest.mark.slow),
+        pytest.param(
+            {"prompt": Prompt('"[X]" means [MASK].', subtract=True), "pooling": "mask"}, marks=pytest.mark.slow
+        ),
     ],
     ids=["mean", "last", "prompt"],
 )

@@ -21,7 +21,7 @@ def run_example(script: str) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("custom_objective", "max_steps=20"),
+        pytest.param("custom_objective", "max_steps=20", marks=pytest.mark.slow),
         pytest.param("flow", "max_steps=20", marks=pytest.mark.slow),
         pytest.param("moco", "max_steps=20", marks=pytest.mark.slow),
         pytest.param("lora", "parameters are trained", marks=pytest.mark.slow),

@@ -276,6 +276,7 @@ def on_each_process(teacher: str, chunk: int | None) -> Result:
     return loss_and_gradients(module, text_batch(encoder, ANCHORS, POSITIVES, NEGATIVES))
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one_plain_one(teacher: str) -> None:
     shares = run_processes(on_each_process, 2, teacher, 5)
     assert_equal_to_one_process(shares, *on_each_process(teacher, None))

@@ -229,6 +229,7 @@ def results(chunk: int | None = None) -> dict[str, tuple[Tensor, dict[str, Tenso
     return found
 
 
+@pytest.mark.slow
 def test_two_processes_and_grad_cache_equal_one_plain_pass() -> None:
     expected, cached, shares = results(), results(5), run_processes(results, 2)
     for name, (loss, gradients) in expected.items():

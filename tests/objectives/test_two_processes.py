@@ -38,6 +38,7 @@ def every_objective(teacher: str, threshold: float) -> dict[str, tuple[Tensor, d
     return results
 
 
+@pytest.mark.slow
 def test_losses_and_gradients_equal_one_process(teacher: str) -> None:
     threshold = median_off_diagonal(*judged(teacher, paired=True))
     expected = every_objective(teacher, threshold)
