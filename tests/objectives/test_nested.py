@@ -16,8 +16,10 @@ from sentrep.objectives import (
     Denoising,
     MaskedTriplet,
     Matryoshka,
+    Objective,
     RankingConsistency,
     UncertaintyWeighted,
+    WeightedSum,
 )
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.types import Views
@@ -101,3 +103,20 @@ def test_a_nested_objective_sees_its_own_extra_inputs_cut() -> None:
     metrics = module.objectives.metrics()
     torch.testing.assert_close(metrics["order/d32/triplet/ordered"], metrics["plain/ordered"])
     assert "order/d8/triplet/weight" in metrics
+
+
+@pytest.mark.parametrize("kind", [Matryoshka, UncertaintyWeighted])
+def test_what_is_held_counts_steps_and_goes_on_from_them(kind: type[Objective]) -> None:
+    def made() -> WeightedSum:
+        held = Matryoshka(Alignment(), [2, WIDTH]) if kind is Matryoshka else UncertaintyWeighted({"a": Alignment()})
+        whole = WeightedSum({"outer": held})
+        whole.build(spec(width=WIDTH))
+        return whole
+
+    first, resumed = made(), made()
+    anchors, positives, *_ = vectors()
+    for _ in range(3):
+        first.after_step(Views(anchors, positives, None, NOTHING, NOTHING))
+    resumed.load_state_dict(first.state_dict())
+    for whole in (first, resumed):
+        assert {part.step for part in whole.modules() if isinstance(part, Objective)} == {3}
