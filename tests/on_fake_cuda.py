@@ -99,7 +99,8 @@ def made(name: str, teacher: str) -> tuple[SentRepModule, TextBatch]:
     if name == "two prompts":
         views = EncodedViews(positive_prompt="[X] means: [MASK].")
     how = {"dropout": 0.1, "pooling": "mean", "modules": behind(name), **ENCODERS.get(name, {})}
-    encoder = tiny_encoder(**{**how, **(PROMPT if name == "two prompts" else {})})
+    with patch.dict(FAMILIES["bert"], num_hidden_layers=1):
+        encoder = tiny_encoder(**{**how, **(PROMPT if name == "two prompts" else {})})
     terms: dict[str, Any] = {"contrastive": Contrastive(), "alignment": Alignment()}
     every = {**objectives(teacher), **TERMS}
     if name in every or "extra inputs only" in name:
