@@ -78,9 +78,10 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        grad = grad.contiguous()
-        dist.all_reduce(grad)
-        return grad.chunk(world_size())[rank()]
+        # each addition in half precision would round again
+        summed = grad.to(torch.promote_types(grad.dtype, torch.float32)).contiguous()
+        dist.all_reduce(summed)
+        return summed.chunk(world_size())[rank()].to(grad.dtype)
 
 
 def gather(x: Tensor) -> Tensor:

@@ -149,6 +149,19 @@ def test_bf16_on_two_processes_stays_within_its_rounding() -> None:
     assert any(not torch.equal(found[name], exact[name]) for name in exact)
 
 
+def _gathered_gradient() -> list[float]:
+    """Of this process's row, where the processes' losses weigh every row with 256, 1, 1 and 1."""
+    row = torch.ones(1, 1, dtype=torch.bfloat16, requires_grad=True)
+    (distributed.gather(row) * (1 if distributed.rank() else 256)).sum().backward()
+    assert row.grad is not None
+    return row.grad.flatten().tolist()
+
+
+def test_gradients_of_gathered_rows_are_added_in_float32() -> None:
+    """259 is rounded once, to 260; sums in bfloat16 give 256 or 258."""
+    assert run_processes(_gathered_gradient, 4) == [[260.0]] * 4
+
+
 def logged(folder: str, every: int) -> dict[str, float]:
     """What one step logs, on a global batch of 6 pairs."""
     world = distributed.world_size()

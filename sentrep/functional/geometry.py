@@ -178,8 +178,9 @@ def view_statistics(anchor: Tensor, positive: Tensor) -> dict[str, Tensor]:
     }
     if size > 1:
         statistics["uniformity"] = uniformity(anchor)
-        # the sum over all pairs is the product of the sums
-        statistics["negative_cosine"] = (first.sum(0) @ second.sum(0) - own.sum()) / (size * (size - 1))
+        with torch.autocast(anchor.device.type, enabled=False):
+            total = first.sum(0) @ second.sum(0)  # the sum over all pairs is the product of the sums
+        statistics["negative_cosine"] = (total - own.sum()) / (size * (size - 1))
     return statistics
 
 

@@ -40,7 +40,8 @@ class FGSM(Perturbation):
         """See `Perturbation.forward`; the step itself counts as a constant."""
         leaf = x.detach().requires_grad_()
         # the pass draws the dropout masks that the step's own pass will draw again: L is this step's loss
-        with torch.enable_grad(), torch.random.fork_rng([x.device] if x.is_cuda else []):
+        place = x.device
+        with torch.enable_grad(), torch.random.fork_rng([place] if place.type != "cpu" else [], device_type=place.type):
             loss = loss_fn(leaf, self.temperature)
         (gradient,) = torch.autograd.grad(loss, leaf)
         step = -self.epsilon if self.descend else self.epsilon

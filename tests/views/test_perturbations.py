@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -254,6 +256,23 @@ def test_gaussian_noise_has_its_moments() -> None:
     noise = many(GaussianNoise(0.5)) - 2
     assert noise.mean().abs() < 0.004
     assert abs(noise.std() - 0.5) < 0.003
+
+
+def test_fgsm_restores_the_draws_of_whatever_device_it_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``meta`` stands for an accelerator."""
+    asked: list[dict[str, Any]] = []
+
+    def noted(devices: list[torch.device], **options: Any) -> contextlib.nullcontext[None]:
+        asked.append({"devices": devices, **options})
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(torch.random, "fork_rng", noted)
+    for device in ("cpu", "meta"):
+        FGSM()(torch.ones(2, 3, device=device), torch.ones(2, device=device) > 0, lambda x, _: x.sum())
+    assert asked == [
+        {"devices": [], "device_type": "cpu"},
+        {"devices": [torch.device("meta")], "device_type": "meta"},
+    ]
 
 
 def test_gaussian_dropout_has_its_moments() -> None:
