@@ -50,7 +50,7 @@ class SaveConfig(SaveConfigCallback):
         """Put into the checkpoint what a resumed run's settings are compared with."""
         if self._settings is None:  # as slow as all the rest of a small checkpoint
             config = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
-            self._settings = run_settings(config, trainer.world_size)
+            self._settings = run_settings(config, trainer)
         checkpoint[RECORD] = self._settings
 
 

@@ -33,6 +33,7 @@ from sentrep.cli.functions import search_current_folder
 from sentrep.cli.limits import check_settings
 from sentrep.cli.logs import show_log
 from sentrep.cli.paper_tables import add_row
+from sentrep.cli.precision import settle_precision
 from sentrep.cli.run_folders import RunFolders
 from sentrep.cli.sections import CALLBACKS, TRAINER_DEFAULTS, build_tree, check_names, settle, settle_monitor
 from sentrep.cli.signals import StopOnSignal
@@ -114,7 +115,7 @@ class SentRepCLI(LightningCLI):
         self._folders.hold_all(self.trainer)
         if self._checkpoint is not None:
             config = self._plain_config()
-            mine = run_settings(config, self.trainer.world_size)
+            mine = run_settings(config, self.trainer)
             found = differences(config["model"], checkpoint_model(self._checkpoint, ""))
             refuse({**found, **run_differences(mine, self._checkpoint)}, self._allow_changes)
             if self._allow_changes:
@@ -152,6 +153,8 @@ class SentRepCLI(LightningCLI):
         asked = self.config[self._command].trainer
         if str(asked.strategy).startswith("fsdp"):
             raise InputError(NOT_FSDP1)
+        if self._command == "fit":
+            kwargs = {**settle_precision(asked, self._checkpoint), **kwargs}
         try:
             trainer = super().instantiate_trainer(**kwargs)
         except (ValueError, TypeError) as error:  # of strategies, devices and precisions that do not fit together
