@@ -18,6 +18,7 @@ from sentrep.checkpoint.rehearsal import Rehearsal
 from sentrep.cli.changes import RECORD, run_settings
 from sentrep.cli.configuration import Tree
 from sentrep.cli.writers import NpyWriter
+from sentrep.data.text.locations import is_address
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write, write_text
 from sentrep.io.harmless import printable
@@ -74,6 +75,14 @@ class SaveLast(Checkpoint):
         """Note which step is saved."""
         if not isinstance(trainer.strategy.checkpoint_io, Rehearsal):
             self._saved = trainer.global_step
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Settle the name of ``last.ckpt``, which the first checkpoint then says as all others do."""
+        saver = trainer.checkpoint_callback
+        if isinstance(saver, ModelCheckpoint) and saver.save_last and not saver.last_model_path:
+            path = str(Path(str(saver.dirpath)) / "last.ckpt")
+            if not is_address(path) and not saver.file_exists(path, trainer):  # else it is another run's
+                saver.last_model_path = path
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save, where nothing was saved at this step."""

@@ -14,6 +14,7 @@ import yaml
 from jsonargparse import set_parsing_settings
 from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
@@ -161,8 +162,12 @@ class SentRepCLI(LightningCLI):
             raise InputError(f"trainer: {error}") from error
         if asked.precision == "16-mixed" and trainer.precision != "16-mixed":  # Lightning takes another and warns
             raise InputError("trainer.precision 16-mixed: a CPU has no mixed precision in float16; use bf16-mixed")
+        saver = trainer.checkpoint_callback
+        links = isinstance(saver, ModelCheckpoint) and saver.save_last == "link"
+        if isinstance(saver, ModelCheckpoint) and links:
+            saver.save_last = True  # Lightning's own link points to nothing once the best is another file
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
-            trainer.strategy.checkpoint_io = AtomicCheckpointIO()
+            trainer.strategy.checkpoint_io = AtomicCheckpointIO(links)
         return trainer
 
     def before_instantiate_classes(self) -> None:
