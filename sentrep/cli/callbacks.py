@@ -18,6 +18,7 @@ from sentrep.checkpoint.rehearsal import Rehearsal
 from sentrep.cli.changes import RECORD, run_settings
 from sentrep.cli.configuration import Tree
 from sentrep.cli.writers import NpyWriter
+from sentrep.data.text.locations import is_address
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write, write_text
 from sentrep.io.harmless import printable
@@ -50,7 +51,7 @@ class SaveConfig(SaveConfigCallback):
         """Put into the checkpoint what a resumed run's settings are compared with."""
         if self._settings is None:  # as slow as all the rest of a small checkpoint
             config = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
-            self._settings = run_settings(config, trainer.world_size)
+            self._settings = run_settings(config, trainer)
         checkpoint[RECORD] = self._settings
 
 
@@ -74,6 +75,14 @@ class SaveLast(Checkpoint):
         """Note which step is saved."""
         if not isinstance(trainer.strategy.checkpoint_io, Rehearsal):
             self._saved = trainer.global_step
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Settle the name of ``last.ckpt``, which the first checkpoint then says as all others do."""
+        saver = trainer.checkpoint_callback
+        if isinstance(saver, ModelCheckpoint) and saver.save_last and not saver.last_model_path:
+            path = str(Path(str(saver.dirpath)) / "last.ckpt")
+            if not is_address(path) and not saver.file_exists(path, trainer):  # else it is another run's
+                saver.last_model_path = path
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save, where nothing was saved at this step."""

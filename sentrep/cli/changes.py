@@ -20,6 +20,7 @@ RECORD = "sentrep_run"
 
 FLAG = "--allow-changes"
 
+_PRECISIONS = {"16": "16-mixed", "bf16": "bf16-mixed", "32": "32-true", "64": "64-true"}
 _DATA = ("batch_size", "reading.fraction", "seed", "held_out")
 _TRAINER = (
     "precision", "accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "limit_train_batches",
@@ -34,16 +35,22 @@ Differences = dict[str, tuple[Any, Any]]
 """``{dotted key: (value in the checkpoint, value now)}``."""
 
 
-def run_settings(config: Tree, processes: int) -> Tree:
-    """What changes a run besides its model, ``{dotted key: value}``; ``processes`` are those of all machines.
+def canonical_precision(precision: Any) -> str:
+    """Lightning's name of a precision as configurations write it, and as older checkpoints have it: None is float32."""
+    return {"None": "32-true", **_PRECISIONS}.get(str(precision), str(precision))
+
+
+def run_settings(config: Tree, trainer: Trainer) -> Tree:
+    """What changes a run besides its model, ``{dotted key: value}``, with the precision that it comes to.
 
     Not in it: the training text, which is compared by content; evaluation sets, folders, workers; and how long to
     train, so that a finished run can be extended.
     """
     section = {**config["data"], "reading.fraction": config["data"]["reading"]["fraction"]}
     data = {f"data.{key}": section[key] for key in _DATA}
-    trainer = {f"trainer.{key}": config["trainer"][key] for key in _TRAINER}
-    return {"seed_everything": config["seed_everything"], **data, **trainer, "processes": processes}
+    settings = {f"trainer.{key}": config["trainer"][key] for key in _TRAINER}
+    settings["trainer.precision"] = canonical_precision(trainer.precision)
+    return {"seed_everything": config["seed_everything"], **data, **settings, "processes": trainer.world_size}
 
 
 def differences(mine: Any, saved: Any, path: str = "model") -> Differences:
@@ -91,6 +98,8 @@ def run_differences(mine: Tree, checkpoint: Tree) -> Differences:
         kind = type(saved).__name__
         raise UsageError(f"the checkpoint's {RECORD} is a {kind}; it is damaged, use another checkpoint")
     saved = {SETTINGS.get(key, key): value for key, value in saved.items()}
+    if (precision := "trainer.precision") in saved:
+        saved[precision] = canonical_precision(saved[precision])
     return {key: (saved[key], mine[key]) for key in mine if key in saved and saved[key] != mine[key]}
 
 

@@ -6,6 +6,7 @@ import copy
 import inspect
 import sys
 
+import torch
 from jsonargparse import Namespace
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
@@ -31,9 +32,13 @@ _DIRECTIONS = {f"val/{name}": direction for name, direction in CRITERIA.items()}
 _WITHOUT_LABELS = "val/retrieval@1"
 _FILENAME = "step={step}-sts={val/sts:.2f}"
 
-_SAVING = {"auto_insert_metric_name": False, "save_last": True, "save_on_exception": True}
-_REFRESH = {"refresh_rate": 1 if sys.stdout.isatty() else 20}
-"""A log file gets a line for each refresh."""
+_SAVING = {"auto_insert_metric_name": False, "save_last": "link", "save_on_exception": True}
+
+
+def _refresh_rate() -> int:
+    """A log file gets a line for each refresh; a GPU is waited for at each, because the loss is shown."""
+    return 1 if sys.stdout.isatty() and not torch.cuda.is_available() else 20
+
 
 CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
     "checkpoint": (
@@ -45,7 +50,7 @@ CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
     ),
     "progress": (
         ProgressBar,
-        {"class_path": "lightning.pytorch.callbacks.TQDMProgressBar", "init_args": _REFRESH},
+        {"class_path": "lightning.pytorch.callbacks.TQDMProgressBar", "init_args": {"refresh_rate": _refresh_rate()}},
     ),
     "collapse": (CollapseMonitor, {"class_path": "sentrep.evaluation.CollapseMonitor"}),
     "guard": (NonFiniteGuard, {"class_path": "sentrep.stability.NonFiniteGuard"}),

@@ -14,6 +14,7 @@ import yaml
 from jsonargparse import set_parsing_settings
 from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
@@ -33,6 +34,7 @@ from sentrep.cli.functions import search_current_folder
 from sentrep.cli.limits import check_settings
 from sentrep.cli.logs import show_log
 from sentrep.cli.paper_tables import add_row
+from sentrep.cli.precision import settle_precision
 from sentrep.cli.run_folders import RunFolders
 from sentrep.cli.sections import CALLBACKS, TRAINER_DEFAULTS, build_tree, check_names, settle, settle_monitor
 from sentrep.cli.signals import StopOnSignal
@@ -114,7 +116,7 @@ class SentRepCLI(LightningCLI):
         self._folders.hold_all(self.trainer)
         if self._checkpoint is not None:
             config = self._plain_config()
-            mine = run_settings(config, self.trainer.world_size)
+            mine = run_settings(config, self.trainer)
             found = differences(config["model"], checkpoint_model(self._checkpoint, ""))
             refuse({**found, **run_differences(mine, self._checkpoint)}, self._allow_changes)
             if self._allow_changes:
@@ -152,14 +154,20 @@ class SentRepCLI(LightningCLI):
         asked = self.config[self._command].trainer
         if str(asked.strategy).startswith("fsdp"):
             raise InputError(NOT_FSDP1)
+        if self._command == "fit":
+            kwargs = {**settle_precision(asked, self._checkpoint), **kwargs}
         try:
             trainer = super().instantiate_trainer(**kwargs)
         except (ValueError, TypeError) as error:  # of strategies, devices and precisions that do not fit together
             raise InputError(f"trainer: {error}") from error
         if asked.precision == "16-mixed" and trainer.precision != "16-mixed":  # Lightning takes another and warns
             raise InputError("trainer.precision 16-mixed: a CPU has no mixed precision in float16; use bf16-mixed")
+        saver = trainer.checkpoint_callback
+        links = isinstance(saver, ModelCheckpoint) and saver.save_last == "link"
+        if isinstance(saver, ModelCheckpoint) and links:
+            saver.save_last = True  # Lightning's own link points to nothing once the best is another file
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
-            trainer.strategy.checkpoint_io = AtomicCheckpointIO()
+            trainer.strategy.checkpoint_io = AtomicCheckpointIO(links)
         return trainer
 
     def before_instantiate_classes(self) -> None:

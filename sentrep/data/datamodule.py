@@ -129,12 +129,15 @@ class SentRepDataModule(LightningDataModule):
         trainer = self.trainer
         seed = _global_seed() if self.seed is None else self.seed
         self._sampler = self._order(seed=seed, reshuffle=not getattr(trainer, "overfit_batches", 0), **self._place())
+        cuda = trainer is not None and trainer.strategy.root_device.type == "cuda"
+        tokenizer = self._how_to_tokenize()[0]
         return ResumableLoader(
             self._rows,
             self._sampler,
-            Collate(self._how_to_tokenize()[0].pad_token_id),
+            # a GPU plans its attention for each new shape, and is fast for multiples of 8
+            Collate(tokenizer.pad_token_id, multiple=8 if cuda else 1, limit=getattr(tokenizer, "limit", None)),
             num_workers=self.reading.num_workers,
-            pin_memory=trainer is not None and trainer.strategy.root_device.type == "cuda",
+            pin_memory=cuda,
             fingerprint=self.fingerprint,
             completed=self._completed_batches if trainer else None,
         )

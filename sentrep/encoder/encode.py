@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -27,18 +29,47 @@ WINDOW = 1 << 14
 vectors themselves, memory does not grow with the text."""
 
 
+WIDTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+"""Columns of a batch on a GPU, beyond them powers of 2: attention there makes a plan for every new shape, and is fast
+for multiples of 8. With a batch of fewer rows than its width allows, texts up to 512 tokens come in 12 shapes."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentences of like length that are run together."""
+
+    rows: list[int]
+    """Which sentences, of those given."""
+    width: int
+    """Columns, at least the longest sentence's tokens."""
+    height: int
+    """Rows, at least as many as sentences; the last sentence is computed again in the others."""
+
+    def tokens(self, ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device) -> TokenBatch:
+        """The batch, (height, width); ``ids`` are all sentences'."""
+        again = [self.rows[-1]] * (self.height - len(self.rows))
+        return pad([ids[row] for row in [*self.rows, *again]], pad_token_id, device, self.width)
+
+
+Window = tuple[int, int, list[tuple[list[int], TokenBatch]]]
+"""Where it starts, how many sentences it has, and the rows (within it) and tokens of each batch of this process."""
+
+
 def encode(
     encoder: Encoder,
     sentences: Sequence[str],
     batch_size: int,
     show_progress_bar: bool | None,
     shared: bool = False,
+    kept: dict[Any, list[Window]] | None = None,
 ) -> Tensor:
     """Vectors (n, D), float32, on the CPU, in the order given.
 
     With ``shared``, every process must be given the same sentences; each encodes a share, and all get all vectors. It
     is whole batches that are shared out, the same batches as of one process, because rounding depends on the padding:
     the vectors of any number of processes (with the same threads each) are those of one, to the bit.
+
+    ``kept`` is where a caller who comes again with the same sentences has their batches kept; many are not.
     """
     _check(sentences, batch_size)
     if show_progress_bar is None:
@@ -50,20 +81,43 @@ def encode(
     try:
         with torch.inference_mode(), progress:
             task = progress.add_task("Encoding", total=len(sentences))
-            for start, ids in _tokenized(encoder, sentences):
-                batches = list(length_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS))
-                mine = distributed.share(batches) if shared else batches
-                vectors = []
-                for rows in mine:
-                    tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
-                    vectors.append(encoder.embed(tokens).float())
+            for start, count, batches in _windows(encoder, sentences, batch_size, shared, kept):
+                order, vectors = [], []
+                for rows, tokens in batches:
+                    vectors.append(encoder.embed(tokens)[: len(rows)].float())
+                    order += rows
                     progress.advance(task, len(rows))
                 if vectors:  # read once a window: reading makes an accelerator wait
-                    out[start : start + WINDOW][[row for rows in mine for row in rows]] = torch.cat(vectors).cpu()
-                progress.update(task, completed=start + len(ids))
+                    out[start : start + WINDOW][order] = torch.cat(vectors).cpu()
+                progress.update(task, completed=start + count)
     finally:
         encoder.train(was_training)
     return distributed.total(out.to(encoder.device)).cpu() if shared else out
+
+
+def _windows(
+    encoder: Encoder, sentences: Sequence[str], batch_size: int, shared: bool, kept: dict[Any, list[Window]] | None
+) -> Iterable[tuple[int, int, Iterable[tuple[list[int], TokenBatch]]]]:
+    """Each `Window`; its batches are made as they are asked for, unless they are kept."""
+
+    def batches(ids: list[list[int]]) -> Iterator[tuple[list[int], TokenBatch]]:
+        made = list(length_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS, device, tokenize.limit))
+        for batch in distributed.share(made) if shared else made:
+            yield batch.rows, batch.tokens(ids, tokenize.pad_token_id, device)
+
+    device, tokenize = encoder.device, encoder.tokenize
+    windows = ((start, len(ids), batches(ids)) for start, ids in _tokenized(encoder, sentences))
+    if kept is None or len(sentences) > WINDOW:
+        return windows
+    key = (tuple(sentences), tokenize.fingerprint, encoder.max_seq_length, batch_size, shared, str(device))
+    if key not in kept:
+        kept[key] = [(start, count, list(made)) for start, count, made in windows]
+    return kept[key]
+
+
+def evaluation_batch(device: torch.device) -> int:
+    """``batch_size`` for the evaluations of a run: on a GPU 16,384 tokens, which keep it busy."""
+    return 512 if device.type == "cuda" else 32
 
 
 def _tokenized(encoder: Encoder, sentences: Sequence[str]) -> Iterator[tuple[int, list[list[int]]]]:
@@ -104,9 +158,14 @@ def encode_pairs(
     return vectors[[index[s] for s in first]], vectors[[index[s] for s in second]]
 
 
-def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | str = "cpu") -> TokenBatch:
-    """Right-pad lists of ids to the longest of them: (n, L). The copy to a GPU does not wait for the work before it."""
-    width = max(map(len, ids))
+def pad(
+    ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | str = "cpu", width: int = 0
+) -> TokenBatch:
+    """Right-pad lists of ids to the longest of them, or to ``width`` where that is more: (n, L).
+
+    The copy to a GPU does not wait for the work before it.
+    """
+    width = max(width, *map(len, ids))
     input_ids = torch.tensor([[*row, *[pad_token_id] * (width - len(row))] for row in ids])
     lengths = torch.tensor([len(row) for row in ids])
     mask = (torch.arange(width) < lengths[:, None]).long()
@@ -116,17 +175,36 @@ def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | 
     return TokenBatch(input_ids, mask, sum(map(len, ids)))
 
 
-def length_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Rows by falling length, so many at a time that padded rows × columns stay within ``tokens``.
+def length_batches(
+    lengths: Sequence[int], tokens: int, device: torch.device, limit: int | None = None
+) -> Iterator[Batch]:
+    """Sentences by falling length, so many at a time that padded rows × columns stay within ``tokens``.
 
-    The longest come first: memory peaks at once, and the progress bar gets faster rather than slower.
+    The longest come first: memory peaks at once, and the progress bar gets faster rather than slower. On a GPU there
+    are few shapes (`WIDTHS`): the last batch, unless it is the only one, is filled with its last sentence.
+
+    Args:
+        lengths: tokens of each sentence.
+        tokens: of a batch.
+        device: that the batches are run on.
+        limit: most columns that the model can read.
     """
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+    few = _few_shapes(device)
     start = 0
     while start < len(order):
-        count = max(1, tokens // max(1, lengths[order[start]]))
-        yield order[start : start + count]
+        width = max(1, lengths[order[start]])
+        if few:
+            width = next((w for w in WIDTHS if w >= width), 1 << (width - 1).bit_length())
+            width = min(width, limit or width)
+        count = max(1, tokens // width)
+        rows = order[start : start + count]
+        yield Batch(rows, width, count if few and start else len(rows))
         start += count
+
+
+def _few_shapes(device: torch.device) -> bool:
+    return device.type == "cuda"
 
 
 def _check(sentences: Sequence[str], batch_size: int) -> None:

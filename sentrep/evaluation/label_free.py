@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sentrep import distributed
-from sentrep.encoder.encode import AVERAGE_TOKENS, length_batches, pad
+from sentrep.encoder.encode import AVERAGE_TOKENS, evaluation_batch, length_batches
 from sentrep.encoder.protocol import Encoder
 from sentrep.errors import InputError
 from sentrep.functional import retrieval_accuracy
@@ -23,8 +23,6 @@ CRITERIA: dict[str, Literal["max", "min"]] = {
     "effective_rank": "max",
 }
 """Name of each criterion, and whether more of it or less of it is taken for better."""
-
-_BATCH = 32
 
 
 def label_free_criteria(encoder: Encoder, ids: Sequence[Sequence[int]], shared: bool = False) -> dict[str, float]:
@@ -75,18 +73,20 @@ def dropout_views(encoder: Encoder, ids: Sequence[Sequence[int]], shared: bool =
             "held-out sentences are judged by two dropout views, and this encoder has no dropout: set "
             "model.encoder.dropout, say to 0.1, or data.held_out to 0"
         )
-    batches = list(enumerate(length_batches([len(x) for x in ids], _BATCH * AVERAGE_TOKENS)))
+    device, tokenize = encoder.device, encoder.tokenize
+    budget = evaluation_batch(device) * AVERAGE_TOKENS
+    batches = list(enumerate(length_batches([len(x) for x in ids], budget, device, tokenize.limit)))
     out = torch.zeros(2, len(ids), encoder.embedding_dim)
     was_training = encoder.training
     encoder.train()
     try:
         with torch.inference_mode():
-            for number, rows in distributed.share(batches) if shared else batches:
-                tokens = pad([ids[row] for row in rows], encoder.tokenize.pad_token_id, encoder.device)
+            for number, batch in distributed.share(batches) if shared else batches:
+                tokens = batch.tokens(ids, tokenize.pad_token_id, device)
                 for view in range(2):
-                    with distributed.own_draws("dropout view", number, view, device=encoder.device):
-                        out[view, rows] = encoder.embed(tokens).float().cpu()
+                    with distributed.own_draws("dropout view", number, view, device=device):
+                        out[view, batch.rows] = encoder.embed(tokens)[: len(batch.rows)].float().cpu()
     finally:
         encoder.train(was_training)
-    both = distributed.total(out.to(encoder.device)).cpu() if shared else out
+    both = distributed.total(out.to(device)).cpu() if shared else out
     return both[0], both[1]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from lightning.pytorch import LightningModule
 
-from sentrep.encoder.encode import encode, encode_pairs
+from sentrep.encoder.encode import Window, encode, encode_pairs, evaluation_batch
 from sentrep.encoder.protocol import Encoder
 from sentrep.errors import InputError
 from sentrep.evaluation.label_free import label_free_criteria
@@ -15,10 +16,14 @@ from sentrep.functional.geometry import pair_statistics
 from sentrep.training.sharding import whole_encoder
 from sentrep.types import HeldOut, ScoredPairs
 
-_BATCH = 32
 
-
-def pair_scores(encoder: Encoder, pairs: ScoredPairs, stage: str = "val", shared: bool = False) -> dict[str, float]:
+def pair_scores(
+    encoder: Encoder,
+    pairs: ScoredPairs,
+    stage: str = "val",
+    shared: bool = False,
+    kept: dict[Any, list[Window]] | None = None,
+) -> dict[str, float]:
     """What is logged of one similarity set, by name: ``<set>``, ``<set>/alignment`` and ``<set>/uniformity``.
 
     ``<set>`` is Spearman × 100 of the cosine; the other two are those of `pair_statistics`, of the same vectors.
@@ -28,11 +33,13 @@ def pair_scores(encoder: Encoder, pairs: ScoredPairs, stage: str = "val", shared
         pairs: the set.
         stage: for the message.
         shared: every process is given the same pairs and encodes a share.
+        kept: of the batches, see `sentrep.encoder.encode.encode`.
 
     Raises:
         InputError: for vectors that give no score.
     """
-    run = functools.partial(encode, encoder, batch_size=_BATCH, show_progress_bar=False, shared=shared)
+    size = evaluation_batch(encoder.device)
+    run = functools.partial(encode, encoder, batch_size=size, show_progress_bar=False, shared=shared, kept=kept)
     first, second = encode_pairs(run, pairs.first, pairs.second)
     try:
         score = spearman((first * second).sum(1), pairs.scores)
@@ -45,7 +52,8 @@ def pair_scores(encoder: Encoder, pairs: ScoredPairs, stage: str = "val", shared
 class Scoring:
     """Logs the score of each set of one stage, and their mean.
 
-    With several processes all are given the same sets, each encodes a share, and the scores are those of one.
+    With several processes all are given the same sets, each encodes a share, and the scores are those of one. A set is
+    tokenised once, and each distinct sentence of it is encoded once each time.
 
     Args:
         stage: ``val`` or ``test``, the prefix of what is logged.
@@ -54,6 +62,7 @@ class Scoring:
     def __init__(self, stage: str) -> None:
         self.stage = stage
         self._scores: dict[str, float] = {}
+        self._kept: dict[Any, list[Window]] = {}
 
     def score(self, module: LightningModule, batch: ScoredPairs | HeldOut) -> None:
         """Log the `pair_scores` of one set, or the criteria without labels.
@@ -69,7 +78,7 @@ class Scoring:
         if isinstance(batch, HeldOut):
             values = label_free_criteria(encoder, batch.ids, shared=True)
         else:
-            values = pair_scores(encoder, batch, self.stage, shared=True)
+            values = pair_scores(encoder, batch, self.stage, True, self._kept)
             self._scores[batch.name] = values[batch.name]
         for name, value in values.items():
             module.log(f"{self.stage}/{name}", value, add_dataloader_idx=False, batch_size=len(batch))

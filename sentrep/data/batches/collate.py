@@ -15,6 +15,11 @@ from sentrep.types import TextBatch, TokenBatch
 class Collate:
     """Pads rows on the right, each column to its longest sentence in the batch.
 
+    Args:
+        pad_token_id: what to pad with.
+        multiple: of which the padded length is one, where the model can read so much.
+        limit: most tokens that the model can read; None for no limit.
+
     Example:
         >>> rows = [TokenRow(7, (np.array([1, 5, 2]),)), TokenRow(3, (np.array([1, 2]),))]
         >>> batch = Collate(pad_token_id=0)(rows)
@@ -22,8 +27,9 @@ class Collate:
         ([[1, 5, 2], [1, 2, 0]], [[1, 1, 1], [1, 1, 0]], [7, 3])
     """
 
-    def __init__(self, pad_token_id: int) -> None:
+    def __init__(self, pad_token_id: int, multiple: int = 1, limit: int | None = None) -> None:
         self.pad_token_id = pad_token_id
+        self.multiple, self.limit = multiple, limit
 
     def __call__(self, rows: Sequence[TokenRow]) -> TextBatch:
         columns = [self._pad(column) for column in zip(*(row.ids for row in rows), strict=True)]
@@ -33,7 +39,8 @@ class Collate:
 
     def _pad(self, sentences: Sequence[NDArray[np.int32]]) -> TokenBatch:
         lengths = np.array([len(ids) for ids in sentences])
-        mask = np.arange(lengths.max()) < lengths[:, None]
+        width = -(-int(lengths.max()) // self.multiple) * self.multiple
+        mask = np.arange(min(width, self.limit or width)) < lengths[:, None]
         ids = np.full(mask.shape, self.pad_token_id, np.int64)
         ids[mask] = np.concatenate(sentences)
         return TokenBatch(torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64)), int(lengths.sum()))

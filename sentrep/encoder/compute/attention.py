@@ -15,7 +15,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from sentrep.encoder.compute.layout import Packed
+from sentrep.encoder.compute.layout import Packed, as_bias
 from sentrep.functional.dropout import dropout as cheap_dropout
 
 _NAMES = {False: "sentrep", True: "sentrep_cheap_dropout"}
@@ -102,14 +102,25 @@ def _products_are_faster(query: Tensor, dropout: float) -> bool:
     return dropout > 0 or query.shape[2] <= longest
 
 
-def mask_without_waiting(*arguments: Any, **keywords: Any) -> Tensor | None:
-    """transformers' mask for sdpa, which on a GPU is not left out where nothing is padded: to find out is to wait."""
+def mask_of_pass(*arguments: Any, **keywords: Any) -> Tensor | None:
+    """transformers' mask for sdpa; on a GPU as the bias that torch would make of it in every layer.
+
+    There it is not left out where nothing is padded: to find out is to wait.
+    """
     device, padding = torch.device(keywords.get("device", "cpu")), keywords.get("attention_mask")
-    if device.type != "cpu" and padding is not None:
-        keywords["allow_is_bidirectional_skip"] = False
-    return sdpa_mask(*arguments, **keywords)
+    if device.type == "cpu" or padding is None:
+        return sdpa_mask(*arguments, **keywords)
+    keywords["allow_is_bidirectional_skip"] = False
+    visible = sdpa_mask(*arguments, **keywords)
+    return None if visible is None else as_bias(visible, _computed_in(device.type, keywords["dtype"]))
+
+
+def _computed_in(device: str, dtype: torch.dtype) -> torch.dtype:
+    """What attention sees of a backbone's ``dtype``."""
+    cast = dtype != torch.float64 and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return torch.get_autocast_dtype(device) if cast else dtype
 
 
 for _cheap, _name in _NAMES.items():
     AttentionInterface.register(_name, functools.partial(attention, _cheap))
-    AttentionMaskInterface.register(_name, mask_without_waiting)
+    AttentionMaskInterface.register(_name, mask_of_pass)

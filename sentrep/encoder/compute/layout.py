@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -70,6 +71,8 @@ class Packed:
     """(B + 1,) int32, where each sentence begins, and T."""
     first_position: int
     """Number of a sentence's first position."""
+    biases: dict[torch.dtype, Tensor] = field(default_factory=dict, compare=False, repr=False)
+    """What `as_bias` has made of the mask."""
 
     @classmethod
     def of(cls, tokens: TokenBatch, config: Any) -> Packed:
@@ -97,9 +100,9 @@ class Packed:
         With `torch.nn.attention.varlen` on a GPU in half precision without dropout, which it does not have. Otherwise
         attention alone, a small part of a layer's work for short sentences, is computed on the padded batch.
         """
-        query, key, value = (x[0].transpose(0, 1).contiguous() for x in (query, key, value))
-        mask = self.tokens.mask
-        width = mask.shape[1]
+        # not x[0], whose gradient is a tensor of zeros to copy into
+        query, key, value = (x.squeeze(0).transpose(0, 1).contiguous() for x in (query, key, value))
+        width = self.tokens.mask.shape[1]
         if _has_kernel(query, dropout):
             from torch.nn.attention.varlen import varlen_attn
 
@@ -107,9 +110,17 @@ class Packed:
             found: Any = varlen_attn(query, key, value, ends, ends, width, width, scale=scaling)
             return found[None]
         q, k, v = (self.tokens.unpack(x).transpose(1, 2) for x in (query, key, value))
-        # rows of padding attend to the real tokens of their sentence, as in a padded batch; nobody reads them
-        visible = mask[:, None, None, :].expand(-1, 1, width, -1)
-        return self.tokens.pack(kernel(q, k, v, visible))[None]
+        return self.tokens.pack(kernel(q, k, v, self._visible(query.dtype)))[None]
+
+    def _visible(self, dtype: torch.dtype) -> Tensor:
+        """(B, 1, L, L): rows of padding attend to their sentence, as in a padded batch; nobody reads them."""
+        width = self.tokens.mask.shape[1]
+        visible = self.tokens.mask[:, None, None, :].expand(-1, 1, width, -1)
+        if visible.device.type == "cpu":
+            return visible
+        if dtype not in self.biases:  # once a pass, not once a layer
+            self.biases[dtype] = as_bias(visible, dtype)
+        return self.biases[dtype]
 
     def take(self, states: Tensor, position: Tensor | None) -> Tensor:
         """See `Layout`: (1, B, H)."""
@@ -119,6 +130,11 @@ class Packed:
     def restore(self, states: Tensor) -> Tensor:
         """See `Layout`; zero on padding."""
         return self.tokens.unpack(states[0])
+
+
+def as_bias(visible: Tensor, dtype: torch.dtype) -> Tensor:
+    """What torch's attention adds to the scores for a bool mask: 0 where it is true, else -∞."""
+    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill_(~visible, -torch.inf)
 
 
 def can_pack(config: Any) -> bool:
@@ -135,11 +151,13 @@ def token_states(states: Tensor, position: Tensor | None) -> Tensor:
 
 
 def _has_kernel(query: Tensor, dropout: float) -> bool:
-    """Whether torch has a kernel for sequences of several lengths that can do this."""
+    """Whether torch has a kernel for sequences of several lengths that can do this: (T, heads, d)."""
     if dropout or not query.is_cuda or query.dtype not in (torch.float16, torch.bfloat16):
         return False
+    if query.shape[-1] % 8 or query.shape[-1] > 256 or torch.cuda.get_device_capability(query.device) < (8, 0):
+        return False  # what FlashAttention, which it is, can do
     try:
-        from torch.nn.attention.varlen import varlen_attn  # noqa: F401
+        from torch.nn.attention.varlen import varlen_attn
     except ImportError:  # before torch 2.10
         return False
-    return True
+    return "scale" in inspect.signature(varlen_attn).parameters  # not in torch 2.10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import varlen
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from sentrep import InputError, SentenceEncoder
 from sentrep.encoder import Compute, Prompt
 from sentrep.encoder.compute import layout
-from sentrep.encoder.compute.attention import mask_without_waiting
+from sentrep.encoder.compute.attention import mask_of_pass
 from sentrep.encoder.compute.layout import PACKABLE, Kernel, Packed
 from sentrep.types import Need, TokenBatch
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
@@ -87,6 +89,75 @@ def test_the_kernel_is_called_as_torch_documents_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(varlen, "varlen_attn", one_by_one)
     monkeypatch.setattr(layout, "_has_kernel", lambda query, dropout: True)
     torch.testing.assert_close(attended(batch, tensors, 0.3), expected)
+
+
+@pytest.mark.parametrize(
+    ("changed", "there"),
+    [
+        ({}, True),
+        ({"dtype": torch.float32}, False),
+        ({"is_cuda": False}, False),
+        ({"shape": (16, 2, 20)}, False),
+        ({"shape": (16, 2, 264)}, False),
+        ({"capability": (7, 5)}, False),
+        ({"signature": lambda query, key, value, cu_seq_q, cu_seq_k, max_q, max_k: query}, False),
+    ],
+    ids=str,
+)
+def test_the_kernel_is_asked_for_what_it_can_do(
+    changed: dict[str, Any], there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(varlen, "varlen_attn", changed.pop("signature", one_by_one))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: changed.get("capability", (9, 0)))
+    query = {"dtype": torch.bfloat16, "is_cuda": True, "shape": (16, 2, 64), "device": "cuda", **changed}
+    assert layout._has_kernel(SimpleNamespace(**query), 0.0) is there  # type: ignore[arg-type]
+    assert not layout._has_kernel(SimpleNamespace(**query), 0.1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])  # torch has one kernel without and another with
+def test_the_bias_is_the_mask_to_the_bit(dtype: torch.dtype, dropout: float) -> None:
+    visible = MASK.bool()[:, None, None, :].expand(-1, 1, 7, -1)
+    found = []
+    for mask in (visible, layout.as_bias(visible, dtype)):
+        torch.manual_seed(0)
+        tensors = [torch.randn(4, 2, 7, 16).to(dtype).requires_grad_() for _ in range(3)]
+        out = F.scaled_dot_product_attention(*tensors, mask, dropout_p=dropout)
+        found.append([out, *torch.autograd.grad(out.float().square().sum(), tensors)])
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
+class Launches(TorchDispatchMode):
+    """Counts operations by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names[function.overloadpacket.__name__] += 1
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("how", ["padded", "packed"])
+def test_a_device_makes_the_bias_once_a_pass(how: Any) -> None:
+    """torch itself makes it with a ``where`` in every layer."""
+    layers = 3
+    encoder = SentenceEncoder(
+        {**SHAPES["bert"], "num_hidden_layers": layers}, tokenizer="toy", dropout=0.1, compute=Compute(layout=how)
+    )
+    swaps = torch.__future__.get_swap_module_params_on_conversion()
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    tokens = TokenBatch(torch.zeros(4, 7, dtype=torch.long), MASK, int(LENGTHS.sum()))
+    tokens = TokenBatch(tokens.input_ids.to("meta"), MASK.to("meta"), tokens.real_tokens)
+    try:
+        with Launches() as count:
+            encoder.to("meta")(tokens)
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(swaps)
+    assert count.names["_safe_softmax"] == layers
+    assert (count.names["masked_fill_"], count.names["where"]) == (1, 0)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -231,14 +302,15 @@ def test_the_mask_never_asks_a_device() -> None:
         "kv_length": 7,
         "allow_is_bidirectional_skip": True,
         "allow_is_causal_skip": False,
+        "dtype": torch.float32,
     }
     everyone = lambda *indices: indices[-1] >= 0  # noqa: E731
-    mask = mask_without_waiting(
+    mask = mask_of_pass(
         **sizes, mask_function=everyone, attention_mask=MASK.bool().to("meta"), device=torch.device("meta")
     )
     assert mask is not None
     assert mask.is_meta
-    assert mask_without_waiting(**sizes, mask_function=everyone, attention_mask=torch.ones(4, 7).bool()) is None
+    assert mask_of_pass(**sizes, mask_function=everyone, attention_mask=torch.ones(4, 7).bool()) is None
     tokens = TokenBatch(torch.zeros(4, 7, dtype=torch.long, device="meta"), MASK.to("meta"), int(LENGTHS.sum()))
     assert Packed.of(tokens, CONFIG).tokens.index.shape == (16,)
     assert F.pad(LENGTHS.cumsum(0), (1, 0)).tolist() == packed().boundaries.tolist()

@@ -1,0 +1,53 @@
+"""The precision that ``sentrep fit`` trains in where nobody names one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jsonargparse import Namespace
+
+from sentrep.cli.changes import RECORD, canonical_precision
+from sentrep.cli.configuration import Tree
+from sentrep.cli.logs import say
+
+_CHANGE = "name another by --trainer.precision"
+
+
+def settle_precision(trainer: Namespace, checkpoint: Tree | None) -> dict[str, Any]:
+    """What the Trainer is to be told beside its section; nothing where that names a precision.
+
+    A resumed run goes on in the precision of its checkpoint. Otherwise a CUDA device computes in bf16-mixed where it
+    has bfloat16; where it has not, its float32 products may take TF32. Any other device computes in float32. The saved
+    configuration still names none, so that another machine does what is right there.
+
+    Args:
+        trainer: the section of the configuration.
+        checkpoint: the content of the one that the run goes on from, or None.
+    """
+    if trainer.precision is not None or trainer.plugins:
+        return {}
+    default = _of_device(trainer)
+    record = (checkpoint or {}).get(RECORD)
+    if isinstance(record, dict):  # anything else is refused where the settings are compared
+        saved = canonical_precision(record.get("trainer.precision"))
+        if saved != (default or "32-true"):
+            say(f"trainer.precision is not set: {saved}, as in the checkpoint; {_CHANGE}")
+        return {"precision": saved}
+    if default is not None:
+        say(f"trainer.precision is not set: {default}, which this GPU computes faster than float32; {_CHANGE}")
+    elif _on_cuda(trainer):
+        torch.set_float32_matmul_precision("high")
+        say(f"trainer.precision is not set: float32, with TF32 allowed, as this GPU has no bfloat16; {_CHANGE}")
+    return {} if default is None else {"precision": default}
+
+
+def _of_device(trainer: Namespace) -> str | None:
+    bf16 = _on_cuda(trainer) and torch.cuda.is_bf16_supported(including_emulation=False)
+    return "bf16-mixed" if bf16 else None
+
+
+def _on_cuda(trainer: Namespace) -> bool:
+    """Processes that are forked must find CUDA untouched; asking a GPU what it has would begin to use it."""
+    forks = "fork" in str(trainer.strategy)
+    return not forks and trainer.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
