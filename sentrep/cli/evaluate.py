@@ -102,7 +102,8 @@ def evaluate(
     notes += published_notes(results) if suite == "denosent" else []
     print_results(results, detail=detail, notes=notes)
     if output is not None:
-        write_report(Evaluation.of(encoder, model, results, seconds, compute.precision, suite, notes), output)
+        how = compute.precision if compute.backend == "torch" else f"graph ({compute.backend})"
+        write_report(Evaluation.of(encoder, model, results, seconds, how, suite, notes), output)
 
 
 def _sts_notes(encoder: SentenceEncoder, sets: Sequence[ScoredPairs]) -> list[str]:

@@ -45,8 +45,11 @@ def missing_for(encoder: Encoder) -> str | None:
 def remove_graphs(folder: Path) -> None:
     """Remove the graphs of a model whose weights are being replaced: they would go on giving its vectors."""
     for name in GRAPH_FILES.values():
-        for file in (folder / name).parent.glob(f"{Path(name).stem}.*"):
+        place = (folder / name).parent
+        for file in place.glob(f"{Path(name).stem}.*"):
             file.unlink()
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()
 
 
 def write_own_module(folder: Path) -> None:
