@@ -20,7 +20,6 @@ from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.graph_encoder import INPUTS, STATES, VECTORS, Backend, needs_package
 from sentrep.encoder.loading.model_files import first_line
 from sentrep.encoder.loading.st_folders import GRAPH_FILES, missing_for
-from sentrep.encoder.modules import SentenceModule
 from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_folder
@@ -106,9 +105,13 @@ class _Graph(nn.Module):
         return output.token_states, output.embedding.float()
 
 
-class _TemplateTable(SentenceModule):
-    """Takes off the prompt's own vector, which depends on nothing but the length: looked up instead of computed."""
+class _TemplateTable(nn.Module):
+    """Takes off the prompt's own vector, which depends on nothing but the length: looked up instead of computed.
 
+    It stands among the sentence modules, but is none of those that a folder may name.
+    """
+
+    reads_tokens = False
     table: Tensor
 
     def __init__(self, table: Tensor, frame: int) -> None:
@@ -130,10 +133,10 @@ def _whole_encoder(folder: Path, trust_remote_code: bool) -> SentenceEncoder:
     if encoder.subtract_template:
         assert encoder.prompt is not None
         subtracting, encoder = encoder, load(prompt=Prompt(encoder.prompt))
-        former = list(encoder.sentence_modules)
-        table = _template_table(subtracting, encoder)
+        former: list[Any] = list(encoder.sentence_modules)
         frame = len(encoder.tokenize.prefix) + len(encoder.tokenize.suffix)
-        encoder.set_modules([_TemplateTable(table, frame), *former])  # type: ignore[list-item]
+        table: Any = _TemplateTable(_template_table(subtracting, encoder), frame)
+        encoder.set_modules([table, *former])
     return encoder
 
 
