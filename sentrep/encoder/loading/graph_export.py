@@ -177,6 +177,8 @@ def _export(encoder: SentenceEncoder, file: Path) -> None:
         program.save(file)
     except Exception as error:  # of torch's exporter, which has a page for each
         raise InputError(f"this model cannot be written as a graph: {first_line(error)}") from error
+    if any(isinstance(size, int) for value in program.model.graph.inputs for size in value.shape):
+        raise InputError("this model cannot be written as a graph: its code computes with a fixed number of tokens")
 
 
 def _quantize(plain: Path, target: Path, encoder: SentenceEncoder, calibration: Sequence[str]) -> None:
