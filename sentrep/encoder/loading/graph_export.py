@@ -140,7 +140,7 @@ def _whole_encoder(folder: Path, trust_remote_code: bool) -> SentenceEncoder:
     return encoder
 
 
-@torch.inference_mode()
+@torch.no_grad()  # an inference tensor could not be exported
 def _template_table(subtracting: SentenceEncoder, plain: SentenceEncoder) -> Tensor:
     """The prompt's own vector around a text of each length, (K, H), K − 1 being the longest text."""
     ids = plain.tokenize
@@ -159,7 +159,7 @@ def _template_table(subtracting: SentenceEncoder, plain: SentenceEncoder) -> Ten
         text = [ids.suffix[-1]] * length
         tokens = encoding.pad([[*ids.prefix, *text, *ids.suffix]], ids.pad_token_id)
         rows.append(plain.embed(tokens) - subtracting.embed(tokens))
-    return torch.cat(rows).clone()
+    return torch.cat(rows)
 
 
 def _export(encoder: SentenceEncoder, file: Path) -> None:
