@@ -6,8 +6,10 @@
 All encode the same sentences, mean pooling, the model's own length limit. sentrep and sentence-transformers do it with
 ``encode(sentences, batch_size=...)``; both sort by length. The plain loop tokenises everything, sorts by length, and
 takes batches of equal size. "sentrep, compiled" is ``compile_encoding``: on a GPU, or if ``--variants`` asks for it.
-bf16 is autocast around the call. Tokenising counts; first calls on two batches and on one sentence do not. In float32
-the unit vectors of any two must agree to 1e-6 in every coordinate, else the benchmark stops.
+bf16 is autocast around the call. "onnxruntime" and "openvino" run graphs of `sentrep.encoder.write_graph` in sentrep's
+batches, in the rows of fp32, where the packages are installed; those in int8 too. Tokenising counts; first calls on two
+batches and on one sentence do not. In float32 the unit vectors of any two, but for int8, must agree to 1e-6 in every
+coordinate, else the benchmark stops. Processor time is that of all threads of the process.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import harness
@@ -25,7 +29,12 @@ import machine
 import tables
 from harness import COMPILED, OURS, PEER, PLAIN, Job
 
+_ONNX = ("onnx", "onnxscript", "onnxruntime")
 NEEDS = {PEER: ("sentence_transformers",)}
+GRAPHS = {"onnxruntime": "onnx", "openvino": "openvino", "onnxruntime int8": "onnx", "openvino int8": "openvino"}
+"""Variants that run a graph, and its backend."""
+NEEDS |= {variant: (*_ONNX, "openvino") if backend == "openvino" else _ONNX for variant, backend in GRAPHS.items()}
+PROCESSOR = "processor ms a sentence"
 TOLERANCE = 1e-6
 
 
@@ -35,6 +44,11 @@ def encoder(job: Job) -> Callable[[list[str]], Any]:
     if job.variant == PLAIN:
         model, tokenizer = inputs.load_plain(job.folder, job.device)
         return lambda sentences: _plain_encode(model.eval(), tokenizer, sentences, size)
+    if job.variant in GRAPHS:
+        from sentrep.encoder import GraphEncoder
+
+        graph: Any = GraphEncoder(job.settings["folder"], GRAPHS[job.variant])
+        return lambda sentences: graph.encode(sentences, batch_size=size, show_progress_bar=False)
     if job.variant == PEER:
         model = inputs.load_peer(job.folder, "mean", device=job.device)
     else:
@@ -72,21 +86,37 @@ def measure(job: Job) -> dict[str, Any]:
         encode(sentences[: 2 * job.setting["batch"]])
         encode(sentences[:1])  # torch compiles a batch of one by itself
         before = machine.used_mib(job.device)
-        start = machine.now(job.device)
+        processor, start = time.process_time(), machine.now(job.device)
         vectors = encode(sentences)
-        seconds = machine.now(job.device) - start
+        seconds, processor = machine.now(job.device) - start, time.process_time() - processor
     file = f"{job.corpus}.{abs(hash(tuple(job.setting.items())))}.{job.variant}.npy"
     np.save(file, np.asarray(vectors, dtype=np.float32))
-    return {"sentences_per_second": len(sentences) / seconds, "before_memory_mib": before, "vectors": file}
+    found = {"sentences_per_second": len(sentences) / seconds, PROCESSOR: 1000 * processor / len(sentences)}
+    return {**found, "before_memory_mib": before, "vectors": file}
 
 
 def largest_difference(measurements: list[dict[str, Any]]) -> float:
-    """Between any two variants' unit vectors of one setting, in any coordinate."""
+    """Between any two variants' unit vectors of one setting, in any coordinate; but for those in int8."""
     import numpy as np
 
-    found = [np.load(file) for file in {item["vectors"] for item in measurements}]
+    exact = [item for item in measurements if "int8" not in item["variant"]]
+    found = [np.load(file) for file in {item["vectors"] for item in exact or measurements}]
     units = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in found]
     return max(float(np.abs(vectors - units[0]).max()) for vectors in units)
+
+
+def write_graphs(folder: str, corpus: str, variants: list[str], place: Path) -> dict[str, str]:
+    """By variant, the folder of its graph, written here; int8 scaled on the first sentences of the corpus."""
+    from sentrep import SentenceEncoder
+    from sentrep.encoder import write_graph
+
+    with open(corpus, encoding="utf-8") as lines:
+        sentences = [line.strip() for _, line in zip(range(256), lines, strict=False)]
+    for variant in variants:
+        target = place / variant
+        SentenceEncoder(folder, pooling="mean").save_pretrained(target)
+        write_graph(target, GRAPHS[variant], *(["int8", sentences] if "int8" in variant else []))  # type: ignore[arg-type]
+    return {variant: str(place / variant) for variant in variants}
 
 
 def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, Any]:
@@ -97,18 +127,24 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
     """
     threads = options.threads if options.device == "cpu" and not options.one_process else None
     found: dict[str, Any] = {"rows": [], "measurements": [], "largest_difference": {}, "left_out": []}
-    usual = [PEER, PLAIN, OURS, *([COMPILED] if options.device == "cuda" else [])]
+    usual = [PEER, PLAIN, OURS, *([COMPILED] if options.device == "cuda" else GRAPHS)]
     variants = harness.present(options.variants or usual, NEEDS)
     with tempfile.TemporaryDirectory() as temporary:
         corpus = inputs.write_sentences(options.corpus, options.sentences, Path(temporary) / "sentences.txt")
         for model, folder in harness.folders(options, Path(temporary)).items():
+            graphs = [variant for variant in variants if variant in GRAPHS and "fp32" in options.precision]
+            written = write_graphs(folder, corpus, graphs, Path(temporary) / "graphs" / model)
             for precision in options.precision:
                 for batch in options.batch_size:
                     setting = {"model": model, "precision": precision, "batch": batch}
                     if time.monotonic() > until:
                         found["left_out"].append(setting)
                         continue
-                    jobs = [Job(name, setting, folder, corpus, options.device, 0, {}) for name in variants]
+                    jobs = [
+                        Job(name, setting, folder, corpus, options.device, 0, {"folder": written.get(name)})
+                        for name in variants
+                        if precision == "fp32" or name not in GRAPHS
+                    ]
                     measurements = harness.run_jobs(
                         jobs, measure, repeats=options.repeats, threads=threads, until=until
                     )
@@ -119,8 +155,16 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
                     for item in measurements:
                         del item["vectors"]  # a temporary file's name
                     found["measurements"] += measurements
-    found["rows"] = harness.rows_of(found["measurements"], [PEER, PLAIN])
+    rows = harness.rows_of(found["measurements"], [PEER, PLAIN])
+    found["rows"] = [replace(row, more={PROCESSOR: _processor(row, found["measurements"])}) for row in rows]
     return found
+
+
+def _processor(row: harness.Row, measurements: list[dict[str, Any]]) -> float:
+    """Median over the repeats of a row."""
+    return median(
+        item[PROCESSOR] for item in measurements if (item["setting"], item["variant"]) == (row.setting, row.variant)
+    )
 
 
 def report(found: dict[str, Any]) -> str:
@@ -136,7 +180,7 @@ def report(found: dict[str, Any]) -> str:
 def parser() -> argparse.ArgumentParser:
     """The options."""
     found = harness.parser("Encoding speed beside others.", batch_sizes=(32,), sentences=4000)
-    found.add_argument("--variants", nargs="+", choices=[PEER, PLAIN, OURS, COMPILED])
+    found.add_argument("--variants", nargs="+", choices=[PEER, PLAIN, OURS, COMPILED, *GRAPHS])
     found.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
     return found
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from rich.console import Console
@@ -21,13 +21,14 @@ from sentrep.data.text.cells import text_cell
 from sentrep.data.text.corpus import open_corpus
 from sentrep.data.text.locations import is_address
 from sentrep.data.text.shard import Shard, local_rank
-from sentrep.encoder import SentenceEncoder
+from sentrep.encoder import GraphEncoder, SentenceEncoder
 from sentrep.encoder.loading.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.io.harmless import printable
 from sentrep.io.paths import check_target
 
 Precision = Literal["fp32", "bf16"]
+Backend = Literal["torch", "onnx", "openvino"]
 
 STORED = Stored()
 CHUNK = 8192
@@ -51,6 +52,7 @@ def encode(
     pooling: str | None = None,
     device: str | None = None,
     precision: Precision = "fp32",
+    backend: Backend = "torch",
     compile: bool = False,
     shard: str | None = None,
     trust_remote_code: bool = False,
@@ -74,6 +76,7 @@ def encode(
         pooling: replaces the model's own, for a plain transformers folder for example.
         device: cpu, cuda, cuda:1, ...; by default a GPU where there is one, under torchrun or srun the process's.
         precision: fp32, or bf16 to compute in bfloat16 where that is safe; faster where the machine has it.
+        backend: what computes: torch, or onnx or openvino on the CPU for a folder of sentrep export --format.
         compile: run the model through torch.compile, which takes a minute or two at the start; for long texts on a GPU.
         shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.
         trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
@@ -92,7 +95,7 @@ def encode(
         check_target(output, [model, *source.files], folder=not to_file)
     with ExitStack() as stack:
         writer = stack.enter_context(open_writer(output, stored.dtype)) if to_file else None
-        encoder = load_encoder(model, pooling, device, trust_remote_code)
+        encoder = load_encoder(model, pooling, device, trust_remote_code, backend)
         if compile:
             encoder.compile_encoding()
         width = stored.truncate_dim
@@ -149,7 +152,7 @@ def _write_parts(source: Source, parts: EmbeddingParts, embed: Embed, process: S
 
 
 def load_encoder(
-    model: str, pooling: str | None, device: str | None, trust_remote_code: bool = False
+    model: str, pooling: str | None, device: str | None, trust_remote_code: bool = False, backend: Backend = "torch"
 ) -> SentenceEncoder:
     """An encoder on its device; see `encode` for the arguments.
 
@@ -160,6 +163,11 @@ def load_encoder(
         raise InputError("device meta cannot be used here: it computes nothing; use cpu, or leave it out")
     if trust_remote_code:
         search_current_folder()
+    if backend != "torch":
+        if pooling is not None or device not in (None, "cpu"):
+            raise InputError(f"a graph has its own pooling and computes on the CPU: with backend {backend} leave out "
+                             "pooling and device")  # fmt: skip
+        return cast(SentenceEncoder, GraphEncoder(model, backend, trust_remote_code))
     encoder = SentenceEncoder.from_pretrained(
         model, trust_remote_code=trust_remote_code, **checks.given(pooling=pooling)
     )
@@ -171,7 +179,13 @@ def load_encoder(
 
 
 def in_precision(precision: Precision, encoder: SentenceEncoder) -> torch.autocast:
-    """The context in which the encoder computes in that precision; its vectors are float32 in either."""
+    """The context in which the encoder computes in that precision; its vectors are float32 in either.
+
+    Raises:
+        InputError: for bf16 and a graph.
+    """
+    if precision == "bf16" and not isinstance(encoder, SentenceEncoder):
+        raise InputError("precision bf16 is for the backend torch; a graph computes in what it was exported in")
     return torch.autocast(encoder.device.type, torch.bfloat16, enabled=precision == "bf16")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sentrep.cli.encode import Precision, in_precision, load_encoder, whitening_corpus
+from sentrep.cli.encode import Backend, Precision, in_precision, load_encoder, whitening_corpus
 from sentrep.cli.functions import run_function
 from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.evaluation import (
@@ -35,6 +35,8 @@ class Compute:
     """cpu, cuda, cuda:1, ...; by default a GPU where there is one."""
     precision: Precision = "fp32"
     """fp32, or bf16 to compute in bfloat16 where that is safe; the similarities are float32 in either."""
+    backend: Backend = "torch"
+    """what computes: torch, or onnx or openvino on the CPU for a folder of sentrep export --format."""
 
 
 COMPUTE = Compute()
@@ -89,7 +91,7 @@ def evaluate(
         check_report_path(output, sets or ())
     loaded = load_suite(suite, Request(sets, folder, split, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
-    encoder = load_encoder(model, pooling, compute.device, trust_remote_code)
+    encoder = load_encoder(model, pooling, compute.device, trust_remote_code, compute.backend)
     with in_precision(compute.precision, encoder):
         if corpus is not None:
             fit_whitening(encoder, corpus, whiten_dim, compute.batch_size)
@@ -100,7 +102,8 @@ def evaluate(
     notes += published_notes(results) if suite == "denosent" else []
     print_results(results, detail=detail, notes=notes)
     if output is not None:
-        write_report(Evaluation.of(encoder, model, results, seconds, compute.precision, suite, notes), output)
+        how = compute.precision if compute.backend == "torch" else f"graph ({compute.backend})"
+        write_report(Evaluation.of(encoder, model, results, seconds, how, suite, notes), output)
 
 
 def _sts_notes(encoder: SentenceEncoder, sets: Sequence[ScoredPairs]) -> list[str]:

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from sentrep.cli.encode import whitening_corpus
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from sentrep.cli.encode import CorpusColumn, whitening_corpus
+from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function, search_current_folder
+from sentrep.data import toy
+from sentrep.encoder import GraphEncoder, SentenceEncoder, write_graph
 from sentrep.encoder.loading.export import export
+from sentrep.encoder.loading.graph_export import CALIBRATION, check_graph
+from sentrep.errors import InputError
+from sentrep.functional.similarity import unit
 from sentrep.io.harmless import printable
+
+_SAME = 0.9999
+"""Least cosine of vectors that should differ by rounding alone."""
 
 
 def run(command: str, words: list[str]) -> int:
@@ -22,8 +37,15 @@ def export_model(
     whiten: str | None = None,
     whiten_dim: int | None = None,
     trust_remote_code: bool = False,
+    format: Literal["onnx", "openvino"] | None = None,
+    quantize: Literal["int8"] | None = None,
+    calibration: str | None = None,
+    sts: list[str] | None = None,
+    senteval: str | None = None,
 ) -> None:
     """Write the encoder of a checkpoint as a folder that transformers and sentence-transformers load.
+
+    With --format the folder holds the whole model as one graph as well, and a line says how near its vectors are.
 
     Args:
         checkpoint: a checkpoint of `sentrep fit`, or any model that sentrep loads.
@@ -32,7 +54,21 @@ def export_model(
         whiten: file of sentences to fit a whitening on (BERT-whitening), which becomes part of the model.
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.
         trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
+        format: also write a graph for onnxruntime or OpenVINO (the extras onnx and openvino).
+        quantize: int8 for products in 8 bits.
+        calibration: file of sentences to scale activations by, once and for all; needed by openvino. The graph is
+            compared on them.
+        sts: sets such as [stsb-dev] or csv files of two sentences and a score, on which the graph is compared as well.
+        senteval: folder of the SentEval data, for named sets; without it they come from the hub.
     """
+    if format is None:
+        if any(option is not None for option in (quantize, calibration, sts, senteval)):
+            raise UsageError("--quantize, --calibration, --sts and --senteval are about a graph: name its --format")
+    else:
+        check_graph(format, quantize, calibration is not None)
+    sentences = [] if calibration is None else list(islice(CorpusColumn(calibration, None), CALIBRATION))
+    if calibration is not None and not sentences:
+        raise InputError(f"{calibration}: no sentences in it")
     corpus = whitening_corpus(whiten, whiten_dim)
     if trust_remote_code:
         search_current_folder()
@@ -45,3 +81,33 @@ def export_model(
         trust_remote_code=trust_remote_code,
     )
     print(f"{printable(str(folder))}: pooling {encoder.pooling}, {encoder.embedding_dim} dimensions")
+    if format is not None:
+        place = Path(folder).expanduser()
+        write_graph(place, format, quantize, sentences, trust_remote_code)
+        graph = GraphEncoder(place, format, trust_remote_code)
+        _compare(encoder, graph, sentences or toy.sentences(100, seed=0), exact=quantize is None)
+        if sts is not None:
+            _compare_scores(encoder, graph, sts, senteval)
+
+
+def _compare(encoder: SentenceEncoder, graph: Any, sentences: list[str], exact: bool) -> None:
+    """Print how near the graph's vectors are.
+
+    Raises:
+        InputError: for a graph that should give the same ones and does not.
+    """
+    ours, theirs = (unit(torch.as_tensor(which.encode(sentences))) for which in (encoder, graph))
+    cosine = (ours * theirs).sum(1)
+    if exact and cosine.min() < _SAME:
+        raise InputError(f"the graph's vectors are not the model's (cosine {cosine.min():.4f}); do not use it")
+    print(f"cosine to torch in float32: mean {cosine.mean():.5f}, min {cosine.min():.5f} ({len(sentences)} sentences)")
+
+
+def _compare_scores(encoder: SentenceEncoder, graph: Any, sts: list[str], senteval: str | None) -> None:
+    """Print what the graph costs on similarity sets."""
+    from sentrep.evaluation import Request, evaluate_sts, load_suite
+
+    sets = load_suite("sts", Request(sts, senteval, None, None))
+    for ours, theirs in zip(*(evaluate_sts(which, sets) for which in (encoder, graph)), strict=True):
+        more = theirs.main_score - ours.main_score
+        print(f"{printable(ours.name)}: {ours.main_score:.2f} in torch, {theirs.main_score:.2f} ({more:+.2f})")

@@ -9,7 +9,9 @@ from sentrep.encoder.copies import EncoderCopy, frozen
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.flow import Flow
 from sentrep.encoder.frozen_encoder import FrozenEncoder
+from sentrep.encoder.graph_encoder import GraphEncoder
 from sentrep.encoder.heads import ProjectionHead
+from sentrep.encoder.loading.graph_export import write_graph
 from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.modules import Dense, Normalize, SentenceModule
 from sentrep.encoder.text.tokenizer import Prompt
@@ -23,6 +25,7 @@ __all__ = [
     "EncoderCopy",
     "Flow",
     "FrozenEncoder",
+    "GraphEncoder",
     "Hub",
     "Lora",
     "Normalize",
@@ -33,4 +36,5 @@ __all__ = [
     "StoredEmbeddings",
     "fit_whitening",
     "frozen",
+    "write_graph",
 ]

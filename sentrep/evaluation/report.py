@@ -71,7 +71,7 @@ class Evaluation:
     """Wall time."""
     results: list[TaskResult]
     precision: str = "fp32"
-    """What the encoder computed in: ``fp32`` or ``bf16``."""
+    """What the encoder computed in: ``fp32`` or ``bf16``, or the backend of its graph."""
     suite: str = "sts"
     """Which suite: one of `sentrep.evaluation.SUITES`."""
     notes: list[str] = dataclasses.field(default_factory=list)

@@ -147,7 +147,8 @@ def token_states(states: Tensor, position: Tensor | None) -> Tensor:
     """(B, L, H) to (B, H), the token at each sentence's ``position`` (B,), the first without one."""
     if position is None:
         return states[:, 0]
-    return states[torch.arange(len(states), device=states.device), position]
+    # len(states) would fix the number of sentences of an exported graph
+    return states[torch.arange(states.shape[0], device=states.device), position]
 
 
 def _has_kernel(query: Tensor, dropout: float) -> bool:

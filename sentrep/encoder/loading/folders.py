@@ -124,6 +124,7 @@ def save(encoder: Encoder, folder: Path) -> None:
     missing = st_folders.missing_for(encoder)
     with writing(folder), atomic_folder(folder) as place, sources.quiet_transformers():
         _write(encoder, place, missing)
+        st_folders.remove_graphs(folder)
     if missing is not None:
         warnings.warn(
             f"{folder}: sentence-transformers has no module for {missing}; it loads the folder only with "

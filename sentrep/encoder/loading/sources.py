@@ -178,12 +178,12 @@ def architecture(backbone: PreTrainedModel) -> dict[str, Any]:
     return json.loads(backbone.config.to_json_string(use_diff=False))
 
 
-def position_limit(backbone: PreTrainedModel) -> int | None:
+def position_limit(model: PreTrainedModel | Source) -> int | None:
     """Longest sequence that the position table holds (None for models without one)."""
-    positions = getattr(backbone.config, "max_position_embeddings", None)
+    positions = getattr(model.config, "max_position_embeddings", None)
     if positions is not None and positions < 1:  # how XLNet says that it has none
         return None
-    if positions is not None and backbone.config.model_type in OFFSET_POSITIONS:
+    if positions is not None and model.config.model_type in OFFSET_POSITIONS:
         positions -= 2
     return positions
 

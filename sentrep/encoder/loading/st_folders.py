@@ -29,6 +29,8 @@ _UNLIMITED = 1 << 30
 
 
 OWN_MODULE = "sentrep.encoder.exported.SentenceEncoderModule"
+GRAPH_FILES: dict[str, str] = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
+"""Where in a model folder the graph of a backend lies."""
 
 
 def missing_for(encoder: Encoder) -> str | None:
@@ -38,6 +40,16 @@ def missing_for(encoder: Encoder) -> str | None:
     if encoder.pooling not in POOLINGS:
         return f"pooling '{encoder.pooling}'"
     return next((type(x).__name__ for x in encoder.sentence_modules if type(x) not in (Dense, Normalize)), None)
+
+
+def remove_graphs(folder: Path) -> None:
+    """Remove the graphs of a model whose weights are being replaced: they would go on giving its vectors."""
+    for name in GRAPH_FILES.values():
+        place = (folder / name).parent
+        for file in place.glob(f"{Path(name).stem}.*"):
+            file.unlink()
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()
 
 
 def write_own_module(folder: Path) -> None:

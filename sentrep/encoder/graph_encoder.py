@@ -1,0 +1,169 @@
+"""Exported graphs: a whole model in one file that onnxruntime or OpenVINO computes, with the `encode` of an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.loading import folders, sources
+from sentrep.encoder.loading.model_files import first_line, read_json
+from sentrep.encoder.loading.sources import Hub
+from sentrep.encoder.loading.st_folders import GRAPH_FILES
+from sentrep.encoder.loading.tokenizers import load_tokenizer
+from sentrep.encoder.text.tokenizer import TextTokenizer
+from sentrep.errors import InputError
+from sentrep.types import TokenBatch
+
+Backend = Literal["onnx", "openvino"]
+
+INPUTS = ("input_ids", "attention_mask")
+VECTORS, STATES = "sentence_embedding", "last_hidden_state"
+"""Outputs: the vectors (B, D) of `encode`, and the tokens' states (B, L, H) where sentence-transformers can read on."""
+
+Run = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Token ids and mask (B, L), int64 → vectors (B, D), float32."""
+
+
+class GraphEncoder:
+    """The graph of ``sentrep export --format``, with `SentenceEncoder`'s ways of encoding: for use, not for training.
+
+    Sentences are tokenised, sorted and batched as there. The transformer's weights are the graph's; torch reads none.
+
+    Args:
+        folder: of the model.
+        backend: ``onnx`` (the package onnxruntime) or ``openvino``; both compute on the CPU, with torch's threads.
+        trust_remote_code: see `sentrep.encoder.Hub`.
+
+    Raises:
+        InputError: the graph or the package is missing, or something in the folder is damaged.
+    """
+
+    training = False
+    device = torch.device("cpu")
+    adapter = None
+
+    encode = SentenceEncoder.encode
+    pairwise_cosine = SentenceEncoder.pairwise_cosine
+    similarity = SentenceEncoder.similarity
+    similarity_pairwise = SentenceEncoder.similarity_pairwise
+
+    def __init__(self, folder: str | Path, backend: Backend, trust_remote_code: bool = False) -> None:
+        if backend not in GRAPH_FILES:
+            raise InputError(f"backend must be one of {', '.join(GRAPH_FILES)}, got {backend!r}")
+        place = Path(folder).expanduser()
+        self._file = place / GRAPH_FILES[backend]
+        if not self._file.is_file() or not (place / folders.SETTINGS_FILE).is_file():
+            raise InputError(
+                f"{folder}: no graph of sentrep in it ({GRAPH_FILES[backend]}); write one: "
+                f"sentrep export MODEL FOLDER --format {backend}"
+            )
+        source = sources.open_source(str(place), Hub(trust_remote_code=trust_remote_code))
+        stored = read_json(place / folders.SETTINGS_FILE)
+        stored.pop("version", None)
+        settings = folders.checked_settings(stored, place / folders.SETTINGS_FILE)
+        self.pooling: str = settings.get("pooling", "cls")
+        self.prompt: str | None = settings.get("prompt")
+        self.subtract_template: bool = settings.get("subtract_template", False)
+        self.max_length: int = settings.get("max_length", 32)
+        self.max_seq_length: int | None = settings.get("max_seq_length")
+        last = (settings.get("modules") or [{}])[-1]
+        self.normalizes: bool = str(last.get("class_path")).startswith("sentrep.") and "Normalize" in last["class_path"]
+        self.tokenize = TextTokenizer(load_tokenizer(source, None), self.prompt, sources.position_limit(source))
+        self.sentence_modules = nn.ModuleList()  # they are in the graph
+        try:
+            self._run, self.embedding_dim = _OPENERS[backend](self._file)
+        except InputError:
+            raise
+        except Exception as error:  # of either package, for a file that is no graph
+            raise InputError(f"{self._file}: this graph cannot be read: {first_line(error)}") from error
+
+    def embed(self, tokens: TokenBatch) -> Tensor:
+        """Vectors (B, D), float32, as `SentenceEncoder.embed`."""
+        return torch.from_numpy(self._run(tokens.input_ids.numpy(), tokens.attention_mask.numpy()))
+
+    def train(self, mode: bool = True) -> GraphEncoder:
+        """Nothing: a graph is always in evaluation mode."""
+        return self
+
+    def eval(self) -> GraphEncoder:
+        """Nothing, likewise."""
+        return self
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The graph's files as bytes, by which `sentrep.encoder.loading.fingerprint` tells graphs apart."""
+        files = sorted(file for file in self._file.parent.iterdir() if file.stem.startswith(self._file.stem))
+        return {file.name: torch.from_file(str(file), size=file.stat().st_size, dtype=torch.uint8) for file in files}
+
+    def set_modules(self, modules: Any) -> None:
+        """A graph takes no more modules.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError("a graph takes no whitening: fit it before, by sentrep export MODEL FOLDER --whiten")
+
+    def compile_encoding(self) -> None:
+        """A graph is compiled already.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError("compile is for the backend torch; a graph is compiled when it is read: leave one of them out")
+
+
+def needs_package(name: str, extra: str) -> InputError:
+    """What is said where an extra is missing."""
+    return InputError(f"backend {extra} needs the package {name}: pip install 'sentrep[{extra}]'")
+
+
+def _open_onnx(file: Path) -> tuple[Run, int]:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise needs_package("onnxruntime", "onnx") from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    shapes = {output.name: output.shape for output in session.get_outputs()}
+    _check_outputs(shapes, file)
+
+    def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        found: np.ndarray = session.run([VECTORS], dict(zip(INPUTS, (ids, mask), strict=True)))[0]
+        return found
+
+    return run, shapes[VECTORS][1]
+
+
+def _open_openvino(file: Path) -> tuple[Run, int]:
+    try:
+        import openvino
+    except ImportError:
+        raise needs_package("openvino", "openvino") from None
+    core = openvino.Core()
+    model = core.read_model(file)
+    _check_outputs({name for output in model.outputs for name in output.names}, file)
+    inputs = [model.input(name).node for name in INPUTS]
+    vectors = openvino.Model([model.output(VECTORS).node], inputs)  # without what only the tokens' states need
+    # by itself it would compute in bfloat16 where the machine has it
+    settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    compiled = core.compile_model(vectors, "CPU", {**settings, "INFERENCE_NUM_THREADS": torch.get_num_threads()})
+
+    def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        found: np.ndarray = compiled([ids, mask])[0]
+        return found
+
+    return run, vectors.output(0).partial_shape[1].get_length()
+
+
+def _check_outputs(names: Any, file: Path) -> None:
+    if VECTORS not in names:
+        raise InputError(f"{file}: it has no output {VECTORS}, so it is none of sentrep's; export the model anew")
+
+
+_OPENERS: dict[str, Callable[[Path], tuple[Run, int]]] = {"onnx": _open_onnx, "openvino": _open_openvino}

@@ -1,0 +1,232 @@
+"""A model folder's encoder as one graph, beside its other files: from token ids to the vectors of `encode`."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from sentrep.encoder import encode as encoding
+from sentrep.encoder.compute.plan import Compute
+from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.graph_encoder import INPUTS, STATES, VECTORS, Backend, needs_package
+from sentrep.encoder.loading.model_files import first_line
+from sentrep.encoder.loading.st_folders import GRAPH_FILES, missing_for
+from sentrep.encoder.text.tokenizer import Prompt
+from sentrep.errors import InputError
+from sentrep.io.files import atomic_folder
+from sentrep.io.paths import writing
+from sentrep.types import TokenBatch
+
+Quantize = Literal["int8"]
+
+LONGEST_TEMPLATE = 1024
+"""Lengths of text for which the graph holds a prompt's own vector, at most."""
+CALIBRATION = 512
+"""Sentences that are read of a calibration text."""
+_CALIBRATION_BATCH = 16
+
+
+def write_graph(
+    folder: Path,
+    backend: Backend,
+    quantize: Quantize | None = None,
+    calibration: Sequence[str] = (),
+    trust_remote_code: bool = False,
+) -> None:
+    """Write the graph of a model folder into it, where sentence-transformers looks for one.
+
+    Args:
+        folder: as `SentenceEncoder.save_pretrained` writes it.
+        backend: which format.
+        quantize: ``int8``: products in 8 bits, the weights by output column, attention in float32.
+        calibration: sentences by whose activations they are scaled once and for all; without them activations are
+            scaled in each pass, which OpenVINO does not do.
+        trust_remote_code: see `sentrep.encoder.Hub`.
+
+    Raises:
+        InputError: a package is missing, or the model cannot be written so.
+    """
+    check_graph(backend, quantize, bool(calibration))
+    with writing(folder), atomic_folder(folder) as place, tempfile.TemporaryDirectory() as temporary, _quiet():
+        plain = Path(temporary) / "plain.onnx"
+        encoder = _whole_encoder(folder, trust_remote_code)
+        _export(encoder, plain)
+        target = place / GRAPH_FILES[backend]
+        target.parent.mkdir()
+        graph = plain
+        if quantize is not None:
+            graph = Path(temporary) / "quantized.onnx"
+            _quantize(plain, graph, encoder, calibration)
+        if backend == "onnx":
+            target.write_bytes(graph.read_bytes())
+        else:
+            import openvino
+
+            # reads the graph itself: its converter would report the conversion to its makers
+            openvino.save_model(openvino.Core().read_model(graph), target, compress_to_fp16=False)
+
+
+def check_graph(backend: str, quantize: str | None, calibrated: bool) -> None:
+    """Refuse what `write_graph` cannot do, before the model is read.
+
+    Raises:
+        InputError: says what is missing.
+    """
+    for name in ("onnx", "onnxscript", "onnxruntime", *(["openvino"] if backend == "openvino" else [])):
+        try:
+            __import__(name)
+        except ImportError:
+            raise needs_package(name, backend) from None
+    if backend == "openvino" and quantize is not None and not calibrated:
+        raise InputError("int8 for openvino scales activations beforehand: name a file of sentences with --calibration")
+
+
+class _Graph(nn.Module):
+    """Token ids and mask (B, L) → [states (B, L, H),] vectors (B, D)."""
+
+    def __init__(self, encoder: SentenceEncoder, states: bool) -> None:
+        super().__init__()
+        self.encoder, self.states = encoder, states
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        tokens = TokenBatch(input_ids, attention_mask)
+        if not self.states:
+            return self.encoder.embed(tokens).float()
+        output = self.encoder(tokens)
+        return output.token_states, output.embedding.float()
+
+
+class _TemplateTable(nn.Module):
+    """Takes off the prompt's own vector, which depends on nothing but the length: looked up instead of computed.
+
+    It stands among the sentence modules, but is none of those that a folder may name.
+    """
+
+    reads_tokens = False
+    table: Tensor
+
+    def __init__(self, table: Tensor, frame: int) -> None:
+        super().__init__()
+        self.register_buffer("table", table)
+        self.frame, self.out_features = frame, table.shape[1]
+
+    def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor) -> Tensor:
+        return embedding - self.table[mask.sum(1) - self.frame]
+
+
+def _whole_encoder(folder: Path, trust_remote_code: bool) -> SentenceEncoder:
+    """The folder's encoder, computing every batch the same way, its prompt's own vector in a table."""
+    load = functools.partial(
+        SentenceEncoder.from_pretrained, folder, trust_remote_code=trust_remote_code,
+        compute=Compute(layout="padded", cheap_dropout=False),
+    )  # fmt: skip
+    encoder = load()
+    if encoder.subtract_template:
+        assert encoder.prompt is not None
+        subtracting, encoder = encoder, load(prompt=Prompt(encoder.prompt))
+        former: list[Any] = list(encoder.sentence_modules)
+        frame = len(encoder.tokenize.prefix) + len(encoder.tokenize.suffix)
+        table: Any = _TemplateTable(_template_table(subtracting, encoder), frame)
+        encoder.set_modules([table, *former])
+    return encoder
+
+
+@torch.no_grad()  # an inference tensor could not be exported
+def _template_table(subtracting: SentenceEncoder, plain: SentenceEncoder) -> Tensor:
+    """The prompt's own vector around a text of each length, (K, H), K − 1 being the longest text."""
+    ids = plain.tokenize
+    frame = len(ids.prefix) + len(ids.suffix)
+    rooms = [n for n in (plain.max_seq_length, None if ids.limit is None else ids.limit - frame) if n is not None]
+    room = min(rooms, default=LONGEST_TEMPLATE + 1)
+    if room > LONGEST_TEMPLATE:
+        raise InputError(
+            f"a graph holds the vector of the subtracted prompt for texts of up to {LONGEST_TEMPLATE} tokens, and this "
+            "model reads longer ones: set its max_seq_length"
+        )
+    for encoder in (subtracting, plain):
+        encoder.set_modules([])
+    rows = []
+    for length in range(room + 1):
+        text = [ids.suffix[-1]] * length
+        tokens = encoding.pad([[*ids.prefix, *text, *ids.suffix]], ids.pad_token_id)
+        rows.append(plain.embed(tokens) - subtracting.embed(tokens))
+    return torch.cat(rows)
+
+
+def _export(encoder: SentenceEncoder, file: Path) -> None:
+    """Write the graph for any number of sentences of any length."""
+    graph = _Graph(encoder, states=missing_for(encoder) is None).eval()
+    ids = encoder.tokenize
+    tokens = encoding.pad([[*ids.prefix, *[ids.suffix[-1]] * n, *ids.suffix] for n in (3, 5)], ids.pad_token_id)
+    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=ids.limit)}
+    try:
+        program: Any = torch.onnx.export(
+            graph, (tokens.input_ids, tokens.attention_mask), dynamo=True, verbose=False,
+            input_names=INPUTS, output_names=[STATES, VECTORS] if graph.states else [VECTORS],
+            dynamic_shapes=(sizes, sizes),
+        )  # fmt: skip
+        program.save(file)
+    except Exception as error:  # of torch's exporter, which has a page for each
+        raise InputError(f"this model cannot be written as a graph: {first_line(error)}") from error
+    if any(isinstance(size, int) for value in program.model.graph.inputs for size in value.shape):
+        raise InputError("this model cannot be written as a graph: its code computes with a fixed number of tokens")
+
+
+def _quantize(plain: Path, target: Path, encoder: SentenceEncoder, calibration: Sequence[str]) -> None:
+    """The same graph with the products with weights in 8 bits."""
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
+
+    how: dict[str, Any] = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True}
+    how |= {"weight_type": QuantType.QInt8, "extra_options": {"MatMulConstBOnly": True}}
+    if calibration:
+        reader = _batches(encoder, calibration)
+        quantize_static(plain, target, reader, quant_format=QuantFormat.QDQ, activation_type=QuantType.QUInt8, **how)
+    else:
+        quantize_dynamic(plain, target, **how)
+
+
+def _batches(encoder: SentenceEncoder, sentences: Sequence[str]) -> Any:
+    """What onnxruntime calls a reader of calibration data."""
+    from onnxruntime.quantization import CalibrationDataReader
+
+    class Reader(CalibrationDataReader):
+        def __init__(self) -> None:
+            self.batches = _inputs(encoder, sentences)
+
+        def get_next(self) -> dict[str, Any] | None:
+            return next(self.batches, None)
+
+    return Reader()
+
+
+def _inputs(encoder: SentenceEncoder, sentences: Sequence[str]) -> Iterator[dict[str, Any]]:
+    ids, _ = encoder.tokenize(sentences, encoder.max_seq_length)
+    for rows in encoding.length_batches([len(row) for row in ids], _CALIBRATION_BATCH * encoding.AVERAGE_TOKENS):
+        tokens = encoding.pad([ids[row] for row in rows], encoder.tokenize.pad_token_id)
+        both = (tokens.input_ids.numpy(), tokens.attention_mask.numpy())
+        yield dict(zip(INPUTS, both, strict=True))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter and the quantiser say of themselves."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir", "root")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
