@@ -184,7 +184,7 @@ class EncoderOutput:
     """(B, L, H) last hidden states; rows of padding are undefined."""
     input_embeddings: Tensor
     """(B, L, E) output of the embedding layer; rows of padding are undefined."""
-    layers: dict[int, Tensor] = field(default_factory=Layers)
+    layers: dict[int, Tensor] = field(default_factory=lambda: Layers())  # torch.compile follows no class given here
     """(B, L, H) each, the layers' outputs that `Objective.reads_layers` asked for, by the number it gave: 0 is the
     embedding layer's, k the k-th layer's, −1 the last one's; rows of padding are undefined."""
 

@@ -93,6 +93,7 @@ def pretend() -> Iterator[None]:
             (torch.cuda, "set_rng_state", lambda *_: None),
             (torch.cuda, "device", contextlib.nullcontext),
             (F, "scaled_dot_product_attention", _attention),
+            (torch.utils._foreach_utils, "_foreach_supported_types", [Tensor, nn.Parameter, FakeTensor]),  # norms
         ):
             stack.enter_context(patch.object(owner, name, new))
         stack.enter_context(patch.object(FakeTensor, "__deepcopy__", lambda self, _: self.clone(), create=True))
@@ -174,7 +175,7 @@ class Watch(TorchDispatchMode):
         if name in LOSSES or (name in PRODUCTS and _folder() in IN_FLOAT32):
             half = {x.dtype for x in found} & {torch.bfloat16, torch.float16}
             assert not half, f"{name} of {half} where it has to be float32"
-        if not function.is_view and name not in NO_KERNEL:
+        if function.namespace == "aten" and not function.is_view and name not in NO_KERNEL:
             self.launched.append(name)
         return out
 

@@ -23,7 +23,7 @@ from sentrep.encoder import Dense, Lora, Normalize, Prompt
 from sentrep.functional import info_nce, similarity
 from sentrep.objectives import Alignment, Contrastive
 from sentrep.stability import SAM, AdversarialWeightPerturbation, NonFiniteGuard, clip_gradients
-from sentrep.views import EncodedViews
+from sentrep.views import EncodedViews, TokenDeletion, TokenSwap, ViewMaker
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(64)
@@ -32,6 +32,10 @@ PRECISIONS = pytest.mark.parametrize("precision", ["fp32", "bf16"])
 FUSED = partial(AdamW, fused=True)
 PROMPT = {"prompt": Prompt('"[X]" means [MASK].', subtract=True), "pooling": "mask"}
 
+VIEWS: dict[str, Callable[[], ViewMaker]] = {
+    **EVERY_VIEW,
+    "tokens": lambda: EncodedViews([TokenDeletion(), TokenSwap()]),
+}
 ENCODERS: dict[str, dict[str, Any]] = {
     "adapter": {"adapter": Lora(rank=2, dropout=0.1)},
     "last": {"pooling": "last"},
@@ -53,7 +57,7 @@ MODULES: dict[str, dict[str, Any]] = {
 }
 NAMES = [
     *(name for name in objectives("") if name != "contrastive, refitted mixture"),  # fitted on the host: it waits
-    *(f"view: {name}" for name in EVERY_VIEW),
+    *(f"view: {name}" for name in VIEWS),
     *TERMS,
     *ENCODERS,
     *MODULES,
@@ -95,7 +99,7 @@ def device() -> Iterator[None]:
 
 def made(name: str, teacher: str) -> tuple[SentRepModule, TextBatch]:
     """The module of a name in `NAMES`, and a batch for it."""
-    views = EVERY_VIEW[name.removeprefix("view: ")]() if name.startswith("view: ") else None
+    views = VIEWS[name.removeprefix("view: ")]() if name.startswith("view: ") else None
     if name == "two prompts":
         views = EncodedViews(positive_prompt="[X] means: [MASK].")
     how = {"dropout": 0.1, "pooling": "mean", "modules": behind(name), **ENCODERS.get(name, {})}
@@ -171,8 +175,8 @@ def test_a_loss_in_half_precision_is_noticed() -> None:
             info_nce(x, x, temperature=0.05)
 
 
-CEILINGS = {"fp32": 700, "bf16": 1100}
-"""Launches of a step of SimCSE on BERT-base: measured, and 2 % more."""
+CEILINGS = {"fp32": 650, "bf16": 1075}
+"""Launches of a step of SimCSE on BERT-base: 636 and 1055 were counted, and 2 % more."""
 
 
 @PRECISIONS
