@@ -29,8 +29,8 @@ from sentrep.io.harmless import html_text, markdown_text, screen_text
 
 _NOTE = (
     "Spearman × 100 of the cosine, mean ± standard deviation over seeds. Difference: of the mean over the sets to the "
-    "baseline, with a 95 % bootstrap interval over seeds and sentence pairs, and the p-value of a permutation of "
-    "seeds. A recipe is called better or worse only where both agree."
+    "baseline, with a 95 % bootstrap interval over seeds and sentence pairs, and the p-value of a t-test over "
+    "seeds, both paired by seed. A recipe is called better or worse only where both agree."
 )
 _RANKS = (
     "Spearman's correlation is of our order of the rows, by mean, and the published one; p by permutation of the rows, "

@@ -61,15 +61,16 @@ def test_a_graph_gives_the_vectors_of_torch(name: str, tmp_path: Path) -> None:
     encoder.save_pretrained(tmp_path)
     write_graph(tmp_path, "onnx")
     graph = GraphEncoder(tmp_path, "onnx")
-    np.testing.assert_allclose(graph.encode(SENTENCES), expected, atol=1e-5)
-    np.testing.assert_allclose(graph.encode(SENTENCES[0]), expected[0], atol=1e-5)
+    atol = 5e-5 if encoder.subtract_template else 1e-5  # of a small difference that is scaled to length 1
+    np.testing.assert_allclose(graph.encode(SENTENCES), expected, atol=atol)
+    np.testing.assert_allclose(graph.encode(SENTENCES[0]), expected[0], atol=atol)
     assert graph.embedding_dim == encoder.embedding_dim
     assert graph.normalizes == encoder.normalizes
     openvino = pytest.importorskip("openvino")
     model = openvino.Core().read_model(tmp_path / "onnx" / "model.onnx")
     (tmp_path / "openvino").mkdir()
     openvino.save_model(model, tmp_path / "openvino" / "openvino_model.xml", compress_to_fp16=False)
-    np.testing.assert_allclose(GraphEncoder(tmp_path, "openvino").encode(SENTENCES), expected, atol=1e-5)
+    np.testing.assert_allclose(GraphEncoder(tmp_path, "openvino").encode(SENTENCES), expected, atol=atol)
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 import scipy.stats
@@ -34,20 +32,29 @@ def test_a_collapsed_run_has_no_score(broken: float) -> None:
         spearman_rows(cosines, np.arange(5.0))
 
 
-def test_mean_and_permutation_equal_a_count_over_all_exchanges() -> None:
+@pytest.mark.parametrize("seeds", [5, 4])
+def test_the_test_is_student_s_of_differences_by_seed_or_welch_s(seeds: int) -> None:
     rng = np.random.default_rng(1)
-    recipe, baseline = scores(rng, 5, 0.30), scores(rng, 4, 0.33)
+    recipe, baseline = scores(rng, 5, 0.30), scores(rng, seeds, 0.33)
     a, b = recipe.per_seed(), baseline.per_seed()
     result = compare(recipe, baseline, resamples=10)
     assert result.mean == pytest.approx(a.mean() - b.mean())
-    everything = np.concatenate([a, b])
-    differences = []
-    for chosen in itertools.combinations(range(9), 5):
-        rest = [k for k in range(9) if k not in chosen]
-        differences.append(everything[list(chosen)].mean() - everything[rest].mean())
-    low = np.mean(np.array(differences) <= result.mean + 1e-12)
-    high = np.mean(np.array(differences) >= result.mean - 1e-12)
-    assert result.p_value == pytest.approx(min(1.0, 2 * min(low, high)))
+    if seeds == 5:
+        error, freedom = np.std(a - b, ddof=1) / np.sqrt(5), 4.0
+    else:
+        parts = np.array([a.var(ddof=1) / 5, b.var(ddof=1) / 4])
+        error, freedom = np.sqrt(parts.sum()), parts.sum() ** 2 / (parts**2 / [4, 3]).sum()
+    assert result.p_value == pytest.approx(2 * scipy.stats.t.sf(abs(result.mean) / error, freedom))
+
+
+def test_what_seeds_share_is_not_counted_as_noise() -> None:
+    rng = np.random.default_rng(6)
+    baseline = scores(rng, 5, 0.3)
+    better = {name: found + 0.02 * baseline.gold[name] for name, found in baseline.cosines.items()}
+    found = compare(RecipeScores(better, baseline.gold), baseline, resamples=100)
+    assert found.mean < np.ptp(baseline.per_seed())
+    assert found.verdict == "better"
+    assert compare(baseline, baseline, resamples=10).p_value == 1.0
 
 
 def test_the_interval_equals_a_plain_bootstrap() -> None:

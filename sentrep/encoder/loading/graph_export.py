@@ -120,7 +120,9 @@ class _TemplateTable(nn.Module):
         self.frame, self.out_features = frame, table.shape[1]
 
     def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor) -> Tensor:
-        return embedding - self.table[mask.sum(1) - self.frame]
+        length = mask.sum(1) - self.frame
+        # of no text nothing is left, in torch to the bit: rounding would be scaled up to length 1 by what follows
+        return (embedding - self.table[length]) * (length > 0)[:, None]
 
 
 def _whole_encoder(folder: Path, trust_remote_code: bool) -> SentenceEncoder:
@@ -210,8 +212,9 @@ def _batches(encoder: SentenceEncoder, sentences: Sequence[str]) -> Any:
 
 def _inputs(encoder: SentenceEncoder, sentences: Sequence[str]) -> Iterator[dict[str, Any]]:
     ids, _ = encoder.tokenize(sentences, encoder.max_seq_length)
-    for rows in encoding.length_batches([len(row) for row in ids], _CALIBRATION_BATCH * encoding.AVERAGE_TOKENS):
-        tokens = encoding.pad([ids[row] for row in rows], encoder.tokenize.pad_token_id)
+    budget, device = _CALIBRATION_BATCH * encoding.AVERAGE_TOKENS, torch.device("cpu")
+    for batch in encoding.length_batches([len(row) for row in ids], budget, device, encoder.tokenize.limit):
+        tokens = batch.tokens(ids, encoder.tokenize.pad_token_id, device)
         both = (tokens.input_ids.numpy(), tokens.attention_mask.numpy())
         yield dict(zip(INPUTS, both, strict=True))
 
