@@ -15,7 +15,7 @@ import yaml
 from jsonargparse import get_loader
 
 from sentrep.cli.errors import UsageError
-from sentrep.cli.recipes import find_recipe, no_recipe
+from sentrep.cli.recipes import locate, no_recipe
 from sentrep.cli.yaml_text import check_yaml, read_yaml
 
 Tree = dict[str, Any]
@@ -119,10 +119,9 @@ def read_config(text: str) -> tuple[str, Tree]:
     if text.lstrip().startswith("{"):
         name, content = "--config", text
     else:
-        name, path = text, Path(text).expanduser()
-        if not path.is_file() and (recipe := find_recipe(text)) is not None:
-            name, path = str(recipe), recipe
-        elif not path.is_file():
+        name = locate(text)
+        path = Path(name).expanduser()
+        if not path.is_file():
             what = "is a folder, not a file" if path.is_dir() else "is no file" if path.exists() else "does not exist"
             raise UsageError(f"configuration file {text} {what}{no_recipe(text)}")
         try:

@@ -166,7 +166,7 @@ def read_table(file: str) -> Table:
     """Read a table and the recipes that its rows are built on.
 
     Args:
-        file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe, seen from the table's folder, or a shipped one),
+        file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe beside the table, or a shipped one),
             ``baseline`` (the row that others are compared with, by default the first that is trained) and ``rows``: by
             name, ``change`` (dotted keys as flags have them, and values), ``published`` (``75.1`` or ``74.80 ± 1.12``),
             a ``base`` of its own, and ``reading: released`` where the row is what the authors' code does and not what

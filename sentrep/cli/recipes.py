@@ -68,9 +68,13 @@ def shipped() -> dict[str, Path]:
     return dict(sorted((path.relative_to(folder).with_suffix("").as_posix(), path) for path in folder.rglob("*.yaml")))
 
 
-def find_recipe(name: str) -> Path | None:
-    """The shipped file of a name, which may be written as in a source checkout, ``configs/simcse/minilm.yaml``."""
-    return shipped().get(_bare(name))
+def locate(name: str) -> str:
+    """The file that a name stands for: a file of the user's or, where there is none, a shipped one.
+
+    A shipped one may be named as in a source checkout, ``configs/simcse/minilm.yaml``. A name without either is left.
+    """
+    recipe = None if Path(name).expanduser().is_file() else shipped().get(_bare(name))
+    return name if recipe is None else str(recipe)
 
 
 def no_recipe(name: str) -> str:
@@ -146,9 +150,9 @@ def copy(name: str, path: str | None = None) -> None:
 
 def _read(name: str) -> str:
     """The text of a recipe; the bases of a table, which are seen from its folder, become names that hold anywhere."""
-    path = find_recipe(name)
+    path = shipped().get(_bare(name))
     if path is None:
-        raise InputError(f"recipes: {name} is none of them{no_recipe(name).removeprefix(',')}")
+        raise InputError(f"recipes: {name} is none of them{no_recipe(name)}")
     names = {place: each for each, place in shipped().items()}
     text = path.read_text(encoding="utf-8")
     return re.sub(r"\bbase: (\S+\.yaml)", lambda base: f"base: {names[(path.parent / base[1]).resolve()]}", text)
