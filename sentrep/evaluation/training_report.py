@@ -27,12 +27,15 @@ from sentrep.evaluation.report import add_mean, plain_table
 from sentrep.evaluation.scoring import pair_scores
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.sts import display_name
+from sentrep.evaluation.untouched import untouched
 from sentrep.io.harmless import printable, screen_text
 from sentrep.training.sharding import whole_encoder
 from sentrep.types import HeldOut, ScoredPairs, TextBatch
 
 MODEL = "model"
 """Name of the chosen encoder's folder in the folder of the run."""
+UNTOUCHED = "untouched/"
+"""Begins the names of scores of the start model as its folder pools it, where the run does not."""
 _TOY = "toy-"
 _GEOMETRY = ("alignment", "uniformity")
 _FINE = (*_GEOMETRY, "alignment+uniformity")
@@ -43,8 +46,9 @@ _TOY_NOTE = "This is a toy: its scores show that training works here, and mean n
 class TrainingReport(Callback):
     """Reports a run of `SentRepModule` on the data of a `SentRepDataModule`.
 
-    Before training it scores the encoder on the development sets and the held-out sentences. During training it keeps
-    the course of every logged metric; the course is part of the checkpoint, so a resumed run reports the whole.
+    Before training it scores the encoder on the development sets and the held-out sentences; where the run replaces the
+    pooling, prompt or modules of a start model, that one on the sets as well, as its folder has it. During training it
+    keeps the course of every logged metric; the course is part of the checkpoint, so a resumed run reports the whole.
 
     What it writes lies beside the logs. At every log step and validation: the course (``metrics.csv``, unless a
     `CSVLogger` writes one). After training: the encoder of the chosen checkpoint (``model/``), why it was chosen and
@@ -56,6 +60,7 @@ class TrainingReport(Callback):
 
     def __init__(self) -> None:
         self._history = MetricHistory()
+        self._replaced: str | None = None
         self._last_step = 0
         self._file: MetricsFile | None = None
 
@@ -70,13 +75,17 @@ class TrainingReport(Callback):
         """Score the encoder before it is trained; not on a resume, which has these scores in its checkpoint."""
         if trainer.ckpt_path is not None or trainer.global_step > 0:
             return
-        self._history = MetricHistory()
+        self._history, self._replaced = MetricHistory(), None
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
         encoder = whole_encoder(pl_module)
         # On one process alone, which no other waits for before the first gradient: nothing in here may communicate.
         if trainer.is_global_zero:
-            scores = _scores_before(encoder, _sets(trainer, "val"), _held_out(trainer))
+            sets = _sets(trainer, "val")
+            scores = _scores_before(encoder, sets, _held_out(trainer))
+            if sets and (start := untouched(encoder)) is not None:
+                found, self._replaced = _scores_before(start[0], sets, None), start[1]
+                scores |= {name.replace("val/", UNTOUCHED, 1): score for name, score in found.items()}
             self._history.add(0, {name: torch.tensor(score) for name, score in scores.items()})
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -115,11 +124,12 @@ class TrainingReport(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """The history so far, in plain types."""
-        return {"history": self._history.state_dict()}
+        return {"history": self._history.state_dict(), "replaced": self._replaced}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue the history of a checkpoint."""
         self._history.load_state_dict(state_dict["history"])
+        self._replaced = state_dict.get("replaced")
 
     # reporting
 
@@ -158,7 +168,8 @@ class TrainingReport(Callback):
         if sets or held_out:
             console.print(self._before_and_after(sets, held_out, chosen.step))
         # lines with a path are left to the terminal to break, so that a path can be copied whole
-        console.print(screen_text(chosen.reason()), soft_wrap=True, highlight=False)
+        for line in (chosen.reason(), *self._beside_the_untouched(chosen.step)):
+            console.print(screen_text(line), soft_wrap=True, highlight=False)
         if _is_toy(sets):
             console.print(_TOY_NOTE, soft_wrap=True, highlight=False)
         for what, place in places.items():
@@ -176,12 +187,34 @@ class TrainingReport(Callback):
         if held_out is not None:
             rows += [(f"val/{name}", name, str(len(held_out)), "no labels") for name in CRITERIA]
         for metric, *cells in rows:
-            course = dict(self.history.get(metric, []))
-            before, after = course.get(0), course.get(step)
+            before, after = self._before(metric), dict(self.history.get(metric, [])).get(step)
             digits = 4 if metric.rpartition("/")[2] in _FINE else 2
             change = "—" if before is None or after is None else f"{after - before:+.{digits}f}"
             table.add_row(*map(screen_text, cells), _score(before, digits), _score(after, digits), change)
         return table
+
+    def _before(self, metric: str) -> float | None:
+        """Of the untouched model: as its folder pools it, where the run does not."""
+        courses = (self.history.get(name, []) for name in (metric.replace("val/", UNTOUCHED, 1), metric))
+        return next((dict(course)[0] for course in courses if 0 in dict(course)), None)
+
+    def _beside_the_untouched(self, step: int) -> list[str]:
+        """What was replaced of the start model, and whether the result is worse than it."""
+        course, before = dict(self.history.get("val/sts", [])), self._before("val/sts")
+        if before is None or step not in course:
+            return []
+        lines = []
+        if self._replaced is not None:
+            lines.append(
+                f"Before is the untouched model, as its folder says. This run replaced {self._replaced}, and so began "
+                f"at {course[0]:.2f}."
+            )
+        if course[step] < before:
+            lines.append(
+                f"BELOW THE UNTOUCHED MODEL: {course[step]:.2f} where it has {before:.2f}. For these sets it is the "
+                "better one, as it was."
+            )
+        return lines
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print a line per test set, and the mean."""

@@ -42,7 +42,8 @@ def plot_training_curves(history: Mapping[str, Course], path: str | Path, *, bes
     """Draw loss, development Spearman, alignment and uniformity against the optimiser step.
 
     Development scores at step 0 are those before training; they are drawn as an open circle with a dotted line
-    across, so that the eye sees what training has changed. Alignment and uniformity are those of the training batches
+    across, so that the eye sees what training has changed, and a dashed one at the score of the untouched start model
+    where its own pooling was replaced (``untouched/sts``). Alignment and uniformity are those of the training batches
     and, beside these, of the held-out sentences and of the development sets (in the colours of their scores).
 
     Args:
@@ -70,6 +71,8 @@ def plot_training_curves(history: Mapping[str, Course], path: str | Path, *, bes
                 axis.axvline(best_step, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1)
             if panel == "val/sts":
                 _draw_dev(axis, dev, best_step)
+                for _, score in history.get("untouched/sts", []):
+                    axis.axhline(score, color=PURPLE, linewidth=0.9, linestyle="--", label=f"untouched: {score:.1f}")
                 continue
             if course := history.get(panel):
                 label = "training batches" if others[panel] else None
