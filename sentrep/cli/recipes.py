@@ -78,9 +78,11 @@ def locate(name: str) -> str:
 
 
 def no_recipe(name: str) -> str:
-    """The end of the sentence that refuses a name which is no file either."""
-    hint = did_you_mean(_bare(name), shipped()) or "; 'sentrep recipes' lists those that ship"
-    return f", and no recipe of this name ships with sentrep{hint}"
+    """The end of the sentence that refuses a name which is no file either; empty where nothing but a file was meant."""
+    hint = did_you_mean(_bare(name), shipped())
+    if not hint and Path(name).suffix:
+        return ""
+    return f", and no recipe of this name ships with sentrep{hint or '; sentrep recipes lists those that do'}"
 
 
 def _bare(name: str) -> str:

@@ -18,6 +18,7 @@ from sentrep.cli.configuration import Request, Tree, apply_flags, merge
 from sentrep.cli.errors import UsageError
 from sentrep.config import to_config
 from sentrep.data import SentRepDataModule
+from sentrep.data.sets.sts import not_at_hand
 from sentrep.errors import did_you_mean
 from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.evaluation.label_free import CRITERIA
@@ -136,6 +137,17 @@ def settle(config: Namespace) -> None:
         config.trainer.check_val_every_n_epoch = None
     if isinstance(interval, float) and config.trainer.check_val_every_n_epoch is None:  # a share of an epoch
         config.trainer.check_val_every_n_epoch = 1
+
+
+def settle_sets(config: Namespace) -> None:
+    """Train without the evaluation sets of the Hub that cannot be had from it, and say so."""
+    if config.data.sts_folder is not None or not (missing := not_at_hand(config.data.val or [])):
+        return
+    config.data.val = [spec for spec in config.data.val if spec not in missing]
+    rank_zero_info(
+        f"{', '.join(missing)} cannot be had from the Hub, and training goes on without; to follow it by scores give "
+        "--data.sts_folder FOLDER (the SentEval data), or pairs of your own, --data.val '[FILE]'"
+    )
 
 
 def settle_monitor(config: Namespace) -> None:

@@ -34,7 +34,7 @@ def test_a_file_comes_before_a_recipe_of_its_name(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("simcse/minlm", "did you mean 'simcse/minilm'"), ("x", "'sentrep recipes' lists")]
+    ("name", "hint"), [("simcse/minlm", "did you mean 'simcse/minilm'"), ("x", "sentrep recipes lists")]
 )
 def test_an_unknown_name_says_what_ships(name: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match=f"{name} does not exist, and no recipe of this name ships.*{hint}"):

@@ -37,6 +37,7 @@ from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint, settings_of_today
 from sentrep.io.files import atomic_folder, write_text
+from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_name, check_plain, writing
 from sentrep.version import __version__
 
@@ -336,6 +337,7 @@ def _download(name: str, revision: str | None) -> Path:
     """The hub's snapshot of a model, as a local folder."""
     from huggingface_hub import snapshot_download
 
+    fail_fast()
     try:
         return Path(snapshot_download(name, revision=revision))
     except (OSError, ValueError) as error:

@@ -23,6 +23,7 @@ from sentrep.encoder.loading.soundness import check_complete, check_files, check
 from sentrep.encoder.loading.st_folders import transformer_folder
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint, trained_head
+from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_name, check_plain
 from sentrep.io.strangers import build_config, read_config
 
@@ -94,6 +95,7 @@ def open_source(backbone: str | dict[str, Any], asked: Hub) -> Source:
         check_files(Path(name))
         hub["local_files_only"] = True
     else:
+        fail_fast()
         name = backbone
         hub["revision"] = asked.revision
     try:
