@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import sys
 
 import torch
 from jsonargparse import Namespace
@@ -25,8 +24,14 @@ from sentrep.evaluation.label_free import CRITERIA
 from sentrep.module import SentRepModule
 from sentrep.stability import NonFiniteGuard
 
-TRAINER_DEFAULTS = {"use_distributed_sampler": False, "num_sanity_val_steps": 0, "log_every_n_steps": 10}
-"""The sampler of `SentRepDataModule` knows its rank; Lightning's would shuffle the evaluation and repeat rows."""
+TRAINER_DEFAULTS = {
+    "use_distributed_sampler": False,
+    "num_sanity_val_steps": 0,
+    "log_every_n_steps": 10,
+    "enable_model_summary": False,
+}
+"""The sampler of `SentRepDataModule` knows its rank; Lightning's would shuffle the evaluation and repeat rows. Its
+summary of a model ends in a column of zeros, the FLOPs; `Progress` says what is trained."""
 
 _DIRECTIONS = {f"val/{name}": direction for name, direction in CRITERIA.items()}
 """Metrics that need held-out sentences and no labels, and which way is better."""
@@ -37,8 +42,8 @@ _SAVING = {"auto_insert_metric_name": False, "save_last": "link", "save_on_excep
 
 
 def _refresh_rate() -> int:
-    """A log file gets a line for each refresh; a GPU is waited for at each, because the loss is shown."""
-    return 1 if sys.stdout.isatty() and not torch.cuda.is_available() else 20
+    """A GPU is waited for at each refresh, because the loss is shown."""
+    return 20 if torch.cuda.is_available() else 1
 
 
 CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
@@ -51,7 +56,7 @@ CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
     ),
     "progress": (
         ProgressBar,
-        {"class_path": "lightning.pytorch.callbacks.TQDMProgressBar", "init_args": {"refresh_rate": _refresh_rate()}},
+        {"class_path": "sentrep.cli.progress.Progress", "init_args": {"refresh_rate": _refresh_rate()}},
     ),
     "collapse": (CollapseMonitor, {"class_path": "sentrep.evaluation.CollapseMonitor"}),
     "guard": (NonFiniteGuard, {"class_path": "sentrep.stability.NonFiniteGuard"}),

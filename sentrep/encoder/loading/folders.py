@@ -138,6 +138,8 @@ def _write(encoder: Encoder, folder: Path, missing: str | None) -> None:
     try:
         adapter = encoder.adapter
         weights = None if adapter is None else adapters.merged(encoder.backbone.state_dict(), adapter)
+        if pooler := {f"pooler.{key}": tensor for key, tensor in encoder.spare_pooler.items()}:
+            weights = {**(weights or encoder.backbone.state_dict()), **pooler}
         encoder.backbone.save_pretrained(folder, state_dict=weights)
     except SafetensorError as error:  # its own type for what the disk refuses
         raise OSError(f"its weights: {error}") from error
