@@ -79,6 +79,7 @@ def parse_request(words: list[str]) -> Request:
     request = Request()
     lists: list[str] = []
     for key, value in split_words(words):
+        key = "data.sts_folder" if key == "sts_folder" else key
         if key is not None and key.endswith("+"):
             lists.append(key[:-1] + ".")  # what follows below this key is meant for the element just added
         if key is None or key == "print_config" or key.endswith((".help", "+")) or key.startswith(tuple(lists)):

@@ -33,6 +33,8 @@ TRAINER_DEFAULTS = {
 """The sampler of `SentRepDataModule` knows its rank; Lightning's would shuffle the evaluation and repeat rows. Its
 summary of a model ends in a column of zeros, the FLOPs; `Progress` says what is trained."""
 
+_RUNS = "runs"
+"""Where the folders of runs are."""
 _DIRECTIONS = {f"val/{name}": direction for name, direction in CRITERIA.items()}
 """Metrics that need held-out sentences and no labels, and which way is better."""
 _WITHOUT_LABELS = "val/retrieval@1"
@@ -82,6 +84,7 @@ def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree
     if request.get("ckpt_path") is not None:
         tree["weights_only"] = True  # Lightning's default trusts a checkpoint from the web
     apply_flags(tree, request.flags)
+    _follow_root(tree)
     for key in ("model", "data", "trainer"):
         if not isinstance(tree.get(key, {}), dict):
             where = _origin(key, request)
@@ -96,10 +99,19 @@ def _defaults(request: Request) -> Tree:
     model = {item.name: to_config(item.default) for item in parameters if item.default is not item.empty}
     logger = {
         "class_path": "lightning.pytorch.loggers.TensorBoardLogger",
-        "init_args": {"save_dir": "runs", "name": request.name},
+        "init_args": {"save_dir": _RUNS, "name": request.name},
     }
     callbacks = {key: default for key, (_, default) in CALLBACKS.items()}
     return copy.deepcopy({"model": model, "trainer": {"logger": logger}, **callbacks})
+
+
+def _follow_root(tree: Tree) -> None:
+    """Let the run's folder lie in ``trainer.default_root_dir`` where the logger was not told of another place."""
+    trainer = tree.get("trainer")
+    root = trainer.get("default_root_dir") if isinstance(trainer, dict) else None
+    settings = trainer.get("logger", {}).get("init_args") if root and isinstance(trainer.get("logger"), dict) else None
+    if isinstance(settings, dict) and settings.get("save_dir") == _RUNS:
+        settings["save_dir"] = str(root)
 
 
 def check_names(tree: Tree, request: Request) -> None:

@@ -13,7 +13,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.trainer.states import TrainerFn
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
@@ -36,6 +36,7 @@ MODEL = "model"
 """Name of the chosen encoder's folder in the folder of the run."""
 UNTOUCHED = "untouched/"
 """Begins the names of scores of the start model as its folder pools it, where the run does not."""
+_SATURATES = "val/retrieval@1"
 _TOY = "toy-"
 _GEOMETRY = ("alignment", "uniformity")
 _FINE = (*_GEOMETRY, "alignment+uniformity")
@@ -87,6 +88,11 @@ class TrainingReport(Callback):
                 found, self._replaced = _scores_before(start[0], sets, None), start[1]
                 scores |= {name.replace("val/", UNTOUCHED, 1): score for name, score in found.items()}
             self._history.add(0, {name: torch.tensor(score) for name, score in scores.items()})
+            if scores.get(_SATURATES, 0) >= 100 and getattr(trainer.checkpoint_callback, "monitor", "") == _SATURATES:
+                rank_zero_warn(
+                    f"{_SATURATES} is 100 before training: it has nothing to choose a checkpoint by. Give labelled "
+                    "pairs of your own (data.val), or keep the last step and know it (--checkpoint.monitor null)"
+                )
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Note where a resumed run stands, and where the metrics go."""
@@ -154,7 +160,7 @@ class TrainingReport(Callback):
         places = {"checkpoint": chosen.checkpoint, "model": folder / MODEL}
         if self.history:
             places["curves"] = folder / "curves.png"
-            plot_training_curves(self.history, folder / "curves.png", best_step=chosen.step)
+            plot_training_curves(self.history, folder / "curves.png", best_step=chosen.step, monitor=chosen.monitor)
         self._print(chosen, sets, _held_out(trainer), places)
 
     def _print(
@@ -168,7 +174,7 @@ class TrainingReport(Callback):
         if sets or held_out:
             console.print(self._before_and_after(sets, held_out, chosen.step))
         # lines with a path are left to the terminal to break, so that a path can be copied whole
-        for line in (chosen.reason(), *self._beside_the_untouched(chosen.step)):
+        for line in (chosen.reason(), *self._told_nothing(chosen.monitor), *self._beside_the_untouched(chosen.step)):
             console.print(screen_text(line), soft_wrap=True, highlight=False)
         if _is_toy(sets):
             console.print(_TOY_NOTE, soft_wrap=True, highlight=False)
@@ -197,6 +203,16 @@ class TrainingReport(Callback):
         """Of the untouched model: as its folder pools it, where the run does not."""
         courses = (self.history.get(name, []) for name in (metric.replace("val/", UNTOUCHED, 1), metric))
         return next((dict(course)[0] for course in courses if 0 in dict(course)), None)
+
+    def _told_nothing(self, monitor: str | None) -> list[str]:
+        """Whether the metric that chose was the same at every validation."""
+        values = {value for step, value in self.history.get(monitor or "", []) if step > 0}
+        if len(values) != 1 or len(self.history[str(monitor)]) < 3:
+            return []
+        return [
+            f"{monitor} was {values.pop():.2f} at every validation: it cannot tell these checkpoints apart, so the "
+            "last was taken; do not read its value as quality."
+        ]
 
     def _beside_the_untouched(self, step: int) -> list[str]:
         """What was replaced of the start model, and whether the result is worse than it."""

@@ -30,6 +30,8 @@ logger = logging.getLogger("sentrep")
 
 _FORMAT = "sentrep tokens 2"
 _CHUNK_ROWS = 8192
+_MANY = 0.2
+"""Share of sentences that are cut from which there is advice."""
 _COLUMNS = ("anchor", "positive", "negative")
 
 
@@ -193,6 +195,13 @@ def tokenize_corpus(
         *(corpus.name, counts.kept, how, counts.rows, counts.blank, alone, counts.cut),
         max_length or "the model's limit in",
     )
+    share = counts.cut / (counts.kept * len(tokens[0].ids))
+    if max_length and share > _MANY:
+        logger.warning(
+            "%.0f %% of the sentences are cut, and what stands behind is not trained on: --model.encoder.max_length %d "
+            "keeps more of it, in more time and memory, or give one sentence a line",
+            *(100 * share, 2 * max_length),
+        )
     return tokens
 
 
