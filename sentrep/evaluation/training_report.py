@@ -83,9 +83,9 @@ class TrainingReport(Callback):
         # On one process alone, which no other waits for before the first gradient: nothing in here may communicate.
         if trainer.is_global_zero:
             sets = _sets(trainer, "val")
-            scores = _scores_before(encoder, sets, _held_out(trainer))
+            scores = _scores_before(encoder, sets, _held_out(trainer), "the encoder before training")
             if sets and (start := untouched(encoder)) is not None:
-                found, self._replaced = _scores_before(start[0], sets, None), start[1]
+                found, self._replaced = _scores_before(start[0], sets, None, "the untouched model"), start[1]
                 scores |= {name.replace("val/", UNTOUCHED, 1): score for name, score in found.items()}
             self._history.add(0, {name: torch.tensor(score) for name, score in scores.items()})
             if scores.get(_SATURATES, 0) >= 100 and getattr(trainer.checkpoint_callback, "monitor", "") == _SATURATES:
@@ -249,10 +249,12 @@ class TrainingReport(Callback):
             console.print(_TOY_NOTE, soft_wrap=True)
 
 
-def _scores_before(encoder: SentenceEncoder, sets: Sequence[ScoredPairs], held_out: HeldOut | None) -> dict[str, float]:
+def _scores_before(
+    encoder: SentenceEncoder, sets: Sequence[ScoredPairs], held_out: HeldOut | None, what: str
+) -> dict[str, float]:
     scores: dict[str, float] = {}
     if sets:
-        rank_zero_info(f"Scoring the encoder before training: {printable(_names(sets))}")
+        rank_zero_info(f"Scoring {what}: {printable(_names(sets))}")
         values = {name: value for pairs in sets for name, value in pair_scores(encoder, pairs).items()}
         scores = {f"val/{name}": value for name, value in values.items()}
         scores["val/sts"] = sum(values[pairs.name] for pairs in sets) / len(sets)

@@ -30,7 +30,7 @@ logger = logging.getLogger("sentrep")
 
 _FORMAT = "sentrep tokens 2"
 _CHUNK_ROWS = 8192
-_MANY = 0.2
+_MANY = 0.4
 """Share of sentences that are cut from which there is advice."""
 _COLUMNS = ("anchor", "positive", "negative")
 
