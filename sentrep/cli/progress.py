@@ -44,7 +44,7 @@ class Progress(TQDMProgressBar):
         super().on_train_start(*arguments)
         self._begun, self._told = time.monotonic(), 0
 
-    def on_train_batch_end(self, trainer: Trainer, *arguments: Any) -> None:  # type: ignore[override]
+    def on_train_batch_end(self, trainer: Trainer, *arguments: Any) -> None:
         """A line now and then where no validation gives one."""
         super().on_train_batch_end(trainer, *arguments)
         if self._logs and not sum(trainer.num_val_batches):

@@ -107,10 +107,10 @@ def _defaults(request: Request) -> Tree:
 
 def _follow_root(tree: Tree) -> None:
     """Let the run's folder lie in ``trainer.default_root_dir`` where the logger was not told of another place."""
-    trainer = tree.get("trainer")
-    root = trainer.get("default_root_dir") if isinstance(trainer, dict) else None
-    settings = trainer.get("logger", {}).get("init_args") if root and isinstance(trainer.get("logger"), dict) else None
-    if isinstance(settings, dict) and settings.get("save_dir") == _RUNS:
+    trainer = tree["trainer"] if isinstance(tree["trainer"], dict) else {}
+    root, logger = trainer.get("default_root_dir"), trainer.get("logger")
+    settings = logger.get("init_args") if isinstance(logger, dict) else None
+    if root and isinstance(settings, dict) and settings.get("save_dir") == _RUNS:
         settings["save_dir"] = str(root)
 
 
