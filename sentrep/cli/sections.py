@@ -184,7 +184,8 @@ def settle_monitor(config: Namespace) -> None:
     if monitor not in _DIRECTIONS and not config.data.val:
         monitor = _WITHOUT_LABELS if config.data.held_out else None
         by = f"chosen by {monitor}, without labels" if monitor else "kept by recency"
-        rank_zero_info(f"data.val is empty: checkpoints are {by}, not by {wanted}")
+        hint = "" if monitor else "; --data.held_out 1000 holds sentences out to choose by without labels"
+        rank_zero_info(f"data.val is empty: checkpoints are {by}, not by {wanted}{hint}")
     settings["monitor"] = monitor
     if monitor is None or monitor in _DIRECTIONS:
         settings["mode"] = _DIRECTIONS.get(monitor, "min")

@@ -262,4 +262,5 @@ def _tokenize_chunk(
 def _progress() -> Progress:
     texts = TextColumn("{task.description}"), TextColumn("{task.fields[rows]} rows")
     columns = texts[0], BarColumn(), TaskProgressColumn(), texts[1], TimeRemainingColumn()
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)  # a log: no blank line
