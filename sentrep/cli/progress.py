@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import TQDMProgressBar
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
+
+_WITHOUT_END = 1000
+"""Steps to a line of a run without validations whose end nobody knows."""
 
 
 class Progress(TQDMProgressBar):
@@ -49,7 +53,7 @@ class Progress(TQDMProgressBar):
         super().on_train_batch_end(trainer, *arguments)
         if self._logs and not sum(trainer.num_val_batches):
             total = trainer.estimated_stepping_batches
-            if trainer.global_step - self._told >= max(1, total / 10):
+            if trainer.global_step - self._told >= (max(1, total / 10) if total != math.inf else _WITHOUT_END):
                 self._tell(trainer)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -61,7 +65,7 @@ class Progress(TQDMProgressBar):
     def _tell(self, trainer: Trainer) -> None:
         self._told = trainer.global_step
         total = trainer.estimated_stepping_batches
-        of = f"/{total:.0f}" if total != float("inf") else ""
+        of = f"/{total:.0f}" if total != math.inf else ""
         metrics = "  ".join(f"{name} {value:.4g}" for name, value in trainer.progress_bar_metrics.items())
         seconds = time.monotonic() - self._begun
         print(f"step {self._told}{of}  {metrics}  {seconds // 60:.0f}:{seconds % 60:02.0f}", flush=True)

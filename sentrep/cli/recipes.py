@@ -100,10 +100,13 @@ def run(command: str, words: list[str]) -> int:
 def list_recipes() -> None:
     """List the recipes with paper, backbone and expected score, then overrides and tables."""
     found = [Recipe.read(name, path) for name, path in shipped().items()]
-    listed = {what: Table(box=box.SIMPLE_HEAD, pad_edge=False) for what in ("recipe", "override", "table")}
+    listed = {
+        what: Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        for what in ("recipe", "override", "table")
+    }
     for what, table in listed.items():
         table.add_column(what, no_wrap=True)
-        for column, width in {"backbone": 17, "paper": 13, "expect": 12}.items() if what == "recipe" else [("", 0)]:
+        for column, width in {"backbone": 17, "paper": 13, "expect": 14}.items() if what == "recipe" else [("", 0)]:
             table.add_column(column, overflow="fold", min_width=width)
     for recipe in found:
         if recipe.title:

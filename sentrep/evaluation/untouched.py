@@ -9,6 +9,7 @@ import torch
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.loading.folders import own_settings, settings
 from sentrep.encoder.modules import Normalize
+from sentrep.errors import InputError
 
 _NORMALIZE = f"{Normalize.__module__}.{Normalize.__qualname__}"
 
@@ -34,10 +35,12 @@ def untouched(encoder: SentenceEncoder) -> tuple[SentenceEncoder, str] | None:
     replaced = [f"{key} ({own[key]}) by {mine[key]}" for key in own if own[key] != mine[key]]
     if not replaced:
         return None
-    with torch.random.fork_rng(devices=[]):  # layers draw their initial weights before the stored ones arrive
-        start = SentenceEncoder.from_pretrained(
-            found[0], trust_remote_code=getattr(hub, "trust_remote_code", False), tokenizer=arguments.get("tokenizer")
-        )
+    trusted = {"trust_remote_code": getattr(hub, "trust_remote_code", False)}
+    try:
+        with torch.random.fork_rng(devices=[]):  # layers draw their initial weights before the stored ones arrive
+            start = SentenceEncoder.from_pretrained(found[0], tokenizer=arguments.get("tokenizer"), **trusted)
+    except InputError:  # a folder that trains all the same
+        return None
     return start.to(encoder.device), f"its own {', '.join(replaced)}"
 
 

@@ -50,7 +50,7 @@ def test_the_list_fits_eighty_columns(capsys: pytest.CaptureFixture[str], monkey
     assert {line.split()[0] for line in lines if line.strip()} >= shipped().keys()
     assert lines[1].split() == ["recipe", "backbone", "paper", "expect"]
     row = next(line for line in lines if "promptbert" in line)
-    assert row.split()[1:6] == ["bert-base-uncased", "Jiang", "2022", "STS", "avg."]
+    assert row.split() == ["baselines/promptbert", "bert-base-uncased", "Jiang", "2022", "STS", "avg.", "78.54"]
     assert not any("…" in line for line in lines)
 
 
