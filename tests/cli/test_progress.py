@@ -45,5 +45,5 @@ def test_a_terminal_has_a_bar(
         == 0
     )
     out = capsys.readouterr().out
-    assert "Epoch 0: 100%" in out.replace("\r", "\n") or "\r" in out
+    assert "\r" in out
     assert not re.search("^step ", out, re.MULTILINE)
