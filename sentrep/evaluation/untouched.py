@@ -35,7 +35,7 @@ def untouched(encoder: SentenceEncoder) -> tuple[SentenceEncoder, str] | None:
     replaced = [f"{key} ({own[key]}) by {mine[key]}" for key in own if own[key] != mine[key]]
     if not replaced:
         return None
-    trusted = {"trust_remote_code": getattr(hub, "trust_remote_code", False)}
+    trusted: dict[str, Any] = {"trust_remote_code": getattr(hub, "trust_remote_code", False)}
     try:
         with torch.random.fork_rng(devices=[]):  # layers draw their initial weights before the stored ones arrive
             start = SentenceEncoder.from_pretrained(found[0], tokenizer=arguments.get("tokenizer"), **trusted)
