@@ -14,7 +14,7 @@ help: ## list the targets
 	  printf '  make %-12s %s\n' "$$target" "$$text"; done
 
 quickstart: $(VENV)/.installed ## train, evaluate and export a small encoder on the embedded toy corpus
-	"$(BIN)/sentrep" fit --config configs/quickstart.yaml
+	"$(BIN)/sentrep" quickstart
 
 PYTEST := OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 

@@ -8,6 +8,10 @@ import sys
 
 import pytest
 
+from sentrep import InputError
+from sentrep.data.text.locations import download_hub_file
+from sentrep.encoder.loading.sources import Hub, open_source
+
 ELSEWHERE = ("192.0.2.1", 80)  # an address that belongs to nobody (RFC 5737)
 TRY = "import socket; s = socket.socket(); s.settimeout(1); s.connect(('192.0.2.1', 80))"
 
@@ -30,6 +34,16 @@ def test_no_name_is_looked_up_and_no_packet_sent() -> None:
 def test_nor_in_a_process_that_a_test_starts() -> None:
     done = subprocess.run([sys.executable, "-c", TRY], capture_output=True, text=True, check=False)
     assert "BlockedError: the tests are offline" in done.stderr
+
+
+def test_the_hub_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InputError, match="the model hub did not answer"):
+        open_source("owner/no-such-model", Hub())
+    with pytest.raises(InputError, match="cannot be had from the Hub"):
+        download_hub_file("hf://datasets/owner/name/file.txt")
+    assert "Retrying" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

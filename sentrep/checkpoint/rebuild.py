@@ -50,6 +50,7 @@ def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str 
     return {
         "version": __version__,
         "architecture": sources.architecture(encoder.backbone),
+        **({"pooler": encoder.spare_pooler} if encoder.spare_pooler else {}),
         "tokenizer": tokenizer_files(encoder.tokenize.tokenizer),
         "settings": folders.settings(encoder),
         "seed": seed,

@@ -14,6 +14,8 @@ from sentrep.version import __version__
 __all__ = ["main"]
 
 COMMANDS = {
+    "quickstart": ("sentrep.cli.quickstart", "train, score and export a small encoder on the embedded toy corpus"),
+    "recipes": ("sentrep.cli.recipes", "list the recipes that ship; 'show NAME' prints one, 'copy NAME' writes it"),
     "fit": ("sentrep.cli.trainer", "train an encoder as a configuration file says"),
     "validate": ("sentrep.cli.trainer", "score a checkpoint on the validation sets (data.val)"),
     "test": ("sentrep.cli.trainer", "score a checkpoint on the test sets (data.test)"),

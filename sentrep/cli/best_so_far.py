@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 from typing import Any
 
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.trainer.states import TrainerFn
@@ -22,6 +25,9 @@ class RememberBest(Callback):
     Lightning drops them when the folder of the checkpoints is called otherwise than in the checkpoint: a run that goes
     on from ``--ckpt_path FILE``, or whose folder was moved. Here the files are looked for beside that checkpoint, then
     where they were written. What is not there any more cannot be chosen; this is said.
+
+    Of several checkpoints with the best score the last is kept, where Lightning keeps the first. A checkpoint that is
+    saved before the metric exists, because the run is interrupted, is not called as if the metric were 0.
     """
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -50,6 +56,27 @@ class RememberBest(Callback):
                     state = _located(_state_of(saver, states), saver, str(trainer.ckpt_path))
                 if (state := trainer.strategy.broadcast(state)) is not None:
                     states[saver.state_key] = state
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Let this validation win where it equals the best: theirs count as worse by the smallest number there is."""
+        if trainer.state.fn != TrainerFn.FITTING or trainer.sanity_checking:
+            return
+        for saver in trainer.checkpoint_callbacks:
+            if isinstance(saver, ModelCheckpoint) and saver.monitor in trainer.callback_metrics:
+                now = trainer.callback_metrics[saver.monitor]
+                worse = torch.full_like(now, -math.inf if saver.mode == "max" else math.inf)
+                for path, score in saver.best_k_models.items():
+                    if score == now:
+                        saver.best_k_models[path] = torch.nextafter(now, worse)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Leave out of the file's name what is not known yet; `ModelCheckpoint` saves behind this."""
+        known = {"epoch", "step", *trainer.callback_metrics}
+        for saver in trainer.checkpoint_callbacks:
+            if isinstance(saver, ModelCheckpoint) and saver.filename:
+                saver.filename = re.sub(
+                    r"-?[^{}=]*=?\{([^}:]+)[^}]*\}", lambda part: part[0] if part[1] in known else "", saver.filename
+                )
 
 
 def _state_of(saver: ModelCheckpoint, states: dict[str, State]) -> State | None:

@@ -16,6 +16,7 @@ from sentrep.cli.configuration import apply_flags, parse_request, split_words
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
 from sentrep.cli.paper_tables import Table, join_rows, read_table, write_recipes
+from sentrep.cli.recipes import locate
 from sentrep.cli.sections import build_tree, check_names
 from sentrep.cli.seeded_runs import SCORES, Run, train_all
 from sentrep.cli.trainer import prepare_parsing
@@ -148,7 +149,7 @@ def plan(words: Words, chosen: Options, untrained: Mapping[str, bool | str] = Ma
             if untrained.get(stem) and seed != seeds[0]:
                 continue
             label = stem if stems.count(stem) == 1 else f"{Path(recipe).parent.name}-{stem}"
-            files = [word for file in (recipe, *(chosen.over or [])) for word in ("-c", file)]
+            files = [word for file in (recipe, *(chosen.over or [])) for word in ("-c", locate(file))]
             folder = Path(chosen.output) / label / f"seed-{seed}"
             runs.append(Run(label, seed, [*files, *words.shared, *seeding], folder, untrained.get(stem, False)))
     if len({run.folder for run in runs}) < len(runs):

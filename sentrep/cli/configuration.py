@@ -15,6 +15,7 @@ import yaml
 from jsonargparse import get_loader
 
 from sentrep.cli.errors import UsageError
+from sentrep.cli.recipes import locate, no_recipe
 from sentrep.cli.yaml_text import check_yaml, read_yaml
 
 Tree = dict[str, Any]
@@ -78,6 +79,7 @@ def parse_request(words: list[str]) -> Request:
     request = Request()
     lists: list[str] = []
     for key, value in split_words(words):
+        key = "data.sts_folder" if key == "sts_folder" else key
         if key is not None and key.endswith("+"):
             lists.append(key[:-1] + ".")  # what follows below this key is meant for the element just added
         if key is None or key == "print_config" or key.endswith((".help", "+")) or key.startswith(tuple(lists)):
@@ -107,14 +109,22 @@ def apply_flags(tree: Tree, flags: dict[str, str]) -> None:
 
 
 def read_config(text: str) -> tuple[str, Tree]:
-    """A YAML or JSON file, or the content itself when it starts with a brace: the name for messages, and the data."""
+    """A YAML or JSON file, a shipped recipe's name where there is no such file, or the content itself in braces.
+
+    Returns:
+        The path of the file, which is its name in messages, and the data.
+
+    Raises:
+        UsageError: there is no such file or recipe, or it is no configuration.
+    """
     if text.lstrip().startswith("{"):
         name, content = "--config", text
     else:
-        name, path = text, Path(text).expanduser()
+        name = locate(text)
+        path = Path(name).expanduser()
         if not path.is_file():
             what = "is a folder, not a file" if path.is_dir() else "is no file" if path.exists() else "does not exist"
-            raise UsageError(f"configuration file {text} {what}")
+            raise UsageError(f"configuration file {text} {what}{no_recipe(text)}")
         try:
             content = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:

@@ -30,7 +30,7 @@ def check(
     against: list[str],
     columns: list[str] | None = None,
     train_split: str = "train",
-    folder: str | None = None,
+    sts_folder: str | None = None,
     split: str = "test",
     against_columns: list[str] | None = None,
     threshold: float = 0.8,
@@ -45,7 +45,7 @@ def check(
         against: evaluation sets: names such as sts12, sickr, trec; files; folders with test.csv or in BEIR's layout.
         columns: columns of the training text, as data.columns.
         train_split: which split of a data set to train on.
-        folder: folder of the SentEval data, for named sets; without it the similarity sets come from the hub.
+        sts_folder: folder of the SentEval data, for named sets; without it the similarity sets come from the hub.
         split: which split of evaluation folders.
         against_columns: columns with texts of evaluation files; by default the usual names.
         threshold: least Jaccard similarity of the character trigrams of near sentences, from 0.5 to 1.
@@ -63,7 +63,7 @@ def check(
     if fail_above is not None and not 0 <= fail_above <= 1:
         raise InputError(f"fail_above {fail_above}: expected a share from 0 to 1, for example 0.01")
     corpus = open_corpus(train, columns, train_split)
-    sets = [load_evaluation_texts(spec, folder, split, against_columns) for spec in against]
+    sets = [load_evaluation_texts(spec, sts_folder, split, against_columns) for spec in against]
     start = time.perf_counter()
     with overlap_list(Path(list)) if list else nullcontext() as found, sentence_progress() as progress:
         task = progress.add_task("Looking up", total=1.0, rows=0)

@@ -53,7 +53,7 @@ def evaluate(
     *,
     suite: SuiteName = "sts",
     sets: list[str] | str | None = None,
-    folder: str | None = None,
+    sts_folder: str | None = None,
     split: str | None = None,
     columns: list[str] | None = None,
     pooling: str | None = None,
@@ -74,7 +74,7 @@ def evaluate(
             all seven sets by default. transfer: [mr,cr,subj,mpqa,sst2,trec,mrpc] (the default) or folders with
             train.csv and test.csv. retrieval and rerank: folders in BEIR's layout. clustering: files of text and label.
             denosent: names such as [banking77,quora]; all that are there by default.
-        folder: folder of the SentEval data, for the named sets of sts and transfer, or of a folder for each set of
+        sts_folder: folder of the SentEval data, for the named sets of sts and transfer, or of a folder for each set of
             denosent; without it sets of sts and denosent come from the hub.
         split: retrieval, rerank, clustering: which split of a folder; test by default.
         columns: names or positions of the columns of csv files: [sentence1,sentence2,score] or [text,label].
@@ -89,7 +89,7 @@ def evaluate(
     sets = [sets] if isinstance(sets, str) else sets
     if output is not None:
         check_report_path(output, sets or ())
-    loaded = load_suite(suite, Request(sets, folder, split, columns))
+    loaded = load_suite(suite, Request(sets, sts_folder, split, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
     encoder = load_encoder(model, pooling, compute.device, trust_remote_code, compute.backend)
     with in_precision(compute.precision, encoder):
@@ -113,7 +113,7 @@ def _sts_notes(encoder: SentenceEncoder, sets: Sequence[ScoredPairs]) -> list[st
     if {"sickr", "sickr-all"} <= names:
         notes.append("SICK-R: SentEval takes the 4927 test pairs, MTEB all 9927 (train + dev + test).")
     elif "sickr-all" in names:
-        notes.append("SICK-R: all 9927 pairs (MTEB); SentEval's test pairs need --folder, the hub does not split them.")
+        notes.append("SICK-R: all 9927 pairs (MTEB); SentEval's test pairs need --sts_folder: the hub has no splits.")
     distinct = list(dict.fromkeys(sentence for pairs in sets for sentence in (*pairs.first, *pairs.second)))
     cut = encoder.tokenize(distinct, encoder.max_seq_length)[1]
     limit = f"{encoder.max_seq_length} tokens" if encoder.max_seq_length else "the model's own limit"

@@ -41,7 +41,7 @@ def export_model(
     quantize: Literal["int8"] | None = None,
     calibration: str | None = None,
     sts: list[str] | None = None,
-    senteval: str | None = None,
+    sts_folder: str | None = None,
 ) -> None:
     """Write the encoder of a checkpoint as a folder that transformers and sentence-transformers load.
 
@@ -59,11 +59,11 @@ def export_model(
         calibration: file of sentences to scale activations by, once and for all; needed by openvino. The graph is
             compared on them.
         sts: sets such as [stsb-dev] or csv files of two sentences and a score, on which the graph is compared as well.
-        senteval: folder of the SentEval data, for named sets; without it they come from the hub.
+        sts_folder: folder of the SentEval data, for named sets; without it they come from the hub.
     """
     if format is None:
-        if any(option is not None for option in (quantize, calibration, sts, senteval)):
-            raise UsageError("--quantize, --calibration, --sts and --senteval are about a graph: name its --format")
+        if any(option is not None for option in (quantize, calibration, sts, sts_folder)):
+            raise UsageError("--quantize, --calibration, --sts and --sts_folder are about a graph: name its --format")
     else:
         check_graph(format, quantize, calibration is not None)
     sentences = [] if calibration is None else list(islice(CorpusColumn(calibration, None), CALIBRATION))
@@ -87,7 +87,7 @@ def export_model(
         graph = GraphEncoder(place, format, trust_remote_code)
         _compare(encoder, graph, sentences or toy.sentences(100, seed=0), exact=quantize is None)
         if sts is not None:
-            _compare_scores(encoder, graph, sts, senteval)
+            _compare_scores(encoder, graph, sts, sts_folder)
 
 
 def _compare(encoder: SentenceEncoder, graph: Any, sentences: list[str], exact: bool) -> None:
@@ -103,11 +103,11 @@ def _compare(encoder: SentenceEncoder, graph: Any, sentences: list[str], exact: 
     print(f"cosine to torch in float32: mean {cosine.mean():.5f}, min {cosine.min():.5f} ({len(sentences)} sentences)")
 
 
-def _compare_scores(encoder: SentenceEncoder, graph: Any, sts: list[str], senteval: str | None) -> None:
+def _compare_scores(encoder: SentenceEncoder, graph: Any, sts: list[str], sts_folder: str | None) -> None:
     """Print what the graph costs on similarity sets."""
     from sentrep.evaluation import Request, evaluate_sts, load_suite
 
-    sets = load_suite("sts", Request(sts, senteval, None, None))
+    sets = load_suite("sts", Request(sts, sts_folder, None, None))
     for ours, theirs in zip(*(evaluate_sts(which, sets) for which in (encoder, graph)), strict=True):
         more = theirs.main_score - ours.main_score
         print(f"{printable(ours.name)}: {ours.main_score:.2f} in torch, {theirs.main_score:.2f} ({more:+.2f})")

@@ -18,6 +18,8 @@ from sentrep.cli.errors import UsageError, summarize
 from sentrep.errors import did_you_mean
 
 _NUMBERS = (list[int], list[int] | None)
+_FORMER = {"folder": "sts_folder", "senteval": "sts_folder", "data.sts_folder": "sts_folder"}
+"""Other names of options, which still work where no option is called so."""
 
 
 def search_current_folder() -> None:
@@ -53,7 +55,8 @@ def run_function(function: Callable[..., Any], command: str, words: list[str]) -
     )
     parser.add_function_arguments(function, as_positional=True)
     try:
-        settings = parser.parse_args(_with_lists(function, [_with_underscores(word) for word in words]))
+        today = [_of_today(_with_underscores(word), function) for word in words]
+        settings = parser.parse_args(_with_lists(function, today))
     except argparse.ArgumentError as error:
         message = str(error)
         unknown = re.search(r"unrecognized arguments: (?:--)?([\w.-]+)", message)
@@ -61,6 +64,16 @@ def run_function(function: Callable[..., Any], command: str, words: list[str]) -
         raise UsageError(f"{command}: {summarize(message, {})}{hint}") from None
     arguments, groups = settings.as_dict(), _groups(function)
     return function(**arguments | {name: group(**arguments[name]) for name, group in groups.items()})
+
+
+def _of_today(word: str, function: Callable[..., Any]) -> str:
+    """An option by its name of today, which is said."""
+    name, equals, value = word.removeprefix("--").partition("=")
+    parameters, new = inspect.signature(function).parameters, _FORMER.get(name)
+    if not word.startswith("--") or new not in parameters or name in parameters:
+        return word
+    print(f"sentrep: --{name} is called --{new} everywhere now", file=sys.stderr)
+    return f"--{new}{equals}{value}"
 
 
 def _groups(function: Callable[..., Any]) -> dict[str, Any]:

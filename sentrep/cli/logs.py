@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
+import warnings
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
@@ -18,16 +20,27 @@ class _StandardError(logging.Handler):
             print("\n".join(map(printable, self.format(record).split("\n"))), file=sys.stderr)
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    return not _NOISE.search(record.getMessage())
+
+
 @rank_zero_only
 def say(message: str) -> None:
     """A line on standard error, from the main process alone."""
     print(f"sentrep: {printable(message)}", file=sys.stderr)
 
 
+_NOISE = re.compile("💡 Tip|TPU available|HPU available")
+_WARNINGS = ("isinstance.treespec, LeafSpec", "Total length of `list` across ranks is zero")
+"""Of Lightning's own code, about what no user of it can mend."""
+
+
 def show_log() -> None:
     """Let everyone see what was read, left out, cut, or paired with itself, and no advertisements."""
     rank_zero = logging.getLogger("lightning.pytorch.utilities.rank_zero")
-    rank_zero.addFilter(lambda record: "Tip: For seamless" not in record.getMessage())
+    rank_zero.addFilter(_is_news)
+    for message in _WARNINGS:
+        warnings.filterwarnings("ignore", message=f".*{message}")
     logger = logging.getLogger("sentrep")
     if not logger.handlers:
         logger.addHandler(_StandardError())

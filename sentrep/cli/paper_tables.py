@@ -166,7 +166,7 @@ def read_table(file: str) -> Table:
     """Read a table and the recipes that its rows are built on.
 
     Args:
-        file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe, seen from the table's folder),
+        file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe beside the table, or a shipped one),
             ``baseline`` (the row that others are compared with, by default the first that is trained) and ``rows``: by
             name, ``change`` (dotted keys as flags have them, and values), ``published`` (``75.1`` or ``74.80 ± 1.12``),
             a ``base`` of its own, and ``reading: released`` where the row is what the authors' code does and not what
@@ -245,7 +245,8 @@ def _read_tree(settings: Tree, where: str, name: str, bases: dict[str, Tree]) ->
         raise UsageError(f"{where}: change is {change!r}; expected keys and values, as 'data.batch_size: 128'")
     try:
         if base not in bases:
-            bases[base] = read_config(str(Path(name).expanduser().parent / base))[1]
+            beside = Path(name).expanduser().parent / base
+            bases[base] = read_config(str(beside) if beside.exists() else base)[1]
             if "rows" in bases[base]:
                 raise UsageError(f"the base {base} is a table itself; name a recipe")
         tree = copy.deepcopy(bases[base])

@@ -184,7 +184,7 @@ def scores(
     model: str,
     *,
     set: str,
-    folder: str | None = None,
+    sts_folder: str | None = None,
     columns: list[str] | None = None,
     pooling: str | None = None,
     batch_size: int = 64,
@@ -196,7 +196,7 @@ def scores(
     Args:
         model: a checkpoint, a model folder or a hub id.
         set: a name such as stsb-dev, or a file of two sentences and a score.
-        folder: folder of the SentEval data; without it the named sets come from the hub.
+        sts_folder: folder of the SentEval data; without it the named sets come from the hub.
         columns: columns of a file: [sentence1,sentence2,score].
         pooling: replaces the model's own.
         batch_size: sentences of average length in one forward pass.
@@ -204,7 +204,7 @@ def scores(
         output: the files to write, without .png and .svg.
     """
     picture_files(output, [set])
-    pairs = load_sts(set if columns is None else PairsFile(set, tuple(columns)), folder)  # type: ignore[arg-type]
+    pairs = load_sts(set if columns is None else PairsFile(set, tuple(columns)), sts_folder)  # type: ignore[arg-type]
     encoder = load_encoder(model, pooling, device)
     cosine = encoder.pairwise_cosine(pairs.first, pairs.second, batch_size=batch_size).numpy()
     _save(draw_scores(cosine, np.asarray(pairs.scores), display_name(pairs.name)), output)

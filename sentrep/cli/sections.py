@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import sys
 
 import torch
 from jsonargparse import Namespace
@@ -18,15 +17,24 @@ from sentrep.cli.configuration import Request, Tree, apply_flags, merge
 from sentrep.cli.errors import UsageError
 from sentrep.config import to_config
 from sentrep.data import SentRepDataModule
+from sentrep.data.sets.sts import not_at_hand
 from sentrep.errors import did_you_mean
 from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.evaluation.label_free import CRITERIA
 from sentrep.module import SentRepModule
 from sentrep.stability import NonFiniteGuard
 
-TRAINER_DEFAULTS = {"use_distributed_sampler": False, "num_sanity_val_steps": 0, "log_every_n_steps": 10}
-"""The sampler of `SentRepDataModule` knows its rank; Lightning's would shuffle the evaluation and repeat rows."""
+TRAINER_DEFAULTS = {
+    "use_distributed_sampler": False,
+    "num_sanity_val_steps": 0,
+    "log_every_n_steps": 10,
+    "enable_model_summary": False,
+}
+"""The sampler of `SentRepDataModule` knows its rank; Lightning's would shuffle the evaluation and repeat rows. Its
+summary of a model ends in a column of zeros, the FLOPs; `Progress` says what is trained."""
 
+_RUNS = "runs"
+"""Where the folders of runs are."""
 _DIRECTIONS = {f"val/{name}": direction for name, direction in CRITERIA.items()}
 """Metrics that need held-out sentences and no labels, and which way is better."""
 _WITHOUT_LABELS = "val/retrieval@1"
@@ -36,8 +44,8 @@ _SAVING = {"auto_insert_metric_name": False, "save_last": "link", "save_on_excep
 
 
 def _refresh_rate() -> int:
-    """A log file gets a line for each refresh; a GPU is waited for at each, because the loss is shown."""
-    return 1 if sys.stdout.isatty() and not torch.cuda.is_available() else 20
+    """A GPU is waited for at each refresh, because the loss is shown."""
+    return 20 if torch.cuda.is_available() else 1
 
 
 CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
@@ -50,7 +58,7 @@ CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
     ),
     "progress": (
         ProgressBar,
-        {"class_path": "lightning.pytorch.callbacks.TQDMProgressBar", "init_args": {"refresh_rate": _refresh_rate()}},
+        {"class_path": "sentrep.cli.progress.Progress", "init_args": {"refresh_rate": _refresh_rate()}},
     ),
     "collapse": (CollapseMonitor, {"class_path": "sentrep.evaluation.CollapseMonitor"}),
     "guard": (NonFiniteGuard, {"class_path": "sentrep.stability.NonFiniteGuard"}),
@@ -76,6 +84,7 @@ def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree
     if request.get("ckpt_path") is not None:
         tree["weights_only"] = True  # Lightning's default trusts a checkpoint from the web
     apply_flags(tree, request.flags)
+    _follow_root(tree)
     for key in ("model", "data", "trainer"):
         if not isinstance(tree.get(key, {}), dict):
             where = _origin(key, request)
@@ -90,10 +99,19 @@ def _defaults(request: Request) -> Tree:
     model = {item.name: to_config(item.default) for item in parameters if item.default is not item.empty}
     logger = {
         "class_path": "lightning.pytorch.loggers.TensorBoardLogger",
-        "init_args": {"save_dir": "runs", "name": request.name},
+        "init_args": {"save_dir": _RUNS, "name": request.name},
     }
     callbacks = {key: default for key, (_, default) in CALLBACKS.items()}
     return copy.deepcopy({"model": model, "trainer": {"logger": logger}, **callbacks})
+
+
+def _follow_root(tree: Tree) -> None:
+    """Let the run's folder lie in ``trainer.default_root_dir`` where the logger was not told of another place."""
+    trainer = tree["trainer"] if isinstance(tree["trainer"], dict) else {}
+    root, logger = trainer.get("default_root_dir"), trainer.get("logger")
+    settings = logger.get("init_args") if isinstance(logger, dict) else None
+    if root and isinstance(settings, dict) and settings.get("save_dir") == _RUNS:
+        settings["save_dir"] = str(root)
 
 
 def check_names(tree: Tree, request: Request) -> None:
@@ -138,6 +156,17 @@ def settle(config: Namespace) -> None:
         config.trainer.check_val_every_n_epoch = 1
 
 
+def settle_sets(config: Namespace) -> None:
+    """Train without the evaluation sets of the Hub that cannot be had from it, and say so."""
+    if config.data.sts_folder is not None or not (missing := not_at_hand(config.data.val or [])):
+        return
+    config.data.val = [spec for spec in config.data.val if spec not in missing]
+    rank_zero_info(
+        f"{', '.join(missing)} cannot be had from the Hub, and training goes on without; to follow it by scores give "
+        "--data.sts_folder FOLDER (the SentEval data), or pairs of your own, --data.val '[FILE]'"
+    )
+
+
 def settle_monitor(config: Namespace) -> None:
     """What the best checkpoint is chosen by, its direction and the name of its file, as far as the data allow it.
 
@@ -155,7 +184,8 @@ def settle_monitor(config: Namespace) -> None:
     if monitor not in _DIRECTIONS and not config.data.val:
         monitor = _WITHOUT_LABELS if config.data.held_out else None
         by = f"chosen by {monitor}, without labels" if monitor else "kept by recency"
-        rank_zero_info(f"data.val is empty: checkpoints are {by}, not by {wanted}")
+        hint = "" if monitor else "; --data.held_out 1000 holds sentences out to choose by without labels"
+        rank_zero_info(f"data.val is empty: checkpoints are {by}, not by {wanted}{hint}")
     settings["monitor"] = monitor
     if monitor is None or monitor in _DIRECTIONS:
         settings["mode"] = _DIRECTIONS.get(monitor, "min")

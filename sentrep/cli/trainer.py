@@ -36,7 +36,15 @@ from sentrep.cli.logs import show_log
 from sentrep.cli.paper_tables import add_row
 from sentrep.cli.precision import settle_precision
 from sentrep.cli.run_folders import RunFolders
-from sentrep.cli.sections import CALLBACKS, TRAINER_DEFAULTS, build_tree, check_names, settle, settle_monitor
+from sentrep.cli.sections import (
+    CALLBACKS,
+    TRAINER_DEFAULTS,
+    build_tree,
+    check_names,
+    settle,
+    settle_monitor,
+    settle_sets,
+)
 from sentrep.cli.signals import StopOnSignal
 from sentrep.config import Configurable
 from sentrep.data import SentRepDataModule
@@ -175,6 +183,7 @@ class SentRepCLI(LightningCLI):
         config = self.config[self._command]
         settle(config)
         if self._command == "fit":
+            settle_sets(config)
             settle_monitor(config)
         for parser in self._parsers:
             parser.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]

@@ -97,6 +97,7 @@ class SentenceEncoder(Configurable, nn.Module):
         check_arguments(self.init_args)
         source = sources.open_source(backbone, hub)
         self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
+        self.spare_pooler = source.pooler
         self.adapter = adapter
         if adapter is not None:
             adapters.inject(self.backbone, adapter)

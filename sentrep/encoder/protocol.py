@@ -19,6 +19,7 @@ class Encoder(Protocol):
     backbone: PreTrainedModel
     tokenize: TextTokenizer
     sentence_modules: nn.ModuleList
+    spare_pooler: dict[str, Tensor]
     adapter: Lora | None
     prompt: str | None
     max_length: int

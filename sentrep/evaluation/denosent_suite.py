@@ -17,6 +17,7 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError, did_you_mean
 from sentrep.evaluation.mteb_adapter import MTEBEncoder
 from sentrep.evaluation.results import TaskResult
+from sentrep.io.hub import fail_fast
 from sentrep.io.paths import not_there
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ def _task(name: str) -> AbsTask:
 def _from_hub(name: str) -> PaperSet:
     task = _task(name)
     origin = "{path}@{revision}".format(**task.metadata.dataset)
+    fail_fast()
     try:
         with _quiet():
             task.load_data()

@@ -164,10 +164,10 @@ def cells(scores: Mapping[str, float], metrics: Sequence[str]) -> list[str]:
 
 def plain_table(*columns: str, rows: Sequence[Sequence[str]] = ()) -> Table:
     """A table without frame; `WORDS` to the left and wrapped where space is short, numbers to the right and whole."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=len(columns) > 7)
     for number, column in enumerate(columns):
         if column in WORDS:
-            table.add_column(column, overflow="fold")
+            table.add_column(column, overflow="fold", min_width=len(column))
         else:
             least = max(len(cells[number]) for cells in (columns, *rows))
             table.add_column(column, justify="right", no_wrap=True, min_width=least)

@@ -13,7 +13,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.trainer.states import TrainerFn
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
@@ -27,12 +27,16 @@ from sentrep.evaluation.report import add_mean, plain_table
 from sentrep.evaluation.scoring import pair_scores
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.sts import display_name
+from sentrep.evaluation.untouched import untouched
 from sentrep.io.harmless import printable, screen_text
 from sentrep.training.sharding import whole_encoder
 from sentrep.types import HeldOut, ScoredPairs, TextBatch
 
 MODEL = "model"
 """Name of the chosen encoder's folder in the folder of the run."""
+UNTOUCHED = "untouched/"
+"""Begins the names of scores of the start model as its folder pools it, where the run does not."""
+_SATURATES = "val/retrieval@1"
 _TOY = "toy-"
 _GEOMETRY = ("alignment", "uniformity")
 _FINE = (*_GEOMETRY, "alignment+uniformity")
@@ -43,8 +47,9 @@ _TOY_NOTE = "This is a toy: its scores show that training works here, and mean n
 class TrainingReport(Callback):
     """Reports a run of `SentRepModule` on the data of a `SentRepDataModule`.
 
-    Before training it scores the encoder on the development sets and the held-out sentences. During training it keeps
-    the course of every logged metric; the course is part of the checkpoint, so a resumed run reports the whole.
+    Before training it scores the encoder on the development sets and the held-out sentences; where the run replaces the
+    pooling, prompt or modules of a start model, that one on the sets as well, as its folder has it. During training it
+    keeps the course of every logged metric; the course is part of the checkpoint, so a resumed run reports the whole.
 
     What it writes lies beside the logs. At every log step and validation: the course (``metrics.csv``, unless a
     `CSVLogger` writes one). After training: the encoder of the chosen checkpoint (``model/``), why it was chosen and
@@ -56,6 +61,7 @@ class TrainingReport(Callback):
 
     def __init__(self) -> None:
         self._history = MetricHistory()
+        self._replaced: str | None = None
         self._last_step = 0
         self._file: MetricsFile | None = None
 
@@ -70,14 +76,23 @@ class TrainingReport(Callback):
         """Score the encoder before it is trained; not on a resume, which has these scores in its checkpoint."""
         if trainer.ckpt_path is not None or trainer.global_step > 0:
             return
-        self._history = MetricHistory()
+        self._history, self._replaced = MetricHistory(), None
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
         encoder = whole_encoder(pl_module)
         # On one process alone, which no other waits for before the first gradient: nothing in here may communicate.
         if trainer.is_global_zero:
-            scores = _scores_before(encoder, _sets(trainer, "val"), _held_out(trainer))
+            sets = _sets(trainer, "val")
+            scores = _scores_before(encoder, sets, _held_out(trainer), "the encoder before training")
+            if sets and (start := untouched(encoder)) is not None:
+                found, self._replaced = _scores_before(start[0], sets, None, "the untouched model"), start[1]
+                scores |= {name.replace("val/", UNTOUCHED, 1): score for name, score in found.items()}
             self._history.add(0, {name: torch.tensor(score) for name, score in scores.items()})
+            if scores.get(_SATURATES, 0) >= 100 and getattr(trainer.checkpoint_callback, "monitor", "") == _SATURATES:
+                rank_zero_warn(
+                    f"{_SATURATES} is 100 before training: it has nothing to choose a checkpoint by. Give labelled "
+                    "pairs of your own (data.val), or keep the last step and know it (--checkpoint.monitor null)"
+                )
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Note where a resumed run stands, and where the metrics go."""
@@ -115,11 +130,12 @@ class TrainingReport(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """The history so far, in plain types."""
-        return {"history": self._history.state_dict()}
+        return {"history": self._history.state_dict(), "replaced": self._replaced}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue the history of a checkpoint."""
         self._history.load_state_dict(state_dict["history"])
+        self._replaced = state_dict.get("replaced")
 
     # reporting
 
@@ -144,7 +160,7 @@ class TrainingReport(Callback):
         places = {"checkpoint": chosen.checkpoint, "model": folder / MODEL}
         if self.history:
             places["curves"] = folder / "curves.png"
-            plot_training_curves(self.history, folder / "curves.png", best_step=chosen.step)
+            plot_training_curves(self.history, folder / "curves.png", best_step=chosen.step, monitor=chosen.monitor)
         self._print(chosen, sets, _held_out(trainer), places)
 
     def _print(
@@ -158,7 +174,8 @@ class TrainingReport(Callback):
         if sets or held_out:
             console.print(self._before_and_after(sets, held_out, chosen.step))
         # lines with a path are left to the terminal to break, so that a path can be copied whole
-        console.print(screen_text(chosen.reason()), soft_wrap=True, highlight=False)
+        for line in (chosen.reason(), *self._told_nothing(chosen.monitor), *self._beside_the_untouched(chosen.step)):
+            console.print(screen_text(line), soft_wrap=True, highlight=False)
         if _is_toy(sets):
             console.print(_TOY_NOTE, soft_wrap=True, highlight=False)
         for what, place in places.items():
@@ -176,12 +193,44 @@ class TrainingReport(Callback):
         if held_out is not None:
             rows += [(f"val/{name}", name, str(len(held_out)), "no labels") for name in CRITERIA]
         for metric, *cells in rows:
-            course = dict(self.history.get(metric, []))
-            before, after = course.get(0), course.get(step)
+            before, after = self._before(metric), dict(self.history.get(metric, [])).get(step)
             digits = 4 if metric.rpartition("/")[2] in _FINE else 2
             change = "—" if before is None or after is None else f"{after - before:+.{digits}f}"
             table.add_row(*map(screen_text, cells), _score(before, digits), _score(after, digits), change)
         return table
+
+    def _before(self, metric: str) -> float | None:
+        """Of the untouched model: as its folder pools it, where the run does not."""
+        courses = (self.history.get(name, []) for name in (metric.replace("val/", UNTOUCHED, 1), metric))
+        return next((dict(course)[0] for course in courses if 0 in dict(course)), None)
+
+    def _told_nothing(self, monitor: str | None) -> list[str]:
+        """Whether the metric that chose was the same at every validation."""
+        values = {value for step, value in self.history.get(monitor or "", []) if step > 0}
+        if len(values) != 1 or len(self.history[str(monitor)]) < 3:
+            return []
+        return [
+            f"{monitor} was {values.pop():.2f} at every validation: it cannot tell these checkpoints apart, so the "
+            "last was taken; do not read its value as quality."
+        ]
+
+    def _beside_the_untouched(self, step: int) -> list[str]:
+        """What was replaced of the start model, and whether the result is worse than it."""
+        course, before = dict(self.history.get("val/sts", [])), self._before("val/sts")
+        if before is None or step not in course:
+            return []
+        lines = []
+        if self._replaced is not None:
+            lines.append(
+                f"Before is the untouched model, as its folder says. This run replaced {self._replaced}, and so began "
+                f"at {course[0]:.2f}."
+            )
+        if course[step] < before:
+            lines.append(
+                f"BELOW THE UNTOUCHED MODEL: {course[step]:.2f} where it has {before:.2f}. For these sets it is the "
+                "better one, as it was."
+            )
+        return lines
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print a line per test set, and the mean."""
@@ -200,10 +249,12 @@ class TrainingReport(Callback):
             console.print(_TOY_NOTE, soft_wrap=True)
 
 
-def _scores_before(encoder: SentenceEncoder, sets: Sequence[ScoredPairs], held_out: HeldOut | None) -> dict[str, float]:
+def _scores_before(
+    encoder: SentenceEncoder, sets: Sequence[ScoredPairs], held_out: HeldOut | None, what: str
+) -> dict[str, float]:
     scores: dict[str, float] = {}
     if sets:
-        rank_zero_info(f"Scoring the encoder before training: {printable(_names(sets))}")
+        rank_zero_info(f"Scoring {what}: {printable(_names(sets))}")
         values = {name: value for pairs in sets for name, value in pair_scores(encoder, pairs).items()}
         scores = {f"val/{name}": value for name, value in values.items()}
         scores["val/sts"] = sum(values[pairs.name] for pairs in sets) / len(sets)

@@ -11,6 +11,7 @@ import yaml
 from sentrep.cli import main
 from sentrep.cli.configuration import Request, apply_flags, merge, parse_request, read_config
 from sentrep.cli.errors import UsageError
+from sentrep.cli.sections import build_tree
 from support import FAMILIES
 
 PLUGIN = {"class_path": "Contrastive", "init_args": {"temperature": 0.05, "label_smoothing": 0.1}}
@@ -176,3 +177,17 @@ def test_a_prompt_arrives_as_it_was_written(
 )
 def test_the_first_file_names_the_run(file: str, row: str | None, name: str) -> None:
     assert Request(files=[file, "configs/overrides/minilm.yaml"], row=row).name == name
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ([], "runs"),
+        (["--trainer.default_root_dir=elsewhere"], "elsewhere"),
+        (["--trainer.default_root_dir=elsewhere", "--trainer.logger.save_dir=logs"], "logs"),
+        (["--trainer.default_root_dir=elsewhere", "--trainer.logger=false"], None),
+    ],
+)
+def test_the_run_lies_in_the_root_that_was_asked_for(words: list[str], place: str | None) -> None:
+    logger = build_tree("fit", parse_request(words), None)["trainer"]["logger"]
+    assert (logger["init_args"]["save_dir"] if isinstance(logger, dict) else None) == place

@@ -67,7 +67,7 @@ def test_clustering_with_named_columns(model: str) -> None:
         ("--suite rerank --sets [facts]", 1, "every candidate is relevant, so there is nothing to rerank"),
         ("--suite clustering --sets [news.csv]", 1, "which columns hold text and label? found 'title', 'topic'"),
         ("--suite transfer", 1, "mr: where is it? Give the folder of the SentEval data"),
-        ("--sts_folder b", 2, "did you mean 'folder'?"),
+        ("--sts_foldr b", 2, "did you mean 'sts_folder'?"),
         ("--device cpu", 2, "this is --compute.device now"),
         ("--suite retrieval --sets [facts] --output scores.xlsx", 1, "no format for the ending '.xlsx'"),
     ],
@@ -108,7 +108,7 @@ def test_sts_under_both_protocols(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_senteval(tmp_path / "data", monkeypatch)
-    assert main(["evaluate", model, "--folder", "data", "--output", "scores.json"]) == 0
+    assert main(["evaluate", model, "--sts_folder", "data", "--output", "scores.json"]) == 0
     out = capsys.readouterr().out
     lines = [line.split() for line in out.splitlines() if line.strip()]
     assert lines[0] == ["set", "pairs", "SentEval", "MTEB"]
@@ -132,7 +132,7 @@ def test_sts_under_both_protocols(
 @pytest.mark.slow
 def test_real_transfer_task(capsys: pytest.CaptureFixture[str]) -> None:
     model, folder = shared_path("models/all-MiniLM-L6-v2"), shared_path("data/senteval")
-    words = ["--suite", "transfer", "--folder", str(folder), "--sets", "[trec]", "--output", "scores.json"]
+    words = ["--suite", "transfer", "--sts_folder", str(folder), "--sets", "[trec]", "--output", "scores.json"]
     assert main(["evaluate", str(model), *words]) == 0
     (result,) = json.loads(Path("scores.json").read_text())["results"]
     assert (result["train"], result["test"]) == (5452, 500)

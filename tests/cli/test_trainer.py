@@ -14,7 +14,7 @@ import pytest
 import torch
 import yaml
 
-from sentrep.cli import main
+from sentrep.cli import main, sections
 from support import forked
 
 MY_OBJECTIVE = '''
@@ -178,6 +178,17 @@ def test_a_plugins_own_refusal_is_the_error(workplace: Path, capsys: pytest.Capt
 def test_lightnings_refusal_is_one_line(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fit("--trainer.val_check_interval", "soon") == 1
     assert "val_check_interval" in error_of(capsys)
+
+
+def test_sets_that_cannot_be_had_are_no_error(
+    workplace: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sections, "not_at_hand", lambda names: dict.fromkeys(names))
+    with caplog.at_level("INFO", logger="lightning.pytorch.utilities.rank_zero"):
+        assert fit("--data.val=[stsb-dev]", "--trainer.max_steps=1") == 0
+    assert "stsb-dev cannot be had from the Hub, and training goes on without; to follow it" in caplog.text
+    assert "data.val is empty: checkpoints are kept by recency" in caplog.text
+    assert saved_config(workplace)["data"]["val"] == []
 
 
 def test_without_validation_sets_the_last_checkpoint_is_kept(workplace: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ from rich.console import Console
 from sentrep.data import TRANSFER_NAMES
 from sentrep.errors import InputError
 from sentrep.evaluation import SENTEVAL_SETS, Evaluation, TaskResult, print_results, write_report
+from sentrep.evaluation.report import WORDS, plain_table
 from support import tiny_encoder
 
 
@@ -31,6 +32,24 @@ def printed(names: tuple[str, ...], detail: bool = False) -> list[list[str]]:
     out = io.StringIO()
     print_results(results(names), detail=detail, console=Console(file=out, width=80))
     return [line.split() for line in out.getvalue().splitlines() if line.strip()]
+
+
+WIDE = {
+    "retrieval": ("set", "queries", "protocol", "nDCG@10", "MAP@1000", "MRR@10", "recall@1", "recall@100"),
+    "comparison": ("recipe", "seeds", "mean", "difference", "p", "verdict"),
+    "paper": ("recipe", "mean", "published", "published difference", "order"),
+    "training": ("set", "pairs", "protocol", "before", "step 123456", "change"),
+}
+
+
+@pytest.mark.parametrize("columns", WIDE.values(), ids=WIDE)
+def test_no_header_is_cut_at_eighty_columns(columns: tuple[str, ...]) -> None:
+    cells = {"difference": "+0.12 [-0.45, +0.73]", "mean": "74.80 ± 1.12", "published": "74.80 ± 1.12"}
+    row = [cells.get(name, "a long name-of-mine" if name in WORDS else "-1.2345") for name in columns]
+    out = io.StringIO()
+    Console(file=out, width=80).print(plain_table(*columns, rows=[row]))
+    head = next(line for line in out.getvalue().splitlines() if line.strip())
+    assert head.split() == " ".join(columns).split()
 
 
 def test_the_table_shows_every_set_and_the_average_of_the_seven() -> None:

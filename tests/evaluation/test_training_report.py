@@ -90,6 +90,28 @@ def test_a_run_ends_with_before_and_after_the_model_and_the_picture(
     assert "toy" not in out.replace(str(tmp_path), "")
 
 
+def test_before_is_the_model_as_its_folder_pools_it(
+    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny_encoder(pooling="mean", dropout=0.1).save_pretrained(tmp_path / "start")
+    data.setup("validate")
+    own = SentenceEncoder.from_pretrained(tmp_path / "start")
+    before = sum(result.spearman for result in evaluate_sts(own, data.val_sets)) / 2
+    report = TrainingReport()
+    module = SentRepModule(SentenceEncoder(str(tmp_path / "start"), pooling="cls"), [Contrastive()], seed=0)
+    make_trainer(tmp_path, report, max_steps=2).fit(module, data)
+    out = capsys.readouterr().out
+    course = report.history["val/sts"]
+    assert report.history["untouched/sts"] == [(0, pytest.approx(before, abs=1e-4))]
+    assert f"This run replaced its own pooling (mean) by cls, and so began at {course[0][1]:.2f}." in out
+    mean = next(line.split() for line in out.splitlines() if line.strip().startswith("mean"))
+    assert mean[1:] == [f"{before:.2f}", f"{course[1][1]:.2f}", f"{course[1][1] - before:+.2f}"]
+    assert ("BELOW THE UNTOUCHED MODEL" in out) == (course[1][1] < before)
+    again = TrainingReport()
+    again.load_state_dict(report.state_dict())
+    assert again.state_dict() == report.state_dict()
+
+
 def test_a_resumed_run_reports_the_whole(tmp_path: Path, data: SentRepDataModule) -> None:
     first, second = TrainingReport(), TrainingReport()
     interrupted = make_trainer(tmp_path / "first", first, max_steps=4)

@@ -19,6 +19,7 @@ from transformers.utils import logging as transformers_logging
 
 from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
 from sentrep.errors import InputError, did_you_mean
+from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_plain, check_plain_files
 from sentrep.io.strangers import read_config, read_tokenizer
 
@@ -175,6 +176,7 @@ def _load(name: str) -> tuple[Any, Any]:
         raise InputError(f"{name}: is a file, where a translation model is a folder or a hub id")
     path, hub = str(folder) if local else name, {"local_files_only": local, "trust_remote_code": False}
     bars = transformers_logging.is_progress_bar_enabled()
+    fail_fast()
     if local:
         transformers_logging.disable_progress_bar()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -111,6 +112,19 @@ def load_all_sts(specs: Sequence[str | PairsFile], folder: str | Path | None = N
     return sets
 
 
+def not_at_hand(specs: Sequence[str | PairsFile]) -> dict[str, InputError]:
+    """The names among these that stand for sets of the Hub which it does not give, and why; see `load_sts`."""
+    missing = {}
+    for spec in specs:
+        name = _ALIASES.get(spec.lower(), spec.lower()) if isinstance(spec, str) else ""
+        if name in _SETS and _SETS[name].hub is not None:
+            try:
+                _load_from_hub(name)
+            except InputError as error:
+                missing[str(spec)] = error
+    return missing
+
+
 def _scored_pairs(name: str, pairs: list[_Pair], protocol: str, expected: int, where: str) -> ScoredPairs:
     if len(pairs) != expected:
         raise InputError(f"{where}: {len(pairs)} scored pairs of {name} where {expected} are expected; is it complete?")
@@ -152,6 +166,7 @@ def _load_pairs_file(spec: PairsFile) -> ScoredPairs:
 # --- the Hub ----------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def _load_from_hub(name: str) -> ScoredPairs:
     known = _SETS[name]
     if known.hub is None:

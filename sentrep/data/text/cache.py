@@ -30,6 +30,8 @@ logger = logging.getLogger("sentrep")
 
 _FORMAT = "sentrep tokens 2"
 _CHUNK_ROWS = 8192
+_MANY = 0.4
+"""Share of sentences that are cut from which there is advice."""
 _COLUMNS = ("anchor", "positive", "negative")
 
 
@@ -193,6 +195,13 @@ def tokenize_corpus(
         *(corpus.name, counts.kept, how, counts.rows, counts.blank, alone, counts.cut),
         max_length or "the model's limit in",
     )
+    share = counts.cut / (counts.kept * len(tokens[0].ids))
+    if max_length and share > _MANY:
+        logger.warning(
+            "%.0f %% of the sentences are cut, and what stands behind is not trained on: --model.encoder.max_length %d "
+            "keeps more of it, in more time and memory, or give one sentence a line",
+            *(100 * share, 2 * max_length),
+        )
     return tokens
 
 
@@ -253,4 +262,5 @@ def _tokenize_chunk(
 def _progress() -> Progress:
     texts = TextColumn("{task.description}"), TextColumn("{task.fields[rows]} rows")
     columns = texts[0], BarColumn(), TaskProgressColumn(), texts[1], TimeRemainingColumn()
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)  # a log: no blank line

@@ -10,6 +10,7 @@ from fsspec import AbstractFileSystem
 from huggingface_hub import hf_hub_download
 
 from sentrep.errors import InputError
+from sentrep.io.hub import fail_fast
 
 HUB_FILE = "hf://datasets/"
 """How the address of a single file on the Hub begins; the owner, the data set and the path in it follow."""
@@ -58,6 +59,7 @@ def find_addresses(pattern: str) -> list[str]:
         InputError: there is no such file, or the place cannot be reached.
     """
     system, path = file_system(pattern)
+    fail_fast()
     try:
         found = sorted(match for match in system.glob(path) if system.isfile(match))
     except Exception as error:  # every protocol has exceptions of its own
@@ -75,6 +77,7 @@ def load_hub_split(name: str, split: str, **options: bool) -> Any:
     """
     import datasets  # a second of import time that only its users should pay
 
+    fail_fast()
     try:
         return datasets.load_dataset(name, split=split, **options)
     except (OSError, ValueError, RuntimeError) as error:
@@ -94,6 +97,7 @@ def download_hub_file(address: str) -> Path:
     name, _, path = rest.partition("/")
     if not (owner and name and path):
         raise InputError(f"{address}: expected {HUB_FILE}owner/name/file; complete the address")
+    fail_fast()
     try:
         return Path(hf_hub_download(f"{owner}/{name}", path, repo_type="dataset"))
     except (OSError, ValueError) as error:

@@ -37,6 +37,7 @@ from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint, settings_of_today
 from sentrep.io.files import atomic_folder, write_text
+from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_name, check_plain, writing
 from sentrep.version import __version__
 
@@ -137,6 +138,8 @@ def _write(encoder: Encoder, folder: Path, missing: str | None) -> None:
     try:
         adapter = encoder.adapter
         weights = None if adapter is None else adapters.merged(encoder.backbone.state_dict(), adapter)
+        if pooler := {f"pooler.{key}": tensor for key, tensor in encoder.spare_pooler.items()}:
+            weights = {**(weights or encoder.backbone.state_dict()), **pooler}
         encoder.backbone.save_pretrained(folder, state_dict=weights)
     except SafetensorError as error:  # its own type for what the disk refuses
         raise OSError(f"its weights: {error}") from error
@@ -164,14 +167,8 @@ def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, A
     if not os.path.isdir(folder):
         folder = _download(name, hub.revision)
     check_files(folder)
-    if (folder / SETTINGS_FILE).is_file():
-        stored = read_json(folder / SETTINGS_FILE)
-        stored.pop("version", None)
-        stored = checked_settings(stored, folder / SETTINGS_FILE)
-        weights = _weights(folder) if stored.get("modules") else {}
-    elif (folder / "modules.json").is_file():
-        stored, weights = st_folders.read_modules(folder)
-        stored = checked_settings(stored, folder)
+    if (found := _stored(folder)) is not None:
+        stored, weights = found
     else:
         if "pooling" not in overrides:
             warnings.warn(f"{name}: a plain transformers model, which carries no pooling; taking 'cls'", stacklevel=3)
@@ -182,6 +179,37 @@ def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, A
     encoder = make(str(folder), **{**as_arguments(stored), **overrides})
     _take_weights(encoder, modules, weights, name)
     return encoder
+
+
+def _stored(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+    """The settings of a folder and the weights of its modules; None where it is plain transformers'."""
+    if (folder / SETTINGS_FILE).is_file():
+        stored = read_json(folder / SETTINGS_FILE)
+        stored.pop("version", None)
+        stored = checked_settings(stored, folder / SETTINGS_FILE)
+        return stored, _weights(folder) if stored.get("modules") else {}
+    if (folder / "modules.json").is_file():
+        stored, weights = st_folders.read_modules(folder)
+        return checked_settings(stored, folder), weights
+    return None
+
+
+def own_settings(name: str, revision: str | None) -> tuple[str, dict[str, Any]] | None:
+    """Where a model lies that says itself how it pools, and its settings; of the hub's only small files are fetched.
+
+    None for a plain transformers model, and where nothing can be read.
+    """
+    from huggingface_hub import snapshot_download
+
+    try:
+        if os.path.isfile(place := os.path.expanduser(name)):
+            return place, checked_settings(read_checkpoint(place)[PAYLOAD_KEY]["settings"], place)
+        if not os.path.isdir(place):
+            place = snapshot_download(name, revision=revision, allow_patterns=["*.json", "[0-9]_*/*", "sentrep*"])
+        found = _stored(Path(place))
+    except (OSError, ValueError):  # an InputError included: of modules that have no counterpart here
+        return None
+    return None if found is None or "pooling" not in found[0] else (place, found[0])
 
 
 def modules_of(source: sources.Source, trusted: bool) -> list[SentenceModule]:
@@ -311,6 +339,7 @@ def _download(name: str, revision: str | None) -> Path:
     """The hub's snapshot of a model, as a local folder."""
     from huggingface_hub import snapshot_download
 
+    fail_fast()
     try:
         return Path(snapshot_download(name, revision=revision))
     except (OSError, ValueError) as error:

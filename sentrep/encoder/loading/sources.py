@@ -23,6 +23,7 @@ from sentrep.encoder.loading.soundness import check_complete, check_files, check
 from sentrep.encoder.loading.st_folders import transformer_folder
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint, trained_head
+from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_name, check_plain
 from sentrep.io.strangers import build_config, read_config
 
@@ -68,6 +69,8 @@ class Source:
     """What a checkpoint says of itself."""
     lm_head: dict[str, Tensor] | None = None
     """Weights of the masked-LM head that a checkpoint's objectives were trained with, if they had one."""
+    pooler: dict[str, Tensor] = field(default_factory=dict)
+    """Weights of a trained pooler that the pooling does not read: they go into exports, which others load with it."""
 
 
 def open_source(backbone: str | dict[str, Any], asked: Hub) -> Source:
@@ -87,13 +90,15 @@ def open_source(backbone: str | dict[str, Any], asked: Hub) -> Source:
         prefix = "encoder."
         state = {k[len(prefix) :]: v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
         config = config_from(payload["architecture"], str(backbone), asked.trust_remote_code)
-        return Source(str(backbone), None, config, {}, state, payload, trained_head(checkpoint))
+        head, pooler = trained_head(checkpoint), payload.get("pooler", {})
+        return Source(str(backbone), None, config, {}, state, payload, head, pooler)
     hub: dict[str, Any] = {"trust_remote_code": asked.trust_remote_code}
     if path.is_dir():
         name = str(transformer_folder(path))
         check_files(Path(name))
         hub["local_files_only"] = True
     else:
+        fail_fast()
         name = backbone
         hub["revision"] = asked.revision
     try:
@@ -138,8 +143,12 @@ def load_backbone(source: Source, pretrained: bool, dropout: float | None, poole
 
 def _from_files(source: Source, path: str, arguments: dict[str, Any]) -> tuple[PreTrainedModel, set[str]]:
     """The model and the names of weights that its files lack, without transformers' own report of them."""
+    spare = arguments.get("add_pooling_layer") is False
+    if spare:
+        arguments = {**arguments, "add_pooling_layer": True}
     try:
-        with quiet_transformers():  # a masked-LM checkpoint has a head that an encoder does not load
+        # a masked-LM checkpoint has a head that an encoder does not load; a pooler that is not there draws its weights
+        with quiet_transformers(), torch.random.fork_rng(devices=[]):
             model, info = AutoModel.from_pretrained(
                 path, config=source.config, dtype=torch.float32, output_loading_info=True,
                 ignore_mismatched_sizes=True,  # its own error points to a report that nobody sees
@@ -155,6 +164,10 @@ def _from_files(source: Source, path: str, arguments: dict[str, Any]) -> tuple[P
     missing = set(info["missing_keys"])
     absent = (key for key in missing if not key.startswith("pooler."))
     check_complete(model, absent, info["unexpected_keys"], source.name)
+    if spare:
+        if not any(key.startswith("pooler.") for key in missing):
+            source.pooler = model.pooler.state_dict()
+        model.pooler = None  # as without `add_pooling_layer`: an unused one breaks DDP
     check_finite(model.state_dict(), source.name)
     return model, missing
 

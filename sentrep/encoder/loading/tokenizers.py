@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from sentrep.encoder.loading.model_files import first_line, not_found
 from sentrep.encoder.loading.sources import Source
 from sentrep.errors import InputError
+from sentrep.io.hub import fail_fast
 from sentrep.io.strangers import read_tokenizer
 
 
@@ -27,6 +28,7 @@ def load_tokenizer(source: Source, tokenizer: str | None) -> PreTrainedTokenizer
         raise InputError("a backbone given as a configuration has no tokenizer; name one with `tokenizer:`")
     trust = source.hub.get("trust_remote_code", False)
     hub = {"local_files_only": True, "trust_remote_code": trust} if Path(name).is_dir() else source.hub
+    fail_fast()
     try:
         loaded = read_tokenizer(name, hub, source.config if tokenizer is None else None)
     except InputError:

@@ -38,11 +38,14 @@ _SMOOTHED_FROM = 60
 """Points of a noisy course from which a running mean is drawn over it."""
 
 
-def plot_training_curves(history: Mapping[str, Course], path: str | Path, *, best_step: int | None = None) -> None:
+def plot_training_curves(
+    history: Mapping[str, Course], path: str | Path, *, best_step: int | None = None, monitor: str | None = None
+) -> None:
     """Draw loss, development Spearman, alignment and uniformity against the optimiser step.
 
     Development scores at step 0 are those before training; they are drawn as an open circle with a dotted line
-    across, so that the eye sees what training has changed. Alignment and uniformity are those of the training batches
+    across, so that the eye sees what training has changed, and a dashed one at the score of the untouched start model
+    where its own pooling was replaced (``untouched/sts``). Alignment and uniformity are those of the training batches
     and, beside these, of the held-out sentences and of the development sets (in the colours of their scores).
 
     Args:
@@ -50,16 +53,20 @@ def plot_training_curves(history: Mapping[str, Course], path: str | Path, *, bes
             A metric that is not there leaves its panel out.
         path: picture to write; ``.png`` or ``.svg``.
         best_step: step of the chosen checkpoint, to be marked.
+        monitor: metric that it was chosen by; one of held-out sentences has a panel of its own.
 
     Raises:
-        InputError: for another ending, or a history without any of the four.
+        InputError: for another ending, or a history without any of these.
     """
     path = Path(path)
     if path.suffix not in (".png", ".svg"):
         raise InputError(f"{path}: training curves are drawn as .png or .svg, not {path.suffix!r}")
     dev = {name: course for name, course in history.items() if _is_dev_score(name) and course}
     others = {panel: _others(history, dev, panel) for panel in PANELS}
-    panels = [name for name in PANELS if (dev if name == "val/sts" else history.get(name) or others[name])]
+    shown = bool(dev) and ("val/sts" in dev or bool(_dev_looks(dev)))
+    panels = [name for name in PANELS if (shown if name == "val/sts" else history.get(name) or others[name])]
+    if monitor is not None and monitor not in dev and history.get(monitor):
+        panels.insert(1, monitor)
     if not panels:
         raise InputError(f"{path}: nothing to draw, the run has logged no loss, development score or geometry")
     last_step = max(course[-1][0] for course in history.values() if course)
@@ -70,6 +77,12 @@ def plot_training_curves(history: Mapping[str, Course], path: str | Path, *, bes
                 axis.axvline(best_step, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1)
             if panel == "val/sts":
                 _draw_dev(axis, dev, best_step)
+                for _, score in history.get("untouched/sts", []):
+                    axis.axhline(score, color=PURPLE, linewidth=0.9, linestyle="--", label=f"untouched: {score:.1f}")
+                continue
+            if panel == monitor:
+                axis.plot(*_columns(history[panel]), color=BLUE, marker=".", markersize=3)
+                _mark(axis, dict(history[panel]), best_step)
                 continue
             if course := history.get(panel):
                 label = "training batches" if others[panel] else None
@@ -132,7 +145,7 @@ def _grid(panels: Sequence[str], last_step: int) -> tuple[Figure, list[Axes]]:
     axes = [figure.add_subplot(rows, columns, number + 1) for number in range(len(panels))]
     for number, (panel, axis) in enumerate(zip(panels, axes, strict=True)):
         axis.set_title(metric_label(panel), loc="left")
-        axis.set_xlim(-0.03 * last_step, 1.03 * last_step)
+        axis.set_xlim(-0.03 * max(1, last_step), 1.03 * max(1, last_step))
         axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))  # 10k for 10,000
         axis.yaxis.set_major_locator(MaxNLocator(5))

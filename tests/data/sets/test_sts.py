@@ -7,6 +7,7 @@ import pytest
 
 from sentrep.data import PairsFile, load_sts
 from sentrep.data.sets import sts
+from sentrep.data.sets.sts import not_at_hand
 from sentrep.errors import InputError
 from support import shared_path
 
@@ -125,7 +126,13 @@ def test_toy_sets() -> None:
     assert [load_sts(name).name for name in ("toy-dev", "toy-test")] == ["toy-dev", "toy-test"]
 
 
-def test_hub_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no set had been read from the Hub in this process."""
+    monkeypatch.setattr(sts, "_load_from_hub", sts._load_from_hub.__wrapped__)
+
+
+def test_hub_sets(monkeypatch: pytest.MonkeyPatch, unread: None) -> None:
     asked = []
 
     def load(name: str, split: str) -> datasets.Dataset:
@@ -139,3 +146,13 @@ def test_hub_sets(monkeypatch: pytest.MonkeyPatch) -> None:
         load_sts("sts12")
     with pytest.raises(InputError, match=r"sickr: the Hub has SICK-R as one set only \(sickr-all"):
         load_sts("sickr")
+
+
+def test_sets_that_the_hub_does_not_give_are_told_from_others(monkeypatch: pytest.MonkeyPatch, unread: None) -> None:
+    def load(name: str, split: str) -> datasets.Dataset:
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    missing = not_at_hand(["toy-dev", "STSb-dev", "sickr", "mine.csv", PairsFile("x.csv")])
+    assert list(missing) == ["STSb-dev"]
+    assert "mteb/stsbenchmark-sts: no such local file" in str(missing["STSb-dev"])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from transformers import AutoModel
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepDataModule, SentRepModule
 from sentrep.encoder.loading.fingerprint import fingerprint
@@ -129,3 +130,21 @@ def test_a_new_run_goes_on_with_the_head_of_a_checkpoint(folder: Path, tmp_path:
     former = module(folder)
     path = fit(former, 2, tmp_path)
     assert torch.equal(dense(module(path)), dense(former))
+
+
+def test_a_pooler_that_nothing_reads_stays_with_the_model(folder: Path, tmp_path: Path) -> None:
+    checkpoint = fit(module(folder), 1, tmp_path)
+    for number, source in enumerate((folder, checkpoint)):
+        encoder = SentenceEncoder(str(source), pooling="cls")
+        assert not any("pooler" in key for key in encoder.state_dict())
+        encoder.save_pretrained(tmp_path / str(number))
+        model, info = AutoModel.from_pretrained(tmp_path / str(number), output_loading_info=True)
+        assert not info["missing_keys"], "transformers would advise to train it"
+        assert torch.equal(model.pooler.dense.weight, pooler(folder).weight)
+
+
+def test_a_pooler_that_is_not_there_draws_no_weights(tmp_path: Path) -> None:
+    tiny_encoder().save_pretrained(tmp_path / "model")
+    state = torch.get_rng_state()
+    assert SentenceEncoder(str(tmp_path / "model")).spare_pooler == {}
+    assert torch.equal(torch.get_rng_state(), state)

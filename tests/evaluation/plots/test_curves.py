@@ -98,3 +98,20 @@ def test_bad_requests_are_named(tmp_path: Path) -> None:
         plot_training_curves(HISTORY, tmp_path / "curves.bmp")
     with pytest.raises(InputError, match="nothing to draw"):
         plot_training_curves({"train/temperature": [(1, 1.0)]}, tmp_path / "curves.png")
+
+
+def test_what_chose_without_labels_has_its_panel_and_nothing_is_empty(tmp_path: Path) -> None:
+    history = {"train/loss": [(10, 1.0)], "val/retrieval@1": [(0, 40.0), (10, 61.0), (20, 55.0)]}
+    plot_training_curves(history, tmp_path / "free.svg", best_step=10, monitor="val/retrieval@1")
+    text = (tmp_path / "free.svg").read_text(encoding="utf-8")
+    for words in ("val/retrieval@1", "before: 40.0", "chosen, step 10: 61.0"):
+        assert words in text
+    assert "Spearman" not in text
+    suites = {f"val/suite{number}": [(10, 1.0)] for number in range(5)}  # too many for lines, and no mean of them
+    plot_training_curves({**history, **suites}, tmp_path / "suites.svg")
+    assert "Spearman" not in (tmp_path / "suites.svg").read_text(encoding="utf-8")
+
+
+def test_the_untouched_model_is_a_line(tmp_path: Path) -> None:
+    plot_training_curves({**HISTORY, "untouched/sts": [(0, 86.7)]}, tmp_path / "curves.svg")
+    assert "untouched: 86.7" in (tmp_path / "curves.svg").read_text(encoding="utf-8")

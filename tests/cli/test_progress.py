@@ -1,0 +1,49 @@
+"""A log has a line for each validation, no carriage returns, and nothing of Lightning's that no user can mend."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from sentrep.cli import main
+
+
+@pytest.mark.parametrize(
+    ("flags", "steps"),
+    [([], [2, 4]), (["--data.val=[]", "--trainer.val_check_interval=null"], [1, 2, 3, 4])],
+    ids=["validations", "none"],
+)
+def test_a_log_has_a_line_for_each_validation(
+    flags: list[str],
+    steps: list[int],
+    workplace: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level("INFO", logger="lightning.pytorch.utilities.rank_zero"):
+        assert main(["fit", "-c", "run.yaml", "--trainer.enable_progress_bar=true", *flags]) == 0
+    out, err = capsys.readouterr()
+    lines = [line for line in out.splitlines() if line.startswith("step ")]
+    assert [int(line.split("/")[0].removeprefix("step ")) for line in lines] == steps
+    assert all(re.fullmatch(r"step \d/4  train/loss \S+  (val/sts \S+  )?\d+:\d\d", line) for line in lines)
+    assert "\r" not in out + err
+    assert not re.search("FLOP|TPU|Tip|LeafSpec|v_num", out + err + caplog.text)
+    assert re.search(r"([\d,]+) of \1 parameters are trained", caplog.text)
+
+
+def test_a_terminal_has_a_bar(
+    workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert (
+        main(
+            ["fit", "-c", "run.yaml", "--trainer.enable_progress_bar=true", "--trainer.max_steps=2", "--report", "null"]
+        )
+        == 0
+    )
+    out = capsys.readouterr().out
+    assert "\r" in out
+    assert not re.search("^step ", out, re.MULTILINE)

@@ -1,0 +1,85 @@
+"""`sentrep recipes` and `sentrep quickstart`: what ships is found by its name, wherever a file is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sentrep.cli import main, quickstart
+from sentrep.cli.configuration import parse_request, read_config
+from sentrep.cli.errors import UsageError
+from sentrep.cli.paper_tables import read_table
+from sentrep.cli.recipes import shipped
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+
+
+def test_every_file_of_configs_has_a_name() -> None:
+    assert set(shipped().values()) == set(CONFIGS.rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", ["simcse/minilm", "simcse/minilm.yaml", "configs/simcse/minilm.yaml"])
+def test_a_recipe_is_found_by_name(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    request = parse_request(["-c", name])
+    assert request.tree == read_config(str(CONFIGS / "simcse/minilm.yaml"))[1]
+    assert request.name == "simcse-minilm"
+
+
+def test_a_file_comes_before_a_recipe_of_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("quickstart").write_text("data: {batch_size: 3}\n")
+    assert read_config("quickstart") == ("quickstart", {"data": {"batch_size": 3}})
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("simcse/minlm", "did you mean 'simcse/minilm'"), ("x", "sentrep recipes lists")]
+)
+def test_an_unknown_name_says_what_ships(name: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match=f"{name} does not exist, and no recipe of this name ships.*{hint}"):
+        read_config(name)
+    assert main(["recipes", "show", name]) == 1
+    assert hint in capsys.readouterr().err
+
+
+def test_the_list_fits_eighty_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["recipes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[0] for line in lines if line.strip()} >= shipped().keys()
+    assert lines[1].split() == ["recipe", "backbone", "paper", "expect"]
+    row = next(line for line in lines if "promptbert" in line)
+    assert row.split() == ["baselines/promptbert", "bert-base-uncased", "Jiang", "2022", "STS", "avg.", "78.54"]
+    assert not any("…" in line for line in lines)
+
+
+def test_show_prints_and_copy_writes_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (CONFIGS / "simcse/minilm.yaml").read_text(encoding="utf-8")
+    assert main(["recipes", "show", "simcse/minilm"]) == 0
+    assert capsys.readouterr().out == text
+    assert main(["recipes", "copy", "simcse/minilm"]) == 0
+    copy = Path("simcse-minilm.yaml")
+    assert copy.read_text(encoding="utf-8") == text
+    assert parse_request(["-c", str(copy)]).name == "simcse-minilm"
+    copy.write_text("mine")
+    assert main(["recipes", "copy", "simcse/minilm"]) == 1
+    assert "not overwritten" in capsys.readouterr().err
+    assert copy.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["gs_infonce/tables/samples", "denosent/tables/methods"])
+def test_a_copied_table_has_its_bases_still(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["recipes", "copy", name, "mine/table.yaml"]) == 0
+    assert read_table("mine/table.yaml").rows == read_table(name).rows
+
+
+def test_the_quick_start_is_its_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(quickstart.trainer, "run", lambda command, words: seen.append((command, words)) or 0)
+    assert main(["quickstart", "--trainer.max_steps", "2"]) == 0
+    assert seen == [("fit", ["--config", str(CONFIGS / "quickstart.yaml"), "--trainer.max_steps", "2"])]
