@@ -44,6 +44,7 @@ ONE_CONCEPT = {
     "export": "the library's function, and its command",
     "noise": "the drawing of it, the views made with it, the doctor's check of it",
     "outcome": "of a check of the doctor, of an adaptation",
+    "questions": "the making of them, and the command",
     "report": "of an evaluation, of an adaptation",
     "sts": "reading the sets, and scoring them",
     "transfer": "reading the sets, and scoring them",
