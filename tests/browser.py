@@ -1,4 +1,8 @@
-"""A real browser without a window: Chromium, spoken to by its DevTools protocol over two pipes."""
+"""A real browser without a window: Chromium, spoken to by its DevTools protocol over two pipes.
+
+As a script it takes a picture of a page: ``python tests/browser.py report.html 1280 picture.png``, with ``900`` behind
+that for the first 900 lines of it alone.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,9 +63,9 @@ class Browser:
         """The value of an expression in the page."""
         return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
-    def screenshot(self, path: Path) -> None:
-        """The whole page, beyond the window too, as PNG."""
-        picture = self.ask("Page.captureScreenshot", captureBeyondViewport=True)
+    def screenshot(self, path: Path, whole: bool = True) -> None:
+        """The page as PNG, beyond the window too."""
+        picture = self.ask("Page.captureScreenshot", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(picture["data"]))
 
     @property
@@ -111,3 +117,10 @@ def browser(profile: Path) -> Iterator[Browser]:
         finally:
             process.terminate()
             process.wait(30)
+
+
+if __name__ == "__main__":
+    page, width, picture, *height = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder, browser(Path(folder)) as one:
+        one.open(Path(page).resolve().as_uri(), int(width), *map(int, height))
+        one.screenshot(Path(picture), whole=not height)

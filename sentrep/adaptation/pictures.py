@@ -23,14 +23,14 @@ def draw_curve(rows: Sequence[Mapping[str, float]]) -> Figure:
     """Draw the proxy (thick) and its tasks over the steps, with the untouched model as a level line.
 
     Args:
-        rows: at least one, each with ``step``, ``proxy`` and, in some of them, ``proxy/<task>``; step 0 is untouched.
+        rows: each with ``step`` and some of ``proxy`` (in at least one) and ``proxy/<task>``; step 0 is untouched.
     """
     tasks = dict.fromkeys(name for row in rows for name in row if name.startswith("proxy/"))
     with styled():
         figure = new_figure(_HEIGHT)
         axis = figure.add_subplot()
         for task, (colour, line) in zip(tasks if len(tasks) > 1 else (), _TASKS, strict=False):
-            steps, values = _columns([row for row in rows if task in row], task)
+            steps, values = _columns(rows, task)
             axis.plot(steps, values, color=colour, linestyle=line, linewidth=0.8, label=task.removeprefix("proxy/"))
         steps, values = _columns(rows, "proxy")
         if steps[0] == 0:
@@ -94,4 +94,5 @@ def draw_map(
 
 
 def _columns(rows: Sequence[Mapping[str, float]], name: str) -> tuple[list[float], list[float]]:
-    return [row["step"] for row in rows], [row[name] for row in rows]
+    there = [row for row in rows if name in row]
+    return [row["step"] for row in there], [row[name] for row in there]

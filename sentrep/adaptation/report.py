@@ -142,12 +142,11 @@ def _markdown(adaptation: Adaptation) -> Iterator[str]:
 
 def _facts(adaptation: Adaptation) -> str:
     """The counts, and where the model is."""
-    counts = (
-        f"{_last(adaptation.text)}: {adaptation.documents:,} documents in {adaptation.passages:,} passages; trained on "
-        f"{adaptation.pairs:,} pairs in {_duration(sum(adaptation.seconds.values()))}."
-    )
+    counts = f"{_last(adaptation.text)}: {adaptation.documents:,} documents in {adaptation.passages:,} passages"
+    counts += f"; trained on {adaptation.pairs:,} pairs" if adaptation.pairs else ""
+    counts += f"; {_duration(sum(adaptation.seconds.values()))} in all" if adaptation.seconds else ""
     where = "Nothing was exported." if adaptation.folder is None else f"The adapted model is in {adaptation.folder}."
-    return f"{counts} {where}"
+    return f"{counts}. {where}"
 
 
 def _tasks(adaptation: Adaptation) -> tuple[list[str], list[list[str]]]:
@@ -158,7 +157,7 @@ def _tasks(adaptation: Adaptation) -> tuple[list[str], list[list[str]]]:
             "task": task.name,
             "before": _interval(task.start),
             "after": _interval(task.adapted),
-            "difference": _interval(task.difference, "+"),
+            "difference": _interval(task.difference, "+.2f"),
             "verdict": _verdict(task.difference),
             "BM25": "" if task.bm25 is None else f"{task.bm25:.1f}",
             "shared words": f"{task.overlap:.0%}",
@@ -179,8 +178,8 @@ def _records(adaptation: Adaptation) -> Iterator[tuple[str, list[str], list[list
         yield "What was trained on what", ["setting", "value"], [[*item] for item in adaptation.settings.items()]
 
 
-def _interval(estimate: Estimate, sign: str = "") -> str:
-    return f"{estimate.value:{sign}.1f} [{estimate.low:{sign}.1f}, {estimate.high:{sign}.1f}]"
+def _interval(estimate: Estimate, form: str = ".1f") -> str:
+    return f"{estimate.value:{form}} [{estimate.low:{form}}, {estimate.high:{form}}]"
 
 
 def _verdict(difference: Estimate) -> str:

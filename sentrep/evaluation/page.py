@@ -23,7 +23,7 @@ _STYLE = """
 @media (prefers-color-scheme:dark){:root{--page:#14171b;--ink:#e4e8ec;--faint:#a5afb9;--rule:#39414a;--box:#1d2126;
   --blue:#4ba8dd;--good:#62d17f;--bad:#ff938b;--unsure:#f0b75e}}
 *{box-sizing:border-box}
-body{margin:0 auto;padding:1.25rem 1rem 4rem;max-width:66rem;font:1rem/1.55 system-ui,sans-serif;color:var(--ink);
+body{margin:0 auto;padding:1.25rem 1rem 4rem;max-width:70rem;font:1rem/1.55 system-ui,sans-serif;color:var(--ink);
   background:var(--page);overflow-wrap:anywhere}
 h1{font-size:clamp(1.35rem,4.5vw,1.9rem);line-height:1.3;margin:.4em 0}
 h2{font-size:1.25rem;margin:2.5em 0 .5em}
@@ -34,9 +34,9 @@ figcaption,.faint{color:var(--faint);font-size:.9rem}
 .good{color:var(--good)}.bad{color:var(--bad)}.unsure{color:var(--unsure)}
 .scroll{overflow-x:auto;margin:1em 0}
 table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-nums}
-th,td{padding:.4em .7em;border-bottom:1px solid var(--rule);text-align:right;white-space:nowrap}
+th,td{padding:.4em .65em;border-bottom:1px solid var(--rule);text-align:right;white-space:nowrap}
 thead th{color:var(--faint);font-weight:600}
-tbody th{font-weight:600}
+tbody th{font-weight:600;position:sticky;left:0;background:var(--page);white-space:normal;min-width:8rem}
 th:first-child,.left{text-align:left}
 .broken td{white-space:normal}
 .side{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(17rem,100%),1fr));gap:0 2rem}
