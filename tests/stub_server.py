@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections import Counter
@@ -58,7 +59,7 @@ class Stub:
 
     def take(self, body: dict[str, Any], headers: dict[str, str]) -> tuple[str, Reply]:
         """Note a request and decide about it."""
-        sentence = json.loads(body["messages"][-1]["content"].partition("Sentence: ")[2])
+        sentence = json.loads(re.split("\n(?:Sentence|Passage): ", body["messages"][-1]["content"], maxsplit=1)[1])
         with self.lock:
             before = self.sentences.count(sentence)
             self.sentences.append(sentence)

@@ -68,8 +68,8 @@ def test_no_row_stands_twice() -> None:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("row", ROWS)
 def test_bad_input_is_one_sentence(row: dict[str, Any], place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    if str(row.get("run", "")).startswith("paraphrase"):
-        pytest.importorskip("openai", reason="paraphrasing needs the package openai")
+    if "--base_url" in str(row.get("run", "")):
+        pytest.importorskip("openai", reason="asking a language model needs the package openai")
     for name, content in row.get("write", {}).items():
         write(place / name, content)
     steps = row.get("make", [])

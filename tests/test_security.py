@@ -19,11 +19,13 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from adaptation.sample import made_up
 from markdown_it import MarkdownIt
 from rich.console import Console
 from rich.text import Text
 
 from sentrep import InputError, SentenceEncoder, SentRepDataModule, SentRepModule
+from sentrep.adaptation.report import write_report as write_adaptation
 from sentrep.checkpoint.rebuild import recorded_arguments
 from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.cli import main, yaml_text
@@ -458,6 +460,18 @@ def test_names_are_harmless_in_a_comparisons_report(tmp_path: Path) -> None:
         assert "HYPERLINK" in text
         assert "<script>" not in text
         assert not re.search("[\x1b\u202e]", text)
+
+
+def test_texts_are_harmless_in_the_report_of_an_adaptation(tmp_path: Path) -> None:
+    for name, text in HOSTILE.items():
+        pictures = {"curve": (), "interpolation": (), "map_texts": ()}  # their labels: see above; the map is tested
+        page = write_adaptation(made_up(text, **pictures), tmp_path).read_text(encoding="utf-8")
+        assert not {"script", "img", "b"} & set(re.findall(r"<(\w+)", page))
+        assert "onmouseover='" not in page
+        assert html.unescape(re.sub("<.*?>", "", page)).count(seen(name)) >= 5
+        tags, letters = in_markdown((tmp_path / "report.md").read_text(encoding="utf-8"))
+        assert tags <= {"h1", "h2", "h3", "p", "table", "thead", "tbody", "tr", "th", "td", "ol", "li"}
+        assert letters.count(seen(name)) >= 5
 
 
 def test_names_are_harmless_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:

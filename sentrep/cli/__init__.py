@@ -29,6 +29,7 @@ COMMANDS = {
     "data": ("sentrep.cli.data", "'data check' counts evaluation sentences that stand in the training text"),
     "backtranslate": ("sentrep.cli.backtranslate", "make pairs: sentences translated to another language and back"),
     "paraphrase": ("sentrep.cli.paraphrase", "make pairs and hard negatives with a language model behind an API"),
+    "questions": ("sentrep.cli.questions", "make pairs: a model's questions that lead back to their passage"),
 }
 """Command: the module whose ``run(command, arguments)`` does it, and its line in the help."""
 

@@ -90,7 +90,7 @@ def backtranslate(
     if store.record is None:
         _work(corpus, total, store, BackTranslation(there, back, filter), batch_size, share)
     if store.record is not None:
-        print_verdicts(store, "back-translations", {})
+        print_verdicts("back-translations", store.record["verdicts"], store.output, {})
 
 
 def _work(

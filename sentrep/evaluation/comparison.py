@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from sentrep.evaluation.page import html_page, html_table, inline_svg
 from sentrep.evaluation.plots.comparison import plot_beside_published, plot_comparison
 from sentrep.evaluation.rank_agreement import RankAgreement, agreement, order, with_released
 from sentrep.evaluation.report import markdown_table, plain_table
@@ -37,6 +38,10 @@ _RANKS = (
     "the interval by the same bootstrap. A published ordering of two rows holds or turns around where one is better "
     "than the other by the rule above, and cannot be told otherwise. Order: of the row and the baseline."
 )
+_ALTS = {
+    "report": "Seeds and means of every recipe, and differences to the first",
+    "agreement": "Means here over published ones",
+}
 _READINGS = {"paper": "Rank agreement", "released": "The same with the readings of the released code in their places"}
 
 
@@ -144,14 +149,11 @@ class Comparison:
         head, notes = self._title(), self._notes()
         text = "\n\n".join(map(markdown_text, notes)) + "\n\n" + "\n\n".join(f"![]({name}.png)" for name in pictures)
         write_text(folder / "report.md", f"# {markdown_text(head)}\n\n{table}\n\n{text}\n")
-        cells = "".join(
-            f"<tr>{''.join(f'<{tag}>{html_text(cell)}</{tag}>' for cell in line)}</tr>\n"
-            for tag, line in (("th", list(columns)), *(("td", row) for row in _rows(columns)))
-        )
-        page = f"<!doctype html><meta charset='utf-8'><title>{html_text(head)}</title><style>{_STYLE}</style>\n"
-        below = "".join(f"<p>{html_text(note)}</p>\n" for note in notes)
-        below += "".join(f"<img src='{name}.svg'>\n" for name in pictures)
-        write_text(folder / "report.html", f"{page}<h1>{html_text(head)}</h1>\n<table>\n{cells}</table>\n{below}")
+        below = [f"<p>{html_text(note)}</p>" for note in notes]
+        drawn = [(folder / f"{name}.svg").read_text(encoding="utf-8") for name in pictures]
+        page = [f"<h1>{html_text(head)}</h1>", html_table(list(columns), _rows(columns), head), *below]
+        page += [inline_svg(svg, f"{_ALTS[name]} of {head}") for name, svg in zip(pictures, drawn, strict=True)]
+        write_text(folder / "report.html", html_page(head, page))
         record = json.dumps({**self.record(), **(about or {})}, indent=1, allow_nan=False)
         write_text(folder / "report.json", record + "\n")
 
@@ -252,13 +254,6 @@ class Comparison:
 
     def _agreement_lines(self) -> list[str]:
         return [f"{_READINGS[reading]}: {found.sentences()}" for reading, found in self.agreements.items()]
-
-
-_STYLE = (
-    "body{font:14px sans-serif;margin:2em;max-width:70em}table{border-collapse:collapse}"
-    "td,th{padding:.3em .8em;border-bottom:1px solid #ddd;text-align:right}"
-    "td:first-child,td:last-child{text-align:left}img{max-width:100%}"
-)
 
 
 def _rows(columns: Mapping[str, Sequence[str]]) -> list[list[str]]:

@@ -50,6 +50,7 @@ _METRICS = {
 _DETAILS = ("pearson", "dev accuracy", "accuracy sd", "v-measure sd", "recall@1")
 """Scores that only a detailed table shows; files have them all."""
 WORDS = frozenset(("", "bound", "check", "measured", "order", "protocol", "recipe", "set", "verdict"))
+WORDS |= {"part", "setting", "task", "value"}
 """Columns of tables that hold words; all others hold numbers."""
 
 

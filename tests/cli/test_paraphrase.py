@@ -12,8 +12,7 @@ import pytest
 from stub_server import Reply, rewritings, stub_server
 from words import WordTokenize
 
-from sentrep.cli import main
-from sentrep.cli import paraphrase as paraphrase_command
+from sentrep.cli import augmentation, main
 from sentrep.data import Reading, SentRepDataModule
 from sentrep.data.augmentation.record import read_record
 from support import forked
@@ -219,7 +218,7 @@ def test_other_settings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_silent_server_is_mentioned_while_it_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(paraphrase_command, "PATIENCE", 0.2)
+    monkeypatch.setattr(augmentation, "PATIENCE", 0.2)
     Path("corpus.txt").write_text("one sentence\n")
     answer = threading.Event()
     threading.Timer(1.0, answer.set).start()

@@ -1,5 +1,5 @@
-"""Making pairs from sentences: back-translation and paraphrases of a language model, resumable at any moment.
+"""Making pairs from sentences: back-translation and answers of a language model, resumable at any moment.
 
-The modules are imported one by one: `backtranslation` with `translation` (transformers), `paraphrasing` with
-`endpoint` (the package openai), both over `parts`.
+The modules are imported one by one: `backtranslation` with `translation` (transformers), `asking` with `endpoint` (the
+package openai) and a `prompt`, both over `parts`; `paraphrasing` says which paraphrases are fit.
 """

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from sentrep.data.augmentation.prompt import RESPONSE_FORMATS, messages, parse_answer
+from sentrep.data.augmentation.prompt import ANSWER_FORMATS, REWRITINGS, Prompt
 from sentrep.errors import InputError, did_you_mean
 
 _LONGEST_PAUSE = 60
@@ -18,8 +18,8 @@ _LONGEST_PAUSE = 60
 class Answer(NamedTuple):
     """What came back for one sentence."""
 
-    pair: tuple[str, str] | None
-    """Paraphrase and contrary sentence; None when every answer was malformed."""
+    texts: tuple[str, ...] | None
+    """What the prompt asks for; None when every answer was malformed."""
     requests: int
     """Answers it took."""
     input_tokens: int
@@ -49,18 +49,18 @@ class Request:
     """further fields of every request as JSON, such as {"temperature": 0.7}."""
 
     def __post_init__(self) -> None:
-        if self.answer_format not in RESPONSE_FORMATS:
+        if self.answer_format not in ANSWER_FORMATS:
             raise InputError(
-                f"answer_format {self.answer_format!r}: expected {', '.join(RESPONSE_FORMATS)}"
-                f"{did_you_mean(self.answer_format, RESPONSE_FORMATS)}"
+                f"answer_format {self.answer_format!r}: expected {', '.join(ANSWER_FORMATS)}"
+                f"{did_you_mean(self.answer_format, ANSWER_FORMATS)}"
             )
         if self.attempts < 1 or self.seed < 0:
             raise InputError(f"attempts {self.attempts}, seed {self.seed}: expected 1 or more, and 0 or more")
 
-    def body(self, sentence: str, row: int) -> dict[str, Any]:
+    def body(self, prompt: Prompt, sentence: str, row: int) -> dict[str, Any]:
         """The further fields, by which a user may replace any other."""
-        body = {"messages": messages(sentence, row, self.seed), **self.fields}
-        how = RESPONSE_FORMATS[self.answer_format]
+        body = {"messages": prompt.messages(sentence, row, self.seed), **self.fields}
+        how = prompt.response_format(self.answer_format)
         return body if how is None else {**body, "response_format": how}
 
 
@@ -98,19 +98,27 @@ class Endpoint:
         model: the model's name there.
         request: what to ask.
         server: how long to wait for it, and where its key is.
+        prompt: what is asked about every sentence.
 
     Raises:
         InputError: the package openai is missing, the address is none, or the key is none.
     """
 
-    def __init__(self, base_url: str, model: str, request: Request | None = None, server: Server | None = None) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        request: Request | None = None,
+        server: Server | None = None,
+        prompt: Prompt = REWRITINGS,
+    ) -> None:
         try:
             import openai
         except ImportError:
             raise InputError(
-                "paraphrasing needs the package openai, the client; pip install 'sentrep[paraphrase]'"
+                "asking a language model needs the package openai, the client; pip install 'sentrep[paraphrase]'"
             ) from None
-        self._openai, self._model, self._what = openai, model, request or Request()
+        self._openai, self._model, self._what, self._prompt = openai, model, request or Request(), prompt
         self._server = server = server or Server()
         self.host = _public_address(base_url)
         """The address without user, password and query, where keys may stand."""
@@ -143,14 +151,14 @@ class Endpoint:
             InputError: there can be none for any: a wrong key, address or model, no money left, or a long pause.
         """
         requests = input_tokens = output_tokens = 0
-        pair = None
-        while pair is None and requests < self._what.attempts:
-            completion = await self._request(self._what.body(sentence, row))
+        texts = None
+        while texts is None and requests < self._what.attempts:
+            completion = await self._request(self._what.body(self._prompt, sentence, row))
             requests += 1
             input_tokens += _tokens(completion, "prompt_tokens")
             output_tokens += _tokens(completion, "completion_tokens")
-            pair = parse_answer(_content(completion))
-        return Answer(pair, requests, input_tokens, output_tokens)
+            texts = self._prompt.parse(_content(completion))
+        return Answer(texts, requests, input_tokens, output_tokens)
 
     async def _request(self, body: dict[str, Any]) -> Any:
         openai = self._openai

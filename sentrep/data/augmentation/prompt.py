@@ -1,4 +1,4 @@
-"""What a language model is asked for: one paraphrase and one contrary sentence, as JSON.
+"""What a language model is asked for, and how its answer is read; and one such prompt: a paraphrase and a contrary.
 
 The intent is that of DenoSent's data (the LLM rows of its table 3): rewritings that differ in length and in syntax, so
 that the encoder cannot match words. A model that is asked for variety a million times gives a million times the same;
@@ -9,9 +9,40 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+ANSWER_FORMATS = ("json_schema", "json_object", "text")
+"""How a server is told to answer in JSON; not every server knows every way."""
+
+Messages = list[dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What is asked about a text, answered by a JSON object."""
+
+    name: str
+    """Of the answer, for the server."""
+    schema: dict[str, Any]
+    """JSON schema of the answer."""
+    messages: Callable[[str, int, int], Messages]
+    """Text, row and seed, from which wishes are drawn, to the request."""
+    parse: Callable[[str | None], tuple[str, ...] | None]
+    """The texts in an answer, each on one line; None for an answer that is not what was asked for."""
+    fingerprint: str
+    """Hash of its words."""
+
+    def response_format(self, how: str) -> dict[str, Any] | None:
+        """For one of `ANSWER_FORMATS`; None where the server is told nothing."""
+        schema = {"name": self.name, "strict": True, "schema": self.schema}
+        if how == "json_schema":
+            return {"type": how, "json_schema": schema}
+        return {"type": how} if how == "json_object" else None
+
 
 _SYSTEM = """\
 You write data for training sentence embeddings. You get one sentence and return a JSON object with two strings, in \
@@ -44,15 +75,8 @@ SCHEMA: dict[str, Any] = {
 }
 """JSON schema of the answer."""
 
-RESPONSE_FORMATS: dict[str, dict[str, Any] | None] = {
-    "json_schema": {"type": "json_schema", "json_schema": {"name": "rewritings", "strict": True, "schema": SCHEMA}},
-    "json_object": {"type": "json_object"},
-    "text": None,
-}
-"""How a server is told to answer in JSON; not every server knows every way."""
 
-
-def messages(sentence: str, row: int, seed: int = 0) -> list[dict[str, str]]:
+def messages(sentence: str, row: int, seed: int = 0) -> Messages:
     """The request for one sentence; length and syntax are drawn from (seed, row).
 
     Example:
@@ -69,15 +93,32 @@ def messages(sentence: str, row: int, seed: int = 0) -> list[dict[str, str]]:
     ]
 
 
-def prompt_fingerprint() -> str:
-    """Hash of the words of the prompt."""
-    return hashlib.blake2b(repr((_SYSTEM, _LENGTHS, _SYNTAXES, SCHEMA)).encode(), digest_size=8).hexdigest()
+def fingerprint_of(*words: Any) -> str:
+    """Hash of the words of a prompt."""
+    return hashlib.blake2b(repr(words).encode(), digest_size=8).hexdigest()
+
+
+def read_object(text: str | None) -> Any:
+    """The JSON object in an answer; None where there is none.
+
+    Text around it (a code fence, a train of thought) is passed over.
+
+    Example:
+        >>> read_object('<think>{1}</think> Here: {"a": 1}'), read_object("Sorry!"), read_object(None)
+        ({'a': 1}, None, None)
+    """
+    text = text or ""
+    try:
+        start = text.index("{", max(0, text.rfind("</think>")))
+        found = json.loads(text[start : text.rindex("}") + 1])
+        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is valid JSON and no text
+    except (ValueError, RecursionError):
+        return None
+    return found
 
 
 def parse_answer(text: str | None) -> tuple[str, str] | None:
     """Paraphrase and contrary sentence, each on one line; None for an answer that is not what was asked for.
-
-    Text around the JSON object (a code fence, a train of thought) is passed over.
 
     Example:
         >>> parse_answer('```json\\n{"paraphrase": "Rain falls.", "contrary": "It is dry."}\\n```')
@@ -85,12 +126,13 @@ def parse_answer(text: str | None) -> tuple[str, str] | None:
         >>> parse_answer('{"paraphrase": "Rain falls."}') is parse_answer("Sorry!") is parse_answer(None) is None
         True
     """
-    text = text or ""
+    answer = read_object(text)
     try:
-        start = text.index("{", max(0, text.rfind("</think>")))
-        answer = json.loads(text[start : text.rindex("}") + 1])
         pair = (" ".join(answer["paraphrase"].split()), " ".join(answer["contrary"].split()))
-        "".join(pair).encode()  # half a surrogate pair is valid JSON and no text
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (KeyError, TypeError, AttributeError):
         return None
     return pair if all(pair) else None
+
+
+REWRITINGS = Prompt("rewritings", SCHEMA, messages, parse_answer, fingerprint_of(_SYSTEM, _LENGTHS, _SYNTAXES, SCHEMA))
+"""A paraphrase and a contrary sentence."""

@@ -123,7 +123,7 @@ def save_figure(figure: Figure, stem: str | Path) -> list[Path]:
     """
     files = picture_files(stem)
     with styled():
-        _make_harmless(figure)
+        printable_labels(figure)
         for file in files:
             with writing(file), atomic_write(file) as stream:
                 figure.savefig(stream, format=file.suffix[1:], dpi=DOTS)
@@ -150,7 +150,7 @@ def picture_files(stem: str | Path, inputs: Iterable[str | Path] = ()) -> list[P
     return files
 
 
-def _make_harmless(figure: Figure) -> None:
+def printable_labels(figure: Figure) -> None:
     """Control characters and turns of direction in names are written out, as everywhere."""
     for text in figure.findobj(Text):
         assert isinstance(text, Text)

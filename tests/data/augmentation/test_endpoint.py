@@ -11,7 +11,7 @@ import pytest
 from stub_server import Behaviour, Reply, Stub, rewritings, stub_server
 
 from sentrep.data.augmentation.endpoint import Answer, Endpoint, NoAnswerError, Request, Server
-from sentrep.data.augmentation.prompt import RESPONSE_FORMATS, messages
+from sentrep.data.augmentation.prompt import REWRITINGS, messages
 from sentrep.errors import InputError
 
 pytest.importorskip("openai", reason="paraphrasing needs the package openai")
@@ -51,7 +51,7 @@ def test_request_and_answer() -> None:
             "messages": messages(SENTENCE, 7, 3),
             "temperature": 0.5,
             "top_k": 7,
-            "response_format": RESPONSE_FORMATS["json_schema"],
+            "response_format": REWRITINGS.response_format("json_schema"),
         }
     ]
     headers = {name.lower(): value for name, value in stub.headers[0].items()}
@@ -90,7 +90,7 @@ def test_retry_after_is_honoured() -> None:
 def test_a_server_that_times_out() -> None:
     hold = threading.Event()
     with stub_server(in_turn(Reply(hold=hold))) as stub:
-        assert ask(stub, timeout=2.0).pair == GOOD
+        assert ask(stub, timeout=2.0).texts == GOOD
         hold.set()
     assert len(stub.sentences) >= 2
 
@@ -136,10 +136,10 @@ BROKEN = [
 def test_broken_answers_are_asked_for_again_then_given_up(reply: Reply) -> None:
     with stub_server(in_turn(reply)) as stub:
         answer = ask(stub)
-    assert (answer.pair, answer.requests) == (GOOD, 2)
+    assert (answer.texts, answer.requests) == (GOOD, 2)
     with stub_server(lambda sentence, before: reply) as stub:
         answer = ask(stub, Request(attempts=3))
-    assert (answer.pair, answer.requests) == (None, 3)
+    assert (answer.texts, answer.requests) == (None, 3)
     assert len(stub.sentences) == 3
 
 
@@ -185,7 +185,7 @@ def test_a_key_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
         Endpoint("http://localhost/v1", "m")
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")  # as `$(cat file)` does not leave it, but a secret store may
     with stub_server() as stub:
-        assert ask(stub).pair == GOOD
+        assert ask(stub).texts == GOOD
 
 
 def test_the_package_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,16 +13,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from sentrep.data.augmentation import paraphrasing
+from sentrep.data.augmentation import asking
+from sentrep.data.augmentation.asking import COUNTS, Asking
 from sentrep.data.augmentation.endpoint import Answer, NoAnswerError
 from sentrep.data.augmentation.filters import PairFilter
-from sentrep.data.augmentation.paraphrasing import COUNTS, TRIPLET, Paraphrasing
+from sentrep.data.augmentation.paraphrasing import TRIPLET, Contrast
 from sentrep.data.augmentation.parts import Finished, PartStore
 from sentrep.data.text.corpus import CorpusRow
 from sentrep.errors import InputError
 
 ROWS = [CorpusRow(number, ("" if number % 10 == 3 else f"sentence number {number}",)) for number in range(50)]
-CHECK = PairFilter(min_ratio=0.2, max_ratio=5)
+JUDGE = Contrast(PairFilter(min_ratio=0.2, max_ratio=5))
 
 
 class Model:
@@ -51,8 +52,8 @@ def store_in(folder: Path) -> PartStore:
     return PartStore(folder / "out.parquet", TRIPLET, {}, counts=COUNTS)
 
 
-def run(store: PartStore, model: Model, **options: int) -> Paraphrasing:
-    work = Paraphrasing(store, model, CHECK, **{"concurrency": 4, "batch_size": 3, **options})
+def run(store: PartStore, model: Model, **options: int) -> Asking:
+    work = Asking(store, model, TRIPLET, JUDGE, **{"concurrency": 4, "batch_size": 3, **options})
     asyncio.run(work.run(ROWS))
     return work
 
@@ -82,7 +83,7 @@ def test_triplets_in_the_order_of_the_input(tmp_path: Path, concurrency: int, ba
 
 def test_single_failures_do_not_add_up(tmp_path: Path) -> None:
     work = run(store_in(tmp_path), Model(lambda row: NoAnswerError("busy") if row % 2 else None))
-    assert len(work.failed) == 20 > 4 + paraphrasing._PATIENCE
+    assert len(work.failed) == 20 > 4 + asking._PATIENCE
 
 
 @pytest.mark.parametrize("error", [InputError("wrong key"), KeyboardInterrupt()])
@@ -136,7 +137,7 @@ def test_verdicts(tmp_path: Path, pair: tuple[str, str] | None, verdict: str) ->
             return Answer(pair, 2, 5, 1)
 
     store = store_in(tmp_path)
-    asyncio.run(Paraphrasing(store, Fixed(), CHECK).run([CorpusRow(0, ("It rains.",))]))
+    asyncio.run(Asking(store, Fixed(), TRIPLET, JUDGE).run([CorpusRow(0, ("It rains.",))]))
     store.publish()
     assert store.record is not None
     assert store.record["verdicts"] == {verdict: 1}
@@ -147,7 +148,7 @@ def test_verdicts(tmp_path: Path, pair: tuple[str, str] | None, verdict: str) ->
 def test_progress_counts_every_row_and_token_once(tmp_path: Path) -> None:
     def progress(model: Model) -> list[int]:
         told: list[Finished | None] = []
-        asyncio.run(Paraphrasing(store_in(tmp_path), model, CHECK, advance=told.append).run(ROWS))
+        asyncio.run(Asking(store_in(tmp_path), model, TRIPLET, JUDGE, advance=told.append).run(ROWS))
         return [len(told), *(sum(row[name] for row in told if row) for name in ("input_tokens", "output_tokens"))]
 
     assert progress(Model(lambda row: NoAnswerError("") if row == 8 else None)) == [49, 4400, 440]

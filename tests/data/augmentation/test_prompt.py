@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from sentrep.data.augmentation.prompt import RESPONSE_FORMATS, SCHEMA, messages, parse_answer
+from sentrep.data.augmentation.prompt import REWRITINGS, SCHEMA, messages, parse_answer
 
 GOOD = {"paraphrase": "One.", "contrary": "Two."}
 
@@ -50,5 +50,5 @@ def test_the_sentence_is_quoted_as_data() -> None:
 
 
 def test_the_schema_is_strict() -> None:
-    assert RESPONSE_FORMATS["json_schema"]["json_schema"]["strict"] is True
+    assert REWRITINGS.response_format("json_schema")["json_schema"]["strict"] is True
     assert SCHEMA["required"] == list(SCHEMA["properties"]) == ["paraphrase", "contrary"]

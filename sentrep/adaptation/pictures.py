@@ -1,0 +1,98 @@
+"""The pictures of an adaptation: the proxy while it was trained and between start and end, and the map of its texts."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from sentrep.evaluation.plots.style import BLUE, COLOURS, GREY, LINES, legend_below, new_figure, styled
+from sentrep.io.harmless import html_text
+
+_HEIGHT = 2.2
+_GROUPS = 6
+_LONGEST = 140
+"""Letters of a text that a point of the map says."""
+_TASKS = [(colour, line) for colour, line in zip(COLOURS[1:6], (*LINES[1:], LINES[1]), strict=True)]
+
+
+def draw_curve(rows: Sequence[Mapping[str, float]]) -> Figure:
+    """Draw the proxy (thick) and its tasks over the steps, with the untouched model as a level line.
+
+    Args:
+        rows: each with ``step`` and some of ``proxy`` (in at least one) and ``proxy/<task>``; step 0 is untouched.
+    """
+    tasks = dict.fromkeys(name for row in rows for name in row if name.startswith("proxy/"))
+    with styled():
+        figure = new_figure(_HEIGHT)
+        axis = figure.add_subplot()
+        for task, (colour, line) in zip(tasks if len(tasks) > 1 else (), _TASKS, strict=False):
+            steps, values = _columns(rows, task)
+            axis.plot(steps, values, color=colour, linestyle=line, linewidth=0.8, label=task.removeprefix("proxy/"))
+        steps, values = _columns(rows, "proxy")
+        if steps[0] == 0:
+            axis.axhline(values[0], color=GREY, linestyle="--", label="untouched model")
+        axis.plot(steps, values, color=BLUE, marker="o", markersize=3, linewidth=1.8, label="proxy")
+        axis.set_xlabel("optimiser step")
+        axis.set_ylabel("score × 100")
+        legend_below(figure)
+    return figure
+
+
+def draw_interpolation(points: Sequence[tuple[float, float]]) -> Figure:
+    """Draw the proxy between the start (weight 0) and the end of training (weight 1), and mark the best.
+
+    Args:
+        points: at least one (weight of the trained end, proxy).
+    """
+    with styled():
+        figure = new_figure(_HEIGHT)
+        axis = figure.add_subplot()
+        points = sorted(points)
+        weights, values = zip(*points, strict=True)
+        if weights[0] == 0:
+            axis.axhline(values[0], color=GREY, linestyle="--", label="untouched model")
+        axis.plot(weights, values, color=BLUE, marker="o", markersize=3, label="proxy")
+        weight, value = max(points, key=lambda point: point[1])
+        axis.plot([weight], [value], "o", color="black", zorder=4, label=f"best: {value:.1f} at {weight:g}")
+        axis.set_xlabel("weight of the trained end")
+        axis.set_ylabel("score × 100")
+        legend_below(figure)
+    return figure
+
+
+def map_groups(points: NDArray[np.floating], seed: int = 0) -> NDArray[np.int64]:
+    """A number from 0 for every point (n, 2): the groups that the map falls into, to be coloured by, (n,)."""
+    from sklearn.cluster import KMeans
+
+    found = KMeans(min(_GROUPS, len(np.unique(points, axis=0))), n_init=1, random_state=seed).fit(points)
+    return np.asarray(found.labels_, dtype=np.int64)
+
+
+def draw_map(
+    points: NDArray[np.floating], texts: Sequence[str], groups: NDArray[np.int64], reach: float, name: str
+) -> str:
+    """A map as SVG, in which every point says its text to who stays on it.
+
+    Args:
+        points: (n, 2) around the origin.
+        texts: n.
+        groups: (n,) numbers, a colour each.
+        reach: the greatest coordinate that has room; maps to be compared share it.
+        name: what the map shows, for those who do not see it.
+    """
+    places = 50 + 48 * np.asarray(points) / max(reach, 1e-12) * [1, -1]
+    drawn = [
+        f'<circle cx="{x:.2f}" cy="{y:.2f}" r=".9" fill="{COLOURS[group % len(COLOURS)]}"><title>'
+        f"{html_text(textwrap.shorten(text, _LONGEST, placeholder=' …'))}</title></circle>"
+        for (x, y), text, group in zip(places, texts, groups.tolist(), strict=True)
+    ]
+    return f'<svg viewBox="0 0 100 100" role="img" aria-label="{html_text(name)}">{"".join(drawn)}</svg>'
+
+
+def _columns(rows: Sequence[Mapping[str, float]], name: str) -> tuple[list[float], list[float]]:
+    there = [row for row in rows if name in row]
+    return [row["step"] for row in there], [row[name] for row in there]
