@@ -402,7 +402,7 @@ def test_labels_of_pictures_are_no_formulas(tmp_path: Path) -> None:
     recipes = {}
     for number, name in enumerate(names):
         np.savez(tmp_path / f"{number}.npz", **{"gold/a": cells[0], "cosine/a": cells[1] + number})
-        recipes[name] = [tmp_path / f"{number}.npz"]
+        recipes[name] = {0: tmp_path / f"{number}.npz"}
     Comparison.read(recipes, resamples=2).write(tmp_path)
     drawn = (tmp_path / "report.svg").read_text(encoding="utf-8")
     assert "$x$ and $$y_1$$" in drawn
@@ -452,7 +452,7 @@ def test_names_are_harmless_in_reports(ending: str, tmp_path: Path) -> None:
 def test_names_are_harmless_in_a_comparisons_report(tmp_path: Path) -> None:
     name = NASTY.replace("/", "")  # a recipe's name is a file's
     np.savez(tmp_path / "scores.npz", **{f"gold/{NASTY}": np.arange(5.0), f"cosine/{NASTY}": np.arange(5.0)})
-    Comparison.read({name: [tmp_path / "scores.npz"]}, resamples=2).write(tmp_path)
+    Comparison.read({name: {0: tmp_path / "scores.npz"}}, resamples=2).write(tmp_path)
     for report in ("report.html", "report.md"):
         text = (tmp_path / report).read_text(encoding="utf-8")
         assert "HYPERLINK" in text

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep.config import Configurable, moved
-from sentrep.encoder import adapters
+from sentrep.encoder import adapters, search
 from sentrep.encoder import encode as encoding
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.arguments import check_arguments
@@ -60,6 +60,8 @@ class SentenceEncoder(Configurable, nn.Module):
             weights, a checkpoint both; another adapter than the checkpoint's begins beside the merged ones.
         modules: what follows the pooling and belongs to the model, in this order (`sentrep.encoder.SentenceModule`).
             None: where ``backbone`` is a checkpoint, what it has; else nothing.
+        prompts: what stands before a text, by name, as in sentence-transformers: ``query`` for `encode_query`,
+            ``document`` (or ``passage``, ``corpus``) for `encode_document`. Training and `encode` take none.
 
     Raises:
         InputError: for anything that cannot be found or does not fit together.
@@ -92,6 +94,7 @@ class SentenceEncoder(Configurable, nn.Module):
         trainable: bool | list[str] = True,
         adapter: Lora | None = None,
         modules: list[SentenceModule] | None = None,
+        prompts: dict[str, str] | None = None,
     ) -> None:
         super().__init__()
         check_arguments(self.init_args)
@@ -105,7 +108,7 @@ class SentenceEncoder(Configurable, nn.Module):
         check_tokenizer(own, self.vocab_size, source.name)
         template = prompt.template if isinstance(prompt, Prompt) else prompt
         self.tokenize = TextTokenizer(own, template, sources.position_limit(self.backbone))
-        self.prompt = template
+        self.prompt, self.prompts = template, dict(prompts or {})
         self.max_length, self.max_seq_length = max_length, max_seq_length
         self.need = Need()  # until `SentRepModule` knows what its objectives read
         subtracts = isinstance(prompt, Prompt) and prompt.subtract
@@ -290,6 +293,49 @@ class SentenceEncoder(Configurable, nn.Module):
         if convert_to_numpy:
             return found.numpy()
         return found if single else list(vectors)
+
+    def encode_query(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
+        """`encode` with the prompt called ``query`` before each text, where the model has one."""
+        return self.encode(search.prompted(sentences, self.prompts, ("query",)), **options)
+
+    def encode_document(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
+        """`encode` with the prompt called ``document``, ``passage`` or ``corpus``, the first that the model has."""
+        return self.encode(search.prompted(sentences, self.prompts, ("document", "passage", "corpus")), **options)
+
+    def search(
+        self,
+        queries: str | Sequence[str] | np.ndarray | Tensor,
+        corpus: Sequence[str] | np.ndarray | Tensor,
+        k: int = 10,
+        *,
+        index: search.Index = "exact",
+        batch_size: int = 32,
+        show_progress_bar: bool | None = None,
+    ) -> search.Neighbours:
+        """The k nearest of a corpus to each query, by cosine.
+
+        Texts are encoded by `encode_query` and `encode_document`, a corpus of them 8,192 at a time, of which only the
+        best stay. To ask again, encode the corpus once and give its vectors.
+
+        Args:
+            queries: one text, Q texts, or their vectors (Q, D) or (D,).
+            corpus: N texts, or their vectors (N, D).
+            k: how many for each query; N where there are fewer.
+            index: ``exact``, on the encoder's device; or, with their packages, ``faiss`` (exact, on the CPU) or
+                ``usearch`` (approximate, faster for many queries). Both hold all vectors.
+            batch_size: see `encode`.
+            show_progress_bar: see `encode`.
+
+        Returns:
+            ``indices`` (Q, k) and ``scores`` (Q, k), nearest first, of equal cosines the first in the corpus; (k,) each
+            for a single query.
+
+        Raises:
+            InputError: nothing to search in or for, vectors of another width or not finite, a missing package.
+        """
+        options: Any = {"batch_size": batch_size, "show_progress_bar": show_progress_bar, "convert_to_tensor": True}
+        encoders = (functools.partial(one, **options) for one in (self.encode_query, self.encode_document))
+        return search.search(*encoders, self.device, queries, corpus, k, index)  # type: ignore[arg-type]
 
     def pairwise_cosine(
         self, first: Sequence[str], second: Sequence[str], batch_size: int = 32, show_progress_bar: bool | None = None

@@ -21,6 +21,7 @@ class Encoder(Protocol):
     sentence_modules: nn.ModuleList
     adapter: Lora | None
     prompt: str | None
+    prompts: dict[str, str]
     max_length: int
     max_seq_length: int | None
     training: bool

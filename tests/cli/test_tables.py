@@ -14,7 +14,7 @@ import yaml
 from sentrep.cli import main, seeded_runs
 from sentrep.cli.errors import UsageError
 from sentrep.cli.paper_tables import read_table
-from sentrep.cli.seeded_runs import SCORES, Run
+from sentrep.cli.seeded_runs import SCORES, Run, Wanted
 from sentrep.data.sets.sts import load_sts
 from sentrep.encoder import SentenceEncoder, fit_whitening
 
@@ -115,10 +115,10 @@ def test_an_untrained_row_is_told_from_a_trained_one_and_ranked(
     trained = fake_runs(monkeypatch)
     assert main(["compare", "--table", table, "--sets", "[dev.csv]", "--resamples", "20"]) == 0
     assert trained.count("cls") == 1
-    assert trained.count("whole") == 5
+    assert trained.count("whole") == 6
     record = json.loads((workplace / "comparisons/report.json").read_text(encoding="utf-8"))
     row = record["rows"]["cls"]
-    assert (row["untrained"], row["difference"]["seeds"], row["sd"]) == (True, 5, None)
+    assert (row["untrained"], row["difference"]["seeds"], row["sd"]) == (True, 6, None)
     assert record["rank_agreement"]["paper"]["labels"] == ["cls", "whole", "noise-0.8"]
     report = (workplace / "comparisons/report.md").read_text(encoding="utf-8")
     cells = {line.split(" | ")[0]: line.split(" | ") for line in report.splitlines() if line.startswith("| ")}
@@ -181,7 +181,7 @@ def test_a_written_row_reads_as_itself(table: str, workplace: Path) -> None:
 def fake_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     trained: list[str] = []
 
-    def score(run: Run, sets: list[str] | None) -> None:
+    def score(run: Run, wanted: Wanted) -> None:
         trained.append(run.label)
         gold = np.linspace(0, 5, 60)
         cosine = gold + np.random.default_rng(run.seed).normal(0, 1, 60)

@@ -9,7 +9,15 @@ import pytest
 import scipy.stats
 
 from sentrep.errors import InputError
-from sentrep.evaluation.significance import Difference, RecipeScores, compare, spearman_rows
+from sentrep.evaluation.significance import (
+    Difference,
+    RecipeScores,
+    compare,
+    fewest_seeds,
+    holm,
+    smallest_p,
+    spearman_rows,
+)
 
 
 def scores(rng: np.random.Generator, seeds: int, noise: float, pairs: int = 120) -> RecipeScores:
@@ -50,6 +58,47 @@ def test_mean_and_permutation_equal_a_count_over_all_exchanges() -> None:
     assert result.p_value == pytest.approx(min(1.0, 2 * min(low, high)))
 
 
+def test_the_same_seeds_are_paired_in_interval_and_test_and_others_are_not() -> None:
+    """A recipe a little better at every seed, where seeds differ by much more: only by seed can it be seen."""
+    rng = np.random.default_rng(6)
+    gold = {"a": np.linspace(0, 5, 80)}
+    shared = rng.normal(0, 1, (6, 80)) * np.linspace(0.2, 2.0, 6)[:, None]
+    baseline = RecipeScores({"a": gold["a"] + shared}, gold, seeds=(5, 3, 8, 1, 9, 2))
+    better = RecipeScores({"a": 1.05 * gold["a"] + shared}, gold, seeds=baseline.seeds)
+    found = compare(better, baseline, resamples=100)
+    differences = better.per_seed() - baseline.per_seed()
+    signs = np.array(list(itertools.product([1, -1], repeat=6)))
+    assert found.p_value == pytest.approx(np.mean(np.abs((signs * differences).mean(1)) >= differences.mean() - 1e-12))
+    assert found.p_value == pytest.approx(smallest_p(6, paired=True))
+    assert (found.paired, found.low > 0, found.verdict) == (True, True, "better")
+    other = RecipeScores(better.cosines, gold, seeds=(5, 3, 8, 1, 9, 7))
+    found = compare(other, baseline, resamples=100)
+    assert (found.paired, found.low < 0 < found.high, found.verdict) == (False, True, "within seed noise")
+    one = RecipeScores({"a": 9 * gold["a"][None] + shared[:1]}, gold, seeds=(5,), fixed=True)  # trains nothing
+    found = compare(one, baseline, resamples=100)
+    assert (found.paired, found.seeds, found.p_value) == (True, 6, pytest.approx(1 / 32))
+
+
+def test_scores_of_another_suite_are_drawn_by_seed_alone() -> None:
+    names = {"mr": np.array([70.0, 71, 72, 73, 74, 75]), "cr": np.array([80.0, 80, 80, 80, 80, 80])}
+    baseline = RecipeScores({}, {}, names)
+    recipe = RecipeScores({}, {}, {"mr": names["mr"] + [1, 2, 1, 2, 1, 2], "cr": names["cr"]})
+    found = compare(recipe, baseline, resamples=200)
+    assert (found.mean, found.verdict) == (0.75, "better")
+    assert 0.5 <= found.low < found.high <= 1.0
+
+
+def test_few_seeds_can_say_little_and_many_rows_need_more() -> None:
+    assert [smallest_p(seeds, paired=True) for seeds in (5, 6)] == [0.0625, 0.03125]
+    assert (fewest_seeds(paired=True), fewest_seeds(paired=False), fewest_seeds(paired=True, rows=10)) == (6, 4, 9)
+    rows = dict(zip("abcd", (0.01, 0.04, 0.03, None), strict=True))
+    found = holm({label: Difference(2.0, 1.0, 3.0, p, seeds=9) for label, p in rows.items()})
+    expected = {"a": 0.03, "b": 0.06, "c": 0.06, "d": None}
+    assert {label: one.adjusted for label, one in found.items()} == pytest.approx(expected)
+    assert [one.verdict for one in found.values()] == ["better"] * 4  # each row by itself
+    assert [one.marked for one in found.values()] == [True, False, False, False]
+
+
 def test_the_interval_equals_a_plain_bootstrap() -> None:
     rng = np.random.default_rng(2)
     recipe, baseline = scores(rng, 3, 0.2, pairs=60), scores(rng, 3, 0.3, pairs=60)
@@ -69,19 +118,20 @@ def test_the_interval_equals_a_plain_bootstrap() -> None:
 
 def test_a_clear_improvement_is_called_better_and_its_reverse_worse() -> None:
     rng = np.random.default_rng(3)
-    good, bad = scores(rng, 5, 0.1), scores(rng, 5, 0.4)
+    good, bad = scores(rng, 6, 0.1), scores(rng, 6, 0.4)
     assert compare(good, bad, resamples=100).verdict == "better"
     assert compare(bad, good, resamples=100).verdict == "worse"
 
 
 def test_a_recipe_against_itself_is_within_seed_noise_nearly_always() -> None:
     rng = np.random.default_rng(4)
-    verdicts = [compare(scores(rng, 5, 0.3), scores(rng, 5, 0.3), resamples=50).verdict for _ in range(40)]
+    verdicts = [compare(scores(rng, 6, 0.3), scores(rng, 6, 0.3), resamples=50).verdict for _ in range(40)]
     assert verdicts.count("within seed noise") >= 36
 
 
 def test_few_seeds_get_no_verdict() -> None:
-    assert Difference(9.0, 8.0, 10.0, 0.1, seeds=3).verdict == "no verdict under 4 seeds"
+    assert Difference(9.0, 8.0, 10.0, 0.0625, seeds=5).verdict == "no verdict under 6 seeds"
+    assert Difference(9.0, 8.0, 10.0, 0.1, seeds=3, paired=False).verdict == "no verdict under 4 seeds"
 
 
 def test_other_sets_are_refused() -> None:

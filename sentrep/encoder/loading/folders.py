@@ -25,6 +25,7 @@ from torch import Tensor
 
 from sentrep.encoder import adapters
 from sentrep.encoder.adapters import Lora
+from sentrep.encoder.arguments import check_prompts
 from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.loading import sources, st_folders
 from sentrep.encoder.loading.model_card import model_card
@@ -56,6 +57,7 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "max_length": (int,),
     "max_seq_length": (int, type(None)),
     "adapter": (dict,),
+    "prompts": (dict,),
     "modules": (list,),
 }
 """What travels with a model, and the types of the values."""
@@ -64,8 +66,10 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
 def settings(encoder: Encoder) -> dict[str, Any]:
     """What turns a transformer into this encoder, as plain data. A projection head is no part of it."""
     adapter = {} if encoder.adapter is None else {"adapter": asdict(encoder.adapter)}
+    prompts = {"prompts": encoder.prompts} if encoder.prompts else {}
     return {
         **adapter,
+        **prompts,
         "pooling": encoder.pooling,
         "prompt": encoder.prompt,
         "subtract_template": encoder.subtract_template,
@@ -90,6 +94,7 @@ def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, An
             raise InputError(f"{source}: setting {key} is {str(value)[:80]!r}; the model is damaged")
     if stored.get("pooling", "cls") not in POOLINGS:
         raise InputError(f"{source}: unknown pooling {stored['pooling']!r}; it is damaged or of a newer sentrep")
+    check_prompts(str(source), stored.get("prompts"))
     _adapter(stored, source)
     return stored
 
@@ -125,6 +130,8 @@ def save(encoder: Encoder, folder: Path) -> None:
     with writing(folder), atomic_folder(folder) as place, sources.quiet_transformers():
         _write(encoder, place, missing)
         st_folders.remove_graphs(folder)
+        if not encoder.prompts:
+            (folder / st_folders.PROMPTS_FILE).unlink(missing_ok=True)
     if missing is not None:
         warnings.warn(
             f"{folder}: sentence-transformers has no module for {missing}; it loads the folder only with "
@@ -149,6 +156,8 @@ def _write(encoder: Encoder, folder: Path, missing: str | None) -> None:
         st_folders.write_modules(encoder, folder)
     else:
         st_folders.write_own_module(folder)
+    if encoder.prompts:
+        write_json(folder / st_folders.PROMPTS_FILE, {"prompts": encoder.prompts, "default_prompt_name": None})
     write_text(folder / "README.md", model_card(encoder, missing))
 
 

@@ -29,6 +29,7 @@ _UNLIMITED = 1 << 30
 
 
 OWN_MODULE = "sentrep.encoder.exported.SentenceEncoderModule"
+PROMPTS_FILE = "config_sentence_transformers.json"
 GRAPH_FILES: dict[str, str] = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
 """Where in a model folder the graph of a backend lies."""
 
@@ -112,7 +113,11 @@ def read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise InputError(
             f"{folder}: sentrep knows its modules, but only as Transformer, Pooling, then Dense, Normalize"
         )
-    return {**stored, "modules": described(behind)}, weights
+    file = folder / PROMPTS_FILE
+    prompts = (read_json(file).get("prompts") if file.is_file() else None) or {}
+    if isinstance(prompts, dict):
+        prompts = {name: text for name, text in prompts.items() if text}  # empty ones say nothing
+    return {**stored, **({"prompts": prompts} if prompts else {}), "modules": described(behind)}, weights
 
 
 def _read_pooling(file: Path) -> str:

@@ -181,6 +181,17 @@ def test_batches_that_cannot_be_drawn_are_refused(sizes: list[int], batches: int
         sample_nearest_negatives(torch.randn(40, 4), sizes, batches)
 
 
+def test_a_mean_over_seeds_has_the_name_of_no_seed(tmp_path: Path) -> None:
+    for batch in (4, 8):
+        for seed in (1, 2):
+            folder = tmp_path / f"batch-{batch}" / f"seed-{seed}" / f"batch-{batch}" / "version_0"
+            make_run(folder, seed, 0.05, "step,val/sts\n10,70\n")
+            config = folder / "config.yaml"
+            config.write_text(config.read_text().replace("toy", f"toy{batch}"))
+    series = sweep_series(find_runs([tmp_path]), "model.objectives.simcse.temperature", "val/sts")
+    assert [(one.label, len(one.scores[0])) for one in series] == [("batch-4", 2), ("batch-8", 2)]
+
+
 def test_sweep(tmp_path: Path) -> None:
     scores = {(0.05, 1): 70, (0.05, 2): 74, (0.5, 1): 60, (0.5, 2): 61, (0.5, 3): 65}
     for (temperature, seed), score in scores.items():
