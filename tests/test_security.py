@@ -390,7 +390,7 @@ def test_a_model_card_shows_hostile_prompts_as_they_are(name: str, tmp_path: Pat
         warnings.simplefilter("ignore", UserWarning)
         encoder.save_pretrained(tmp_path)
     front, body = re.fullmatch(r"---\n(.*?)\n---\n(.*)", (tmp_path / "README.md").read_text(), re.DOTALL).groups()
-    assert [line.split(":")[0] for line in front.splitlines()] == ["library_name", "tags", "pipeline_tag"]
+    assert list(yaml.safe_load(front)) == ["library_name", "pipeline_tag", "tags"]
     tags, letters = in_markdown(body)
     assert tags == {"h1", "p", "pre", "code"}
     assert seen(name) in letters

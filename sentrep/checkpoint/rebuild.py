@@ -14,6 +14,7 @@ from sentrep.config import to_config
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.loading import folders, sources
 from sentrep.encoder.loading.tokenizers import tokenizer_files
+from sentrep.encoder.loading.trained import hub_name
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import read_checkpoint
 from sentrep.version import __version__
@@ -49,6 +50,7 @@ def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str 
     """
     return {
         "version": __version__,
+        "base": hub_name(encoder.init_args["backbone"]),
         "architecture": sources.architecture(encoder.backbone),
         "tokenizer": tokenizer_files(encoder.tokenize.tokenizer),
         "settings": folders.settings(encoder),

@@ -46,7 +46,7 @@ class SaveConfig(SaveConfigCallback):
         text = self.parser.dump(self.config, skip_unset=False)
         with writing(target):
             write_text(target, text)
-        pl_module.settings = yaml.safe_load(text)  # type: ignore[assignment]
+        pl_module.settings = yaml.safe_load(text)
         self.already_saved = True
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:

@@ -110,7 +110,7 @@ def run(command: str, words: list[str]) -> int:
     except InputError as error:
         raise UsageError(str(error)) from None
     _check(runs, chosen, table)
-    print(printable(_competitors(runs, table and table.baseline)), file=sys.stderr)
+    print(printable(_competitors(runs, None if table is None else table.baseline)), file=sys.stderr)
     failures = train_all(runs, chosen.wanted, chosen.jobs)
     return _report(runs, failures, chosen, table)
 

@@ -184,8 +184,10 @@ def _cosines(encoder: SentenceEncoder, wanted: Wanted, data: Tree) -> dict[str, 
     request = replace(wanted.request, folder=wanted.request.folder or data.get("sts_folder"))
     arrays: dict[str, np.ndarray] = {}
     for name in request.sets or data.get("test", []):
-        own = isinstance(name, dict)
-        pairs = load_sts(PairsFile(**name), request.folder) if own else SUITES["sts"].load(name, request)
+        if isinstance(name, dict):
+            pairs = load_sts(PairsFile(**name), request.folder)
+        else:
+            pairs = SUITES["sts"].load(name, request)
         arrays[f"cosine/{pairs.name}"] = encoder.pairwise_cosine(pairs.first, pairs.second, batch_size=64).numpy()
         arrays[f"gold/{pairs.name}"] = np.asarray(pairs.scores, dtype=np.float64)
     return arrays

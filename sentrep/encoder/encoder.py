@@ -29,6 +29,7 @@ from sentrep.encoder.loading.pooler import pooler_weights
 from sentrep.encoder.loading.soundness import check_tokenizer
 from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.loading.tokenizers import load_tokenizer
+from sentrep.encoder.loading.trained import Trained
 from sentrep.encoder.modules import Normalize, SentenceModule, chain, described
 from sentrep.encoder.text.tokenizer import Prompt, TextTokenizer
 from sentrep.errors import InputError
@@ -110,6 +111,7 @@ class SentenceEncoder(Configurable, nn.Module):
         self.tokenize = TextTokenizer(own, template, sources.position_limit(self.backbone))
         self.prompt, self.prompts = template, dict(prompts or {})
         self.max_length, self.max_seq_length = max_length, max_seq_length
+        self.trained: Trained | None = None  # of a checkpoint that it was loaded from
         self.need = Need()  # until `SentRepModule` knows what its objectives read
         subtracts = isinstance(prompt, Prompt) and prompt.subtract
         self._pass = plan(self.backbone, self._readout(pooling, subtracts), compute)
@@ -334,8 +336,9 @@ class SentenceEncoder(Configurable, nn.Module):
             InputError: nothing to search in or for, vectors of another width or not finite, a missing package.
         """
         options: Any = {"batch_size": batch_size, "show_progress_bar": show_progress_bar, "convert_to_tensor": True}
-        encoders = (functools.partial(one, **options) for one in (self.encode_query, self.encode_document))
-        return search.search(*encoders, self.device, queries, corpus, k, index)  # type: ignore[arg-type]
+        ask: Any = functools.partial(self.encode_query, **options)
+        answer: Any = functools.partial(self.encode_document, **options)
+        return search.search(ask, answer, self.device, queries, corpus, k, index)
 
     def pairwise_cosine(
         self, first: Sequence[str], second: Sequence[str], batch_size: int = 32, show_progress_bar: bool | None = None

@@ -112,7 +112,9 @@ def search(
     checks.whole("search", 1, k=k)
     checks.one_of("search", ("exact", *_INDEXES), index=index)
     one = isinstance(queries, str) or (isinstance(queries, (np.ndarray, Tensor)) and queries.ndim == 1)
-    asked: Any = [queries] if isinstance(queries, str) else queries[None] if one else queries
+    asked: Any = queries
+    if one:
+        asked = [queries] if isinstance(queries, str) else asked[None]
     if isinstance(corpus, str) or not len(corpus):
         raise InputError("search: the corpus is empty or one text; give a list of texts, or vectors (N, D)")
     wanted = next(_vectors(asked, encode_queries, "queries", len(asked) or 1)).to(device)

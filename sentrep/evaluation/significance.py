@@ -15,6 +15,8 @@ from sentrep.errors import InputError
 
 Array = NDArray[np.float64]
 
+_ONE = np.zeros(1, np.int64), np.ones(1, np.int64)
+"""What is drawn of a recipe that trains nothing: its row, once."""
 LEVEL = 0.05
 """Two-sided level of every test; intervals cover 1 − LEVEL."""
 
@@ -168,7 +170,7 @@ def bootstrap(recipes: Sequence[RecipeScores], *, resamples: int = 1000, seed: i
     rng = np.random.default_rng(seed)
     for draw in range(resamples):
         drawn = {
-            group: np.unique(rng.integers(len(group), size=len(group)), return_counts=True) if group else ([0], [1])
+            group: np.unique(rng.integers(len(group), size=len(group)), return_counts=True) if group else _ONE
             for group in dict.fromkeys(groups)
         }
         for name in gold:

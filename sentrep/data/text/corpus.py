@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from sentrep.data.text.cells import Columns, text_cell
 from sentrep.data.text.fingerprints import hash_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import datasets
     import pandas
 
-    TrainingText = str | Sequence[str] | Sequence[tuple[str, ...]] | datasets.Dataset | pandas.DataFrame
+    TrainingText: TypeAlias = str | Sequence[str] | Sequence[tuple[str, ...]] | datasets.Dataset | pandas.DataFrame
 else:  # what a configuration can say; these packages are not imported to say more
     TrainingText = str | list[str]
 """Where training text comes from: a file, a list of files or texts or pairs, a data set, a data frame."""

@@ -12,7 +12,8 @@ import os
 import pydoc
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,10 +29,11 @@ from sentrep.encoder.adapters import Lora
 from sentrep.encoder.arguments import check_prompts
 from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.loading import sources, st_folders
-from sentrep.encoder.loading.model_card import model_card
+from sentrep.encoder.loading.model_card import CARD, add_scores, model_card, read_card, score, write_card
 from sentrep.encoder.loading.model_files import first_line, not_found, read_json, write_json
 from sentrep.encoder.loading.soundness import check_files, check_finite
 from sentrep.encoder.loading.sources import Hub
+from sentrep.encoder.loading.trained import Trained
 from sentrep.encoder.modules import SentenceModule, described
 from sentrep.encoder.protocol import Encoder
 from sentrep.encoder.text.tokenizer import Prompt
@@ -129,9 +131,9 @@ def save(encoder: Encoder, folder: Path) -> None:
     missing = st_folders.missing_for(encoder)
     with writing(folder), atomic_folder(folder) as place, sources.quiet_transformers():
         _write(encoder, place, missing)
+        if encoder.prompts or _stored_prompts(folder):  # sentence-transformers saves a file of its own before ours
+            write_json(place / st_folders.PROMPTS_FILE, {"prompts": encoder.prompts, "default_prompt_name": None})
         st_folders.remove_graphs(folder)
-        if not encoder.prompts:
-            (folder / st_folders.PROMPTS_FILE).unlink(missing_ok=True)
     if missing is not None:
         warnings.warn(
             f"{folder}: sentence-transformers has no module for {missing}; it loads the folder only with "
@@ -156,9 +158,14 @@ def _write(encoder: Encoder, folder: Path, missing: str | None) -> None:
         st_folders.write_modules(encoder, folder)
     else:
         st_folders.write_own_module(folder)
-    if encoder.prompts:
-        write_json(folder / st_folders.PROMPTS_FILE, {"prompts": encoder.prompts, "default_prompt_name": None})
-    write_text(folder / "README.md", model_card(encoder, missing))
+    write_text(folder / CARD, model_card(encoder, missing))
+
+
+def _stored_prompts(folder: Path) -> Any:
+    """Of the model of ours that a folder holds so far."""
+    with suppress(InputError):
+        return read_json(folder / SETTINGS_FILE).get("prompts")
+    return None
 
 
 def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, Any]) -> Model:
@@ -168,8 +175,11 @@ def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, A
     folder = Path(name).expanduser()
     if os.path.lexists(folder) and not os.path.isdir(folder):
         check_plain(folder)  # where Path.is_file fails for a name that is too long
-        stored = read_checkpoint(folder)[PAYLOAD_KEY]["settings"]  # its modules are the constructor's affair
-        return make(name, **{**as_arguments(checked_settings(stored, name)), **overrides})
+        checkpoint = read_checkpoint(folder)
+        stored = checkpoint[PAYLOAD_KEY]["settings"]  # its modules are the constructor's affair
+        model = make(name, **{**as_arguments(checked_settings(stored, name)), **overrides})
+        model.trained = Trained.of(checkpoint)
+        return model
     if not os.path.isdir(folder):
         folder = _download(name, hub.revision)
     check_files(folder)
@@ -308,12 +318,42 @@ def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
 
 def push(encoder: Encoder, repo_id: str, *, private: bool | None, token: str | None) -> str:
     """Upload the folder of `save` to the hub."""
-    api = HfApi(token=token)
-    address = api.create_repo(repo_id, private=private, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         save(encoder, Path(folder))
-        api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message="Upload a sentence encoder")
+        return upload(Path(folder), repo_id, private=private, token=token)
+
+
+def upload(folder: Path, repo_id: str, *, private: bool | None, token: str | None = None) -> str:
+    """Upload a model folder to the hub, where the repository is made if there is none."""
+    api = HfApi(token=token)
+    address = api.create_repo(repo_id, private=private, exist_ok=True)
+    api.upload_folder(repo_id=repo_id, folder_path=str(folder), commit_message="Upload a sentence encoder")
     return str(address)
+
+
+def complete_card(
+    folder: Path, repo_id: str, license: str | None, scores: Sequence[tuple[str, str, str, float]]
+) -> None:
+    """Put into a folder's card what is known when it is published: name, licence, more scores.
+
+    Args:
+        folder: of the model.
+        repo_id: what its snippets load from now on.
+        license: a name that the hub knows; None where the card has one.
+        scores: set, split, metric and score × 100 of each.
+
+    Raises:
+        InputError: there is no licence, neither given nor in the card.
+    """
+    data, text = read_card(folder)
+    if license is None and not data.license:
+        raise InputError(
+            f"{folder}: under which licence? Name it (--license apache-2.0, or other for one of your own): that of the "
+            "base model may bind you, and none is guessed"
+        )
+    data.license = license or data.license
+    add_scores(data, (score(*one) for one in scores), repo_id.rpartition("/")[2])
+    write_card(folder, data, text, repo_id)
 
 
 def _download(name: str, revision: str | None) -> Path:
