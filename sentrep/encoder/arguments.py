@@ -36,7 +36,6 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
         raise InputError("pooling 'mask' needs a prompt with a [MASK], for example '\"[X]\" means [MASK].'")
     if not isinstance(prompt, Prompt):
         checks.text(owner, **given(prompt=prompt))
-    check_prompts(owner, arguments["prompts"])
     checks.text(owner, **given(tokenizer=arguments["tokenizer"]))
     checks.whole(owner, 1, LONGEST, max_length=arguments["max_length"])
     checks.whole(owner, 1, LONGEST, **given(max_seq_length=arguments["max_seq_length"]))
@@ -48,16 +47,3 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
     checks.instance(owner, Lora, **given(adapter=arguments["adapter"]))
     if not isinstance(arguments["trainable"], bool):
         checks.each(owner, str, trainable=arguments["trainable"])
-
-
-def check_prompts(owner: str, prompts: Any) -> None:
-    """Refuse what are no texts by name; an empty text is one.
-
-    Raises:
-        InputError: says what was found.
-    """
-    fits = prompts is None or isinstance(prompts, dict)
-    if not fits or not all(isinstance(word, str) for item in (prompts or {}).items() for word in item):
-        raise InputError(
-            f"{owner}: prompts is {str(prompts)[:80]!r}; expected texts by name, as {{'query': 'query: '}}"
-        )

@@ -61,8 +61,11 @@ class SentenceEncoder(Configurable, nn.Module):
             weights, a checkpoint both; another adapter than the checkpoint's begins beside the merged ones.
         modules: what follows the pooling and belongs to the model, in this order (`sentrep.encoder.SentenceModule`).
             None: where ``backbone`` is a checkpoint, what it has; else nothing.
+
+    Attributes:
         prompts: what stands before a text, by name, as in sentence-transformers: ``query`` for `encode_query`,
-            ``document`` (or ``passage``, ``corpus``) for `encode_document`. Training and `encode` take none.
+            ``document`` (or ``passage``, ``corpus``) for `encode_document`. Training and `encode` take none. They come
+            with a model, and may be set.
 
     Raises:
         InputError: for anything that cannot be found or does not fit together.
@@ -95,7 +98,6 @@ class SentenceEncoder(Configurable, nn.Module):
         trainable: bool | list[str] = True,
         adapter: Lora | None = None,
         modules: list[SentenceModule] | None = None,
-        prompts: dict[str, str] | None = None,
     ) -> None:
         super().__init__()
         check_arguments(self.init_args)
@@ -109,7 +111,8 @@ class SentenceEncoder(Configurable, nn.Module):
         check_tokenizer(own, self.vocab_size, source.name)
         template = prompt.template if isinstance(prompt, Prompt) else prompt
         self.tokenize = TextTokenizer(own, template, sources.position_limit(self.backbone))
-        self.prompt, self.prompts = template, dict(prompts or {})
+        self.prompt = template
+        self.prompts: dict[str, str] = {}
         self.max_length, self.max_seq_length = max_length, max_seq_length
         self.trained: Trained | None = None  # of a checkpoint that it was loaded from
         self.need = Need()  # until `SentRepModule` knows what its objectives read

@@ -22,7 +22,9 @@ PROMPTS = {"query": "who asks: ", "passage": "it says: "}
 
 @pytest.fixture(scope="module")
 def encoder() -> SentenceEncoder:
-    return tiny_encoder(pooling="mean", prompts=PROMPTS).eval()
+    encoder = tiny_encoder(pooling="mean").eval()
+    encoder.prompts = PROMPTS
+    return encoder
 
 
 def test_the_nearest_are_those_of_all_cosines(encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,5 +122,5 @@ def test_prompts_travel_and_are_those_of_sentence_transformers(encoder: Sentence
     assert not SentenceEncoder.from_pretrained(tmp_path / "model").prompts
     stored = json.loads((tmp_path / "theirs/config_sentence_transformers.json").read_text())
     (tmp_path / "theirs/config_sentence_transformers.json").write_text(json.dumps({**stored, "prompts": {"query": 3}}))
-    with pytest.raises(InputError, match=r"prompts is .*; expected texts by name"):
+    with pytest.raises(InputError, match=r"its prompts are .* not texts by name"):
         SentenceEncoder.from_pretrained(tmp_path / "theirs")

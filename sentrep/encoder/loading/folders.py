@@ -26,7 +26,6 @@ from torch import Tensor
 
 from sentrep.encoder import adapters
 from sentrep.encoder.adapters import Lora
-from sentrep.encoder.arguments import check_prompts
 from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.loading import sources, st_folders
 from sentrep.encoder.loading.model_card import CARD, add_scores, model_card, read_card, score, write_card
@@ -96,14 +95,15 @@ def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, An
             raise InputError(f"{source}: setting {key} is {str(value)[:80]!r}; the model is damaged")
     if stored.get("pooling", "cls") not in POOLINGS:
         raise InputError(f"{source}: unknown pooling {stored['pooling']!r}; it is damaged or of a newer sentrep")
-    check_prompts(str(source), stored.get("prompts"))
+    if not all(isinstance(word, str) for item in stored.get("prompts", {}).items() for word in item):
+        raise InputError(f"{source}: its prompts are {str(stored['prompts'])[:80]}, not texts by name; it is damaged")
     _adapter(stored, source)
     return stored
 
 
 def as_arguments(stored: dict[str, Any]) -> dict[str, Any]:
-    """Settings as the constructor of an encoder has them, without the modules."""
-    arguments = {key: value for key, value in stored.items() if key != "modules"}
+    """Settings as the constructor of an encoder has them, without the modules and what it does not take."""
+    arguments = {key: value for key, value in stored.items() if key not in ("modules", "prompts")}
     subtracts = arguments.pop("subtract_template", False)
     if subtracts and isinstance(arguments.get("prompt"), str):
         arguments["prompt"] = Prompt(arguments["prompt"], subtract=True)
@@ -178,7 +178,7 @@ def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, A
         checkpoint = read_checkpoint(folder)
         stored = checkpoint[PAYLOAD_KEY]["settings"]  # its modules are the constructor's affair
         model = make(name, **{**as_arguments(checked_settings(stored, name)), **overrides})
-        model.trained = Trained.of(checkpoint)
+        model.trained, model.prompts = Trained.of(checkpoint), stored.get("prompts", {})
         return model
     if not os.path.isdir(folder):
         folder = _download(name, hub.revision)
@@ -199,6 +199,7 @@ def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, A
     if "modules" not in overrides:
         overrides["modules"] = built(modules, name, hub.trust_remote_code)
     encoder = make(str(folder), **{**as_arguments(stored), **overrides})
+    encoder.prompts = stored.get("prompts", {})
     _take_weights(encoder, modules, weights, name)
     return encoder
 
