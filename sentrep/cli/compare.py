@@ -42,7 +42,7 @@ class Options:
     is not done again: run the same command after an interruption, or with more seeds or recipes.
 
     Args:
-        seeds: how many (the thesis's five come first), or a list of them; fewer than six can give no verdict.
+        seeds: how many (the thesis's five come first), or a list of them; fewer than four give no verdict.
         vary: what the seeds change: order (of the training text), noise (initial head, dropout, draws) or both.
         suite: what to score: sts (similarity), or another suite of sentrep evaluate.
         sets: of the suite; by default each recipe's own data.test, of other suites all that evaluate takes by default.
@@ -60,7 +60,7 @@ class Options:
             FOLDER}', where a flag would go to all rows, those without that plug-in included.
     """
 
-    seeds: int | list[int] = 6
+    seeds: int | list[int] = 5
     vary: Literal["both", "order", "noise"] = "both"
     suite: SuiteName = "sts"
     sets: list[str] | None = None

@@ -16,15 +16,12 @@ from sentrep.evaluation.plots.comparison import plot_beside_published, plot_comp
 from sentrep.evaluation.rank_agreement import RankAgreement, agreement, order, with_released
 from sentrep.evaluation.report import csv_table, markdown_table, metric_name, plain_table
 from sentrep.evaluation.significance import (
-    LEVEL,
     Array,
     Difference,
     RecipeScores,
     bootstrap,
     difference,
-    fewest_seeds,
     holm,
-    smallest_p,
 )
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
@@ -35,12 +32,12 @@ Format = Literal["latex", "csv", "markdown"]
 _PAIRS = "Spearman"
 _NOTE = (
     "{measure} × 100{cosine}, mean ± standard deviation over seeds. Difference: of the mean over the sets to the "
-    "baseline, with a 95 % bootstrap interval over {over}, and the p-value of a permutation of seeds. A recipe is "
-    "called better or worse only where both agree."
+    "baseline, with a 95 % bootstrap interval over {over}, and the p-value of a t-test over seeds. A recipe is called "
+    "better or worse only where both agree."
 )
 _PAIRED = (
-    "Interval and p-value are paired by seed: every recipe ran under the same seeds, and a seed has the same order of "
-    "the text and the same noise in each."
+    "Interval and test are paired by seed: every recipe ran under the same seeds, and a seed has the same order of the "
+    "text and the same noise in each."
 )
 _UNPAIRED = "Recipes that ran under other seeds than the baseline are not paired with it by seed: {}."
 _MINUS = re.compile(r"(?<![\w-])-(?=\d)")
@@ -280,21 +277,11 @@ class Comparison:
         return [*own, self._measured(), *ranks]
 
     def _seed_notes(self) -> list[str]:
-        """How recipes and baseline are paired, and what so few seeds can say at best."""
-        tested = [found for found in self.differences.values() if found.p_value is not None]
-        if not tested:
-            return []
-        apart = [label for label, found in self.differences.items() if not found.paired]
-        paired = [_PAIRED] if not apart else [_UNPAIRED.format(", ".join(apart))]
-        marks = [_MARK] if any(found.marked for found in tested) else []
-        found = min(tested, key=lambda found: found.seeds)
-        least = smallest_p(found.seeds, found.paired)
-        rows = len(tested)
-        limit = f"With {found.seeds} seeds no p is below {least:.2g}"
-        if least * rows >= LEVEL:
-            limit += f": a verdict takes {fewest_seeds(found.paired)} seeds"
-            limit += f", a mark (*) among {rows} rows {fewest_seeds(found.paired, rows)}" if rows > 1 else ""
-        return [*paired, *marks, f"{limit}."]
+        """How recipes and baseline are paired, and what a mark means."""
+        tested = {label: found for label, found in self.differences.items() if found.p_value is not None}
+        apart = [label for label, found in tested.items() if not found.paired]
+        paired = [_UNPAIRED.format(", ".join(apart)) if apart else _PAIRED] if tested else []
+        return [*paired, *([_MARK] if any(found.marked for found in tested.values()) else [])]
 
     def _measured(self) -> str:
         sets = ", ".join(map(display_name, self._sets()))

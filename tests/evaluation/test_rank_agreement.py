@@ -20,7 +20,7 @@ from sentrep.evaluation.significance import Difference, RecipeScores, bootstrap
 QUALITY = {"first": 0.5, "clear": 1.5, "close": 0.52, "worst": 0.1, "as-run": 1.0}
 
 
-def scores(quality: float, start: int, seeds: int = 6) -> RecipeScores:
+def scores(quality: float, start: int, seeds: int = 5) -> RecipeScores:
     gold = np.random.default_rng(99).uniform(0, 5, 80)
     noise = [np.random.default_rng(start + seed).normal(0, 1, 80) for seed in range(seeds)]
     return RecipeScores({"dev": np.stack([quality * gold + one for one in noise])}, {"dev": gold})
@@ -75,8 +75,8 @@ def test_two_rows_or_equal_numbers_make_no_ranking(published: dict[str, float]) 
 
 @pytest.mark.parametrize(("mean", "published", "said"), [(2, 1, "holds"), (-2, -1, "holds"), (2, -1, "turns around")])
 def test_an_order_is_told_only_with_a_verdict(mean: float, published: float, said: str) -> None:
-    assert order(Difference(mean, mean - 1, mean + 1, 0.01, 6), published) == said
-    for unsure in (Difference(mean, -3, 3, 0.01, 6), Difference(mean, mean - 1, mean + 1, 0.1, 6)):
+    assert order(Difference(mean, mean - 1, mean + 1, 0.01, 5), published) == said
+    for unsure in (Difference(mean, -3, 3, 0.01, 5), Difference(mean, mean - 1, mean + 1, 0.1, 5)):
         assert order(unsure, published) == "cannot be told"
     assert order(Difference(mean, mean - 1, mean + 1, 0.01, 3), published) == "cannot be told"
 
@@ -90,7 +90,7 @@ def test_a_released_reading_takes_the_place_of_its_row() -> None:
 def test_a_comparison_writes_both_readings_beside_the_paper(tmp_path: Path) -> None:
     files = {}
     for label, found in RECIPES.items():
-        files[label] = {seed: tmp_path / f"{label}-{seed}.npz" for seed in range(6)}
+        files[label] = {seed: tmp_path / f"{label}-{seed}.npz" for seed in range(5)}
         for cosine, file in zip(found.cosines["dev"], files[label].values(), strict=True):
             np.savez(file, **{"cosine/dev": cosine, "gold/dev": found.gold["dev"]})
     published = Published("Table 2", "one seed", {**PAPER, "as-run": PAPER["clear"]}, released={"as-run": "clear"})
@@ -130,7 +130,7 @@ def test_rows_that_train_nothing_are_told_apart_by_their_pairs_alone(tmp_path: P
     untrained = Published("", "one", {"first": (1.0, None), "clear": (2.0, None)}, untrained=["first", "clear"])
     assert Comparison.read(files, 100, untrained).differences["clear"].verdict == "better"
     trained = Published("", "one", untrained.scores, untrained=["first"])
-    assert Comparison.read(files, 100, trained).differences["clear"].verdict == "no verdict under 6 seeds"
+    assert Comparison.read(files, 100, trained).differences["clear"].verdict == "no verdict under 4 seeds"
 
 
 def test_names_beside_the_points_keep_their_distance_and_order() -> None:
