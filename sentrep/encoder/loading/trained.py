@@ -58,10 +58,10 @@ def _class(objective: Any) -> str:
 def _scores(callbacks: Any, step: Any) -> dict[str, float]:
     """Of the sets, ``val/NAME``, as the run's report had them at the step."""
     states = callbacks.values() if isinstance(callbacks, dict) else ()
-    histories = [state.get("history") for state in states if isinstance(state, dict)]
+    kept = [state.get("history") for state in states if isinstance(state, dict)]
     found: dict[str, float] = {}
-    for history in histories:
-        for name, course in history.items() if isinstance(history, dict) else ():
+    for history in (one for one in kept if isinstance(one, dict)):
+        for name, course in history.items():
             one = str(name).removeprefix("val/")
             if f"val/{one}/alignment" not in history or not isinstance(course, list):  # which sets have beside theirs
                 continue

@@ -94,7 +94,7 @@ def draw_similarities(
             for (row, column), value in np.ndenumerate(cosine):
                 colour = "white" if value > 0.6 else "black"
                 axis.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
-        figure.colorbar(image, ax=axis, label="cosine", pad=0.02).outline.set_visible(False)  # type: ignore[operator]
+        figure.colorbar(image, ax=axis, label="cosine", pad=0.02).outline.set_visible(False)
     return figure
 
 
