@@ -179,8 +179,9 @@ def _usearch(queries: Tensor, documents: Iterable[Tensor], k: int) -> Neighbours
     index = usearch.Index(ndim=corpus.shape[1], metric="cos")
     index.add(np.arange(len(corpus)), corpus)
     found = [index.search(query, min(k, len(corpus))) for query in wanted]
-    indices = np.stack([np.asarray(matches.keys).astype(np.int64) for matches in found])
-    return Neighbours(indices, 1 - np.stack([np.asarray(matches.distances, np.float32) for matches in found]))
+    count = min(len(matches.keys) for matches in found)  # a graph may find fewer
+    indices = np.stack([np.asarray(matches.keys[:count]).astype(np.int64) for matches in found])
+    return Neighbours(indices, 1 - np.stack([np.asarray(matches.distances[:count], np.float32) for matches in found]))
 
 
 def _package(module: str, name: str) -> Any:

@@ -17,6 +17,7 @@ def log_settings(module: LightningModule, settings: Mapping[str, Any] | None) ->
     """
     data = getattr(getattr(module.trainer, "datamodule", None), "fingerprint", None)
     found = flat(settings if settings is not None else {"model": dict(module.hparams)})
+    found = {key: value for key, value in found.items() if not key.startswith("trainer.logger")}  # it may hold a key
     for logger in module.trainer.loggers:
         logger.log_hyperparams({**found, **({"data.fingerprint": data} if data else {})})
 
