@@ -25,7 +25,7 @@ from sentrep.evaluation.significance import (
 )
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
-from sentrep.io.harmless import html_text, latex_text, markdown_text, screen_text
+from sentrep.io.harmless import csv_text, html_text, latex_text, markdown_text, screen_text
 
 Format = Literal["latex", "csv", "markdown"]
 
@@ -147,7 +147,14 @@ class Comparison:
         if format == "latex":
             return _latex(columns)
         rows = self.record()["rows"]
-        numbers = ["recipe", "seeds", *self._sets(), "mean", "sd", *(["published"] if self.published else [])]
+        numbers = [
+            "recipe",
+            "seeds",
+            *map(csv_text, self._sets()),
+            "mean",
+            "sd",
+            *(["published"] if self.published else []),
+        ]
         numbers += ["difference", "low", "high", "p", "p holm", "verdict"]
         return csv_table(numbers, [_numbers(label, row) for label, row in rows.items()])
 
@@ -326,7 +333,7 @@ def _numbers(label: str, row: Mapping[str, Any]) -> dict[str, Any]:
     found = row.get("difference", {})
     names = {"mean": "difference", "low": "low", "high": "high", "p_value": "p", "adjusted": "p holm"}
     own = {"recipe": label, "seeds": len(row["per_seed"]), "mean": row["mean"], "sd": row["sd"]}
-    sets = {name: float(np.mean(scores)) for name, scores in row["sets"].items()}
+    sets = {csv_text(name): float(np.mean(scores)) for name, scores in row["sets"].items()}
     published = {"published": row["published"][0]} if row.get("published") else {}
     difference = {name: found.get(key) for key, name in names.items()}
     return {**sets, **own, **published, **difference, "verdict": found.get("verdict", "baseline")}
