@@ -196,8 +196,9 @@ class SentRepCLI(LightningCLI):
                 if isinstance(error, ModuleNotFoundError) and issubclass(kind, Logger):
                     found = re.search(r"'([\w.-]+)", str(error))
                     package = found[1] if found else kind.__name__.removesuffix("Logger").lower()
-                    key = f"trainer.logger: {kind.__name__}"
-                    raise InputError(f"{key} needs a package that is not here: pip install {package}") from None
+                    refused = f"trainer.logger: {kind.__name__} needs a package that is not here: pip install {package}"
+                    refusals[-1] = InputError(refused)
+                    raise refusals[-1] from None
                 if isinstance(error, AttributeError) and "__init__() call" in str(error):  # of `nn.Module`
                     name = f"{kind.__module__}.{kind.__qualname__}"
                     refusals[-1] = InputError(f"{name}: its __init__ uses the module before super().__init__()")

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from sentrep.data.text.cells import Columns, text_cell
 from sentrep.data.text.fingerprints import hash_of
@@ -16,9 +16,15 @@ from sentrep.errors import InputError
 
 if TYPE_CHECKING:
     import datasets
-    import pandas
 
-    TrainingText: TypeAlias = str | Sequence[str] | Sequence[tuple[str, ...]] | datasets.Dataset | pandas.DataFrame
+    class DataFrame(Protocol):
+        """Of pandas, on which nothing here depends."""
+
+        columns: Any
+
+        def notna(self) -> Any: ...
+
+    TrainingText: TypeAlias = str | Sequence[str] | Sequence[tuple[str, ...]] | datasets.Dataset | DataFrame
 else:  # what a configuration can say; these packages are not imported to say more
     TrainingText = str | list[str]
 """Where training text comes from: a file, a list of files or texts or pairs, a data set, a data frame."""

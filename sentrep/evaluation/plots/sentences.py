@@ -132,9 +132,10 @@ def draw_before_after(
             points, names = project(vectors, method, seed)
             scatter(axis, points, names, groups, own)
             axis.set_title(title, loc="left")
-            for point, text in zip(points, sentences, strict=True) if labels is None else ():
-                if len(sentences) <= _MOST_WORDS:
-                    axis.annotate(_cut(text, _SHORT), point, (3, 3), textcoords="offset points")
+            named = labels is None and len(sentences) <= _MOST_WORDS
+            for point, text in zip(points, sentences, strict=True) if named else ():
+                side, shift = ("left", 3) if point[0] < points[:, 0].mean() else ("right", -3)  # towards the middle
+                axis.annotate(_cut(text, _SHORT), point, (shift, 3), textcoords="offset points", ha=side)
         legend_below(figure)
     return figure
 
