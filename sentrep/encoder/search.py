@@ -93,7 +93,7 @@ def _unsortable(numbers: Tensor) -> Tensor:
 
 def prompted(sentences: object, prompts: Mapping[str, str], names: Sequence[str]) -> str | list[str]:
     """Sentences behind the first of these prompts that there is."""
-    prompt = next((prompts[name] for name in names if name in prompts), "")
+    prompt = next((prompts[name] for name in names if prompts.get(name)), "")
     texts = as_list(sentences)
     behind = [prompt + text for text in texts] if prompt and all(isinstance(text, str) for text in texts) else texts
     return behind[0] if isinstance(sentences, str) else behind

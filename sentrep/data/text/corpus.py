@@ -133,8 +133,8 @@ def open_corpus(
     """
     if in_memory(train):
         return Corpus([MemoryTable(train, checked_columns(columns))], columns)
-    specs: Sequence[Any] = [train] if isinstance(train, (str, Path)) else train
-    sources = [source for spec in specs for source in find_sources(str(spec), split, streaming)]
+    named: Any = [train] if isinstance(train, (str, Path)) else train
+    sources = [source for spec in named for source in find_sources(str(spec), split, streaming)]
     if not sources:
         raise InputError("no training text: `train` is an empty list; name a file, a data set or toy")
     return Corpus(sources, columns)

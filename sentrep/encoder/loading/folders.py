@@ -132,7 +132,7 @@ def save(encoder: Encoder, folder: Path) -> None:
     with writing(folder), atomic_folder(folder) as place, sources.quiet_transformers():
         _write(encoder, place, missing)
         if encoder.prompts or _stored_prompts(folder):  # sentence-transformers saves a file of its own before ours
-            write_json(place / st_folders.PROMPTS_FILE, {"prompts": encoder.prompts, "default_prompt_name": None})
+            st_folders.write_prompts(encoder.prompts, place)
         st_folders.remove_graphs(folder)
     if missing is not None:
         warnings.warn(

@@ -85,6 +85,12 @@ def write_modules(encoder: Encoder, folder: Path) -> None:
             save_file(weights, place / "model.safetensors")
 
 
+def write_prompts(prompts: dict[str, str], folder: Path) -> None:
+    """Prompts by name; what stands before documents by both names: an empty ``document`` there hides a ``passage``."""
+    document = next((prompts[name] for name in ("document", "passage", "corpus") if prompts.get(name)), "")
+    write_json(folder / PROMPTS_FILE, {"prompts": {**prompts, "document": document}, "default_prompt_name": None})
+
+
 def read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Settings, and the weights of the modules, out of a sentence-transformers folder, whichever layout it has."""
     stored: dict[str, Any] = {}
