@@ -105,6 +105,7 @@ def test_an_index_of_another_package_finds_the_same(
     assert (found.indices.dtype, found.scores.dtype) == (np.int64, np.float32)
 
 
+@pytest.mark.slow
 def test_prompts_travel_and_are_those_of_sentence_transformers(encoder: SentenceEncoder, tmp_path: Path) -> None:
     encoder.save_pretrained(tmp_path / "model")
     again = SentenceEncoder.from_pretrained(tmp_path / "model")

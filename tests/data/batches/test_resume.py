@@ -173,6 +173,7 @@ def test_overfit_batches_repeat_the_same_rows(tmp_path: Path) -> None:
     assert seen[:2] == seen[2:4] == seen[4:]
 
 
+@pytest.mark.slow
 def test_text_in_memory_is_resumed_as_a_file_is(tmp_path: Path) -> None:
     stop, saving, _ = CASES["in the epoch"]
     whole = run(tmp_path, Recorder(), [])

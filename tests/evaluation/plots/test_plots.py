@@ -185,6 +185,7 @@ def test_batches_that_cannot_be_drawn_are_refused(sizes: list[int], batches: int
         sample_nearest_negatives(torch.randn(40, 4), sizes, batches)
 
 
+@pytest.mark.slow
 def test_three_pictures_of_sentences() -> None:
     before, after = (tiny_encoder(pooling="mean", seed=seed).eval() for seed in (0, 1))
     texts = [*toy_sentences(9), "a very long sentence " * 20]
