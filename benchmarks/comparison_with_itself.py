@@ -31,7 +31,9 @@ def main() -> None:
     for number in range(1, options.tries + 1):
         drawn = rng.choice(len(runs), 2 * options.seeds, replace=False)
         groups = {"first": drawn[: options.seeds], "second": drawn[options.seeds :]}
-        comparison = Comparison.read({name: [runs[row] for row in rows] for name, rows in groups.items()}, 1000)
+        comparison = Comparison.read(
+            {name: {int(row): runs[row] for row in rows} for name, rows in groups.items()}, 1000
+        )
         found = comparison.differences["second"]
         tries.append(
             {"mean": found.mean, "low": found.low, "high": found.high, "p": found.p_value, "verdict": found.verdict}

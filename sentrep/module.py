@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,7 @@ from sentrep.io.checkpoint_file import PAYLOAD_KEY, bring_up_to_date
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
 from sentrep.training.arguments import check_module, check_options
+from sentrep.training.hyperparameters import log_settings
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.training.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
 from sentrep.types import HeldOut, OptimizerCallable, ScoredPairs, StepTerms, TextBatch, Views
@@ -99,6 +101,8 @@ class SentRepModule(Configurable, LightningModule):
         check_options(self.objectives, optimizer)
         if encoder.compute.compiles_training:
             self.objectives.compile_terms("default" if encoder.compute.compile is True else "reduce-overhead")
+        self.settings: Mapping[str, Any] | None = None
+        """The whole configuration, for the loggers; the command line sets it."""
         self.terms: StepTerms | None = None
         self._last_views: Views | None = None
         self._replay = StepReplay()
@@ -114,6 +118,10 @@ class SentRepModule(Configurable, LightningModule):
         check_strategy(self, strategy, self.trainer.world_size)
         if self.device_mesh is not None and not is_sharded(self):
             shard(self, self.device_mesh["data_parallel"], strategy.root_device)
+
+    def on_fit_start(self) -> None:
+        """Tell the loggers the settings (`sentrep.training.hyperparameters`)."""
+        log_settings(self, self.settings)
 
     def on_train_start(self) -> None:  # a module may be fitted twice
         """See that what is trained can be kept (`sentrep.checkpoint.rehearsal`)."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import lightning
 import pytest
 import torch
 from torch import Tensor
 
-from sentrep import ProjectionHead, SentRepModule, distributed
+from sentrep import InputError, ProjectionHead, SentRepModule, distributed
 from sentrep.data import SentRepDataModule
 from sentrep.encoder.encode import encode
 from sentrep.negatives import RefinedNoiseNegatives
@@ -188,6 +189,33 @@ def test_the_loss_that_is_logged_is_that_of_the_global_batch(tmp_path: Path, eve
     for name in ("train/loss", *(("train/simcse", "train/simcse/weighted") if every == 1 else ())):
         assert first[name] == pytest.approx(one[name], rel=1e-5)
     assert every > 1 or one["train/loss"] == pytest.approx(2 * one["train/simcse"])
+
+
+def held(texts: list[Any]) -> float | str:
+    """The loss of a step on each process's own texts in memory, or what is said of them."""
+    world, rank = distributed.world_size(), distributed.rank()
+    os.environ["LOCAL_RANK"] = str(rank)
+    module = SentRepModule(tiny_encoder(dropout=0.0), {"simcse": Contrastive()}, seed=1)
+    trainer = lightning.Trainer(
+        accelerator="cpu", devices=world, strategy="ddp" if world > 1 else "auto", max_steps=1, logger=False,
+        enable_checkpointing=False, use_distributed_sampler=False, enable_progress_bar=False,
+        enable_model_summary=False,
+    )  # fmt: skip
+    try:
+        trainer.fit(module, SentRepDataModule(texts[rank], batch_size=6 // world, seed=2))
+    except InputError as error:
+        return str(error)
+    return float(trainer.callback_metrics["train/loss"])
+
+
+@pytest.mark.slow
+def test_text_in_memory_is_shared_out_and_must_be_one_text() -> None:
+    lines = toy_sentences(12)
+    pairs = list(zip(lines[:6], lines[6:], strict=True))
+    (one,) = run_processes(held, 1, [pairs])
+    assert run_processes(held, WORLD, [pairs, pairs]) == pytest.approx([one, one], rel=1e-5)
+    refusal = "data.train: the processes hold different texts; give all of them the same, in one order"
+    assert run_processes(held, WORLD, [pairs, pairs[::-1]]) == [refusal, refusal]
 
 
 def _lost_peer() -> None:

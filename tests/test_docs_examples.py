@@ -142,3 +142,12 @@ def test_every_page_has_an_example_and_stands_in_the_entry_page() -> None:
     for page in PAGES:
         assert blocks(page, "yaml"), page.name
         assert page.stem == "objective" or f"]({page.name})" in entry, page.name
+
+
+@pytest.mark.slow
+def test_the_page_for_notebooks_runs(desk: Path) -> None:
+    tiny_encoder(pooling="mean").save_pretrained("model")
+    shown: dict[str, Any] = {}
+    for block in blocks(DOCS / "notebook.md", "python"):
+        exec(block, shown)
+    assert shown["found"].scores.shape == (2, 2)

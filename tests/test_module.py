@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
+import yaml
+from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor
 
 from sentrep import InputError, Objective, ProjectionHead, SentenceEncoder, SentRepModule, TextBatch, Views
@@ -194,7 +196,7 @@ def _checkpoint(folder: Path, **arguments: Any) -> tuple[SentRepModule, Path]:
     encoder.save_pretrained(folder / "backbone")
     encoder = SentenceEncoder(str(folder / "backbone"), pooling="mean", max_length=16)
     module = SentRepModule(encoder, {"simcse": Contrastive(temperature=0.07)}, **arguments)
-    run = trainer(limit_train_batches=2)
+    run = trainer(limit_train_batches=2, logger=CSVLogger(folder, "logs", ""))
     run.fit(module, loader(batches(encoder)))
     run.save_checkpoint(folder / "last.ckpt")
     (folder / "backbone").rename(folder / "moved_away")
@@ -206,6 +208,15 @@ def test_a_checkpoint_of_a_python_built_module_stands_alone(tmp_path: Path) -> N
     expected = module.encoder.encode(SENTENCES)
     again = SentRepModule.load_from_checkpoint(path)
     assert again.seed == 5
+    told = yaml.safe_load((tmp_path / "logs/hparams.yaml").read_text())
+    assert {"model.seed": 5, "model.objectives.simcse.temperature": 0.07}.items() <= told.items()
+    assert told["model.head.kind"] == "mlp"
+    told = yaml.safe_load((tmp_path / "logs/hparams.yaml").read_text())
+    assert {"model.seed": 5, "model.objectives.simcse.temperature": 0.07}.items() <= told.items()
+    assert told["model.head.kind"] == "mlp"
+    told = yaml.safe_load((tmp_path / "logs/hparams.yaml").read_text())
+    assert {"model.seed": 5, "model.objectives.simcse.temperature": 0.07}.items() <= told.items()
+    assert told["model.head.kind"] == "mlp"
     assert again.objectives.terms["simcse"].temperature == 0.07
     for (name, one), two in zip(module.state_dict().items(), again.state_dict().values(), strict=True):
         assert torch.equal(one, two), name

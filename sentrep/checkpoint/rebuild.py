@@ -14,8 +14,9 @@ from sentrep.config import to_config
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.loading import folders, sources
 from sentrep.encoder.loading.tokenizers import tokenizer_files
+from sentrep.encoder.loading.trained import hub_name
 from sentrep.errors import InputError
-from sentrep.io.checkpoint_file import read_checkpoint
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint
 from sentrep.version import __version__
 
 Module = TypeVar("Module", bound=LightningModule)
@@ -49,6 +50,7 @@ def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str 
     """
     return {
         "version": __version__,
+        "base": hub_name(encoder.init_args["backbone"]),
         "architecture": sources.architecture(encoder.backbone),
         **({"pooler": encoder.spare_pooler} if encoder.spare_pooler else {}),
         "tokenizer": tokenizer_files(encoder.tokenize.tokenizer),
@@ -93,5 +95,7 @@ def rebuild(
     if not trust_plugins:
         refuse_foreign_classes(cls, recorded, str(path))
     module: Module = instantiate_module(cls, {**recorded, **overrides})
+    encoder: Any = module.encoder
+    encoder.prompts = folders.checked_settings(checkpoint[PAYLOAD_KEY]["settings"], path).get("prompts", {})
     module.load_state_dict(checkpoint["state_dict"], strict=strict)
     return module.to(map_location or "cpu")

@@ -34,7 +34,7 @@ class SaveConfig(SaveConfigCallback):
     _settings: Tree | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Write when training starts; scoring a checkpoint leaves no configuration behind."""
+        """Write when training starts, and hand over for the loggers; scoring leaves no configuration behind."""
         folder = trainer.log_dir  # asked for on every process: it broadcasts
         if stage != "fit" or self.already_saved or not trainer.is_global_zero:
             return
@@ -43,8 +43,10 @@ class SaveConfig(SaveConfigCallback):
         while target.exists():
             version += 1
             target = target.with_name(f"config-v{version}.yaml")
+        text = self.parser.dump(self.config, skip_unset=False)
         with writing(target):
-            write_text(target, self.parser.dump(self.config, skip_unset=False))
+            write_text(target, text)
+        pl_module.settings = yaml.safe_load(text)
         self.already_saved = True
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -14,15 +16,17 @@ from rich.console import Console
 from sentrep import checks
 from sentrep.cli.configuration import apply_flags, parse_request, split_words
 from sentrep.cli.errors import UsageError
+from sentrep.cli.evaluate import SuiteName
 from sentrep.cli.functions import run_function
 from sentrep.cli.paper_tables import Table, join_rows, read_table, write_recipes
 from sentrep.cli.recipes import locate
 from sentrep.cli.sections import build_tree, check_names
-from sentrep.cli.seeded_runs import SCORES, Run, train_all
+from sentrep.cli.seeded_runs import Run, Wanted, train_all
 from sentrep.cli.trainer import prepare_parsing
 from sentrep.distributed import derive_seed
 from sentrep.errors import InputError
-from sentrep.evaluation.comparison import Comparison, Published
+from sentrep.evaluation.comparison import Comparison, Format, Published
+from sentrep.evaluation.suites import Request, load_suite
 from sentrep.io.harmless import printable
 
 THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
@@ -31,15 +35,22 @@ THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Train every recipe (-c FILE, any number of times) under every seed, evaluate, compare with the first recipe.
+    """Train every recipe (-c FILE) and every variant of the first (--variant NAME='FLAGS') under every seed, evaluate,
+    compare with the first recipe. Both stand any number of times; here every -c is a row of its own, where in fit a
+    second one is laid over the first (--over does that here).
 
     Every other option goes to each ``sentrep fit``, for example --model.encoder.backbone FOLDER. What is done already
     is not done again: run the same command after an interruption, or with more seeds or recipes.
 
     Args:
-        seeds: how many (the thesis's five come first), or a list of them.
+        seeds: how many (the thesis's five come first), or a list of them; fewer than four give no verdict.
         vary: what the seeds change: order (of the training text), noise (initial head, dropout, draws) or both.
-        sets: similarity sets to evaluate on; by default each recipe's own data.test.
+        suite: what to score: sts (similarity), or another suite of sentrep evaluate.
+        sets: of the suite; by default each recipe's own data.test, of other suites all that evaluate takes by default.
+        folder: of the sets, as for sentrep evaluate; for similarity by default each recipe's data.sts_folder.
+        split: retrieval, rerank, clustering: which split of a folder; test by default.
+        columns: names or positions of the columns of csv files.
+        format: print the table as latex, csv or markdown; all three are written to files, too.
         over: configuration files laid over every recipe.
         output: folder of all runs and of the report.
         resamples: of the bootstrap behind the intervals.
@@ -52,7 +63,12 @@ class Options:
 
     seeds: int | list[int] = 5
     vary: Literal["both", "order", "noise"] = "both"
+    suite: SuiteName = "sts"
     sets: list[str] | None = None
+    folder: str | None = None
+    split: str | None = None
+    columns: list[str] | None = None
+    format: Format | None = None
     over: list[str] | None = None
     output: str = "comparisons"
     resamples: int = 1000
@@ -66,12 +82,19 @@ class Options:
         checks.whole("compare", 1, resamples=self.resamples)
         checks.text("compare", output=self.output)
 
+    @property
+    def wanted(self) -> Wanted:
+        """What the runs are scored on."""
+        return Wanted(self.suite, Request(self.sets, self.folder, self.split, self.columns))
+
 
 @dataclass
 class Words:
     """The command line, sorted into what is ours and what is for every ``sentrep fit``."""
 
     recipes: list[str] = field(default_factory=list)
+    variants: dict[str, list[str]] = field(default_factory=dict)
+    """Of the first recipe: by name, the words that are laid over it."""
     own: list[str] = field(default_factory=list)
     shared: list[str] = field(default_factory=list)
 
@@ -88,7 +111,8 @@ def run(command: str, words: list[str]) -> int:
     except InputError as error:
         raise UsageError(str(error)) from None
     _check(runs, chosen, table)
-    failures = train_all(runs, chosen.sets, chosen.jobs)
+    print(printable(_competitors(runs, None if table is None else table.baseline)), file=sys.stderr)
+    failures = train_all(runs, chosen.wanted, chosen.jobs)
     return _report(runs, failures, chosen, table)
 
 
@@ -98,7 +122,7 @@ def chosen_table(words: Words, chosen: Options) -> Table | None:
         if chosen.rows or chosen.adapt:
             raise UsageError("compare: --rows and --adapt need the file of the rows: --table FILE")
         return None
-    if words.recipes or sum(word == "--table" for word in words.own) > 1:
+    if words.recipes or words.variants or sum(word == "--table" for word in words.own) > 1:
         raise UsageError("compare: give one --table, or recipes by -c; --over '[FILE]' lays files over every row")
     table = read_table(chosen.table)
     table = table if chosen.rows is None else table.only(chosen.rows)
@@ -113,12 +137,27 @@ def _check(runs: list[Run], chosen: Options, table: Table | None) -> None:
     """Find what every run would end with before the first one has trained."""
     if Path(chosen.output).is_file():
         raise UsageError(f"compare: --output {chosen.output} is a file; name a folder")
+    if chosen.wanted.suffix:
+        load_suite(chosen.suite, chosen.wanted.request)
+    elif chosen.split is not None:
+        raise UsageError("compare: the suite sts has no use for --split; leave it out")
     prepare_parsing()
     if table is not None:
         write_recipes(table.recipes(Path(chosen.output) / "recipes"))
     for run in {run.label: run for run in runs}.values():
         request = parse_request(run.words)
         check_names(build_tree("fit", request, None), request)
+
+
+def _competitors(runs: list[Run], baseline: str | None = None) -> str:
+    """What is compared with what, as the first line says it."""
+    labels = dict.fromkeys(run.label for run in runs)
+    first = baseline or next(iter(labels))
+    others = [label for label in labels if label != first]
+    seeds = len({run.seed for run in runs})
+    if not others:
+        return f"{first} alone, {seeds} seeds; name more recipes (-c) or variants (--variant) to compare it with"
+    return f"{len(others) + 1} rows, each trained by itself, {seeds} seeds: {', '.join(others)} against {first}"
 
 
 def seed_list(seeds: int | list[int]) -> list[int]:
@@ -145,15 +184,20 @@ def plan(words: Words, chosen: Options, untrained: Mapping[str, bool | str] = Ma
     for seed in seeds:
         noise, order = (seeds[0] if chosen.vary == fixed else seed for fixed in ("order", "noise"))
         seeding = ["--seed_everything", str(noise), "--data.seed", str(order)]
+        rows: list[tuple[str, str, list[str]]] = []
         for recipe, stem in zip(words.recipes, stems, strict=True):
             if untrained.get(stem) and seed != seeds[0]:
                 continue
-            label = stem if stems.count(stem) == 1 else f"{Path(recipe).parent.name}-{stem}"
+            rows.append((stem if stems.count(stem) == 1 else f"{Path(recipe).parent.name}-{stem}", recipe, []))
+        rows += [(name, words.recipes[0], own) for name, own in words.variants.items()]
+        for label, recipe, own in rows:
             files = [word for file in (recipe, *(chosen.over or [])) for word in ("-c", locate(file))]
             folder = Path(chosen.output) / label / f"seed-{seed}"
-            runs.append(Run(label, seed, [*files, *words.shared, *seeding], folder, untrained.get(stem, False)))
+            what = untrained.get(label, False)
+            runs.append(Run(label, seed, [*files, *words.shared, *own, *seeding], folder, what))
     if len({run.folder for run in runs}) < len(runs):
-        raise UsageError(f"compare: two recipes have the same name; rename one of {', '.join(words.recipes)}")
+        named = ", ".join([*words.recipes, *words.variants])
+        raise UsageError(f"compare: two recipes have the same name; rename one of {named}")
     return runs
 
 
@@ -170,6 +214,9 @@ def sort_words(words: list[str]) -> Words:
             if value is None:
                 raise UsageError("compare: -c needs a file")
             sorted_words.recipes.append(value)
+        elif key == "variant":
+            name, own_words = _variant(value, sorted_words.variants)
+            sorted_words.variants[name] = own_words
         elif key is None:  # --help
             sorted_words.own.append(value)
         else:
@@ -177,6 +224,26 @@ def sort_words(words: list[str]) -> Words:
                 [f"--{key}"] if value is None else [f"--{key}", value]
             )
     return sorted_words
+
+
+def _variant(text: str | None, others: Mapping[str, list[str]]) -> tuple[str, list[str]]:
+    """Name and words of ``NAME=--model.x 1 --data.y 2``."""
+    name, equals, flags = (text or "").partition("=")
+    if not equals or not re.fullmatch(r"\w[\w.+-]{0,99}", name):  # it names a folder
+        raise UsageError(
+            f"compare: --variant {text}: expected a name of letters, digits, dots, hyphens and underscores, and flags: "
+            "--variant low='--model.objectives.simcse.temperature 0.03'"
+        )
+    if name in others:
+        raise UsageError(f"compare: two variants are called {name}; rename one")
+    try:
+        words = shlex.split(flags)
+        list(split_words(words))
+    except (ValueError, UsageError) as error:
+        raise UsageError(f"compare: --variant {name}: {error}") from None
+    if not words:
+        raise UsageError(f"compare: --variant {name} changes nothing; give it flags, or leave it out")
+    return name, words
 
 
 def _published(table: Table) -> Published:
@@ -198,6 +265,7 @@ def _about(runs: list[Run], chosen: Options) -> dict[str, Any]:
     backbone = tree.get("model", {}).get("encoder", {}).get("backbone")
     return {
         "seeds": list(dict.fromkeys(run.seed for run in runs)),
+        "suite": chosen.suite,
         "over": [Path(file).stem for file in chosen.over or []],
         "adapt": {
             key: Path(value).name if isinstance(value, str) else value for key, value in (chosen.adapt or {}).items()
@@ -210,16 +278,21 @@ def _about(runs: list[Run], chosen: Options) -> dict[str, Any]:
 
 def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Options, table: Table | None) -> int:
     """Print and write the comparison; the exit status tells of runs that failed."""
-    scored: dict[str, list[Path]] = {run.label: [] for run in runs}
+    wanted = chosen.wanted
+    scored: dict[str, dict[int, Path]] = {run.label: {} for run in runs}
     for run in runs:
-        if (run.folder / SCORES).exists():
-            scored[run.label].append(run.folder / SCORES)
+        if (run.folder / wanted.scores).exists():
+            scored[run.label][run.seed] = run.folder / wanted.scores
     if missing := [label for label, files in scored.items() if not files]:
         raise UsageError(f"compare: every run of {', '.join(missing)} failed; see {chosen.output}/*/*/fit.log")
     comparison = Comparison.read(scored, chosen.resamples, _published(table) if table else None)
-    comparison.print(Console())
-    comparison.write(Path(chosen.output), _about(runs, chosen))
+    if chosen.format is None:
+        comparison.print(Console())
+    else:
+        print(comparison.text(chosen.format), end="")
+    name = f"report{wanted.suffix}"
+    comparison.write(Path(chosen.output), _about(runs, chosen), name)
     for (label, seed), reason in failures.items():
         print(printable(f"{label}, seed {seed}: {reason}"), file=sys.stderr)
-    print(printable(f"report: {Path(chosen.output) / 'report.md'}"), file=sys.stderr)
+    print(printable(f"report: {Path(chosen.output) / name}.md"), file=sys.stderr)
     return int(bool(failures))

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from sentrep.data.text.pairing import open_training_text
 from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.errors import InputError
 from sentrep.evaluation.runs import version_of
+from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import MODEL
 from sentrep.io.files import BusyError, atomic_write, hold, write_text
 from sentrep.io.harmless import screen_text
@@ -57,22 +58,46 @@ class Run:
     untrained: bool | str = False
     """Whether its encoder is scored as it is; ``whitened``: after a whitening on the training text."""
 
-    def settings(self, sets: list[str] | None) -> dict[str, Any]:
+    def settings(self, wanted: Wanted) -> dict[str, Any]:
         """What tells this run from another in the same folder: a hash of the words and of every file they name."""
         digest = hashlib.blake2b(digest_size=16)
         for flag, word in zip(["", *self.words], self.words, strict=False):
             digest.update(Path(word).read_bytes() if flag == "-c" else word.encode())
         untrained = {"untrained": self.untrained} if self.untrained else {}
-        return {"recipe": digest.hexdigest(), "sets": sets, **untrained}
+        return {"recipe": digest.hexdigest(), **wanted.settings(), **untrained}
 
 
-def train_all(runs: Sequence[Run], sets: list[str] | None, jobs: int = 1) -> dict[tuple[str, int], str]:
+@dataclass(frozen=True)
+class Wanted:
+    """What the runs are scored on; the runs of one recipe can be scored on one suite after another."""
+
+    suite: str = "sts"
+    request: Request = field(default_factory=Request)
+    """Without sets: of similarity each recipe's own ``data.test``, of another suite its default."""
+
+    @property
+    def suffix(self) -> str:
+        """Of what a run has for each suite: nothing for similarity."""
+        return "" if self.suite == "sts" else f"-{self.suite}"
+
+    @property
+    def scores(self) -> str:
+        """What a finished run leaves."""
+        return SCORES.replace(".", f"{self.suffix}.")
+
+    def settings(self) -> dict[str, Any]:
+        """What tells these scores from others of the same suite."""
+        given = {key: value for key, value in asdict(self.request).items() if value is not None}
+        return {"suite": self.suite, **given} if self.suffix else {"sets": None, **given}
+
+
+def train_all(runs: Sequence[Run], wanted: Wanted, jobs: int = 1) -> dict[tuple[str, int], str]:
     """Do what is not done yet, ``jobs`` runs at a time; returns why runs failed."""
-    _refuse_other_settings(runs, sets)
+    _refuse_other_settings(runs, wanted)
     failures: dict[tuple[str, int], str] = {}
     console = Console(stderr=True)
     with ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(_train_and_score, run, sets, jobs): run for run in runs}
+        futures = {pool.submit(_train_and_score, run, wanted, jobs): run for run in runs}
         try:
             for future in track(as_completed(futures), "comparing", len(runs), console=console):
                 run, reason = futures[future], future.result()
@@ -84,25 +109,27 @@ def train_all(runs: Sequence[Run], sets: list[str] | None, jobs: int = 1) -> dic
     return failures
 
 
-def _refuse_other_settings(runs: Sequence[Run], sets: list[str] | None) -> None:
+def _refuse_other_settings(runs: Sequence[Run], wanted: Wanted) -> None:
     """Refuse to mix runs of different settings, before anything is trained; note the settings of each."""
-    notes = {run.folder / "settings.json": run.settings(sets) for run in runs}
+    notes = {run.folder / f"settings{wanted.suffix}.json": run.settings(wanted) for run in runs}
     for note, settings in notes.items():
-        if note.exists() and json.loads(note.read_text(encoding="utf-8")) != settings:
-            raise UsageError(
-                f"compare: {note.parent} holds a run with other settings; choose another --output, or delete it"
-            )
+        for other in note.parent.glob("settings*.json"):
+            found = json.loads(other.read_text(encoding="utf-8"))
+            if found["recipe"] != settings["recipe"] or (other == note and found != settings):
+                raise UsageError(
+                    f"compare: {note.parent} holds a run with other settings; choose another --output, or delete it"
+                )
     for note, settings in notes.items():
         write_text(note, json.dumps(settings))
 
 
-def _train_and_score(run: Run, sets: list[str] | None, jobs: int) -> str | None:
+def _train_and_score(run: Run, wanted: Wanted, jobs: int) -> str | None:
     """One run to its end, unless it has been there; returns why it failed."""
-    if (run.folder / SCORES).exists():
+    if (run.folder / wanted.scores).exists():
         return None
     try:
         with hold(run.folder / "lock", "this run"):  # a trainer that outlives a killed comparison holds its own folder
-            return (None if run.untrained else _train(run, jobs)) or _score(run, sets)
+            return (None if run.untrained else _train(run, jobs)) or _score(run, wanted)
     except BusyError as error:
         return str(error)
 
@@ -134,28 +161,43 @@ def _trained(folder: Path, tree: Tree) -> SentenceEncoder:
     return SentenceEncoder.from_pretrained(folder, trust_remote_code=own)
 
 
-def _score(run: Run, sets: list[str] | None) -> str | None:
-    """Evaluate the model and write its cosines; returns why that failed."""
+def _score(run: Run, wanted: Wanted) -> str | None:
+    """Evaluate the model and write its scores; returns why that failed."""
     tree = build_tree("fit", parse_request(run.words), None)
-    data = tree.get("data", {})
-    folder = data.get("sts_folder")
     models = sorted(run.folder.glob(f"*/version_*/{MODEL}"), key=lambda path: version_of(path.parent))
     if not models and not run.untrained:
         return f"training left no folder {MODEL}/; do not switch the report off (--report)"
     try:
         encoder = _untrained(run, tree) if run.untrained else _trained(models[-1], tree)
-        arrays: dict[str, np.ndarray] = {}
-        for name in sets or data.get("test", []):
-            pairs = load_sts(PairsFile(**name) if isinstance(name, dict) else name, folder)
-            arrays[f"cosine/{pairs.name}"] = encoder.pairwise_cosine(pairs.first, pairs.second, batch_size=64).numpy()
-            arrays[f"gold/{pairs.name}"] = np.asarray(pairs.scores, dtype=np.float64)
+        arrays = _suite_scores(encoder, wanted) if wanted.suffix else _cosines(encoder, wanted, tree.get("data", {}))
     except InputError as error:
         return f"evaluation failed: {error}"
     if not arrays:
         raise UsageError(f"compare: {run.label} has no data.test; name the sets by --sets [sts12,stsb]")
-    with atomic_write(run.folder / SCORES) as file:
+    with atomic_write(run.folder / wanted.scores) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
     return None
+
+
+def _cosines(encoder: SentenceEncoder, wanted: Wanted, data: Tree) -> dict[str, np.ndarray]:
+    """Of the pairs of similarity sets, and their gold scores."""
+    request = replace(wanted.request, folder=wanted.request.folder or data.get("sts_folder"))
+    arrays: dict[str, np.ndarray] = {}
+    for name in request.sets or data.get("test", []):
+        if isinstance(name, dict):
+            pairs = load_sts(PairsFile(**name), request.folder)
+        else:
+            pairs = SUITES["sts"].load(name, request)
+        arrays[f"cosine/{pairs.name}"] = encoder.pairwise_cosine(pairs.first, pairs.second, batch_size=64).numpy()
+        arrays[f"gold/{pairs.name}"] = np.asarray(pairs.scores, dtype=np.float64)
+    return arrays
+
+
+def _suite_scores(encoder: SentenceEncoder, wanted: Wanted) -> dict[str, np.ndarray]:
+    """The main score of each set, by metric and name."""
+    encoder.to("cuda" if torch.cuda.is_available() else "cpu")
+    found = evaluate_suite(wanted.suite, encoder, load_suite(wanted.suite, wanted.request), show_progress_bar=False)
+    return {f"{next(iter(task.scores))}/{task.name}": np.array(task.main_score) for task in found}
 
 
 def _untrained(run: Run, tree: Tree) -> SentenceEncoder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import warnings
 from typing import Any
 
@@ -16,6 +17,7 @@ from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
 import sentrep.negatives
@@ -32,7 +34,7 @@ from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError, summarize
 from sentrep.cli.functions import search_current_folder
 from sentrep.cli.limits import check_settings
-from sentrep.cli.logs import show_log
+from sentrep.cli.logs import say, show_log
 from sentrep.cli.paper_tables import add_row
 from sentrep.cli.precision import settle_precision
 from sentrep.cli.run_folders import RunFolders
@@ -56,6 +58,7 @@ from sentrep.training.sharding import NOT_FSDP1
 COMMANDS = ("fit", "validate", "test", "predict")
 _ALLOW = ("--allow-changes", "--allow_changes")
 _EPILOG = (
+    "Several -c make one run, the later laid over the earlier; compare trains each -c by itself. "
     "--ckpt_path last continues the newest run of this name from its newest intact checkpoint; --allow-changes "
     "continues a run with settings that differ from its checkpoint's."
 )
@@ -199,13 +202,19 @@ class SentRepCLI(LightningCLI):
                 return kind(*args, **kwargs)
             except Exception as error:
                 refusals.append(error)
+                if isinstance(error, ModuleNotFoundError) and issubclass(kind, Logger):
+                    found = re.search(r"'([\w.-]+)", str(error))
+                    package = found[1] if found else kind.__name__.removesuffix("Logger").lower()
+                    refused = f"trainer.logger: {kind.__name__} needs a package that is not here: pip install {package}"
+                    refusals[-1] = InputError(refused)
+                    raise refusals[-1] from None
                 if isinstance(error, AttributeError) and "__init__() call" in str(error):  # of `nn.Module`
                     name = f"{kind.__module__}.{kind.__qualname__}"
                     refusals[-1] = InputError(f"{name}: its __init__ uses the module before super().__init__()")
                     raise refusals[-1] from error
                 raise
 
-        for base in (Configurable, Callback):
+        for base in (Configurable, Callback, Logger):
             self.parser.add_instantiator(build, base)
         settings = self.config[self._command].trainer
         claimed = [] if settings.fast_dev_run else self._folders.claim_versions(settings.logger)
@@ -237,6 +246,9 @@ def run(command: str, words: list[str]) -> int:
     if command != "fit":  # then nothing is saved, and where does not matter
         warnings.filterwarnings("ignore", message="The dirpath has changed from")
     request = add_row(parse_request([word for word in words if word not in _ALLOW]))
+    if len(request.files) > 1:
+        below, *over = request.files
+        say(f"one run: {below}, and laid over it {', '.join(over)}")
     stop = StopOnSignal()
     with RunFolders(trains=command == "fit") as folders, explain_lost_peer():
         settle_last(request, build_tree(command, request, None), folders if command == "fit" else None)

@@ -7,6 +7,8 @@ from typing import Any
 
 from sentrep import checks
 from sentrep.data.sets.sts import PairsFile
+from sentrep.data.text.cells import shown
+from sentrep.data.text.memory import EXPECTED, in_memory
 from sentrep.errors import InputError
 
 
@@ -67,6 +69,10 @@ def check_arguments(data: Any) -> None:
 
 
 def _check_source(name: str, source: Any) -> None:
+    if in_memory(source):
+        return  # its cells are checked as they are read
+    if not isinstance(source, (str, list)):
+        raise InputError(f"data: {name} must be {EXPECTED}, got {shown(source)}")
     for one in source if isinstance(source, list) else [source]:
         checks.text("data", **{name: one})
 

@@ -19,7 +19,8 @@ from sentrep.data.batches.streaming import StreamedBatches, TokenizedRows, check
 from sentrep.data.sets.held_out import held_out_fingerprint, hold_out, sentence_keys
 from sentrep.data.sets.sts import PairsFile, load_all_sts
 from sentrep.data.text.cache import TokenizedCorpus, tokenize_corpus
-from sentrep.data.text.corpus import Corpus, open_corpus
+from sentrep.data.text.corpus import Corpus, TrainingText, open_corpus
+from sentrep.data.text.memory import in_memory
 from sentrep.data.text.pairing import PairedCorpus, open_training_text
 from sentrep.errors import InputError
 from sentrep.types import HeldOut, ScoredPairs, Tokenize
@@ -35,7 +36,9 @@ class SentRepDataModule(LightningDataModule):
 
     Args:
         train: the training text: a file (txt, csv, tsv, jsonl, parquet, compressed or not), a glob, a folder written by
-            ``save_to_disk``, the id of a data set on the Hub, a list of these, or ``toy``, the embedded corpus.
+            ``save_to_disk``, the id of a data set on the Hub, a list of these, or ``toy``, the embedded corpus. In
+            Python also what is in memory: a list of texts, of pairs or of triples, a ``datasets.Dataset`` or a pandas
+            ``DataFrame``.
         columns: the columns of the training text: one (sentences), two (sentence, positive) or three (with hard
             negative); numbers from 0 for a csv or tsv file without a header; None picks the usual names.
         val: evaluation sets during training: names such as ``stsb-dev`` (see `sentrep.data.SET_NAMES`), files, or
@@ -57,7 +60,7 @@ class SentRepDataModule(LightningDataModule):
     @moved(MOVED)
     def __init__(
         self,
-        train: str | list[str] = "toy",
+        train: TrainingText = "toy",
         columns: list[str | int] | None = None,
         val: list[str | PairsFile] | None = None,
         test: list[str | PairsFile] | None = None,
@@ -65,7 +68,7 @@ class SentRepDataModule(LightningDataModule):
         predict: str | None = None,
         batch_size: int = 64,
         seed: int | None = None,
-        pairs: str | list[str] | None = None,
+        pairs: TrainingText | None = None,
         held_out: int = 0,
         no_duplicates: bool = False,
         reading: Reading = AS_USUAL,
@@ -113,6 +116,7 @@ class SentRepDataModule(LightningDataModule):
         """
         if stage == "fit":
             self._open_tokens()
+            self._refuse_other_texts()
             self._hold_out()
         if stage in ("fit", "validate") and not self.val_sets:
             self.val_sets = load_all_sts(self.val, self.sts_folder)
@@ -219,6 +223,14 @@ class SentRepDataModule(LightningDataModule):
             self._tokens = tokenize_corpus(corpus, *self._how_to_tokenize(), reading.cache_dir)
             self.fingerprint = held_out_fingerprint(corpus.fingerprint, self.held_out)
         self._corpus = corpus
+
+    def _refuse_other_texts(self) -> None:
+        """Every process holds texts of its own, which an unseeded shuffle makes other ones."""
+        if self.trainer is None or not any(map(in_memory, (self.train, self.pairs))):
+            return
+        strategy = self.trainer.strategy
+        if not strategy.reduce_boolean_decision(strategy.broadcast(self.fingerprint) == self.fingerprint):
+            raise InputError("data.train: the processes hold different texts; give all of them the same, in one order")
 
     def _hold_out(self) -> None:
         if self._rows is not None:

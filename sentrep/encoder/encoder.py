@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep.config import Configurable, moved
-from sentrep.encoder import adapters
+from sentrep.encoder import adapters, search
 from sentrep.encoder import encode as encoding
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.arguments import check_arguments
@@ -29,6 +29,7 @@ from sentrep.encoder.loading.pooler import pooler_weights
 from sentrep.encoder.loading.soundness import check_tokenizer
 from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.loading.tokenizers import load_tokenizer
+from sentrep.encoder.loading.trained import Trained
 from sentrep.encoder.modules import Normalize, SentenceModule, chain, described
 from sentrep.encoder.text.tokenizer import Prompt, TextTokenizer
 from sentrep.errors import InputError
@@ -60,6 +61,11 @@ class SentenceEncoder(Configurable, nn.Module):
             weights, a checkpoint both; another adapter than the checkpoint's begins beside the merged ones.
         modules: what follows the pooling and belongs to the model, in this order (`sentrep.encoder.SentenceModule`).
             None: where ``backbone`` is a checkpoint, what it has; else nothing.
+
+    Attributes:
+        prompts: what stands before a text, by name, as in sentence-transformers: ``query`` for `encode_query`,
+            ``document`` (or ``passage``, ``corpus``) for `encode_document`. Training and `encode` take none. They come
+            with a model, and may be set.
 
     Raises:
         InputError: for anything that cannot be found or does not fit together.
@@ -107,7 +113,9 @@ class SentenceEncoder(Configurable, nn.Module):
         template = prompt.template if isinstance(prompt, Prompt) else prompt
         self.tokenize = TextTokenizer(own, template, sources.position_limit(self.backbone))
         self.prompt = template
+        self.prompts: dict[str, str] = {}
         self.max_length, self.max_seq_length = max_length, max_seq_length
+        self.trained: Trained | None = None  # of a checkpoint that it was loaded from
         self.need = Need()  # until `SentRepModule` knows what its objectives read
         subtracts = isinstance(prompt, Prompt) and prompt.subtract
         self._pass = plan(self.backbone, self._readout(pooling, subtracts), compute)
@@ -291,6 +299,50 @@ class SentenceEncoder(Configurable, nn.Module):
         if convert_to_numpy:
             return found.numpy()
         return found if single else list(vectors)
+
+    def encode_query(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
+        """`encode` with the prompt called ``query`` before each text, where the model has one."""
+        return self.encode(search.prompted(sentences, self.prompts, ("query",)), **options)
+
+    def encode_document(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
+        """`encode` with the prompt called ``document``, ``passage`` or ``corpus``, the first that the model has."""
+        return self.encode(search.prompted(sentences, self.prompts, ("document", "passage", "corpus")), **options)
+
+    def search(
+        self,
+        queries: str | Sequence[str] | np.ndarray | Tensor,
+        corpus: Sequence[str] | np.ndarray | Tensor,
+        k: int = 10,
+        *,
+        index: search.Index = "exact",
+        batch_size: int = 32,
+        show_progress_bar: bool | None = None,
+    ) -> search.Neighbours:
+        """The k nearest of a corpus to each query, by cosine.
+
+        Texts are encoded by `encode_query` and `encode_document`, a corpus of them 8,192 at a time, of which only the
+        best stay. To ask again, encode the corpus once and give its vectors.
+
+        Args:
+            queries: one text, Q texts, or their vectors (Q, D) or (D,).
+            corpus: N texts, or their vectors (N, D).
+            k: how many for each query; N where there are fewer.
+            index: ``exact``, on the encoder's device; or, with their packages, ``faiss`` (exact, on the CPU) or
+                ``usearch`` (approximate, faster for many queries). Both hold all vectors.
+            batch_size: see `encode`.
+            show_progress_bar: see `encode`.
+
+        Returns:
+            ``indices`` (Q, k) and ``scores`` (Q, k), nearest first, of equal cosines the first in the corpus; (k,) each
+            for a single query.
+
+        Raises:
+            InputError: nothing to search in or for, vectors of another width or not finite, a missing package.
+        """
+        options: Any = {"batch_size": batch_size, "show_progress_bar": show_progress_bar, "convert_to_tensor": True}
+        ask: Any = functools.partial(self.encode_query, **options)
+        answer: Any = functools.partial(self.encode_document, **options)
+        return search.search(ask, answer, self.device, queries, corpus, k, index)
 
     def pairwise_cosine(
         self, first: Sequence[str], second: Sequence[str], batch_size: int = 32, show_progress_bar: bool | None = None

@@ -49,6 +49,9 @@ class GraphEncoder:
     adapter = None
 
     encode = SentenceEncoder.encode
+    encode_query = SentenceEncoder.encode_query
+    encode_document = SentenceEncoder.encode_document
+    search = SentenceEncoder.search
     pairwise_cosine = SentenceEncoder.pairwise_cosine
     similarity = SentenceEncoder.similarity
     similarity_pairwise = SentenceEncoder.similarity_pairwise
@@ -69,6 +72,7 @@ class GraphEncoder:
         settings = folders.checked_settings(stored, place / folders.SETTINGS_FILE)
         self.pooling: str = settings.get("pooling", "cls")
         self.prompt: str | None = settings.get("prompt")
+        self.prompts: dict[str, str] = settings.get("prompts", {})
         self.subtract_template: bool = settings.get("subtract_template", False)
         self.max_length: int = settings.get("max_length", 32)
         self.max_seq_length: int | None = settings.get("max_seq_length")

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from sentrep.encoder.adapters import Lora
+from sentrep.encoder.loading.trained import Trained
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.types import TokenBatch
 
@@ -22,6 +23,8 @@ class Encoder(Protocol):
     spare_pooler: dict[str, Tensor]
     adapter: Lora | None
     prompt: str | None
+    prompts: dict[str, str]
+    trained: Trained | None
     max_length: int
     max_seq_length: int | None
     training: bool

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rich.console import Console
@@ -14,34 +15,41 @@ from rich.console import Console
 from sentrep.evaluation.page import html_page, html_table, inline_svg
 from sentrep.evaluation.plots.comparison import plot_beside_published, plot_comparison
 from sentrep.evaluation.rank_agreement import RankAgreement, agreement, order, with_released
-from sentrep.evaluation.report import markdown_table, plain_table
+from sentrep.evaluation.report import csv_table, markdown_table, metric_name, plain_table
 from sentrep.evaluation.significance import (
-    FEWEST_SEEDS,
     Array,
     Difference,
     RecipeScores,
     bootstrap,
     difference,
-    spearman_rows,
+    holm,
 )
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
-from sentrep.io.harmless import html_text, markdown_text, screen_text
+from sentrep.io.harmless import csv_text, html_text, latex_text, markdown_text, screen_text
 
+Format = Literal["latex", "csv", "markdown"]
+
+_PAIRS = "Spearman"
 _NOTE = (
-    "Spearman × 100 of the cosine, mean ± standard deviation over seeds. Difference: of the mean over the sets to the "
-    "baseline, with a 95 % bootstrap interval over seeds and sentence pairs, and the p-value of a t-test over "
-    "seeds, both paired by seed. A recipe is called better or worse only where both agree."
+    "{measure} × 100{cosine}, mean ± standard deviation over seeds. Difference: of the mean over the sets to the "
+    "baseline, with a 95 % bootstrap interval over {over}, and the p-value of a t-test over seeds. A recipe is called "
+    "better or worse only where both agree."
 )
+_PAIRED = (
+    "Interval and test are paired by seed: every recipe ran under the same seeds, and a seed has the same order of the "
+    "text and the same noise in each."
+)
+_UNPAIRED = "Recipes that ran under other seeds than the baseline are not paired with it by seed: {}."
+_MINUS = re.compile(r"(?<![\w-])-(?=\d)")
+_MARK = "*: p < 0.05 after Holm's correction for all rows of the table as well."
 _RANKS = (
     "Spearman's correlation is of our order of the rows, by mean, and the published one; p by permutation of the rows, "
     "the interval by the same bootstrap. A published ordering of two rows holds or turns around where one is better "
     "than the other by the rule above, and cannot be told otherwise. Order: of the row and the baseline."
 )
-_ALTS = {
-    "report": "Seeds and means of every recipe, and differences to the first",
-    "agreement": "Means here over published ones",
-}
+_ALTS = ("Seeds and means of every recipe, and differences to the first", "Means here over published ones")
+"""Of the pictures ``report`` and ``agreement``."""
 _READINGS = {"paper": "Rank agreement", "released": "The same with the readings of the released code in their places"}
 
 
@@ -92,18 +100,22 @@ class Comparison:
     agreements: dict[str, RankAgreement] = field(default_factory=dict)
     """With the paper, by reading: ``paper`` and ``released``."""
 
+    measure: str = _PAIRS
+    """What the scores are."""
+
     @classmethod
     def read(
-        cls, files: Mapping[str, Sequence[Path]], resamples: int = 1000, published: Published | None = None
+        cls, files: Mapping[str, Mapping[int, Path]], resamples: int = 1000, published: Published | None = None
     ) -> Comparison:
-        """From the score files of every recipe's seeds: arrays ``cosine/SET`` and ``gold/SET``.
+        """From the score files of every recipe's seeds: ``cosine/SET`` and ``gold/SET``, or ``METRIC/SET``.
 
         Raises:
             InputError: for runs that were scored on different pairs.
         """
-        most = max(FEWEST_SEEDS, *map(len, files.values()))
         same = () if published is None else published.untrained
-        recipes = {label: _read(paths, most if label in same else 1) for label, paths in files.items()}
+        read = {label: _read(paths, label in same) for label, paths in files.items()}
+        recipes = {label: scores for label, (scores, _) in read.items()}
+        measures = dict.fromkeys(metric_name(metric) for _, metrics in read.values() for metric in metrics)
         draws = dict(zip(recipes, bootstrap(list(recipes.values()), resamples=resamples).T, strict=True))
         first = next(iter(recipes)) if published is None else published.baseline or next(iter(recipes))
         differences = {
@@ -117,7 +129,7 @@ class Comparison:
             for reading, labels in published.ranked().items():
                 if (found := agreement(recipes, {label: means[label] for label in labels}, draws)) is not None:
                     agreements[reading] = found
-        return cls(recipes, differences, published, agreements)
+        return cls(recipes, holm(differences), published, agreements, " and ".join(measures))
 
     def print(self, console: Console) -> None:
         """The tables without the single sets, which would not fit a terminal."""
@@ -128,49 +140,72 @@ class Comparison:
             console.print(_plain({name: columns[name] for name in ("recipe", "mean", *beside)}))
             sentences = [f"{self._title()}. {self._measured()}", *self._agreement_lines()]
             console.print(screen_text(" ".join(sentences)), highlight=False)
+        console.print(screen_text(" ".join(self._seed_notes())), highlight=False)
 
-    def write(self, folder: Path, about: Mapping[str, Any] | None = None) -> None:
-        """Write report.md, report.html, report.json, report.png and report.svg, and with ranks agreement.png and .svg.
+    def text(self, format: Format) -> str:
+        """The whole table, with a column for each set, for a paper or a program."""
+        columns = self._columns(sets=True)
+        if format == "markdown":
+            return "\n".join(markdown_table(list(columns), _rows(columns))) + "\n"
+        if format == "latex":
+            return _latex(columns)
+        rows = self.record()["rows"]
+        numbers = [
+            "recipe",
+            "seeds",
+            *map(csv_text, self._sets()),
+            "mean",
+            "sd",
+            *(["published"] if self.published else []),
+        ]
+        numbers += ["difference", "low", "high", "p", "p holm", "verdict"]
+        return csv_table(numbers, [_numbers(label, row) for label, row in rows.items()])
+
+    def write(self, folder: Path, about: Mapping[str, Any] | None = None, name: str = "report") -> None:
+        """Write report.md, .tex, .csv, .html, .json, .png and .svg, and with ranks agreement.png and .svg.
 
         Args:
             folder: where to.
             about: what to add to the JSON.
+            name: of the files, without their endings.
         """
         folder.mkdir(parents=True, exist_ok=True)
         published = {} if self.published is None else self.published.means()
-        plot_comparison(self.recipes, self.differences, folder / "report", published)
-        pictures = ["report"]
+        plot_comparison(self.recipes, self.differences, folder / name, published, self.measure)
+        pictures = [name]
         if (ranks := self.agreements.get("paper")) is not None:
             released = () if self.published is None else self.published.released
-            plot_beside_published(self.recipes, published, folder / "agreement", ranks.correlation(), released)
-            pictures.append("agreement")
+            pictures.append(name.replace("report", "agreement"))
+            plot_beside_published(self.recipes, published, folder / pictures[1], ranks.correlation(), released)
         columns = self._columns(sets=True)
-        table = "\n".join(markdown_table(list(columns), _rows(columns)))
+        table = self.text("markdown")
         head, notes = self._title(), self._notes()
-        text = "\n\n".join(map(markdown_text, notes)) + "\n\n" + "\n\n".join(f"![]({name}.png)" for name in pictures)
-        write_text(folder / "report.md", f"# {markdown_text(head)}\n\n{table}\n\n{text}\n")
+        text = "\n\n".join(map(markdown_text, notes)) + "\n\n" + "\n\n".join(f"![]({one}.png)" for one in pictures)
+        write_text(folder / f"{name}.md", f"# {markdown_text(head)}\n\n{table}\n{text}\n")
+        for ending, format in (("tex", "latex"), ("csv", "csv")):
+            write_text(folder / f"{name}.{ending}", self.text(format))  # type: ignore[arg-type]
         below = [f"<p>{html_text(note)}</p>" for note in notes]
-        drawn = [(folder / f"{name}.svg").read_text(encoding="utf-8") for name in pictures]
+        drawn = [(folder / f"{one}.svg").read_text(encoding="utf-8") for one in pictures]
         page = [f"<h1>{html_text(head)}</h1>", html_table(list(columns), _rows(columns), head), *below]
-        page += [inline_svg(svg, f"{_ALTS[name]} of {head}") for name, svg in zip(pictures, drawn, strict=True)]
-        write_text(folder / "report.html", html_page(head, page))
+        page += [inline_svg(svg, f"{alt} of {head}") for svg, alt in zip(drawn, _ALTS, strict=False)]
+        write_text(folder / f"{name}.html", html_page(head, page))
         record = json.dumps({**self.record(), **(about or {})}, indent=1, allow_nan=False)
-        write_text(folder / "report.json", record + "\n")
+        write_text(folder / f"{name}.json", record + "\n")
 
     def record(self) -> dict[str, Any]:
         """Everything, as JSON has it."""
         rows = {}
         for label, scores in self.recipes.items():
             per_seed = self._per_seed(label)
-            sets = {name: spearman_rows(scores.cosines[name], gold) for name, gold in scores.gold.items()}
+            sets = {name: found.tolist() for name, found in scores.by_set().items()}
             row: dict[str, Any] = {
                 "mean": per_seed.mean(),
                 "sd": per_seed.std(ddof=1) if len(per_seed) > 1 else None,
                 "per_seed": per_seed.tolist(),
-                "sets": {name: found[: len(per_seed)].tolist() for name, found in sets.items()},
+                "sets": sets,
             }
             if (found := self.differences.get(label)) is not None:
-                row["difference"] = {**asdict(found), "verdict": found.verdict}
+                row["difference"] = {**asdict(found), "verdict": found.verdict, "marked": found.marked}
             if self.published is not None:
                 row["published"] = self.published.scores.get(label)
                 row["published_difference"] = self._published_difference(label)
@@ -198,17 +233,17 @@ class Comparison:
             scores, found, seeds = self.recipes.get(label), self.differences.get(label), self._per_seed(label)
             add("recipe", label)
             add("seeds", str(len(seeds)) if len(seeds) else "")
-            for name, gold in self._gold().items() if sets else ():
-                cell = "" if scores is None else _mean_and_sd(spearman_rows(scores.cosines[name], gold)[: len(seeds)])
-                add(display_name(name), cell)
+            by_set = {} if scores is None or not sets else scores.by_set()
+            for name in self._sets() if sets else ():
+                add(display_name(name), _mean_and_sd(by_set[name]) if name in by_set else "")
             add("mean", _mean_and_sd(seeds))
             if self.published is not None:
                 add("published", self.published.cell(label))
-            add("difference", "" if found is None else f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]")
+            add("difference", "" if found is None else _difference(found))
             if self.published is not None:
                 gap = self._published_difference(label)
                 add("published difference", "" if gap is None or label == self._baseline() else f"{gap:+.2f}")
-            add("p", "" if found is None else f"{found.p_value:.3f}")
+            add("p", "" if found is None or found.p_value is None else f"{found.p_value:.3f}")
             add("verdict", "absent" if scores is None else "baseline" if found is None else found.verdict)
             if self.published is not None:
                 add("order", self._order(label))
@@ -228,27 +263,35 @@ class Comparison:
     def _baseline(self) -> str:
         return next(label for label in self.recipes if label not in self.differences)
 
-    def _gold(self) -> dict[str, Array]:
-        return next(iter(self.recipes.values())).gold
+    def _sets(self) -> list[str]:
+        return list(next(iter(self.recipes.values())).by_set())
 
     def _per_seed(self, label: str) -> Array:
         """(S,) scores; one where nothing is trained, none where nothing is run."""
-        if label not in self.recipes:
-            return np.zeros(0)
-        scores = self.recipes[label].per_seed()
-        return scores[:1] if self.published is not None and label in self.published.untrained else scores
+        return self.recipes[label].per_seed() if label in self.recipes else np.zeros(0)
 
     def _title(self) -> str:
         return "Comparison" if self.published is None else self.published.title
 
     def _notes(self) -> list[str]:
+        cosines = self.measure == _PAIRS
+        over = "seeds and sentence pairs" if cosines else "seeds"
+        note = _NOTE.format(measure=self.measure, cosine=" of the cosine" if cosines else "", over=over)
+        own = [" ".join([note, *self._seed_notes()])]
         if self.published is None:
-            return [_NOTE]
+            return own
         ranks = [" ".join([*self._agreement_lines(), _RANKS])] if self.agreements else []
-        return [_NOTE, self._measured(), *ranks]
+        return [*own, self._measured(), *ranks]
+
+    def _seed_notes(self) -> list[str]:
+        """How recipes and baseline are paired, and what a mark means."""
+        tested = {label: found for label, found in self.differences.items() if found.p_value is not None}
+        apart = [label for label, found in tested.items() if not found.paired]
+        paired = [_UNPAIRED.format(", ".join(apart)) if apart else _PAIRED] if tested else []
+        return [*paired, *([_MARK] if any(found.marked for found in tested.values()) else [])]
 
     def _measured(self) -> str:
-        sets = ", ".join(map(display_name, self._gold()))
+        sets = ", ".join(map(display_name, self._sets()))
         what = (self.published.metric if self.published else "") or "nothing"
         return f"Published: {what.removesuffix('.')}. The scores here are over {sets}."
 
@@ -264,17 +307,49 @@ def _plain(columns: Mapping[str, Sequence[str]]) -> Any:
     return plain_table(*columns, rows=_rows(columns))
 
 
-def _read(paths: Sequence[Path], times: int) -> RecipeScores:
-    """The runs' scores, each of them so many times."""
+def _difference(found: Difference) -> str:
+    return f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]{' *' if found.marked else ''}"
+
+
+def _latex(columns: Mapping[str, Sequence[str]]) -> str:
+    """A tabular for the package booktabs: words to the left, numbers to the right."""
+    words = ("recipe", "verdict", "order")
+    cells = ([_MINUS.sub("$-$", latex_text(cell)) for cell in line] for line in (list(columns), *_rows(columns)))
+    lines = [" & ".join(line) + r" \\" for line in cells]
+    kinds = "".join("l" if column in words else "r" for column in columns)
+    body = [lines[0], r"\midrule", *lines[1:]]
+    return "\n".join([rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", *body, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _numbers(label: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of `Comparison.record`, as a table of numbers."""
+    found = row.get("difference", {})
+    names = {"mean": "difference", "low": "low", "high": "high", "p_value": "p", "adjusted": "p holm"}
+    own = {"recipe": label, "seeds": len(row["per_seed"]), "mean": row["mean"], "sd": row["sd"]}
+    sets = {csv_text(name): float(np.mean(scores)) for name, scores in row["sets"].items()}
+    published = {"published": row["published"][0]} if row.get("published") else {}
+    difference = {name: found.get(key) for key, name in names.items()}
+    return {**sets, **own, **published, **difference, "verdict": found.get("verdict", "baseline")}
+
+
+def _read(paths: Mapping[int, Path], fixed: bool) -> tuple[RecipeScores, list[str]]:
+    """The runs' scores by seed, and the metrics that they are."""
     runs = []
-    for path in paths:
+    for path in paths.values():
         with np.load(path) as arrays:
             runs.append({key: arrays[key] for key in arrays.files})
-    names = [key.removeprefix("gold/") for key in runs[0] if key.startswith("gold/")]
+    keys = [key.partition("/")[::2] for key in runs[0]]
+    names = [name for kind, name in keys if kind == "gold"]
     cosines: dict[str, Array] = {
-        name: np.stack([run[f"cosine/{name}"] for run in runs] * times).astype(np.float64) for name in names
+        name: np.stack([run[f"cosine/{name}"] for run in runs]).astype(np.float64) for name in names
     }
-    return RecipeScores(cosines, {name: runs[0][f"gold/{name}"] for name in names})
+    scored = {name: metric for metric, name in keys if metric not in ("gold", "cosine")}
+    scores: dict[str, Array] = {
+        name: np.array([float(run[f"{metric}/{name}"]) for run in runs]) for name, metric in scored.items()
+    }
+    gold = {name: runs[0][f"gold/{name}"] for name in names}
+    metrics = list(scored.values()) if scored else [_PAIRS]
+    return RecipeScores(cosines, gold, scores, tuple(paths), fixed), metrics
 
 
 def _mean_and_sd(scores: Array) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from sentrep.data.sets.beir import RankingSet
 from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.search import BLOCK, TopK
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.vectors import Vectors, encode_texts, refuse_collapse
 from sentrep.functional.ranking import average_precision, ndcg, recall, reciprocal_rank
@@ -19,11 +19,6 @@ from sentrep.functional.similarity import cosine_similarity_matrix
 
 DEPTH = 1000
 """Documents kept per query, as in BEIR and MTEB; MAP is cut there."""
-BLOCK = 8192
-"""Documents in memory at a time; enough that sorting them by length leaves little padding."""
-_QUERIES = 1024
-"""Queries scored at a time: bounds the similarity matrix of a block to this many rows."""
-_LOW = 2**32 - 1
 _METRICS: dict[str, Callable[[list[int], list[int], int], float]] = {
     "ndcg": ndcg,
     "map": lambda ranked, judged, k: average_precision(ranked, _relevant(judged), k),
@@ -31,53 +26,6 @@ _METRICS: dict[str, Callable[[list[int], list[int], int], float]] = {
     "recall": lambda ranked, judged, k: recall(ranked, _relevant(judged), k),
 }
 """Of the grades in the order of a ranking, the grades of all that was judged, and the rank where it is cut."""
-
-
-@dataclass
-class TopK:
-    """For each of Q queries the k documents of highest cosine seen so far, of documents that come block by block.
-
-    Documents of equal cosine are ordered by a number that the caller gives, so that the result does not depend on the
-    device's sorting, nor on the blocks beyond the rounding of a matrix product. Similarity and number are packed into
-    one 64-bit key: keys are distinct, and the k largest of them are the answer.
-
-    Args:
-        queries: (Q, D).
-        k: how many to keep, at least 1.
-    """
-
-    queries: Tensor
-    k: int
-
-    def __post_init__(self) -> None:
-        self._keys = torch.empty(len(self.queries), 0, dtype=torch.int64, device=self.queries.device)
-
-    def add(self, documents: Tensor, order: Tensor) -> None:
-        """Search a block.
-
-        Args:
-            documents: (B, D) vectors, finite.
-            order: (B,) int64 in [0, 2³²), distinct over all blocks; of equal cosines the smaller number wins.
-        """
-        documents, low = documents.to(self.queries.device), _LOW - order.to(self.queries.device)
-        kept = []
-        for queries, best in zip(self.queries.split(_QUERIES), self._keys.split(_QUERIES), strict=True):
-            similarity = _sortable(cosine_similarity_matrix(queries, documents))
-            keys = torch.cat([best, (similarity << 32) + low], dim=1)
-            kept.append(keys.topk(min(self.k, keys.shape[1]), dim=1).values)
-        self._keys = torch.cat(kept)
-
-    @property
-    def order(self) -> Tensor:
-        """(Q, min(k, documents seen)) numbers of the best documents, best first, on the CPU."""
-        return _LOW - (self._keys & _LOW).cpu()
-
-
-def _sortable(similarity: Tensor) -> Tensor:
-    """int64 numbers in the range of int32 that are ordered like these float32 numbers."""
-    bits = (similarity + 0.0).contiguous().view(torch.int32)  # + 0.0: −0 and 0 are equal
-    # among negative floats the larger bit pattern is the smaller number: turn all bits but the sign
-    return torch.where(bits >= 0, bits, bits ^ 0x7FFFFFFF).long()
 
 
 def evaluate_retrieval(

@@ -55,6 +55,12 @@ class RunFolder:
             raise InputError(f"{self.path}: no readable {_CONFIG}, which `sentrep fit` writes ({error})") from error
         return content
 
+    @property
+    def without_seed(self) -> str:
+        """The label of what runs under several seeds share: no seed's folder, no version."""
+        parts = [part for part in self.label.split("/") if not part.startswith(("seed-", "version_"))]
+        return "/".join(dict.fromkeys(parts)) or self.label
+
     @functools.cached_property
     def courses(self) -> dict[str, Course]:
         """Every metric's course: of metrics.csv, else of TensorBoard's event files.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.stats
@@ -13,6 +13,8 @@ from sentrep.errors import InputError
 
 Array = NDArray[np.float64]
 
+_ONE = np.zeros(1, np.int64), np.ones(1, np.int64)
+"""What is drawn of a recipe that trains nothing: its row, once."""
 LEVEL = 0.05
 """Two-sided level of every test; intervals cover 1 − LEVEL."""
 FEWEST_SEEDS = 4
@@ -21,40 +23,84 @@ FEWEST_SEEDS = 4
 
 @dataclass(frozen=True)
 class RecipeScores:
-    """What one recipe's runs gave on similarity sets."""
+    """What one recipe's runs gave: on similarity sets the cosines, of other suites the scores alone."""
 
     cosines: dict[str, Array]
-    """By set: (S, P) cosines of P sentence pairs, a row for each of S seeds."""
+    """By similarity set: (S, P) cosines of P sentence pairs, a row for each of S seeds."""
     gold: dict[str, Array]
-    """By set: (P,) gold similarities."""
+    """By similarity set: (P,) gold similarities."""
+    scores: dict[str, Array] = field(default_factory=dict)
+    """By set of another suite: (S,) main scores × 100."""
+    seeds: tuple[int, ...] | None = None
+    """Of the rows; None numbers them."""
+    fixed: bool = False
+    """Whether nothing is trained: the only row stands for every seed."""
+
+    def by_set(self) -> dict[str, Array]:
+        """(S,) score × 100 of every set."""
+        return {name: spearman_rows(self.cosines[name], gold) for name, gold in self.gold.items()} | self.scores
 
     def per_seed(self) -> Array:
-        """(S,) mean over the sets of Spearman × 100."""
-        return np.mean([spearman_rows(self.cosines[name], gold) for name, gold in self.gold.items()], axis=0)
+        """(S,) mean over the sets."""
+        return np.mean(list(self.by_set().values()), axis=0)
+
+    def drawn_from(self) -> tuple[int, ...]:
+        """The seeds that a bootstrap draws from; none where nothing depends on one."""
+        if self.fixed:
+            return ()
+        if self.seeds is not None:
+            return self.seeds
+        return tuple(range(len(next(iter({**self.cosines, **self.scores}.values())))))
+
+    def paired_with(self, other: RecipeScores) -> bool:
+        """Whether both have a score for each of the same seeds, which share the order of the text and the noise."""
+        return self.fixed or other.fixed or self.drawn_from() == other.drawn_from()
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One recipe's mean score less another's, in points of Spearman × 100."""
+    """One recipe's mean score less another's, in points of a score × 100."""
 
     mean: float
     low: float
     """Lower end of the 95 % bootstrap interval."""
     high: float
     """Upper end."""
-    p_value: float
-    """Of a t-test over seeds: paired by seed as the interval is, or Welch's."""
+    p_value: float | None
+    """Of a t-test over seeds: paired by seed as the interval is, or Welch's; None where neither depends on a seed."""
     seeds: int
     """Of each recipe; the smaller number."""
+    paired: bool = True
+    """Whether interval and test are of differences seed by seed."""
+    adjusted: float | None = None
+    """The p-value after Holm's correction for all rows of the table; see `holm`."""
 
     @property
     def verdict(self) -> str:
-        """In words; ``better`` and ``worse`` only where interval and test agree."""
-        if self.seeds < FEWEST_SEEDS:
+        """In words; ``better`` and ``worse`` only where interval and test agree. It is about this row alone."""
+        if self.p_value is not None and self.seeds < FEWEST_SEEDS:
             return f"no verdict under {FEWEST_SEEDS} seeds"
-        if self.p_value >= LEVEL or self.low <= 0 <= self.high:
+        if (self.p_value or 0) >= LEVEL or self.low <= 0 <= self.high:
             return "within seed noise"
         return "better" if self.mean > 0 else "worse"
+
+    @property
+    def marked(self) -> bool:
+        """Whether the verdict holds after the correction for all rows of the table as well."""
+        return self.verdict in ("better", "worse") and self.adjusted is not None and self.adjusted < LEVEL
+
+
+def holm(differences: Mapping[str, Difference]) -> dict[str, Difference]:
+    """The differences with p-values corrected for their number (Holm 1979).
+
+    With the m p-values in rising order, the i-th becomes max over j ≤ i of (m − j + 1) p_j, at most 1: the chance that
+    any of m equal recipes gets a mark stays below `LEVEL`.
+    """
+    tested = sorted((found.p_value, label) for label, found in differences.items() if found.p_value is not None)
+    factors = np.arange(len(tested), 0, -1)
+    adjusted = np.maximum.accumulate(factors * [p for p, _ in tested]).clip(max=1.0).tolist() if tested else []
+    corrected = {label: p for (_, label), p in zip(tested, adjusted, strict=True)}
+    return {label: replace(found, adjusted=corrected.get(label)) for label, found in differences.items()}
 
 
 def spearman_rows(cosines: Array, gold: Array) -> Array:
@@ -70,13 +116,14 @@ def spearman_rows(cosines: Array, gold: Array) -> Array:
 
 
 def compare(recipe: RecipeScores, baseline: RecipeScores, *, resamples: int = 1000, seed: int = 0) -> Difference:
-    """The difference of two recipes' mean scores with a paired bootstrap interval and a t-test.
+    """The difference of two recipes' mean scores with a bootstrap interval and a t-test.
 
-    The bootstrap (percentile, both levels at once) draws seeds with replacement, the same for both recipes where they
-    have equally many, and sentence pairs with replacement, the same for both: the interval covers other seeds *and*
-    other test sentences. The test asks about seeds alone, whose scores it takes for normal: of the differences seed by
-    seed where both recipes have equally many (a seed has the same order of the text and the same noise in each), else
-    Welch's. A permutation of five pairs of seeds could not give p below 2 / 2⁵ = 0.0625.
+    Where both ran under the same seeds, both are paired by seed: a seed has the same order of the text and the same
+    noise in either recipe. The bootstrap (percentile, both levels at once) draws seeds with replacement, the same for
+    both recipes, and sentence pairs with replacement, the same for both: the interval covers other seeds *and* other
+    test sentences; of other suites than similarity it covers other seeds. The test asks about seeds alone, whose scores
+    it takes for normal, and is of the differences seed by seed. A permutation of five pairs of seeds could not give p
+    below 2 / 2⁵ = 0.0625. Under other seeds, they are drawn for each recipe by itself, and the test is Welch's.
 
     Args:
         recipe: the scores in question.
@@ -97,50 +144,60 @@ def bootstrap(recipes: Sequence[RecipeScores], *, resamples: int = 1000, seed: i
     Raises:
         InputError: for other sets, or other pairs in a set, than the first recipe's.
     """
-    gold = recipes[0].gold
+    gold, scored = recipes[0].gold, recipes[0].scores
     for recipe in recipes:
-        _check_same_sets(recipe.gold, gold)
-    counts = [len(next(iter(recipe.cosines.values()))) for recipe in recipes]
+        _check_same_sets(recipe, recipes[0])
+    groups = [recipe.drawn_from() for recipe in recipes]
     means = np.zeros((resamples, len(recipes)))
     rng = np.random.default_rng(seed)
     for draw in range(resamples):
         drawn = {
-            count: np.unique(rng.integers(count, size=count), return_counts=True) for count in dict.fromkeys(counts)
+            group: np.unique(rng.integers(len(group), size=len(group)), return_counts=True) if group else _ONE
+            for group in dict.fromkeys(groups)
         }
         for name in gold:
             pairs = rng.integers(len(gold[name]), size=len(gold[name]))
-            for place, (recipe, count) in enumerate(zip(recipes, counts, strict=True)):
-                seeds, often = drawn[count]
+            for place, (recipe, group) in enumerate(zip(recipes, groups, strict=True)):
+                seeds, often = drawn[group]
                 values = spearman_rows(recipe.cosines[name][np.ix_(seeds, pairs)], gold[name][pairs])
-                means[draw, place] += np.average(values, weights=often) / len(gold)
-    return means
+                means[draw, place] += np.average(values, weights=often)
+        for place, (recipe, group) in enumerate(zip(recipes, groups, strict=True)):
+            seeds, often = drawn[group]
+            means[draw, place] += sum(np.average(values[seeds], weights=often) for values in recipe.scores.values())
+    return means / (len(gold) + len(scored))
 
 
 def difference(recipe: RecipeScores, baseline: RecipeScores, draws: Array) -> Difference:
     """As `compare`, with the differences of `bootstrap`'s columns: (resamples,)."""
     scores, reference = recipe.per_seed(), baseline.per_seed()
     low, high = np.quantile(draws, [LEVEL / 2, 1 - LEVEL / 2])
-    seeds = min(len(scores), len(reference))
+    paired = recipe.paired_with(baseline)
+    seeds = [len(found) for found, one in ((scores, recipe), (reference, baseline)) if not one.fixed]
     return Difference(
         mean=float(scores.mean() - reference.mean()),
         low=float(low),
         high=float(high),
-        p_value=_p_value(scores, reference) if seeds > 1 else 1.0,
-        seeds=seeds,
+        p_value=_p_value(scores, reference, paired) if seeds else None,
+        seeds=min(seeds, default=0),
+        paired=paired,
     )
 
 
-def _p_value(first: Array, second: Array) -> float:
-    paired = len(first) == len(second)
+def _p_value(first: Array, second: Array, paired: bool) -> float:
+    if paired:
+        first, second = np.broadcast_arrays(first, second)
+    if min(len(first), len(second)) < 2:
+        return 1.0
     if np.ptp(first - second) == 0 if paired else np.ptp(first) == np.ptp(second) == 0:  # t is 0 / 0 or infinite
         return float(first[0] == second[0])
     found = scipy.stats.ttest_rel(first, second) if paired else scipy.stats.ttest_ind(first, second, equal_var=False)
     return float(found.pvalue)
 
 
-def _check_same_sets(first: Mapping[str, Array], second: Mapping[str, Array]) -> None:
-    if first.keys() != second.keys():
-        raise InputError(f"recipes were scored on different sets: {sorted(first)} and {sorted(second)}")
-    for name, gold in first.items():
-        if not np.array_equal(gold, second[name]):
+def _check_same_sets(first: RecipeScores, second: RecipeScores) -> None:
+    names, others = ([*one.gold, *one.scores] for one in (first, second))
+    if set(names) != set(others):
+        raise InputError(f"recipes were scored on different sets: {sorted(names)} and {sorted(others)}")
+    for name, gold in first.gold.items():
+        if not np.array_equal(gold, second.gold[name]):
             raise InputError(f"recipes were scored on different pairs of {name}; score them again on the same files")

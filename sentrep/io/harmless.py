@@ -14,6 +14,14 @@ _MARKDOWN = re.compile(
     r"(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|:(?=//)|(?<=www)\.|@(?!\d)|^\s*[-+=](?=\s)"
 )
 
+_LATEX_NAMES = ("backslash", "asciitilde", "asciicircum", "less", "greater", "bar")
+_LATEX = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{sign: f"\\text{name}{{}}" for sign, name in zip("\\~^<>|", _LATEX_NAMES, strict=True)},
+    "±": r"$\pm$",
+    "−": "$-$",
+}
+
 
 def printable(text: str) -> str:
     """The text with control characters, turns of direction and lone surrogates written out.
@@ -53,6 +61,16 @@ def screen_text(text: str) -> str:
         '\\\\[red]'
     """
     return escape(printable(text))
+
+
+def latex_text(text: str) -> str:
+    """A text for LaTeX, where it reads as it is: no command, group or formula.
+
+    Example:
+        >>> latex_text("a_b ± 5 %")
+        'a\\\\_b $\\\\pm$ 5 \\\\%'
+    """
+    return "".join(_LATEX.get(sign, sign) for sign in printable(text))
 
 
 def csv_text(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import fcntl
 import io
@@ -21,8 +22,9 @@ from rich.console import Console
 from sentrep.cli import main, seeded_runs
 from sentrep.cli.compare import THESIS_SEEDS, Options, plan, seed_list, sort_words
 from sentrep.cli.errors import UsageError
-from sentrep.cli.seeded_runs import SCORES, Run
+from sentrep.cli.seeded_runs import SCORES, Run, Wanted
 from sentrep.evaluation.comparison import Comparison
+from support import tiny_encoder
 
 SETS = ["--sets", "[dev.csv]"]
 
@@ -63,7 +65,7 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch, quality: dict[str, float]) -> lis
     """Replace training and scoring: a recipe's cosines follow the gold scores as well as ``quality`` says."""
     trained: list[str] = []
 
-    def score(run: Run, sets: list[str] | None) -> str | None:
+    def score(run: Run, wanted: Wanted) -> str | None:
         if quality[run.label] < 0:
             return "training failed (no reason)"
         trained.append(f"{run.label}/{run.seed}")
@@ -95,9 +97,77 @@ def test_the_report_says_which_recipe_is_better(
     report = (tmp_path / "comparisons" / "report.md").read_text()
     assert "| plain | 5 |" in report
     assert report.count(" ± ") >= 4
+    assert "0.05 after Holm's correction" in " ".join(report.split())
+    assert "paired by seed" in report
     assert ">better</td>" in (tmp_path / "comparisons" / "report.html").read_text()
     for name in ("report.png", "report.svg"):
         assert (tmp_path / "comparisons" / name).stat().st_size > 1000
+
+
+def test_variants_compete_with_the_first_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trained = fake_runs(monkeypatch, {"plain": 0.2, "good": 5.0, "small": 0.3, "low-lr": 0.2})
+    variants = ["--variant", "small=--data.batch_size 4 -c 'over.yaml'", "--variant=low-lr=--model.warmup_steps=3"]
+    Path("over.yaml").write_text("data: {seed: 3}\n")
+    words = ["compare", *recipes("plain", "good"), *variants, *SETS, "--resamples", "5", "--seeds", "2"]
+    assert main([*words, "--data.batch_size", "2"]) == 0
+    assert sorted(set(trained)) == sorted(
+        f"{n}/{s}" for n in ("plain", "good", "small", "low-lr") for s in seed_list(2)
+    )
+    said = capsys.readouterr().err
+    assert said.startswith("4 rows, each trained by itself, 2 seeds: good, small, low-lr against plain\n")
+    runs = {run.label: run.words for run in plan(sort_words(words[1:]), options())}
+    assert runs["small"][:6] == ["-c", "plain.yaml", "--data.batch_size", "4", "-c", "over.yaml"]
+    assert runs["low-lr"][:3] == ["-c", "plain.yaml", "--model.warmup_steps=3"]
+
+
+def test_tables_for_papers_and_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fake_runs(monkeypatch, {"plain": 0.2, "go_od": 5.0})
+    words = ["compare", *recipes("plain", "go_od"), *SETS, "--resamples", "20"]
+    assert main([*words, "--format", "latex"]) == 0
+    endings = {"latex": "tex", "csv": "csv", "markdown": "md"}
+    printed = {name: (tmp_path / f"comparisons/report.{end}").read_text() for name, end in endings.items()}
+    assert capsys.readouterr().out == printed["latex"]
+    assert "| go&#95;od | 5 | " in printed["markdown"] or "| go_od | 5 | " in printed["markdown"]
+    assert printed["latex"].startswith("\\begin{tabular}{lrrrrrl}\n\\toprule\nrecipe & seeds & dev & mean")
+    assert "go\\_od & 5 & " in printed["latex"]
+    assert " $\\pm$ " in printed["latex"]
+    first, second = csv.DictReader(io.StringIO(printed["csv"]))
+    assert (first["recipe"], first["verdict"], second["verdict"]) == ("plain", "baseline", "better")
+    assert float(second["difference"]) == pytest.approx(float(second["mean"]) - float(first["mean"]))
+    assert 0 < float(second["p"]) == float(second["p holm"]) < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("workplace")
+def test_another_suite_is_scored_on_the_same_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Untrained models in the place of runs; the two classes are told apart by a word."""
+    rows = [f"{word} and more {number},{label}" for number in range(12) for label, word in enumerate(("cat", "dogs"))]
+    Path("topics.csv").write_text("\n".join(["text,label", *rows]))
+    monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
+    model = tiny_encoder(pooling="mean").eval()
+    for seed in (1, 2):
+        model.save_pretrained(f"comparisons/run/seed-{seed}/run/version_0/model")
+    words = ["compare", "-c", "run.yaml", "--seeds", "[1,2]", "--resamples", "5"]
+    suite = ["--suite", "clustering", "--sets", "[topics.csv]"]
+    assert main([*words, *SETS]) == 0
+    assert main([*words, *suite, "--columns", "[text,label]"]) == 0
+    folder = Path("comparisons/run/seed-1")
+    assert {path.name for path in folder.glob("s*.*")} >= {SCORES, "scores-clustering.npz", "settings-clustering.json"}
+    record = json.loads(Path("comparisons/report-clustering.json").read_text())
+    report = Path("comparisons/report-clustering.md").read_text()
+    assert "V-measure × 100, mean" in report
+    assert "Spearman" not in report
+    with np.load(folder / "scores-clustering.npz") as arrays:
+        assert record["rows"]["run"]["per_seed"] == [float(arrays["v-measure/topics"])] * 2
+    assert main([*words, *suite]) == 2  # with other columns they would be other scores
+    assert main([*words, *suite, "--model.warmup_steps", "1"]) == 2
+    assert main([*words, "--suite", "retrieval"]) == 1  # needs sets
 
 
 def test_only_what_is_missing_is_run_and_other_settings_are_refused(
@@ -147,8 +217,8 @@ def test_long_names_leave_the_numbers_whole(tmp_path: Path) -> None:
     gold = np.linspace(0, 5, 60)
     files = {}
     for number, name in enumerate(("a-recipe-with-a-rather-long-name", "another-recipe-with-a-long-name")):
-        files[name] = [tmp_path / f"{name}{seed}.npz" for seed in range(3)]
-        for seed, file in enumerate(files[name]):
+        files[name] = {seed: tmp_path / f"{name}{seed}.npz" for seed in range(3)}
+        for seed, file in files[name].items():
             noise = np.random.default_rng(3 * number + seed).normal(0, 1, 60)
             np.savez(file, **{"cosine/dev": gold + noise, "gold/dev": gold})
     comparison = Comparison.read(files, resamples=5)
@@ -181,6 +251,15 @@ def test_a_failed_run_is_reported_and_does_not_stop_the_others(
         (["-c", "a.yaml", "--jobs", "0"], "jobs must be 1 or more"),
         (["-c", "a.yaml", "--vary", "colour"], "vary"),
         (["-c"], "-c needs a file"),
+        (["-c", "a.yaml", "--variant", "b"], "--variant b: expected a name"),
+        (["-c", "a.yaml", "--variant", "../b=--x 1"], "expected a name of letters"),
+        (["-c", "a.yaml", "--variant", "b="], "--variant b changes nothing"),
+        (["-c", "a.yaml", "--variant", "b=x"], "--variant b: unexpected word 'x'"),
+        (["-c", "a.yaml", "--variant", "a=--data.batch_size 2"], "two recipes have the same name"),
+        (["-c", "a.yaml", "--variant", "b=--data.x 2", "--variant", "b=--data.x 3"], "two variants are called b"),
+        (["--variant", "b=--data.batch_size 2"], "name at least one recipe"),
+        (["-c", "a.yaml", "--suite", "transfr"], "suite"),
+        (["-c", "a.yaml", "--split", "dev"], "the suite sts has no use for --split"),
     ],
 )
 def test_bad_words_are_refused(
@@ -211,5 +290,5 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_end(workplace: Path) -> Non
     assert main(words) == 0
     assert (first / SCORES).stat().st_mtime_ns == before
     assert json.loads((first / "settings.json").read_text())["sets"] == ["dev.csv"]
-    comparison = Comparison.read({"run": [first / SCORES], "other": [second / SCORES]}, resamples=5)
+    comparison = Comparison.read({"run": {1: first / SCORES}, "other": {1: second / SCORES}}, resamples=5)
     assert comparison.differences["other"].mean == 0.0  # the same recipe and seed

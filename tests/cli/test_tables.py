@@ -14,7 +14,7 @@ import yaml
 from sentrep.cli import main, seeded_runs
 from sentrep.cli.errors import UsageError
 from sentrep.cli.paper_tables import read_table
-from sentrep.cli.seeded_runs import SCORES, Run
+from sentrep.cli.seeded_runs import SCORES, Run, Wanted
 from sentrep.data.sets.sts import load_sts
 from sentrep.encoder import SentenceEncoder, fit_whitening
 
@@ -181,7 +181,7 @@ def test_a_written_row_reads_as_itself(table: str, workplace: Path) -> None:
 def fake_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     trained: list[str] = []
 
-    def score(run: Run, sets: list[str] | None) -> None:
+    def score(run: Run, wanted: Wanted) -> None:
         trained.append(run.label)
         gold = np.linspace(0, 5, 60)
         cosine = gold + np.random.default_rng(run.seed).normal(0, 1, 60)

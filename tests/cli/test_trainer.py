@@ -72,6 +72,29 @@ def test_fit_keeps_the_best_and_the_last_checkpoint_beside_the_config(workplace:
     assert config["trainer"]["use_distributed_sampler"] is False
     assert config["trainer"]["check_val_every_n_epoch"] is None  # so that val_check_interval counts across epochs
     assert config["seed_everything"] == 42
+    told = yaml.safe_load((folder / "hparams.yaml").read_text())  # what any logger is told
+    expected = {
+        "model.objectives.simcse": "Contrastive",
+        "model.objectives.simcse.temperature": 0.1,
+        "data.batch_size": 4,
+    }
+    assert expected.items() <= told.items()
+    assert {"seed_everything", "trainer.max_steps", "data.fingerprint", "model.encoder.pooling"} <= told.keys()
+    assert not any(key.startswith("trainer.logger") for key in told)  # which may hold a password
+    assert not any("init_args" in key or isinstance(value, dict) for key, value in told.items())
+
+
+@pytest.mark.parametrize(
+    ("kind", "package"), [("WandbLogger", "wandb"), ("MLFlowLogger", "mlflow"), ("CometLogger", "comet")]
+)
+def test_a_loggers_missing_package_is_named(
+    kind: str, package: str, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("lightning.pytorch.loggers")
+    assert fit("--trainer.logger", kind) == 1
+    assert error_of(capsys).startswith(
+        f"trainer.logger: {kind} needs a package that is not here: pip install {package}"
+    )
 
 
 def test_the_saved_config_runs_again_as_it_is(workplace: Path) -> None:

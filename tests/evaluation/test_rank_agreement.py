@@ -90,8 +90,8 @@ def test_a_released_reading_takes_the_place_of_its_row() -> None:
 def test_a_comparison_writes_both_readings_beside_the_paper(tmp_path: Path) -> None:
     files = {}
     for label, found in RECIPES.items():
-        files[label] = [tmp_path / f"{label}-{seed}.npz" for seed in range(5)]
-        for cosine, file in zip(found.cosines["dev"], files[label], strict=True):
+        files[label] = {seed: tmp_path / f"{label}-{seed}.npz" for seed in range(5)}
+        for cosine, file in zip(found.cosines["dev"], files[label].values(), strict=True):
             np.savez(file, **{"cosine/dev": cosine, "gold/dev": found.gold["dev"]})
     published = Published("Table 2", "one seed", {**PAPER, "as-run": PAPER["clear"]}, released={"as-run": "clear"})
     comparison = Comparison.read(files, resamples=50, published=published)
@@ -124,7 +124,7 @@ def test_a_comparison_writes_both_readings_beside_the_paper(tmp_path: Path) -> N
 def test_rows_that_train_nothing_are_told_apart_by_their_pairs_alone(tmp_path: Path) -> None:
     files = {}
     for label in ("first", "clear"):
-        files[label] = [tmp_path / f"{label}.npz"]
+        files[label] = {0: tmp_path / f"{label}.npz"}
         found = RECIPES[label]
         np.savez(files[label][0], **{"cosine/dev": found.cosines["dev"][0], "gold/dev": found.gold["dev"]})
     untrained = Published("", "one", {"first": (1.0, None), "clear": (2.0, None)}, untrained=["first", "clear"])

@@ -11,9 +11,9 @@ import torch
 from evaluation.sets import TableEncoder, write_beir
 from references import ranking as reference
 from sentrep.data import load_reranking, load_retrieval
+from sentrep.encoder.search import TopK, _sortable
 from sentrep.errors import InputError
 from sentrep.evaluation import evaluate_reranking, evaluate_retrieval, retrieval
-from sentrep.evaluation.retrieval import TopK, _sortable
 
 
 def cosines(encoder: TableEncoder, query: str, documents: dict[str, str]) -> dict[str, float]:

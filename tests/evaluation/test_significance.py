@@ -7,7 +7,13 @@ import pytest
 import scipy.stats
 
 from sentrep.errors import InputError
-from sentrep.evaluation.significance import Difference, RecipeScores, compare, spearman_rows
+from sentrep.evaluation.significance import (
+    Difference,
+    RecipeScores,
+    compare,
+    holm,
+    spearman_rows,
+)
 
 
 def scores(rng: np.random.Generator, seeds: int, noise: float, pairs: int = 120) -> RecipeScores:
@@ -57,6 +63,43 @@ def test_what_seeds_share_is_not_counted_as_noise() -> None:
     assert compare(baseline, baseline, resamples=10).p_value == 1.0
 
 
+def test_the_same_seeds_are_paired_in_interval_and_test_and_others_are_not() -> None:
+    """A recipe a little better at every seed, where seeds differ by much more: only by seed can it be seen."""
+    rng = np.random.default_rng(6)
+    gold = {"a": np.linspace(0, 5, 80)}
+    shared = rng.normal(0, 1, (6, 80)) * np.linspace(0.2, 2.0, 6)[:, None]
+    baseline = RecipeScores({"a": gold["a"] + shared}, gold, seeds=(5, 3, 8, 1, 9, 2))
+    better = RecipeScores({"a": 1.05 * gold["a"] + shared}, gold, seeds=baseline.seeds)
+    found = compare(better, baseline, resamples=100)
+    assert (found.paired, found.low > 0, found.verdict) == (True, True, "better")
+    other = RecipeScores(better.cosines, gold, seeds=(5, 3, 8, 1, 9, 7))
+    found = compare(other, baseline, resamples=100)
+    assert (found.paired, found.low < 0 < found.high, found.verdict) == (False, True, "within seed noise")
+    one = RecipeScores({"a": 9 * gold["a"][None] + shared[:1]}, gold, seeds=(5,), fixed=True)  # trains nothing
+    found = compare(one, baseline, resamples=100)
+    above = one.per_seed() - baseline.per_seed()
+    assert (found.paired, found.seeds) == (True, 6)
+    assert found.p_value == pytest.approx(scipy.stats.ttest_1samp(above, 0).pvalue)
+
+
+def test_scores_of_another_suite_are_drawn_by_seed_alone() -> None:
+    names = {"mr": np.array([70.0, 71, 72, 73, 74, 75]), "cr": np.array([80.0, 80, 80, 80, 80, 80])}
+    baseline = RecipeScores({}, {}, names)
+    recipe = RecipeScores({}, {}, {"mr": names["mr"] + [1, 2, 1, 2, 1, 2], "cr": names["cr"]})
+    found = compare(recipe, baseline, resamples=200)
+    assert (found.mean, found.verdict) == (0.75, "better")
+    assert 0.5 <= found.low < found.high <= 1.0
+
+
+def test_among_many_rows_a_mark_takes_more_than_a_verdict() -> None:
+    rows = dict(zip("abcd", (0.01, 0.04, 0.03, None), strict=True))
+    found = holm({label: Difference(2.0, 1.0, 3.0, p, seeds=9) for label, p in rows.items()})
+    expected = {"a": 0.03, "b": 0.06, "c": 0.06, "d": None}
+    assert {label: one.adjusted for label, one in found.items()} == pytest.approx(expected)
+    assert [one.verdict for one in found.values()] == ["better"] * 4  # each row by itself
+    assert [one.marked for one in found.values()] == [True, False, False, False]
+
+
 def test_the_interval_equals_a_plain_bootstrap() -> None:
     rng = np.random.default_rng(2)
     recipe, baseline = scores(rng, 3, 0.2, pairs=60), scores(rng, 3, 0.3, pairs=60)
@@ -88,7 +131,7 @@ def test_a_recipe_against_itself_is_within_seed_noise_nearly_always() -> None:
 
 
 def test_few_seeds_get_no_verdict() -> None:
-    assert Difference(9.0, 8.0, 10.0, 0.1, seeds=3).verdict == "no verdict under 4 seeds"
+    assert Difference(9.0, 8.0, 10.0, 0.01, seeds=3).verdict == "no verdict under 4 seeds"
 
 
 def test_other_sets_are_refused() -> None:

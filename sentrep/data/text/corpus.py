@@ -6,12 +6,28 @@ import functools
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from sentrep.data.text.cells import Columns, text_cell
 from sentrep.data.text.fingerprints import hash_of
+from sentrep.data.text.memory import MemoryTable, in_memory
 from sentrep.data.text.text_sources import Source, find_sources
 from sentrep.errors import InputError
+
+if TYPE_CHECKING:
+    import datasets
+
+    class DataFrame(Protocol):
+        """Of pandas, on which nothing here depends."""
+
+        columns: Any
+
+        def notna(self) -> Any: ...
+
+    TrainingText: TypeAlias = str | Sequence[str] | Sequence[tuple[str, ...]] | datasets.Dataset | DataFrame
+else:  # what a configuration can say; these packages are not imported to say more
+    TrainingText = str | list[str]
+"""Where training text comes from: a file, a list of files or texts or pairs, a data set, a data frame."""
 
 
 class CorpusRow(NamedTuple):
@@ -94,7 +110,7 @@ class Corpus:
 
 
 def open_corpus(
-    train: str | Path | Sequence[str | Path],
+    train: TrainingText | Path | Sequence[Path],
     columns: Sequence[str | int] | None = None,
     split: str = "train",
     streaming: bool = False,
@@ -106,7 +122,8 @@ def open_corpus(
             ``save_to_disk``, ``toy``, the id of a data set on the Hub or one file of it
             (``hf://datasets/owner/name/file.txt``), any other address or glob that fsspec reads
             (``s3://bucket/part-*.parquet``), or a list of these. What looks like a path (an
-            extension, a ``*``, a leading ``/``, ``.`` or ``~``) is never looked up on the Hub.
+            extension, a ``*``, a leading ``/``, ``.`` or ``~``) is never looked up on the Hub. Or text in memory, see
+            `sentrep.data.text.memory.in_memory`.
         columns: see `Corpus`.
         split: which split of a data set.
         streaming: read what is on the Hub from there, instead of downloading it first.
@@ -114,8 +131,10 @@ def open_corpus(
     Raises:
         InputError: there is no such file, folder or data set, or it cannot be reached.
     """
-    specs = [train] if isinstance(train, (str, Path)) else train
-    sources = [source for spec in specs for source in find_sources(str(spec), split, streaming)]
+    if in_memory(train):
+        return Corpus([MemoryTable(train, checked_columns(columns))], columns)
+    named: Any = [train] if isinstance(train, (str, Path)) else train
+    sources = [source for spec in named for source in find_sources(str(spec), split, streaming)]
     if not sources:
         raise InputError("no training text: `train` is an empty list; name a file, a data set or toy")
     return Corpus(sources, columns)

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from sentrep.data.text.corpus import Corpus, CorpusRow, open_corpus
+from sentrep.data.text.corpus import Corpus, CorpusRow, TrainingText, open_corpus
 from sentrep.data.text.fingerprints import hash_of
 from sentrep.errors import InputError
 
@@ -79,9 +79,9 @@ class PairedCorpus:
 
 
 def open_training_text(
-    train: str | Sequence[str],
+    train: TrainingText,
     columns: Sequence[str | int] | None = None,
-    pairs: str | Sequence[str] | None = None,
+    pairs: TrainingText | None = None,
     pair_columns: Sequence[str | int] | None = None,
     split: str = "train",
     streaming: bool = False,

@@ -192,6 +192,12 @@ def _read_parquet(stream: BinaryIO, name: str, columns: Columns | None) -> Itera
             yield Row(number, cells)
 
 
+def has_table_ending(name: str) -> bool:
+    """Whether a name ends as `TableFile` wants it."""
+    compression = infer_compression(name)
+    return (name[: name.rindex(".")] if compression else name).lower().endswith(tuple(_READERS))
+
+
 _READERS: dict[str, Callable[[BinaryIO, str, Columns | None], Iterator[Row]]] = {
     ".txt": _read_text,
     ".csv": _read_csv,

@@ -12,7 +12,8 @@ import os
 import pydoc
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,10 +28,11 @@ from sentrep.encoder import adapters
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.loading import sources, st_folders
-from sentrep.encoder.loading.model_card import model_card
+from sentrep.encoder.loading.model_card import CARD, add_scores, model_card, read_card, score, write_card
 from sentrep.encoder.loading.model_files import first_line, not_found, read_json, write_json
 from sentrep.encoder.loading.soundness import check_files, check_finite
 from sentrep.encoder.loading.sources import Hub
+from sentrep.encoder.loading.trained import Trained
 from sentrep.encoder.modules import SentenceModule, described
 from sentrep.encoder.protocol import Encoder
 from sentrep.encoder.text.tokenizer import Prompt
@@ -57,6 +59,7 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "max_length": (int,),
     "max_seq_length": (int, type(None)),
     "adapter": (dict,),
+    "prompts": (dict,),
     "modules": (list,),
 }
 """What travels with a model, and the types of the values."""
@@ -65,8 +68,10 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
 def settings(encoder: Encoder) -> dict[str, Any]:
     """What turns a transformer into this encoder, as plain data. A projection head is no part of it."""
     adapter = {} if encoder.adapter is None else {"adapter": asdict(encoder.adapter)}
+    prompts = {"prompts": encoder.prompts} if encoder.prompts else {}
     return {
         **adapter,
+        **prompts,
         "pooling": encoder.pooling,
         "prompt": encoder.prompt,
         "subtract_template": encoder.subtract_template,
@@ -91,13 +96,15 @@ def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, An
             raise InputError(f"{source}: setting {key} is {str(value)[:80]!r}; the model is damaged")
     if stored.get("pooling", "cls") not in POOLINGS:
         raise InputError(f"{source}: unknown pooling {stored['pooling']!r}; it is damaged or of a newer sentrep")
+    if not all(isinstance(word, str) for item in stored.get("prompts", {}).items() for word in item):
+        raise InputError(f"{source}: its prompts are {str(stored['prompts'])[:80]}, not texts by name; it is damaged")
     _adapter(stored, source)
     return stored
 
 
 def as_arguments(stored: dict[str, Any]) -> dict[str, Any]:
-    """Settings as the constructor of an encoder has them, without the modules."""
-    arguments = {key: value for key, value in stored.items() if key != "modules"}
+    """Settings as the constructor of an encoder has them, without the modules and what it does not take."""
+    arguments = {key: value for key, value in stored.items() if key not in ("modules", "prompts")}
     subtracts = arguments.pop("subtract_template", False)
     if subtracts and isinstance(arguments.get("prompt"), str):
         arguments["prompt"] = Prompt(arguments["prompt"], subtract=True)
@@ -125,6 +132,8 @@ def save(encoder: Encoder, folder: Path) -> None:
     missing = st_folders.missing_for(encoder)
     with writing(folder), atomic_folder(folder) as place, sources.quiet_transformers():
         _write(encoder, place, missing)
+        if encoder.prompts or _stored_prompts(folder):  # sentence-transformers saves a file of its own before ours
+            st_folders.write_prompts(encoder.prompts, place)
         st_folders.remove_graphs(folder)
     if missing is not None:
         warnings.warn(
@@ -152,7 +161,14 @@ def _write(encoder: Encoder, folder: Path, missing: str | None) -> None:
         st_folders.write_modules(encoder, folder)
     else:
         st_folders.write_own_module(folder)
-    write_text(folder / "README.md", model_card(encoder, missing))
+    write_text(folder / CARD, model_card(encoder, missing))
+
+
+def _stored_prompts(folder: Path) -> Any:
+    """Of the model of ours that a folder holds so far."""
+    with suppress(InputError):
+        return read_json(folder / SETTINGS_FILE).get("prompts")
+    return None
 
 
 def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, Any]) -> Model:
@@ -162,8 +178,11 @@ def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, A
     folder = Path(name).expanduser()
     if os.path.lexists(folder) and not os.path.isdir(folder):
         check_plain(folder)  # where Path.is_file fails for a name that is too long
-        stored = read_checkpoint(folder)[PAYLOAD_KEY]["settings"]  # its modules are the constructor's affair
-        return make(name, **{**as_arguments(checked_settings(stored, name)), **overrides})
+        checkpoint = read_checkpoint(folder)
+        stored = checkpoint[PAYLOAD_KEY]["settings"]  # its modules are the constructor's affair
+        model = make(name, **{**as_arguments(checked_settings(stored, name)), **overrides})
+        model.trained, model.prompts = Trained.of(checkpoint), stored.get("prompts", {})
+        return model
     if not os.path.isdir(folder):
         folder = _download(name, hub.revision)
     check_files(folder)
@@ -177,6 +196,7 @@ def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, A
     if "modules" not in overrides:
         overrides["modules"] = built(modules, name, hub.trust_remote_code)
     encoder = make(str(folder), **{**as_arguments(stored), **overrides})
+    encoder.prompts = stored.get("prompts", {})
     _take_weights(encoder, modules, weights, name)
     return encoder
 
@@ -327,12 +347,42 @@ def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
 
 def push(encoder: Encoder, repo_id: str, *, private: bool | None, token: str | None) -> str:
     """Upload the folder of `save` to the hub."""
-    api = HfApi(token=token)
-    address = api.create_repo(repo_id, private=private, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         save(encoder, Path(folder))
-        api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message="Upload a sentence encoder")
+        return upload(Path(folder), repo_id, private=private, token=token)
+
+
+def upload(folder: Path, repo_id: str, *, private: bool | None, token: str | None = None) -> str:
+    """Upload a model folder to the hub, where the repository is made if there is none."""
+    api = HfApi(token=token)
+    address = api.create_repo(repo_id, private=private, exist_ok=True)
+    api.upload_folder(repo_id=repo_id, folder_path=str(folder), commit_message="Upload a sentence encoder")
     return str(address)
+
+
+def complete_card(
+    folder: Path, repo_id: str, license: str | None, scores: Sequence[tuple[str, str, str, float]]
+) -> None:
+    """Put into a folder's card what is known when it is published: name, licence, more scores.
+
+    Args:
+        folder: of the model.
+        repo_id: what its snippets load from now on.
+        license: a name that the hub knows; None where the card has one.
+        scores: set, split, metric and score × 100 of each.
+
+    Raises:
+        InputError: there is no licence, neither given nor in the card.
+    """
+    data, text = read_card(folder)
+    if license is None and not data.license:
+        raise InputError(
+            f"{folder}: under which licence? Name it (--license apache-2.0, or other for one of your own): that of the "
+            "base model may bind you, and none is guessed"
+        )
+    data.license = license or data.license
+    add_scores(data, (score(*one) for one in scores), repo_id.rpartition("/")[2])
+    write_card(folder, data, text, repo_id)
 
 
 def _download(name: str, revision: str | None) -> Path:

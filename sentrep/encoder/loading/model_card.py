@@ -1,36 +1,43 @@
-"""The README.md of a model folder."""
+"""The README.md of a model folder: a model card of the hub."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+from sentrep.encoder.loading.trained import Trained
 from sentrep.encoder.protocol import Encoder
-from sentrep.io.harmless import markdown_text
+from sentrep.io.files import write_text
+from sentrep.io.harmless import markdown_text, printable
 from sentrep.version import __version__
 
+CARD = "README.md"
+PLACE = "path/to/this/folder"
+"""What the snippets load, until the model has a name."""
+
 _CARD = """\
----
-library_name: {library}
-tags: [sentence-similarity, sentrep]
-pipeline_tag: sentence-similarity
----
 # Sentence encoder
 
-Trained without labels by sentrep {version}. Pooling: {pooling}. Vectors have {width} dimensions.
+Trained without labels by sentrep {version}{base}. Pooling: {pooling}. Vectors have {width} dimensions.
 
 ```python
 from sentrep import SentenceEncoder
-vectors = SentenceEncoder.from_pretrained("path/to/this/folder").encode(["A sentence."])
+vectors = SentenceEncoder.from_pretrained("{place}").encode(["A sentence."])
 ```
 
 {elsewhere}
-"""
+{trained}"""
 
 _SAME = """\
 sentence-transformers gives the same vectors:
 
 ```python
 from sentence_transformers import SentenceTransformer
-vectors = SentenceTransformer("path/to/this/folder").encode(["A sentence."])
-```"""
+vectors = SentenceTransformer("{place}").encode(["A sentence."])
+```
+"""
 
 _OWN_MODULE = """\
 sentence-transformers has no module for {missing}. It gives the same vectors through the module of sentrep, which has to
@@ -38,24 +45,89 @@ be installed and allowed, and otherwise refuses the folder:
 
 ```python
 from sentence_transformers import SentenceTransformer
-vectors = SentenceTransformer("path/to/this/folder", trust_remote_code=True).encode(["A sentence."])
+vectors = SentenceTransformer("{place}", trust_remote_code=True).encode(["A sentence."])
 ```
 
-transformers loads the transformer and its tokenizer alone, without {missing}."""
+transformers loads the transformer and its tokenizer alone, without {missing}.
+"""
 
 
 def model_card(encoder: Encoder, missing: str | None) -> str:
-    """What the model is and how to load it.
+    """What the model is, how it was trained and how to load it. The licence is left to whoever publishes it.
 
     Args:
         encoder: what the folder holds.
         missing: what of it sentence-transformers cannot express by itself; None for nothing.
     """
     pooling = encoder.pooling if encoder.prompt is None else f"{encoder.pooling}, prompt: {encoder.prompt}"
-    return _CARD.format(
-        library="sentence-transformers" if missing is None else "sentrep",
+    trained = encoder.trained or Trained()
+    data = ModelCardData(
+        library_name="sentence-transformers" if missing is None else "sentrep",
+        base_model=trained.base,
+        pipeline_tag="sentence-similarity",
+        tags=["sentence-similarity", "sentrep"],
+    )
+    add_scores(data, (score(name, "dev", "spearman", value) for name, value in trained.scores.items()))
+    text = _CARD.format(
         version=__version__,
+        base=f" from {markdown_text(trained.base)}" if trained.base else "",
         pooling=markdown_text(pooling),
         width=encoder.embedding_dim,
-        elsewhere=_SAME if missing is None else _OWN_MODULE.format(missing=missing),
+        place=PLACE,
+        elsewhere=(_SAME if missing is None else _OWN_MODULE).format(missing=missing, place=PLACE),
+        trained=_training(trained),
     )
+    return _whole(data, text)
+
+
+def score(name: str, split: str, metric: str, value: float) -> EvalResult:
+    """A score × 100 as the hub has it, between 0 and 1; a rank correlation is of the cosine."""
+    similarity = metric in ("spearman", "pearson")
+    return EvalResult(
+        task_type="semantic-similarity" if similarity else "sentence-embedding",
+        dataset_type=printable(name),
+        dataset_name=printable(name),
+        dataset_split=printable(split),
+        metric_type=f"{metric}_cosine" if similarity else metric.replace("@", "_at_").replace("-", "_"),
+        metric_value=round(value / 100, 6),
+    )
+
+
+def add_scores(data: ModelCardData, scores: Iterable[EvalResult], name: str = "sentence encoder") -> None:
+    """Put scores into a card, in the place of older ones of the same sets and metrics."""
+    found = {
+        (one.dataset_name, one.dataset_split, one.metric_type): one for one in [*(data.eval_results or []), *scores]
+    }
+    if found:
+        data.eval_results, data.model_name = list(found.values()), data.model_name or name
+
+
+def read_card(folder: Path) -> tuple[ModelCardData, str]:
+    """Front matter and text of a model folder's card; whatever somebody has added to them stays."""
+    card = ModelCard((folder / CARD).read_text(encoding="utf-8"), ignore_metadata_errors=True)
+    assert isinstance(card.data, ModelCardData)
+    return card.data, card.text.lstrip("\n")
+
+
+def write_card(folder: Path, data: ModelCardData, text: str, name: str) -> None:
+    """Write a card back, its snippets with the name that they are to load."""
+    write_text(folder / CARD, _whole(data, text.replace(PLACE, name)))
+
+
+def _whole(data: ModelCardData, text: str) -> str:
+    return f"---\n{data.to_yaml()}\n---\n{text}"
+
+
+def _training(trained: Trained) -> str:
+    lines = []
+    if trained.objectives:
+        named = ", ".join(f"{name} ({kind})" for name, kind in trained.objectives.items())
+        lines.append(f"Objectives: {markdown_text(named)}.")
+    if trained.step is not None:
+        lines.append(f"Optimiser steps: {trained.step:,}.")
+    if trained.data:
+        lines.append(f"Fingerprint of the training text: {markdown_text(trained.data)}.")
+    if trained.scores:
+        found = ", ".join(f"{name} {value:.2f}" for name, value in trained.scores.items())
+        lines.append(f"Development sets, Spearman × 100 of the cosine: {markdown_text(found)}.")
+    return "\n## Training\n\n" + "\n".join(f"- {line}" for line in lines) + "\n" if lines else ""

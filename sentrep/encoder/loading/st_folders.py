@@ -29,6 +29,7 @@ _UNLIMITED = 1 << 30
 
 
 OWN_MODULE = "sentrep.encoder.exported.SentenceEncoderModule"
+PROMPTS_FILE = "config_sentence_transformers.json"
 GRAPH_FILES: dict[str, str] = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
 """Where in a model folder the graph of a backend lies."""
 
@@ -84,6 +85,12 @@ def write_modules(encoder: Encoder, folder: Path) -> None:
             save_file(weights, place / "model.safetensors")
 
 
+def write_prompts(prompts: dict[str, str], folder: Path) -> None:
+    """Prompts by name; what stands before documents by both names: an empty ``document`` there hides a ``passage``."""
+    document = next((prompts[name] for name in ("document", "passage", "corpus") if prompts.get(name)), "")
+    write_json(folder / PROMPTS_FILE, {"prompts": {**prompts, "document": document}, "default_prompt_name": None})
+
+
 def read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Settings, and the weights of the modules, out of a sentence-transformers folder, whichever layout it has."""
     stored: dict[str, Any] = {}
@@ -112,7 +119,11 @@ def read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise InputError(
             f"{folder}: sentrep knows its modules, but only as Transformer, Pooling, then Dense, Normalize"
         )
-    return {**stored, "modules": described(behind)}, weights
+    file = folder / PROMPTS_FILE
+    prompts = (read_json(file).get("prompts") if file.is_file() else None) or {}
+    if isinstance(prompts, dict):
+        prompts = {name: text for name, text in prompts.items() if text}  # empty ones say nothing
+    return {**stored, **({"prompts": prompts} if prompts else {}), "modules": described(behind)}, weights
 
 
 def _read_pooling(file: Path) -> str:

@@ -22,6 +22,7 @@ def plot_comparison(
     differences: Mapping[str, Difference],
     stem: Path,
     published: Mapping[str, float] = MappingProxyType({}),
+    measure: str = "Spearman",
 ) -> None:
     """Draw seeds and means (left), and differences to the first recipe with 95 % intervals (right).
 
@@ -30,6 +31,7 @@ def plot_comparison(
         differences: by label, without the baseline.
         stem: the files to write, without .png and .svg.
         published: means that a paper printed, by label.
+        measure: what the scores are.
     """
     labels = list(recipes)
     with styled():
@@ -51,7 +53,7 @@ def plot_comparison(
         left.set_yticks(range(len(labels)), [printable(label) for label in labels])
         left.set_ylim(len(labels) - 0.5, -0.5)
         beside = "; ◇ published" if published else ""
-        left.set_xlabel(f"mean Spearman × 100 (each seed, and their mean{beside})")
+        left.set_xlabel(f"mean {measure} × 100 (each seed, and their mean{beside})")
         right.set_xlabel(f"difference to {baseline}, 95 % interval")
     save_figure(figure, stem)
 

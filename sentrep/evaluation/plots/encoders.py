@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.stats
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -66,31 +67,46 @@ def draw_projection(points: NDArray[np.floating], axes: tuple[str, str], labels:
     Raises:
         InputError: for more labels.
     """
+    groups, own = group_by(labels, len(points))
+    with styled():
+        figure = new_figure(2.9 + 0.13 * (-(-len(groups) // 2)))
+        scatter(figure.add_subplot(), points, axes, groups, own)
+        legend_below(figure)
+    return figure
+
+
+def group_by(labels: Sequence[str] | None, count: int) -> tuple[list[str], NDArray]:
+    """The different labels in order, and (N,) whose each point is; no labels are one nameless group.
+
+    Raises:
+        InputError: for more different labels than can be told apart, or another number of labels than points.
+    """
     groups = sorted(set(labels)) if labels is not None else []
     if len(groups) > MOST_LABELS:
         raise InputError(f"{len(groups)} different labels; at most {MOST_LABELS} can be told apart, so leave them out")
-    own = np.array(labels if labels is not None else [""] * len(points))
+    if labels is not None and len(labels) != count:
+        raise InputError(f"{len(labels)} labels for {count} points; give one for each, or leave them out")
+    return groups, np.array(labels if labels is not None else [""] * count)
+
+
+def scatter(
+    axis: Axes, points: NDArray[np.floating], axes: tuple[str, str], groups: Sequence[str], own: NDArray
+) -> None:
+    """Points (N, 2) in the plane, a colour and marker for every group, see `group_by`."""
     size = 8 if len(points) <= 500 else 3
-    with styled():
-        figure = new_figure(2.9 + 0.13 * (-(-len(groups) // 2)))
-        axis = figure.add_subplot()
-        for number, group in enumerate(groups or [""]):
-            place = own == group
-            look: dict[str, Any] = {
-                "color": COLOURS[number % len(COLOURS)],
-                # another marker for every label, and other pairs of the two after each round of colours
-                "marker": MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],
-            }
-            axis.scatter(
-                points[place, 0], points[place, 1], s=size, linewidths=0, alpha=0.75, label=group or None, **look
-            )
-        axis.set_xlabel(axes[0])
-        axis.set_ylabel(axes[1])
-        axis.set_aspect("equal", adjustable="datalim")
-        axis.set_xticks([])  # the places themselves mean nothing
-        axis.set_yticks([])
-        legend_below(figure)
-    return figure
+    for number, group in enumerate(groups or [""]):
+        place = own == group
+        look: dict[str, Any] = {
+            "color": COLOURS[number % len(COLOURS)],
+            # another marker for every label, and other pairs of the two after each round of colours
+            "marker": MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],
+        }
+        axis.scatter(points[place, 0], points[place, 1], s=size, linewidths=0, alpha=0.75, label=group or None, **look)
+    axis.set_xlabel(axes[0])
+    axis.set_ylabel(axes[1])
+    axis.set_aspect("equal", adjustable="datalim")
+    axis.set_xticks([])  # the places themselves mean nothing
+    axis.set_yticks([])
 
 
 def draw_scores(cosines: NDArray[np.floating], gold: NDArray[np.floating], name: str) -> Figure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Mapping
 from itertools import cycle
 from pathlib import Path
@@ -29,6 +30,8 @@ PAGE = 6.8
 """Inches: both columns."""
 DOTS = 300
 """Per inch of a PNG."""
+_SCREEN = 150
+"""Per inch in a notebook."""
 _LETTERS_PER_INCH = 17
 """Of the legend's type, about."""
 _LETTERS_OF_HANDLE = 6
@@ -64,9 +67,19 @@ def styled() -> Any:
     return matplotlib.rc_context(STYLE)
 
 
+class Picture(Figure):
+    """A figure that a notebook shows as the value of a cell, where pyplot, which would teach it to, was never asked."""
+
+    def _repr_png_(self) -> bytes:
+        with styled():
+            _make_harmless(self)
+            self.savefig(stream := io.BytesIO(), format="png", dpi=_SCREEN)
+        return stream.getvalue()
+
+
 def new_figure(height: float, width: float = WIDTH) -> Figure:
     """An empty figure in inches. No pyplot: drawing must not depend on a display, nor leave global state behind."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Picture(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 

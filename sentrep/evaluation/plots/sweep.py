@@ -58,7 +58,7 @@ def sweep_series(runs: Sequence[RunFolder], x: str, y: str, take: Take = "max") 
         values = [value for _, value in run.course(y)]
         score = values[-1] if take == "last" else max(values) if take == "max" else min(values)
         series.setdefault(key, {}).setdefault(place, []).append(score)
-        labels.setdefault(key, run.label)
+        labels.setdefault(key, run.without_seed)
     return [_series(labels[key], points) for key, points in series.items()]
 
 

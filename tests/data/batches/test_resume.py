@@ -60,14 +60,20 @@ def run(
     ckpt: str | None = None,
     workers: int = 0,
     no_duplicates: bool = False,
+    held: bool = False,
     stream: Mapping[str, Any] = MappingProxyType({}),
     **options: Any,
 ) -> list[list[int]]:
-    corpus = folder / "corpus.txt"
-    corpus.write_text("\n".join(f"sentence {number}" for number in range(45)))
+    corpus, texts = folder / "corpus.txt", [f"sentence {number}" for number in range(45)]
+    corpus.write_text("\n".join(texts))
     reading = Reading(num_workers=workers, cache_dir=str(folder / "cache"), **stream)
     datamodule = SentRepDataModule(
-        str(corpus), val=["toy-dev"], batch_size=4, seed=3, no_duplicates=no_duplicates, reading=reading
+        texts if held else str(corpus),
+        val=["toy-dev"],
+        batch_size=4,
+        seed=3,
+        no_duplicates=no_duplicates,
+        reading=reading,
     )
     options = {"max_epochs": 3, **options}
     trainer = Trainer(
@@ -165,3 +171,13 @@ def test_a_batch_whose_step_failed_is_seen_again(tmp_path: Path) -> None:
 def test_overfit_batches_repeat_the_same_rows(tmp_path: Path) -> None:
     seen = run(tmp_path, Recorder(), [], overfit_batches=2, max_epochs=3)
     assert seen[:2] == seen[2:4] == seen[4:]
+
+
+@pytest.mark.slow
+def test_text_in_memory_is_resumed_as_a_file_is(tmp_path: Path) -> None:
+    stop, saving, _ = CASES["in the epoch"]
+    whole = run(tmp_path, Recorder(), [])
+    checkpoint = ModelCheckpoint(tmp_path / "ckpt", filename="{step}", save_top_k=-1, **saving)
+    seen, path = interrupted(tmp_path, stop, checkpoint, held=True)
+    assert seen == whole[:stop]
+    assert run(tmp_path, Recorder(), [], ckpt=path, held=True) == whole[saving["every_n_train_steps"] :]

@@ -16,12 +16,15 @@ from evaluation.test_runs import make_run
 from sentrep.errors import InputError
 from sentrep.evaluation.plots import (
     Histograms,
+    draw_before_after,
     draw_cosines,
     draw_curves,
     draw_negatives,
+    draw_neighbours,
     draw_plane,
     draw_projection,
     draw_scores,
+    draw_similarities,
     draw_sweep,
     project,
     read_cosines,
@@ -32,6 +35,7 @@ from sentrep.evaluation.plots import (
 from sentrep.evaluation.plots.style import DOTS, WIDTH
 from sentrep.evaluation.runs import find_runs
 from sentrep.functional.geometry import nearest_negatives
+from support import tiny_encoder, toy_sentences
 
 RNG = np.random.default_rng(0)
 RUNS = {
@@ -179,6 +183,45 @@ def test_negatives(tmp_path: Path) -> None:
 def test_batches_that_cannot_be_drawn_are_refused(sizes: list[int], batches: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         sample_nearest_negatives(torch.randn(40, 4), sizes, batches)
+
+
+@pytest.mark.slow
+def test_three_pictures_of_sentences() -> None:
+    before, after = (tiny_encoder(pooling="mean", seed=seed).eval() for seed in (0, 1))
+    texts = [*toy_sentences(9), "a very long sentence " * 20]
+    near = draw_neighbours(after, texts[:2], texts, k=3)
+    words = [text.get_text() for text in near.axes[0].texts]
+    found = after.search(texts[0], texts, 4)
+    assert words[0] == texts[0]
+    expected = [f"{score:.2f}   {texts[place][:80]}" for place, score in zip(*found, strict=True)][1:]  # but itself
+    assert [word[:87] for word in words[1:4]] == [line[:87] for line in expected]
+    assert len(words) == 2 * 4
+    heat = draw_similarities(after, texts[:4], texts)
+    (image,) = heat.axes[0].images
+    np.testing.assert_allclose(
+        image.get_array(), after.similarity(after.encode(texts[:4]), after.encode(texts)), atol=1e-6
+    )
+    assert len(heat.axes[0].texts) == 40
+    assert heat.axes[0].get_xticklabels()[-1].get_text() == "a very long sentence a very…"
+    moved = draw_before_after(before, after, texts)
+    assert [axis.get_title(loc="left") for axis in moved.axes] == ["before", "after"]
+    assert [len(axis.texts) for axis in moved.axes] == [10, 10]
+    assert legend_words(draw_before_after(before, after, texts, list("ab" * 5))) == ["a", "b"]
+    assert near._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]  # what a notebook shows
+    for wrong in (lambda: draw_similarities(after, texts * 5), lambda: draw_before_after(before, after, texts, ["a"])):
+        with pytest.raises(InputError, match=r"1 to 40 sentences|1 labels for 10 points"):
+            wrong()
+
+
+def test_a_mean_over_seeds_has_the_name_of_no_seed(tmp_path: Path) -> None:
+    for batch in (4, 8):
+        for seed in (1, 2):
+            folder = tmp_path / f"batch-{batch}" / f"seed-{seed}" / f"batch-{batch}" / "version_0"
+            make_run(folder, seed, 0.05, "step,val/sts\n10,70\n")
+            config = folder / "config.yaml"
+            config.write_text(config.read_text().replace("toy", f"toy{batch}"))
+    series = sweep_series(find_runs([tmp_path]), "model.objectives.simcse.temperature", "val/sts")
+    assert [(one.label, len(one.scores[0])) for one in series] == [("batch-4", 2), ("batch-8", 2)]
 
 
 def test_sweep(tmp_path: Path) -> None:

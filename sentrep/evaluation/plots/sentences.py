@@ -1,0 +1,145 @@
+"""Pictures of single sentences: their neighbours, their similarities, and where a training has moved them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from sentrep.encoder import SentenceEncoder
+from sentrep.errors import InputError
+from sentrep.evaluation.plots.encoders import Method, group_by, project, scatter
+from sentrep.evaluation.plots.style import BLUE, PAGE, legend_below, new_figure, styled
+from sentrep.functional.similarity import cosine_similarity_matrix
+
+_LETTERS = 90
+"""Of a sentence in a line across the page."""
+_SHORT = 28
+"""Of a sentence beside a map or a matrix."""
+_MOST_ROWS = 40
+"""Of a matrix: more lines cannot be read."""
+_MOST_NUMBERS = 12
+_MOST_WORDS = 15
+_LINE = 0.17
+"""Inches of a line."""
+
+
+def draw_neighbours(
+    encoder: SentenceEncoder, queries: str | Sequence[str], corpus: Sequence[str], k: int = 5
+) -> Figure:
+    """Draw the k nearest sentences of each query, with their cosines as bars; the query itself is left out.
+
+    Args:
+        encoder: encodes both (`SentenceEncoder.search`).
+        queries: one or a few.
+        corpus: where to look.
+        k: how many for each.
+
+    Raises:
+        InputError: as `SentenceEncoder.search`.
+    """
+    asked = [queries] if isinstance(queries, str) else list(queries)
+    texts = list(corpus)
+    same = max(texts.count(query) for query in asked) if asked else 0
+    found = encoder.search(asked, texts, k + same, show_progress_bar=False)
+    with styled():
+        figure = new_figure(_LINE * (len(asked) * (k + 1.6) + 0.6), PAGE)
+        axis = figure.add_subplot()
+        line = 0.0
+        for query, indices, scores in zip(asked, *found, strict=True):
+            axis.text(0, line, _cut(query, _LETTERS), weight="bold", va="center")
+            best = [pair for pair in zip(indices, scores, strict=True) if texts[pair[0]] != query][:k]
+            for place, score in best:
+                line += 1
+                axis.barh(line, max(score, 0), height=0.7, color=BLUE, alpha=0.8)
+                axis.text(1.04, line, f"{score:.2f}   {_cut(texts[place], _LETTERS)}", va="center")
+            line += 1.6
+        axis.set_xlim(0, 7)  # a bar of cosine 1 is a seventh of the page
+        axis.set_ylim(line, -0.8)
+        axis.set_axis_off()
+    return figure
+
+
+def draw_similarities(
+    encoder: SentenceEncoder, sentences: Sequence[str], others: Sequence[str] | None = None
+) -> Figure:
+    """Draw the cosines of some sentences with each other, or with others, as a heat map; few of them as numbers, too.
+
+    Args:
+        encoder: encodes all.
+        sentences: the lines, at most 40.
+        others: the columns, at most 40; None: the same again.
+
+    Raises:
+        InputError: for none or more.
+    """
+    columns = sentences if others is None else others
+    for texts in (sentences, columns):
+        if isinstance(texts, str) or not 1 <= len(texts) <= _MOST_ROWS:
+            raise InputError(f"a heat map takes 1 to {_MOST_ROWS} sentences in a list, got {len(texts)}")
+    vectors = [torch.as_tensor(encoder.encode(list(texts), show_progress_bar=False)) for texts in (sentences, columns)]
+    cosine = cosine_similarity_matrix(*vectors).cpu().numpy()
+    with styled():
+        side = _LINE * max(len(sentences), 0.7 * len(columns)) + 1.6
+        figure = new_figure(max(side, 2.4), PAGE)
+        axis = figure.add_subplot()
+        image = axis.imshow(cosine, cmap="Blues", vmin=min(0.0, float(cosine.min())), vmax=1.0, aspect="auto")
+        axis.set_yticks(range(len(sentences)), [_cut(text, _SHORT) for text in sentences])
+        axis.set_xticks(range(len(columns)), [_cut(text, _SHORT) for text in columns], rotation=40, ha="right")
+        axis.grid(visible=False)
+        if max(cosine.shape) <= _MOST_NUMBERS:
+            for (row, column), value in np.ndenumerate(cosine):
+                colour = "white" if value > 0.6 else "black"
+                axis.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
+        figure.colorbar(image, ax=axis, label="cosine", pad=0.02).outline.set_visible(False)
+    return figure
+
+
+def draw_before_after(
+    before: SentenceEncoder,
+    after: SentenceEncoder,
+    sentences: Sequence[str],
+    labels: Sequence[str] | None = None,
+    *,
+    method: Method = "pca",
+    seed: int = 0,
+) -> Figure:
+    """Draw a map of sentences by one encoder beside that by another: what a training has done.
+
+    Each map has axes of its own (`project`): compare who is near whom, not the places. Up to 15 sentences without
+    labels are written beside their points.
+
+    Args:
+        before: the left map's.
+        after: the right map's.
+        sentences: at least four.
+        labels: one for each sentence, told apart by colour and marker.
+        method: see `project`.
+        seed: of the method.
+
+    Raises:
+        InputError: for fewer sentences, or labels of another number or that are too many.
+    """
+    groups, own = group_by(labels, len(sentences))
+    with styled():
+        figure = new_figure(3.1 + 0.13 * (-(-len(groups) // 4)), PAGE)
+        axes: Sequence[Axes] = figure.subplots(1, 2)
+        for axis, encoder, title in zip(axes, (before, after), ("before", "after"), strict=True):
+            vectors = np.asarray(encoder.encode(list(sentences), show_progress_bar=False))
+            points, names = project(vectors, method, seed)
+            scatter(axis, points, names, groups, own)
+            axis.set_title(title, loc="left")
+            named = labels is None and len(sentences) <= _MOST_WORDS
+            for point, text in zip(points, sentences, strict=True) if named else ():
+                side, shift = ("left", 3) if point[0] < points[:, 0].mean() else ("right", -3)  # towards the middle
+                axis.annotate(_cut(text, _SHORT), point, (shift, 3), textcoords="offset points", ha=side)
+        legend_below(figure)
+    return figure
+
+
+def _cut(text: str, letters: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= letters else f"{line[: letters - 1]}…"

@@ -1,0 +1,114 @@
+"""Text in memory, beside the same text in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import datasets
+import numpy as np
+import pandas
+import pytest
+from words import WordTokenize
+
+from sentrep import SentRepDataModule
+from sentrep.data import Reading, open_corpus
+from sentrep.data.sets.evaluation_texts import EvaluationTexts
+from sentrep.data.sets.leakage import check_leakage
+from sentrep.errors import InputError
+
+TEXTS = ["a b c", "d", "", "e f", "g h i", "j", "k l"]
+PAIRS = [(text, f"{text} too") for text in TEXTS]
+FRAME = pandas.DataFrame({"id": range(7), "sent0": [t or None for t in TEXTS], "sent1": [pair[1] for pair in PAIRS]})
+HELD = {
+    "texts": TEXTS,
+    "pairs": PAIRS,
+    "triples": [[*pair, "no"] for pair in PAIRS],
+    "data set": datasets.Dataset.from_dict({"text": TEXTS}),
+    "selection": datasets.Dataset.from_dict({"text": ["x", *reversed(TEXTS)]}).select(range(7, 0, -1)),
+    "data frame": FRAME,
+}
+
+
+def module(train: Any, folder: Path) -> SentRepDataModule:
+    data = SentRepDataModule(train, batch_size=2, seed=1, reading=Reading(cache_dir=str(folder)))
+    data.connect(WordTokenize(), 8)
+    data.prepare_data()
+    data.setup("fit")
+    return data
+
+
+def batches(data: SentRepDataModule) -> list[Any]:
+    loaded = ((batch.anchor, batch.positive, batch.negative) for batch in data.train_dataloader())
+    return [[part.input_ids.tolist() for part in parts if part is not None] for parts in loaded]
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_what_is_held_trains_as_a_file_of_the_same_text(kind: str, tmp_path: Path) -> None:
+    rows = {"pairs": PAIRS, "triples": HELD["triples"], "data frame": PAIRS}.get(kind, [(text,) for text in TEXTS])
+    names = ["sent0", "sent1", "hard_neg"][: len(rows[0])] if len(rows[0]) > 1 else ["text"]
+    file = tmp_path / "train.csv"
+    pandas.DataFrame(rows, columns=names).to_csv(file, index=False)
+    held, read = module(HELD[kind], tmp_path), module(str(file), tmp_path)
+    assert batches(held) == batches(read)
+    mine, its = (data.report()["train"] for data in (held, read))
+    assert mine.pop("source") == "the texts in memory"
+    assert mine.pop("fingerprint") != its.pop("fingerprint")
+    assert mine == {key: value for key, value in its.items() if key != "source"}
+
+
+def test_equal_texts_have_equal_fingerprints_and_others_have_others() -> None:
+    prints = [open_corpus(held).fingerprint for held in (TEXTS, list(TEXTS), HELD["data set"], HELD["selection"])]
+    assert len(set(prints)) == 1
+    changed = [*TEXTS[:-1], "k m"], TEXTS[::-1], PAIRS, HELD["data set"].select([0, 1])
+    assert len({prints[0], *(open_corpus(held).fingerprint for held in changed)}) == 5
+    columns = [open_corpus(FRAME, names).fingerprint for names in (["sent0"], ["sent1"], None)]
+    assert len(set(columns)) == 3
+
+
+def test_the_leakage_check_reads_it() -> None:
+    found = check_leakage(open_corpus(["An old man", "A cat"]), [EvaluationTexts("dev", ["an OLD man", "A dog"])])
+    assert (found.sets[0].exact, found.sentences) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        ([("a", "b"), ("c",)], "row 2: ('c',); expected 2 texts"),
+        ([("a", "b"), "c d"], "row 2: 'c d'; expected 2 texts"),
+        (["a b", ("c", "d")], "texts alone, or pairs or triples alone"),
+        ([("a",)], "expected texts alone, or pairs"),
+        (["a b", "c", 3], "texts alone"),
+        ([("a", 3)], "row 1: found 3 where a sentence was expected"),
+        (pandas.DataFrame({"x": [1], "y": [2]}), "which columns hold the sentences"),
+        (pandas.DataFrame({"text": ["a", 2.5]}), "row 2: found 2.5"),
+        (iter(["a b"]), "must be a file, a list of files, of texts"),
+        (np.array(["a b"]), "must be a file, a list of files, of texts"),
+        (datasets.Dataset.from_dict({"text": [["a"]]}), "row 1: found ['a']"),
+        (["", " "], "train"),
+    ],
+)
+def test_what_is_no_text_is_named(held: Any, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        list(open_corpus(SentRepDataModule(held).train).rows())
+    assert said in str(error.value)
+
+
+def test_a_list_of_files_is_still_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my text.txt").write_text("from the file")
+    assert [row.sentences for row in open_corpus(["my text.txt", "my text.txt"]).rows()] == [("from the file",)] * 2
+    with pytest.raises(InputError, match=r"missing\.txt"):
+        open_corpus(["my text.txt", "missing.txt"])
+    Path("plain.txt").write_text("from the file")
+    with pytest.raises(InputError, match=r"'plain.txt' is a file among texts"):
+        open_corpus(["plain.txt", "A man plays."])
+
+
+def test_processes_that_hold_different_texts_are_refused(tmp_path: Path) -> None:
+    data = module(TEXTS, tmp_path)
+    strategy = SimpleNamespace(broadcast=lambda mine: "another", reduce_boolean_decision=lambda same: same)
+    data.trainer = SimpleNamespace(strategy=strategy)  # type: ignore[assignment]
+    with pytest.raises(InputError, match="the processes hold different texts"):
+        data.setup("fit")
