@@ -55,7 +55,7 @@ RESPONSE_FORMATS: dict[str, dict[str, Any] | None] = {
 def messages(sentence: str, row: int, seed: int = 0) -> list[dict[str, str]]:
     """The request for one sentence; length and syntax are drawn from (seed, row).
 
-    Example:
+    Examples:
         >>> messages("It rains.", 3) == messages("It rains.", 3) != messages("It rains.", 4)
         True
     """
@@ -79,7 +79,7 @@ def parse_answer(text: str | None) -> tuple[str, str] | None:
 
     Text around the JSON object (a code fence, a train of thought) is passed over.
 
-    Example:
+    Examples:
         >>> parse_answer('```json\\n{"paraphrase": "Rain falls.", "contrary": "It is dry."}\\n```')
         ('Rain falls.', 'It is dry.')
         >>> parse_answer('{"paraphrase": "Rain falls."}') is parse_answer("Sorry!") is parse_answer(None) is None
