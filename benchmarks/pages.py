@@ -156,9 +156,9 @@ def command_section(command: str, line: str) -> str:
     elif command in LIKE_FIT:
         known, found = options(help_of("fit")), options(text)
         text = "The options of fit, and:\n\n" + "".join(block for name, block in found.items() if name not in known)
-    parts = [f"\n## {command}\n\n{line[0].upper() + line[1:]}.\n\n```console\n{text.strip()}\n```\n"]
+    parts = [f"\n## {command}\n\n{line[0].upper() + line[1:]}.\n\n```text\n{text.strip()}\n```\n"]
     for kind in re.findall(r"^  (\w+)  ", text, re.MULTILINE) if " KIND " in text else []:
-        parts.append(f"\n### {command} {kind}\n\n```console\n{help_of(command, kind).strip()}\n```\n")
+        parts.append(f"\n### {command} {kind}\n\n```text\n{help_of(command, kind).strip()}\n```\n")
     return "".join(parts)
 
 
@@ -175,7 +175,8 @@ def help_of(*words: str) -> str:
     out = StringIO()
     with patch.dict("os.environ", COLUMNS="84"), patch.object(sys, "argv", ["sentrep"]), redirect_stdout(out):
         sentrep([*words, "--help"])
-    return out.getvalue()
+    text = out.getvalue().replace("\b", "")  # jsonargparse puts one before [=flags]
+    return re.sub(r",\s+known\s+subclasses:[^)]*", "", text)  # those that this process has imported so far
 
 
 # methods
@@ -212,7 +213,7 @@ def formulas(names: list[str]) -> str:
 def fence(block: re.Match[str]) -> str:
     """An indented block of a docstring as a block of a page."""
     lines = [line.removeprefix("    ") for line in block[0].strip("\n").splitlines()]
-    return "\n".join(["", "```text", *lines, "```", ""])
+    return "\n".join(["", "```", *lines, "```", ""])
 
 
 def docstring(name: str) -> str:
