@@ -30,10 +30,10 @@ lint: $(VENV)/.installed-dev ## ruff (rules and format) and mypy
 	"$(BIN)/mypy"
 
 docs: $(VENV)/.installed-docs ## build the documentation into site/
-	"$(BIN)/mkdocs" build --strict
+	"$(BIN)/zensical" build --clean --strict
 
 clean: ## remove the virtual environment, caches and build products, never runs/
-	rm -rf "$(VENV)" build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf "$(VENV)" build dist site .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamp files: an environment is installed again only when what it is made from has changed.

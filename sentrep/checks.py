@@ -30,7 +30,7 @@ def positive(owner: object, **values: Any) -> None:
     Raises:
         InputError: for any other value.
 
-    Example:
+    Examples:
         >>> positive("SAM", rho=0.0)
         Traceback (most recent call last):
         ...
@@ -87,7 +87,7 @@ def divides(owner: object, whole: int, what: str, **values: Any) -> None:
     Raises:
         InputError: for any other value.
 
-    Example:
+    Examples:
         >>> divides("Denoising", 768, "the encoder's width", heads=5)
         Traceback (most recent call last):
         ...

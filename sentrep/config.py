@@ -21,7 +21,7 @@ class Configurable:
     Every plug-in derives from it. The arguments are caught in ``__new__``, so subclasses write an ordinary ``__init__``
     and call ``super().__init__()`` as usual.
 
-    Example:
+    Examples:
         >>> class Scale(Configurable):
         ...     def __init__(self, factor: float = 2.0, name: str = "x") -> None:
         ...         self.factor = factor
@@ -56,7 +56,7 @@ def moved(places: Mapping[str, str]) -> Callable[[F], F]:
         places: by name of the old argument: what is given instead, beside it or from ``model.`` down. The command line
             finds them as ``__init__.moved``.
 
-    Example:
+    Examples:
         >>> class Bank:
         ...     @moved({"queue": "size"})
         ...     def __init__(self, size: int = 8) -> None: ...
@@ -119,7 +119,7 @@ def to_config(value: Any) -> Any:
     Raises:
         TypeError: for anything else, a lambda for example: it cannot be written down.
 
-    Example:
+    Examples:
         >>> import functools, torch
         >>> to_config(functools.partial(torch.optim.SGD, lr=0.1))
         {'class_path': 'torch.optim.sgd.SGD', 'init_args': {'lr': 0.1}}

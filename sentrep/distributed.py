@@ -154,7 +154,7 @@ def average_each(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def derive_seed(*parts: int | str) -> int:
     """A 63-bit seed from any numbers and words; different parts give unrelated seeds.
 
-    Example:
+    Examples:
         >>> derive_seed(42, "noise", 7) == derive_seed(42, "noise", 7) != derive_seed(42, "noise", 8)
         True
     """
@@ -185,7 +185,7 @@ def own_draws(*parts: int | str, device: torch.device | str = "cpu") -> Iterator
         parts: what the draws depend on.
         device: draw on this device too; the CPU's draws are always one's own.
 
-    Example:
+    Examples:
         >>> torch.manual_seed(0) and None
         >>> with own_draws(42, "decoder"):
         ...     weights = torch.randn(2)

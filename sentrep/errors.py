@@ -12,7 +12,7 @@ class InputError(ValueError):
     The message is one clear sentence that names what is wrong, where, and what to do about it. The command line prints
     the message alone (no traceback) and exits with status 1.
 
-    Example:
+    Examples:
         >>> raise InputError("corpus.csv, line 7: 2 columns where the header has 3; quote the comma or mend the row")
         Traceback (most recent call last):
         ...
@@ -27,7 +27,7 @@ class NoColumnError(InputError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The hint to append to a message, empty when nothing is similar.
 
-    Example:
+    Examples:
         >>> did_you_mean("temprature", ["temperature", "negatives"])
         "; did you mean 'temperature'?"
         >>> did_you_mean("xyz", ["temperature", "negatives"])

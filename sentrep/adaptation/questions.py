@@ -61,7 +61,7 @@ def question_prompt(count: int) -> Prompt:
     Raises:
         InputError: less than one.
 
-    Example:
+    Examples:
         >>> prompt = question_prompt(2)
         >>> prompt.parse('{"questions": ["Why does it rain?", " Why does\\\\nit rain?", "rain cause", "a third"]}')
         ('Why does it rain?\\nrain cause',)
@@ -102,7 +102,7 @@ def _lines(questions: Sequence[Sequence[str]], count: int) -> str:
 class Generated:
     """Questions by a sequence-to-sequence model, each drawn anew.
 
-    Example:
+    Examples:
         >>> from sentrep.data.augmentation.translation import Translation
         >>> def ask(passages, draw):
         ...     return [Translation(f"what is {passage} {draw[1]}?", None) for passage in passages]

@@ -189,7 +189,7 @@ def _verdict(difference: Estimate) -> str:
 def _duration(seconds: float) -> str:
     """As people say it.
 
-    Example:
+    Examples:
         >>> _duration(3.21), _duration(75)
         ('3.2 s', '1 min 15 s')
     """

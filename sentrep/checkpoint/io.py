@@ -112,7 +112,7 @@ def unreadable(value: Any, path: tuple[Any, ...] = ()) -> tuple[tuple[Any, ...],
     Returns:
         The keys that lead there and the value; None where all can be read.
 
-    Example:
+    Examples:
         >>> unreadable({"a": [1, {"b": slice(0, 3)}]})
         (('a', 1, 'b'), slice(0, 3, None))
     """

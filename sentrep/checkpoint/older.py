@@ -82,7 +82,7 @@ def translate(arguments: Any, kind: str = "") -> Any:
         arguments: plain data, as `sentrep.config.to_config` and the command line write it.
         kind: name of the class whose arguments they are, where the data does not say.
 
-    Example:
+    Examples:
         >>> translate({"views": {"class_path": "sentrep.views.EncodedViews", "init_args": {"on": "both"}}})
         {'views': {'class_path': 'sentrep.views.EncodedViews', 'init_args': {'perturbs': 'both'}}}
     """

@@ -31,7 +31,7 @@ PATIENCE = 10.0
 class Price:
     """Of a million tokens; without one there is no cost to print.
 
-    Example:
+    Examples:
         >>> Price(1.5, 8.0).cost(2_000_000, 500_000), Price().cost(1, 1)
         ('7.00', '')
 

@@ -58,7 +58,7 @@ def differences(mine: Any, saved: Any, path: str = "model") -> Differences:
 
     An argument that a plug-in has got since the checkpoint was written had its default's effect then.
 
-    Example:
+    Examples:
         >>> differences({"warmup_steps": 1, "seed": 2}, {"warmup_steps": 1, "seed": 3})
         {'model.seed': (3, 2)}
     """

@@ -140,7 +140,7 @@ def read_config(text: str) -> tuple[str, Tree]:
 def merge(base: Any, new: Any) -> Any:
     """``new`` over ``base``: dicts key by key, everything else replaces. Another class drops the old one's arguments.
 
-    Example:
+    Examples:
         >>> merge({"a": {"x": 1, "y": 2}}, {"a": {"y": 3}})
         {'a': {'x': 1, 'y': 3}}
         >>> merge({"class_path": "A", "init_args": {"x": 1}}, {"class_path": "B"})

@@ -21,7 +21,7 @@ class UsageError(InputError):
 def of_the_machine(error: BaseException) -> str | None:
     """The sentence for what the machine refuses: the disk, the memory, the rights; None for other errors.
 
-    Example:
+    Examples:
         >>> of_the_machine(OSError(28, "No space left on device", "vectors.npy"))
         'vectors.npy: No space left on device; make room, or name a place on another disk'
     """
@@ -40,7 +40,7 @@ def of_the_machine(error: BaseException) -> str | None:
 def one_line(message: str) -> str:
     """The message on one line, trimmed in the middle when it is very long.
 
-    Example:
+    Examples:
         >>> one_line("a\\n    b")
         'a b'
     """
@@ -57,7 +57,7 @@ def summarize(message: str, tree: Mapping[str, Any]) -> str:
     The alternative that got furthest, with the longest chain of keys, is the one that was meant. The configuration
     (``tree``) has the whole path of the offending value.
 
-    Example:
+    Examples:
         >>> text = 'Parser key "data":\\n  Parser key "size":\\n    Expected a <class \\'int\\'>. Got value: x'
         >>> summarize(text, {"data": {"other": {"size": "x"}}})
         "data.other.size: expected int, got 'x'"

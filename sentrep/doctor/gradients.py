@@ -39,7 +39,7 @@ def gradients_of(module: torch.nn.Module) -> Gradients:
 def relative_difference(found: Gradients, expected: Gradients) -> float:
     """max |found − expected| / max |expected| over all entries; infinite where one of them lacks a tensor.
 
-    Example:
+    Examples:
         >>> relative_difference({"w": torch.tensor([1.0, 2.0])}, {"w": torch.tensor([1.0, 4.0])})
         0.5
     """

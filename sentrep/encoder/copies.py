@@ -130,7 +130,7 @@ def frozen(module: nn.Module) -> Frozen:
     Args:
         module: changed in place: its parameters require no gradient any more.
 
-    Example:
+    Examples:
         >>> judge = frozen(nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5))).train()
         >>> judge.training, judge.module.training, judge(torch.ones(1, 3)).requires_grad
         (False, False, False)

@@ -96,7 +96,7 @@ class GradientMonitor(Callback):
 def gradient_statistics(gradients: dict[str, Tensor]) -> dict[str, Tensor]:
     """Norm of each gradient and cosine of each pair, as `GradientMonitor` names them (without ``train/``).
 
-    Example:
+    Examples:
         >>> gradient_statistics({"a": torch.tensor([3.0, 4.0]), "b": torch.tensor([-3.0, -4.0])})
         {'a/gradient_norm': tensor(5.), 'b/gradient_norm': tensor(5.), 'a~b/gradient_cosine': tensor(-1.)}
     """

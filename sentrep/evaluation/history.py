@@ -27,7 +27,7 @@ class MetricHistory:
 
     Values arrive as tensors, on whatever device, and become numbers only when somebody reads them.
 
-    Example:
+    Examples:
         >>> import torch
         >>> history = MetricHistory()
         >>> history.add(10, {"train/loss": torch.tensor(0.5)})

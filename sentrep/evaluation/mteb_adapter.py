@@ -32,7 +32,7 @@ class MTEBEncoder:
     Raises:
         InputError: for a name of another form.
 
-    Example:
+    Examples:
         >>> import mteb  # doctest: +SKIP
         >>> mteb.evaluate(MTEBEncoder(encoder), mteb.get_tasks(tasks=["STSBenchmark"]))  # doctest: +SKIP
     """

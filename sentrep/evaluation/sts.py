@@ -41,7 +41,7 @@ _DISPLAY_NAMES = {
 def display_name(name: str) -> str:
     """A set's name as papers print it; other names stay as they are.
 
-    Example:
+    Examples:
         >>> display_name("stsb-dev"), display_name("my-pairs")
         ('STS-B dev', 'my-pairs')
     """
@@ -95,7 +95,7 @@ def side_by_side(scores: Mapping[str, float]) -> dict[str, dict[str, float]]:
     Args:
         scores: Spearman × 100 by name of the set; sets that belong to neither protocol are left out.
 
-    Example:
+    Examples:
         >>> side_by_side({"stsb": 82.0, "sickr": 78.0, "sickr-all": 77.5})
         {'STS-B': {'SentEval': 82.0, 'MTEB': 82.0}, 'SICK-R': {'SentEval': 78.0, 'MTEB': 77.5}}
     """

@@ -40,7 +40,7 @@ def chunked_cross_entropy(
         The sum (scalar, float32, or float64 for float64 logits), and how many targets have the largest logit of their
         row (scalar, int64).
 
-    Example:
+    Examples:
         >>> weight = torch.eye(3)
         >>> loss, correct = chunked_cross_entropy(weight, torch.tensor([0, 1, 1]), lambda x: x @ weight, [], chunk=2)
         >>> print(f"{loss:.4f}", correct.item())
@@ -53,7 +53,7 @@ def chunked_cross_entropy(
 def rows_at_once(vocab_size: int) -> int:
     """A chunk that keeps logits small, but has rows enough for efficient matrix products.
 
-    Example:
+    Examples:
         >>> rows_at_once(30522), rows_at_once(250002)
         (274, 128)
     """

@@ -21,7 +21,7 @@ def spearman(predicted: Tensor | ArrayLike, gold: Tensor | ArrayLike) -> float:
         ValueError: where the correlation does not exist: a NaN or infinite score, scores that are all equal, fewer
             than two pairs, or lengths that differ. Libraries return a number for some of these.
 
-    Example:
+    Examples:
         >>> spearman([0.1, 0.4, 0.3], [1, 3, 2])
         100.0
     """

@@ -15,7 +15,7 @@ def deviation(rows: Tensor) -> Tensor:
     Returns:
         (D,) of the type of ``rows``; 0 for a single row, which varies in nothing.
 
-    Example:
+    Examples:
         >>> deviation(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))
         tensor([1.4142, 0.0000])
     """

@@ -28,7 +28,7 @@ def alignment(x: Tensor, y: Tensor) -> Tensor:
     Returns:
         Scalar float32 in [0, 4]; 0 when every pair coincides.
 
-    Example:
+    Examples:
         >>> alignment(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 5.0]]))
         tensor(2.)
     """
@@ -47,7 +47,7 @@ def uniformity(x: Tensor) -> Tensor:
     Raises:
         ValueError: for fewer than two rows.
 
-    Example:
+    Examples:
         >>> uniformity(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]))
         tensor(-8.)
     """
@@ -89,7 +89,7 @@ def effective_rank(x: Tensor) -> Tensor:
     Returns:
         Scalar float32 in [0, min(N − 1, D)].
 
-    Example:
+    Examples:
         >>> effective_rank(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]))
         tensor(2.)
     """
@@ -118,7 +118,7 @@ def retrieval_accuracy(x: Tensor, y: Tensor) -> Tensor:
     Raises:
         ValueError: for fewer than two rows.
 
-    Example:
+    Examples:
         >>> retrieval_accuracy(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[1.0, 0.1], [1.0, 0.0]]))
         tensor(0.)
     """
@@ -145,7 +145,7 @@ def nearest_negatives(x: Tensor, count: int = 4) -> Tensor:
     Returns:
         (count,) float32, falling.
 
-    Example:
+    Examples:
         >>> nearest_negatives(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]), 2)
         tensor([0.6667, 0.0000])
     """
@@ -200,7 +200,7 @@ def pair_statistics(first: Tensor, second: Tensor, scores: Sequence[float]) -> d
     Returns:
         Scalars: ``uniformity`` and, where a pair's score is that high, ``alignment``.
 
-    Example:
+    Examples:
         >>> pairs = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
         >>> pair_statistics(pairs, pairs.flip(0), [5.0, 1.0])
         {'alignment': tensor(4.), 'uniformity': tensor(-1.0979)}

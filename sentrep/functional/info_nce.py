@@ -60,7 +60,7 @@ def info_nce(
     Raises:
         ValueError: for a temperature that is not positive, a negative ``block``, or a margin out of range.
 
-    Example:
+    Examples:
         >>> x = torch.eye(3)
         >>> round(info_nce(x, x, temperature=1.0).item(), 4)  # −log e / (e + 2)
         0.5514

@@ -31,7 +31,7 @@ def list_mle(scores: Tensor, wanted: Tensor) -> Tensor:
         scores: (B, K) of a student, over its temperature.
         wanted: (B, K) of a teacher; only their order counts.
 
-    Example:
+    Examples:
         >>> order = torch.tensor([[3.0, 2.0, 1.0]])
         >>> round(list_mle(torch.zeros(1, 3), order).item(), 4)  # log 3 + log 2 + log 1
         1.7918

@@ -56,7 +56,7 @@ def refine_noise(
     Raises:
         ValueError: for values out of range.
 
-    Example:
+    Examples:
         >>> noise, anchor = torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 0.0]])
         >>> refine_noise(noise, anchor, anchor, temperature=0.05, steps=1, step_size=0.5)
         tensor([[0.5000, 1.0000]])

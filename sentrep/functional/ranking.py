@@ -22,7 +22,7 @@ def ndcg(ranked: Sequence[float], judged: Sequence[float], k: int) -> float:
         judged: grades of every judged document of the query, in any order; at least one above 0.
         k: how many ranks count.
 
-    Example:
+    Examples:
         >>> round(ndcg([1.0, 0.0, 2.0], judged=[2.0, 1.0], k=10), 4)  # (1 + 2 / 2) / (2 + 1 / log₂ 3)
         0.7602
     """
@@ -37,7 +37,7 @@ def average_precision(ranked: Sequence[float], relevant: int, k: int) -> float:
         relevant: number of relevant documents of the query, found or not, at least 1.
         k: how many ranks count.
 
-    Example:
+    Examples:
         >>> average_precision([1, 0, 1], relevant=4, k=10) == (1 / 1 + 2 / 3) / 4
         True
     """
@@ -49,7 +49,7 @@ def average_precision(ranked: Sequence[float], relevant: int, k: int) -> float:
 def reciprocal_rank(ranked: Sequence[float], k: int) -> float:
     """1 / rank of the first relevant document, 0 where none is among the first k.
 
-    Example:
+    Examples:
         >>> reciprocal_rank([0, 0, 1], k=10) == 1 / 3, reciprocal_rank([0, 0, 1], k=2) == 0
         (True, True)
     """
@@ -60,7 +60,7 @@ def reciprocal_rank(ranked: Sequence[float], k: int) -> float:
 def recall(ranked: Sequence[float], relevant: int, k: int) -> float:
     """Share of the relevant documents that are among the first k; arguments as for `average_precision`.
 
-    Example:
+    Examples:
         >>> recall([1, 0, 1], relevant=4, k=2)
         0.25
     """

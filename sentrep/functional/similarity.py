@@ -30,7 +30,7 @@ def cosine_similarity_matrix(x: Tensor, y: Tensor) -> Tensor:
     Returns:
         (N, K) in [-1, 1], float32 (float64 for float64 input); 0 where a row has length zero. No autocast inside.
 
-    Example:
+    Examples:
         >>> cosine_similarity_matrix(torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 1.0], [3.0, 0.0]]))
         tensor([[0., 1.]])
     """

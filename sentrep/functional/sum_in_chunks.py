@@ -29,7 +29,7 @@ def sum_in_chunks(
     Returns:
         The sum of the scalars and the sum of the counts.
 
-    Example:
+    Examples:
         >>> weight, x = torch.ones(2, requires_grad=True), torch.arange(6.0).view(3, 2)
         >>> total, count = sum_in_chunks(lambda x: ((x * weight).sum(), x.new_tensor(len(x))), [x], [weight], chunk=2)
         >>> total.backward()

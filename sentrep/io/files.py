@@ -41,7 +41,7 @@ def atomic_write(path: str | Path, mode: str = "wb", **options: Any) -> Iterator
     Raises:
         OSError: the folder or the disk does not take it; nothing is left behind, and an older file is as it was.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with atomic_write(f"{folder}/a.txt", "w", encoding="utf-8") as file:

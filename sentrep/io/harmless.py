@@ -26,7 +26,7 @@ _LATEX = {
 def printable(text: str) -> str:
     """The text with control characters, turns of direction and lone surrogates written out.
 
-    Example:
+    Examples:
         >>> printable("a\\x1b[2Jb")
         'a\\\\x1b[2Jb'
     """
@@ -36,7 +36,7 @@ def printable(text: str) -> str:
 def markdown_text(text: str) -> str:
     """A text for a line or a table cell of Markdown, where it reads as it is: no markup, HTML, formula, link or row.
 
-    Example:
+    Examples:
         >>> markdown_text("<b>|[x](y)")
         '&#60;b&#62;&#124;&#91;x&#93;(y)'
     """
@@ -46,7 +46,7 @@ def markdown_text(text: str) -> str:
 def html_text(text: str) -> str:
     """A text for HTML, between tags or in quotes.
 
-    Example:
+    Examples:
         >>> html_text("<b>'")
         '&lt;b&gt;&#x27;'
     """
@@ -56,7 +56,7 @@ def html_text(text: str) -> str:
 def screen_text(text: str) -> str:
     """A text for rich's tables and lines, in which square brackets are markup.
 
-    Example:
+    Examples:
         >>> screen_text("[red]")
         '\\\\[red]'
     """
@@ -66,7 +66,7 @@ def screen_text(text: str) -> str:
 def latex_text(text: str) -> str:
     """A text for LaTeX, where it reads as it is: no command, group or formula.
 
-    Example:
+    Examples:
         >>> latex_text("a_b ± 5 %")
         'a\\\\_b $\\\\pm$ 5 \\\\%'
     """
@@ -76,7 +76,7 @@ def latex_text(text: str) -> str:
 def csv_text(text: str) -> str:
     """A text for a cell of a csv file: printable, and led by an apostrophe where a spreadsheet would see a formula.
 
-    Example:
+    Examples:
         >>> csv_text("=1+1")
         "'=1+1"
     """

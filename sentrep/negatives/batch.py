@@ -20,7 +20,7 @@ def finite_rows(rows: Tensor) -> Tensor:
     their number. So the sound rows of the same batch stand in for the broken ones, each as often as any other; where no
     row is sound, all are zero.
 
-    Example:
+    Examples:
         >>> finite_rows(torch.tensor([[1.0], [torch.nan], [3.0]]))
         tensor([[1.],
                 [1.],

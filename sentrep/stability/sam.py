@@ -29,7 +29,7 @@ class SAM(PerturbedWeights):
     Raises:
         InputError: for ρ ≤ 0.
 
-    Example:
+    Examples:
         >>> import functools
         >>> w = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
         >>> sam = SAM([w], functools.partial(torch.optim.SGD, lr=0.1), rho=0.5)

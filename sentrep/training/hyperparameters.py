@@ -25,7 +25,7 @@ def log_settings(module: LightningModule, settings: Mapping[str, Any] | None) ->
 def flat(settings: Any, path: str = "") -> dict[str, Any]:
     """Settings by dotted keys as flags have them; a plug-in's own key has the name of its class.
 
-    Example:
+    Examples:
         >>> flat({"views": {"class_path": "sentrep.views.EncodedViews", "init_args": {"both": True}}}, "model")
         {'model.views': 'EncodedViews', 'model.views.both': True}
     """

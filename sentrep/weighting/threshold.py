@@ -28,7 +28,7 @@ class Threshold:
     Raises:
         InputError: for values out of range.
 
-    Example:
+    Examples:
         >>> Threshold(0.9)(torch.tensor([0.2, 0.9, 1.0]))
         tensor([1., 0., 0.])
         >>> Threshold(0.9, "soft", 0.1)(torch.tensor([0.0, 0.9, 1.0]))

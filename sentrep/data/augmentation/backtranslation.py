@@ -26,7 +26,7 @@ Translate = Callable[[Sequence[str], tuple[int, ...]], list[Translation]]
 class BackTranslation:
     """Sentences and their back-translations, judged by a filter.
 
-    Example:
+    Examples:
         >>> def upper(sentences, draw):
         ...     return [Translation(sentence.upper(), None) for sentence in sentences]
         >>> shout = BackTranslation(upper, upper, PairFilter(keep_identical=True))
@@ -69,7 +69,7 @@ def batches_of(shard: Shard, rows: Iterable[CorpusRow], batch_size: int) -> Iter
         rows: the whole corpus, whatever the shard.
         batch_size: sentences at a time.
 
-    Example:
+    Examples:
         >>> rows = [CorpusRow(n, (text,)) for n, text in enumerate(["a", "bb bb", "ccc", "dddd", "e"])]
         >>> [[[row.number for row in batch] for batch in batches_of(Shard(n, 2, ""), rows, 2)] for n in (0, 1)]
         [[[1, 3], [4]], [[2, 0]]]

@@ -25,7 +25,7 @@ _FOREIGN_SHARE = 0.1
 class PairFilter:
     """The conditions on a pair, checked in this order: empty, identical, script, length ratio.
 
-    Example:
+    Examples:
         >>> check = PairFilter()
         >>> check("A man plays the flute.", "a man plays, the flute")
         'identical'

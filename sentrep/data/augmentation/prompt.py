@@ -79,7 +79,7 @@ SCHEMA: dict[str, Any] = {
 def messages(sentence: str, row: int, seed: int = 0) -> Messages:
     """The request for one sentence; length and syntax are drawn from (seed, row).
 
-    Example:
+    Examples:
         >>> messages("It rains.", 3) == messages("It rains.", 3) != messages("It rains.", 4)
         True
     """
@@ -103,7 +103,7 @@ def read_object(text: str | None) -> Any:
 
     Text around it (a code fence, a train of thought) is passed over.
 
-    Example:
+    Examples:
         >>> read_object('<think>{1}</think> Here: {"a": 1}'), read_object("Sorry!"), read_object(None)
         ({'a': 1}, None, None)
     """
@@ -120,7 +120,7 @@ def read_object(text: str | None) -> Any:
 def parse_answer(text: str | None) -> tuple[str, str] | None:
     """Paraphrase and contrary sentence, each on one line; None for an answer that is not what was asked for.
 
-    Example:
+    Examples:
         >>> parse_answer('```json\\n{"paraphrase": "Rain falls.", "contrary": "It is dry."}\\n```')
         ('Rain falls.', 'It is dry.')
         >>> parse_answer('{"paraphrase": "Rain falls."}') is parse_answer("Sorry!") is parse_answer(None) is None

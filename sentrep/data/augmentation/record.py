@@ -36,7 +36,7 @@ def read_record(path: str | Path) -> dict[str, Any]:
 def fingerprint(settings: Mapping[str, Any]) -> str:
     """Hash of the settings.
 
-    Example:
+    Examples:
         >>> fingerprint({"beams": 4, "seed": 1}) == fingerprint({"seed": 1, "beams": 4}) != fingerprint({"beams": 4})
         True
     """
@@ -46,7 +46,7 @@ def fingerprint(settings: Mapping[str, Any]) -> str:
 def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """The settings that differ, in words; empty when none does.
 
-    Example:
+    Examples:
         >>> differences({"beams": 4, "seed": 1}, {"beams": 1, "seed": 1})
         'beams was 4 and is 1'
     """

@@ -20,7 +20,7 @@ class Collate:
         multiple: of which the padded length is one, where the model can read so much.
         limit: most tokens that the model can read; None for no limit.
 
-    Example:
+    Examples:
         >>> rows = [TokenRow(7, (np.array([1, 5, 2]),)), TokenRow(3, (np.array([1, 2]),))]
         >>> batch = Collate(pad_token_id=0)(rows)
         >>> batch.anchor.input_ids.tolist(), batch.anchor.attention_mask.tolist(), batch.rows.tolist()

@@ -99,7 +99,7 @@ class GlobalBatchSampler(BatchOrder):
     Raises:
         InputError: the fraction is out of range, or there are fewer rows than one global batch needs.
 
-    Example:
+    Examples:
         >>> [list(GlobalBatchSampler(10, batch_size=2, rank=rank, world_size=2)) for rank in (0, 1)]
         [[[4, 9], [5, 3]], [[8, 7], [0, 1]]]
         >>> list(GlobalBatchSampler(10, batch_size=4))

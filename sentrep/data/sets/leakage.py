@@ -79,7 +79,7 @@ class Leakage:
 def normalise(text: str) -> str:
     """The form in which sentences are compared: Unicode NFKC, case folded, white space collapsed.
 
-    Example:
+    Examples:
         >>> normalise("  The\\u00a0ﬁrst\\tLINE ")
         'the first line'
     """

@@ -21,7 +21,7 @@ _LOWEST = 0.5
 def shingles(text: str) -> set[str]:
     """The character trigrams of a text with a blank before and after it; never empty.
 
-    Example:
+    Examples:
         >>> sorted(shingles("a b"))
         [' a ', ' b ', 'a b']
     """
@@ -40,7 +40,7 @@ def bands(threshold: float) -> tuple[int, int]:
 
     A pair of similarity s is proposed with probability 1 − (1 − s^r)^b; above the threshold the recall is higher.
 
-    Example:
+    Examples:
         >>> bands(0.8)
         (12, 5)
     """

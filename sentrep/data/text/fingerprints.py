@@ -18,7 +18,7 @@ def hash_of(*parts: object) -> str:
 def hash_columns(*columns: Iterable[object]) -> str:
     """32 hexadecimal digits that follow the cells of some columns, their order and where one cell ends.
 
-    Example:
+    Examples:
         >>> hash_columns(["a", "b"], [1, 2]) == hash_columns(("a", "b"), (1, 2))
         True
         >>> hash_columns(["ab", ""]) == hash_columns(["a", "b"])

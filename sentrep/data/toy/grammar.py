@@ -110,7 +110,7 @@ def draw_wording(rng: Random) -> Wording:
 def realise(meaning: Meaning, wording: Wording) -> str:
     """The English sentence that says ``meaning`` in ``wording``.
 
-    Example:
+    Examples:
         >>> meaning = Meaning(0, 0, 0, 0, place=0, time=None, manner=0, negated=False, question=False)
         >>> realise(meaning, Wording(0, 0, 0, 0, 0, 0, 0, 0))
         'The chef prepared the soup quickly in the kitchen.'
@@ -141,7 +141,7 @@ def sentences(count: int = 30_000, seed: int = 0) -> list[str]:
         count: how many.
         seed: of a private generator; the global random state is left alone.
 
-    Example:
+    Examples:
         >>> sentences(1)
         ['The docker loaded the freighter silently on the reef.']
     """

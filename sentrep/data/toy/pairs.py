@@ -66,7 +66,7 @@ def similarity(first: Meaning, second: Meaning) -> float:
 
     Agents, actions, objects and places of two domains never agree; a slot that is empty in both does.
 
-    Example:
+    Examples:
         >>> chef = Meaning(0, 0, 0, 0, place=0, time=None, manner=0, negated=False, question=False)
         >>> similarity(chef, replace(chef, object=3)), similarity(chef, replace(chef, domain=1))
         (4.0, 0.6)

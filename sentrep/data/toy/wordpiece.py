@@ -20,7 +20,7 @@ _VOCABULARY = 2_500
 def tokenizer() -> PreTrainedTokenizerFast:
     """The toy's lower-casing WordPiece tokenizer; it adds [CLS] and [SEP] as BERT's does.
 
-    Example:
+    Examples:
         >>> tokenizer().tokenize("The chef baked bread.")
         ['the', 'chef', 'b', '##ak', '##ed', 'bread', '.']
     """

@@ -72,7 +72,7 @@ class Picture(Figure):
 
     def _repr_png_(self) -> bytes:
         with styled():
-            _make_harmless(self)
+            printable_labels(self)
             self.savefig(stream := io.BytesIO(), format="png", dpi=_SCREEN)
         return stream.getvalue()
 
@@ -93,7 +93,7 @@ def looks(names: list[str]) -> Mapping[str, dict[str, Any]]:
 def metric_label(metric: str) -> str:
     """A metric's name on an axis; an unknown one stays as it is.
 
-    Example:
+    Examples:
         >>> metric_label("train/uniformity"), metric_label("val/stsb-dev/uniformity"), metric_label("val/stsb-dev")
         ('uniformity (↓)', 'STS-B dev uniformity (↓)', 'val/stsb-dev')
     """

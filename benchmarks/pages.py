@@ -1,0 +1,314 @@
+"""Pages of the documentation that are made from the code: the reference of names and commands, parts of docs/methods.
+
+    python benchmarks/pages.py            # print what differs
+    python benchmarks/pages.py --write    # write the pages; tests compare
+
+Names and docstrings are read from the sources, so that nothing is imported for them; the commands are asked for their
+help. In a page of docs/methods a mark says what is made behind it: ``formula`` and ``classes`` from the docstrings of
+the classes that it names, ``recipes`` from the headers of those files, ``rows`` from the papers' tables.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from fnmatch import fnmatch
+from io import StringIO
+from itertools import takewhile
+from pathlib import Path
+from unittest.mock import patch
+
+from reproduction import PAPERS, ROOT, between, order_of, result_of, status, tables_of
+from tables import table
+
+from sentrep.cli.paper_tables import Row
+
+DOCS = ROOT / "docs"
+API = [
+    "sentrep", "objectives", "views", "negatives", "weighting", "encoder", "decoders", "stability", "functional",
+    "data", "data.toy", "evaluation", "evaluation.plots", "doctor",
+]  # fmt: skip
+"""Packages, each with its page in docs/api, in the order in which a name of several finds its place."""
+COMMANDS = DOCS / "commands.md"
+HELP = "<!-- generated: python benchmarks/pages.py --write -->"
+LIKE_FIT = ("validate", "test", "predict")
+WORDS = ("Paper", "Method", "Run", "Row", "Local", "Small", "Test", "Expect", "Seeds", "Resume", "Cut")
+"""In the header of a recipe."""
+FEW = 4
+"""Rows of one table that a method's page lists one by one."""
+
+
+def main() -> None:
+    """Print what differs, or write it."""
+    if sys.argv[1:] not in ([], ["--write"]):
+        sys.exit(f"usage: python {sys.argv[0]} [--write]")
+    made = {**api_pages(), **method_pages(), COMMANDS: with_help(COMMANDS.read_text(encoding="utf-8"))}
+    for page, text in made.items():
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            print(page.relative_to(ROOT))
+            if sys.argv[1:]:
+                page.parent.mkdir(exist_ok=True)
+                page.write_text(text, encoding="utf-8")
+
+
+# names
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """A source file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def source(module: str) -> Path:
+    """The file of a module or package."""
+    place = ROOT.joinpath(*module.split("."))
+    return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+
+
+@functools.cache
+def public(module: str) -> dict[str, str]:
+    """A package's ``__all__``: each name, and where it is defined."""
+    names: list[str] = []
+    homes: dict[str, str] = {}
+    for node in ast.walk(parsed(source(module))):
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]:
+            names = ast.literal_eval(node.value)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("sentrep"):
+            homes |= {alias.asname or alias.name: node.module for alias in node.names}
+    return {name: definition(f"{homes.get(name, module)}.{name}") for name in names}
+
+
+@functools.cache
+def definition(path: str) -> str:
+    """The dotted path at which a name is defined, whatever packages pass it on."""
+    module, _, name = path.rpartition(".")
+    if source(module).name == "__init__.py":
+        for node in ast.walk(parsed(source(module))):
+            if isinstance(node, ast.ImportFrom) and node.module and name in [alias.name for alias in node.names]:
+                return definition(f"{node.module}.{name}")
+    return path
+
+
+def entries(page: str) -> list[str]:
+    """The names that a page renders."""
+    return re.findall(r"^::: (\S+)$", page, re.MULTILINE)
+
+
+@functools.cache
+def places() -> dict[str, tuple[str, str]]:
+    """Every public name by where it is defined: the page that renders it, and its anchor there."""
+    by_hand = {name: ("reference.md", name) for name in entries((DOCS / "reference.md").read_text(encoding="utf-8"))}
+    found = {definition(name): place for name, place in by_hand.items()}
+    for package in API:
+        for name, home in public(module_of(package)).items():
+            path = f"{module_of(package)}.{name}"
+            # where a function has the name of a file beside it, griffe takes the path for the file
+            found.setdefault(home, (f"api/{package}.md", home if source(path).exists() else path))
+    return found
+
+
+def module_of(package: str) -> str:
+    """The dotted name of a package of `API`."""
+    return package if package == "sentrep" else f"sentrep.{package}"
+
+
+def api_pages() -> dict[Path, str]:
+    """A page for each package: what it is, and every name of its ``__all__``."""
+    where = places()
+    return {DOCS / f"api/{package}.md": api_page(package, where) for package in API}
+
+
+def api_page(package: str, where: dict[str, tuple[str, str]]) -> str:
+    """Names that another page renders are linked."""
+    here, elsewhere = [], []
+    for name, home in public(module_of(package)).items():
+        page, anchor = where[home]
+        if page == f"api/{package}.md":
+            here.append(f"::: {anchor}\n")
+        else:
+            elsewhere.append(f"[`{name}`](../{page}#{anchor})")
+    first = (ast.get_docstring(parsed(source(module_of(package)))) or "").split("\n\n")[0].replace("\n", " ")
+    links = f"\nOn other pages: {', '.join(elsewhere)}.\n" if elsewhere else ""
+    return f"# {module_of(package)}\n\n{first}\n{links}\n{''.join(here)}"
+
+
+# commands
+
+
+def with_help(page: str) -> str:
+    """The page of commands with what they say of themselves now."""
+    from sentrep.cli import COMMANDS as COMMAND_LIST
+
+    return between(page, HELP, (command_section(name, line) for name, (_, line) in COMMAND_LIST.items()))
+
+
+def command_section(command: str, line: str) -> str:
+    """A command's help; of commands with the options of ``fit``, what else they take."""
+    text = help_of(command)
+    if command == "fit":
+        text = text[text.index("options:") :]
+    elif command in LIKE_FIT:
+        known, found = options(help_of("fit")), options(text)
+        text = "The options of fit, and:\n\n" + "".join(block for name, block in found.items() if name not in known)
+    parts = [f"\n## {command}\n\n{line[0].upper() + line[1:]}.\n\n```text\n{text.strip()}\n```\n"]
+    for kind in re.findall(r"^  (\w+)  ", text, re.MULTILINE) if " KIND " in text else []:
+        parts.append(f"\n### {command} {kind}\n\n```text\n{help_of(command, kind).strip()}\n```\n")
+    return "".join(parts)
+
+
+def options(text: str) -> dict[str, str]:
+    """Each option of a help text with its explanation."""
+    return {found[1]: found[0] for found in re.finditer(r"^  (-[^\s,]+).*\n(?: {6,}.*\n)*", text, re.MULTILINE)}
+
+
+@functools.cache
+def help_of(*words: str) -> str:
+    """What a command prints for ``--help``."""
+    from sentrep.cli import main as sentrep
+
+    out = StringIO()
+    with patch.dict("os.environ", COLUMNS="84"), patch.object(sys, "argv", ["sentrep"]), redirect_stdout(out):
+        sentrep([*words, "--help"])
+    text = out.getvalue().replace("\b", "")  # jsonargparse puts one before [=flags]
+    return re.sub(r",\s+known\s+subclasses:[^)]*", "", text)  # those that this process has imported so far
+
+
+# methods
+
+
+def method_pages() -> dict[Path, str]:
+    """The pages of the methods with what their marks ask for."""
+    return {page: with_made(page.read_text(encoding="utf-8")) for page in sorted((DOCS / "methods").glob("*.md"))}
+
+
+def with_made(page: str) -> str:
+    """A page with the parts behind its marks made again."""
+
+    def part(found: re.Match[str]) -> str:
+        made = {"formula": formulas, "classes": classes, "recipes": recipes, "rows": rows}[found[1]](found[2].split())
+        return f"<!-- {found[1]}: {found[2]} -->\n\n{made.strip()}\n\n<!-- end -->"
+
+    return re.sub(r"<!-- (formula|classes|recipes|rows): (.*?) -->\n.*?<!-- end -->", part, page, flags=re.DOTALL)
+
+
+def formulas(names: list[str]) -> str:
+    """Of each class what its docstring says up to the arguments: the formula, its place in the paper, what departs."""
+    where = places()
+    parts = []
+    for name in names:
+        page, anchor = where[definition(name)]
+        text = re.split(r"\n(?:Metrics|Args|Returns|Raises|Examples):", docstring(name))[0].strip()
+        fenced = re.sub(r"(?:^ {4}.*\n?|^\n(?= {4}))+", fence, text + "\n", flags=re.MULTILINE).strip()
+        last = name.rpartition(".")[2]
+        parts.append(f"### {last}\n\n{fenced}\n\nArguments: [`{last}`](../{page}#{anchor})\n")
+    return "\n".join(parts)
+
+
+def fence(block: re.Match[str]) -> str:
+    """An indented block of a docstring as a block of a page."""
+    lines = [line.removeprefix("    ") for line in block[0].strip("\n").splitlines()]
+    return "\n".join(["", "```", *lines, "```", ""])
+
+
+def docstring(name: str) -> str:
+    """Of a class or function, by any of its dotted names."""
+    module, _, last = definition(name).rpartition(".")
+    nodes = parsed(source(module)).body
+    found = [node for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == last]
+    return ast.get_docstring(found[0]) or ""
+
+
+def classes(names: list[str]) -> str:
+    """Each class by the first sentence of its docstring."""
+    where = places()
+    lines = []
+    for name in names:
+        page, anchor = where[definition(name)]
+        first = docstring(name).split("\n\n")[0].replace("\n", " ")
+        lines.append([f"[`{name.rpartition('.')[2]}`](../{page}#{anchor})", first])
+    return table(["class", "what it does"], lines, left=2)
+
+
+def recipes(names: list[str]) -> str:
+    """The paper and the commands from the first recipe's header; of each recipe what it is and what to expect of it."""
+    files = dict.fromkeys(file for name in names for file in sorted((ROOT / "configs").glob(name)))
+    headers = {file.relative_to(ROOT).as_posix(): header(file) for file in files}
+    first = next(iter(headers.values()))
+    commands = [f"| {key.lower()} | {code(first[key])} |" for key in ("Run", "Local", "Small", "Test") if key in first]
+    lines = [[f"`{file}`", said["title"], said.get("Expect", "")] for file, said in headers.items()]
+    about = table(["recipe", "what it is", "what to expect"], lines, left=3)
+    how = "| | command |\n| --- | --- |\n" + "\n".join(commands)
+    return f"Paper: {first.get('Paper', '')}\n\n{about}\n{how}\n\nOn `{next(iter(headers))}`: {first['notes']}"
+
+
+def header(file: Path) -> dict[str, str]:
+    """A recipe's first lines: the title, what stands behind each of the usual words, and the notes below."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    said, notes, key = {"title": lines[0].removeprefix("# ")}, "", ""
+    for line in takewhile(lambda line: line.startswith("#"), lines[1:]):
+        found = re.fullmatch(rf"# ({'|'.join(WORDS)}):\s+(.*)", line)
+        if found:
+            key, said[found[1]] = found[1], found[2]
+        elif line.startswith("#      ") and key:
+            said[key] += " " + line.removeprefix("#").strip()
+        else:
+            notes += line[2:] + "\n"
+    return {**said, "notes": notes.strip()}
+
+
+def code(text: str) -> str:
+    """A command of a header as code, without the remarks around it."""
+    return re.sub(r"(sentrep|--?[a-z]).*?(?=: |\s*\(|$)", r"`\g<0>`", text, count=1)
+
+
+def rows(patterns: list[str]) -> str:
+    """Rows of the papers' tables by ``paper/table/row``; of a table with many, one by one those trained here."""
+    lines = []
+    for path, place, content in paper_tables():
+        found = {name: row for name, row in content.items() if matches(f"{path}/{name}", patterns)}
+        alone = [name for name, (_, told) in found.items() if len(found) <= FEW or "trained here" in told]
+        lines += [[place, name, printed([found[name][0]]), found[name][1]] for name in alone]
+        rest = [found[name] for name in found if name not in alone]
+        if rest:
+            kinds = Counter(told.split(":")[0] for _, told in rest)
+            summary = "; ".join(f"{count} × {kind}" for kind, count in kinds.most_common())
+            lines.append([place, f"{len(rest)} rows", printed([row for row, _ in rest]), summary])
+    return table(["table", "row", "published", "here"], lines, left=4)
+
+
+@functools.cache
+def paper_tables() -> list[tuple[str, str, dict[str, tuple[Row, str]]]]:
+    """Of every table of a paper: its path, its place, and each row with what became of it."""
+    found = []
+    for paper, title in PAPERS.items():
+        anchor = re.sub(r"[^\w]+", "-", title.lower()).strip("-")
+        for file, item, content in sorted(tables_of(paper), key=lambda entry: order_of(entry[1])):
+            record = result_of(paper, file)
+            told = {name: (row, status(name, row, file, record)) for name, row in content.rows.items()}
+            place = f"[{title.split(' (')[0]}, {item}](../reproduction.md#{anchor})"
+            found.append((f"{paper}/{file.stem}", place, told))
+    return found
+
+
+def matches(path: str, patterns: list[str]) -> bool:
+    """Whether one of the patterns is for this row."""
+    return any(fnmatch(path, pattern) for pattern in patterns)
+
+
+def printed(found: Sequence[Row]) -> str:
+    """What the paper has for some rows."""
+    numbers = [row.published[0] for row in found if row.published]
+    if not numbers:
+        return "not printed"
+    low, high = min(numbers), max(numbers)
+    return f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
+
+
+if __name__ == "__main__":
+    main()

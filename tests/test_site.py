@@ -1,0 +1,202 @@
+"""The documentation: what it shows of the code is so, every public name is in it, and the built site is whole."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+MADE = "run: python benchmarks/pages.py --write"
+PATHS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+ZENSICAL = shutil.which("zensical", path=PATHS)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+needs_zensical = pytest.mark.skipif(ZENSICAL is None, reason="zensical is not installed (make docs installs it)")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+WIDTHS = (1280, 390)
+WIDE = "wide.htm"
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("pages")
+
+
+def test_every_public_name_has_an_entry(pages: Any) -> None:
+    shown = {pages.definition(name) for page in DOCS.rglob("*.md") for name in pages.entries(page.read_text("utf-8"))}
+    packages = [file.parent for file in (ROOT / "sentrep").rglob("__init__.py")]
+    names = {home for path in packages for home in pages.public(".".join(path.relative_to(ROOT).parts)).values()}
+    assert len(names) > 150
+    assert not names - shown, MADE
+
+
+def test_pages_are_made_from_the_code(pages: Any) -> None:
+    for page, text in {**pages.api_pages(), **pages.method_pages()}.items():
+        assert page.read_text(encoding="utf-8") == text, MADE
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="argparse lays its help out otherwise in each version")
+def test_the_commands_say_what_the_page_says() -> None:
+    """In an interpreter of its own: how a type is printed depends on what was imported before."""
+    command = [sys.executable, str(ROOT / "benchmarks/pages.py")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert (done.returncode, done.stdout) == (0, ""), MADE
+
+
+def test_every_recipe_is_on_the_page_of_its_method() -> None:
+    shown = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("methods/*.md"))
+    recipes = [file.relative_to(ROOT).as_posix() for file in ROOT.glob("configs/*/*.yaml")]
+    trained = [recipe for recipe in recipes if recipe.split("/")[1] not in ("pretrain", "overrides")]
+    assert len(trained) > 30
+    assert not [recipe for recipe in trained if f"| `{recipe}` |" not in shown]
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = re.findall(r"[\w./-]+\.md", json.dumps(yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]))
+    assert sorted(named) == sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+
+
+def test_examples_are_sections_that_the_site_knows() -> None:
+    """Behind ``Example:`` a doctest would be read as text."""
+    wrong = [
+        path for path in (ROOT / "sentrep").rglob("*.py") if re.search(r"^ *Example:$", path.read_text("utf-8"), re.M)
+    ]
+    assert not wrong, "write Examples:"
+
+
+def build(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """The site of a copy of the documentation, with further lines on its first page."""
+    for name in ("docs", "sentrep"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "mkdocs.yml", folder)
+    with (folder / "docs/index.md").open("a", encoding="utf-8") as page:
+        page.write("".join(f"\n{line}\n" for line in more))
+    return subprocess.run([str(ZENSICAL), "build", "--strict"], cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("documentation")
+    done = build(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "site"
+
+
+class Page(HTMLParser):
+    """What a built page refers to, what it fetches, and its anchors."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.refers: list[str] = []
+        self.fetches: list[str] = []
+        self.anchors = {""}
+        self.feed(file.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        said = {key: value or "" for key, value in attrs}
+        self.anchors |= {said.get("id", ""), said.get("name", "")}
+        targets = [said[key] for key in ("href", "src") if key in said]
+        self.refers += targets
+        if tag != "a":
+            self.fetches += targets
+
+
+@pytest.mark.slow
+@needs_zensical
+def test_the_site_has_no_dead_link_and_fetches_nothing_from_elsewhere(site: Path) -> None:
+    built = {file: Page(file) for file in site.rglob("*.html")}
+    assert len(built) > 50
+    dead = []
+    for file, page in built.items():
+        assert not [target for target in page.fetches if urlsplit(target).netloc], file
+        for target in page.refers:
+            parts = urlsplit(target)
+            if parts.scheme or parts.netloc:
+                continue
+            path = unquote(parts.path)
+            place = site / path.lstrip("/") if path.startswith("/") else file.parent / path if path else file
+            place = (place / "index.html" if place.is_dir() else place).resolve()
+            if not place.exists() or (place in built and unquote(parts.fragment) not in built[place].anchors):
+                dead.append(f"{file.relative_to(site)}: {target}")
+    assert not dead
+
+
+@pytest.mark.slow
+@needs_zensical
+def test_dead_links_fail_the_build(tmp_path: Path) -> None:
+    done = build(tmp_path, "[page](nowhere.md)", "[anchor](results.md#nowhere)", "[name][sentrep.nowhere]")
+    assert done.returncode != 0
+    assert "3 issues found" in done.stdout + done.stderr
+
+
+MEASURE = """<!doctype html><body><script>
+async function measure(pages, widths) {
+  const wide = []
+  for (const page of pages) for (const width of widths) {
+    const frame = Object.assign(document.createElement("iframe"), { width, height: 900, src: page })
+    const loaded = new Promise(done => frame.onload = done)
+    document.body.append(frame)
+    await loaded
+    await new Promise(done => setTimeout(done, 100))
+    const root = frame.contentDocument.documentElement
+    if (root.scrollWidth > root.clientWidth) wide.push(`${page} at ${width}: ${root.scrollWidth}`)
+    frame.remove()
+  }
+  document.body.textContent = JSON.stringify({ wide, pages: pages.length })
+}
+measure(PAGES, WIDTHS)
+</script>"""
+
+
+@pytest.fixture
+def address(site: Path) -> Iterator[str]:
+    """The site, served to this machine."""
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.slow
+@needs_zensical
+@needs_chromium
+def test_no_page_scrolls_sideways(site: Path, address: str, tmp_path: Path) -> None:
+    names = [file.relative_to(site).as_posix() for file in site.rglob("*.html") if file.name != "404.html"] + [WIDE]
+    script = MEASURE.replace("PAGES", json.dumps(names)).replace("WIDTHS", json.dumps(WIDTHS))
+    (site / "measure.htm").write_text(script, encoding="utf-8")
+    (site / WIDE).write_text("<!doctype html><div style='width: 3000px'>wide</div>", encoding="utf-8")
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path}",
+        "--virtual-time-budget=600000",
+    ]
+    command = [str(CHROMIUM), *options, "--dump-dom", f"{address}/measure.htm"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    found = re.search(r"<body>(\{.*\})</body>", done.stdout)
+    assert found, done.stdout[-500:] + done.stderr[-500:]
+    measured = json.loads(found[1])
+    assert measured["pages"] == len(names)
+    assert [line.split(":")[0] for line in measured["wide"]] == [f"{WIDE} at {width}" for width in WIDTHS]
