@@ -31,7 +31,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 IMPORT_ORDER = [
     "version", "errors", "io", "checks", "types", "config", "distributed", "functional", "data", "encoder", "views",
     "negatives", "weighting", "decoders", "objectives", "training", "stability", "checkpoint", "evaluation", "module",
-    "doctor", "cli",
+    "adaptation", "doctor", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""
 
@@ -43,6 +43,8 @@ ONE_CONCEPT = {
     "errors": "bad input, and what the command line makes of it",
     "export": "the library's function, and its command",
     "noise": "the drawing of it, the views made with it, the doctor's check of it",
+    "outcome": "what a check has come to, and what an adaptation has",
+    "pairs": "those of the toy, and those that a text's structure gives",
     "sts": "reading the sets, and scoring them",
     "transfer": "reading the sets, and scoring them",
 }
