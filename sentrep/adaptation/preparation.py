@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sentrep.adaptation.mining import mine_hard_negatives
-from sentrep.adaptation.pairs import make_pairs, write_pairs
+from sentrep.adaptation.pairs import Pair, make_pairs, write_pairs
 from sentrep.adaptation.splitting import Split
 from sentrep.data.sets.proxy_tasks import write_proxy_tasks
 from sentrep.data.text.documents import Document, count_tokens, split_passages
@@ -26,8 +26,10 @@ from sentrep.io.files import atomic_write
 
 logger = logging.getLogger("sentrep")
 
-PAIRS, SENTENCES, CHOOSE, JUDGE = "pairs.parquet", "sentences.parquet", "choose", "judge"
-"""The files: pairs to train on, sentences to train on, tasks to choose by, tasks to judge by."""
+PAIRS, PASSAGES, SENTENCES = "pairs.parquet", "passages.parquet", "sentences.parquet"
+"""What is trained on."""
+CHOOSE, JUDGE = "choose", "judge"
+"""Folders of tasks: to choose by, to judge by."""
 _DISTRACTORS = 5000
 """Passages of other documents that a judged query must not find."""
 _NEAR = 3
@@ -67,9 +69,15 @@ class Material:
 
 
 def prepare(
-    documents: Sequence[Document], split: Split, start: Remembered, folder: Path, most: int = 10_000, seed: int = 0
+    documents: Sequence[Document],
+    split: Split,
+    start: Remembered,
+    folder: Path,
+    most: int = 10_000,
+    seed: int = 0,
+    questions: Sequence[tuple[str, ...]] = (),
 ) -> Material:
-    """Write pairs with hard negatives, sentences, and the tasks.
+    """Write passages, pairs with hard negatives, sentences, and the tasks.
 
     Args:
         documents: all of them.
@@ -78,6 +86,7 @@ def prepare(
         folder: where to.
         most: passages to train on and to search in; of a larger text so many are drawn, whole documents at a time.
         seed: of every draw.
+        questions: with their passages, more pairs; those whose passage is not trained on are left out and counted.
     """
     cut = functools.partial(_passages, documents, start.encoder)
     chosen, judged = cut(split.choose), cut(split.judge)
@@ -92,13 +101,13 @@ def prepare(
     ids = [f"{owner}.t{place}" for place, owner in enumerate(owners)]
     training = {owner: documents[owner] for owner in owners}
     pairs = make_pairs(training, list(zip(owners, passages, strict=True)), seed)
+    pairs += _asked(questions, texts)
     negatives = mine_hard_negatives(
         start([pair.query for pair in pairs]), vectors, [pair.number for pair in pairs], owners, seed
     )
     write_pairs(folder / PAIRS, pairs, [texts[number] for number in negatives])
-    sentences = [sentence for passage in passages for sentence in passage]
-    with atomic_write(folder / SENTENCES) as file:
-        pq.write_table(pa.table({"text": sentences}), file)
+    _write_column(folder / PASSAGES, texts)
+    _write_column(folder / SENTENCES, [sentence for passage in passages for sentence in passage])
 
     rng = np.random.default_rng(np.random.SeedSequence([seed, 4]))
     everywhere = rng.permutation(len(texts))
@@ -113,9 +122,26 @@ def prepare(
 def write_sentences(documents: Sequence[Document], folder: Path) -> int:
     """Write the sentences of all documents, for a text without a structure; returns how many."""
     sentences = [sentence for document in documents for sentence in document.sentences]
-    with atomic_write(folder / SENTENCES) as file:
-        pq.write_table(pa.table({"text": sentences}), file)
+    _write_column(folder / SENTENCES, sentences)
     return len(sentences)
+
+
+def _write_column(path: Path, texts: Sequence[str]) -> None:
+    with atomic_write(path) as file:
+        pq.write_table(pa.table({"text": list(texts)}), file)
+
+
+def _asked(questions: Sequence[tuple[str, ...]], passages: Sequence[str]) -> list[Pair]:
+    numbers = {" ".join(passage.split()): number for number, passage in enumerate(passages)}
+    places = [numbers.get(" ".join(passage.split())) for _, passage, *_ in questions]
+    found = [
+        Pair(question, passage, place)
+        for (question, passage, *_), place in zip(questions, places, strict=True)
+        if place is not None and question.strip()
+    ]
+    if questions:
+        logger.info("%d of %d questions are about passages that are trained on", len(found), len(questions))
+    return found
 
 
 def _passages(

@@ -37,6 +37,7 @@ from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
 from sentrep.cli.logs import say, show_log
 from sentrep.data.sets.proxy_tasks import load_proxy_tasks
+from sentrep.data.text.corpus import open_corpus
 from sentrep.data.text.documents import Document, load_documents
 from sentrep.data.text.fingerprints import hash_of
 from sentrep.encoder import SentenceEncoder
@@ -70,6 +71,7 @@ def adapt(
     output: str = "adapted",
     columns: list[str] | None = None,
     recipe: list[str] | None = None,
+    questions: str | None = None,
     minutes: float = 15.0,
     pooling: str | None = None,
     passages: int = 10_000,
@@ -89,6 +91,8 @@ def adapt(
         output: folder for the model, the report and what was made on the way.
         columns: the columns [title,text], or [text]; by default the usual names.
         recipe: configuration files of the training, later ones win; by default configs/adapt/pairs.yaml.
+        questions: file of questions and passages (sent0, sent1) to train on as well, as sentrep questions writes them
+            of OUTPUT/work/passages.parquet.
         minutes: of training at most; preparing, mixing and judging take their time beside.
         pooling: replaces the model's own, for a plain transformers folder for example.
         passages: to train on and to search in; of a larger text so many are drawn.
@@ -117,14 +121,17 @@ def adapt(
         with work.timed("reading"):
             start = _load(backbone, pooling)
             split = split_documents(documents, seed)
-        work.claim(documents, backbone=backbone, pooling=pooling, recipe=tree, minutes=minutes, passages=passages)
+        asked = None if questions is None else open_corpus(questions, ["sent0", "sent1"])
+        settings = {"recipe": tree, "minutes": minutes, "questions": asked and asked.fingerprint}
+        work.claim(documents, backbone=backbone, pooling=pooling, passages=passages, **settings)
         source = _source(start, backbone, pooling, work)
         given = {"text": text, "backbone": backbone, "documents": len(documents)}
         if split is None:
             return _blind(work, documents, start, source, recipe or [_default("simcse")], given, force)
         model = Remembered(start)
         with work.timed("preparing"):
-            material = prepare(documents, split, model, work.files, passages, seed)
+            pairs = [] if asked is None else [row.sentences for row in asked.rows() if not row.blank]
+            material = prepare(documents, split, model, work.files, passages, seed, pairs)
         if status := work.fit(files, start, source):
             return status
         return _judge(work, model, material, split, given, force)
