@@ -211,6 +211,7 @@ class _Work:
             settings["val_check_interval"] = _days(max(1.0, 60 * self.minutes / 5))
         if choose.is_dir():
             stop = {"monitor": f"val/{CRITERION}", "mode": "max", "patience": PATIENCE}
+            stop["check_on_train_epoch_end"] = False  # left open, it asks for an interval in steps
             own = tree.get("trainer", {}).get("callbacks") or []
             name = "lightning.pytorch.callbacks.EarlyStopping"
             settings["callbacks"] = [*own, {"class_path": name, "init_args": stop}]
