@@ -340,7 +340,7 @@ def _report(outcome: Adaptation, work: _Work) -> None:
             table.add_row(
                 task.name, str(task.queries), f"{task.overlap:.0%}", "—" if task.bm25 is None else f"{task.bm25:.1f}",
                 f"{task.start.value:.1f}", f"{task.adapted.value:.1f}",
-                f"{gain.value:+.1f} ({gain.low:+.1f} to {gain.high:+.1f})",
+                f"{gain.value:+.2f} ± {(gain.high - gain.low) / 2:.2f}",
             )  # fmt: skip
         console.print(table)
     took = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in outcome.seconds.items())

@@ -49,7 +49,7 @@ _METRICS = {
 }
 _DETAILS = ("pearson", "dev accuracy", "accuracy sd", "v-measure sd", "recall@1")
 """Scores that only a detailed table shows; files have them all."""
-WORDS = frozenset(("", "bound", "check", "measured", "order", "protocol", "recipe", "set", "verdict"))
+WORDS = frozenset(("", "bound", "check", "measured", "order", "protocol", "recipe", "set", "task", "verdict"))
 """Columns of tables that hold words; all others hold numbers."""
 
 
