@@ -22,6 +22,7 @@ from sentrep.checkpoint.rehearsal import rehearse
 from sentrep.checkpoint.resumable import check
 from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable, check_initialised, moved
+from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.encoder import EncoderCopy, ProjectionHead, SentenceEncoder
 from sentrep.encoder.encoder import check_storable
 from sentrep.encoder.loading.lm_head import head_to_keep
@@ -219,7 +220,9 @@ class SentRepModule(Configurable, LightningModule):
         self.log_dict({f"train/{name}": value for name, value in values.items()})
         self.log("train/loss", loss, prog_bar=True)
 
-    def validation_step(self, batch: ScoredPairs | HeldOut, batch_idx: int, dataloader_idx: int = 0) -> None:
+    def validation_step(
+        self, batch: ScoredPairs | HeldOut | ProxyTasks, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
         """Log the scores of one development set (`sentrep.evaluation.scoring`)."""
         self._validation.score(self, batch)
 

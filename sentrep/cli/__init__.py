@@ -20,6 +20,7 @@ COMMANDS = {
     "validate": ("sentrep.cli.trainer", "score a checkpoint on the validation sets (data.val)"),
     "test": ("sentrep.cli.trainer", "score a checkpoint on the test sets (data.test)"),
     "predict": ("sentrep.cli.trainer", "embed data.predict with a checkpoint, into predictions.npy"),
+    "adapt": ("sentrep.cli.adapt", "make a model better on a text of yours, and say whether it is"),
     "encode": ("sentrep.cli.encode", "embed the lines of a file: text in, .npy or .parquet out"),
     "evaluate": ("sentrep.cli.evaluate", "score any model on the semantic textual similarity sets"),
     "compare": ("sentrep.cli.compare", "train recipes under several seeds and say whether they differ"),

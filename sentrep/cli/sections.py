@@ -17,10 +17,12 @@ from sentrep.cli.configuration import Request, Tree, apply_flags, merge
 from sentrep.cli.errors import UsageError
 from sentrep.config import to_config
 from sentrep.data import SentRepDataModule
+from sentrep.data.sets.proxy_tasks import is_proxy
 from sentrep.data.sets.sts import not_at_hand
 from sentrep.errors import did_you_mean
 from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.evaluation.label_free import CRITERIA
+from sentrep.evaluation.proxy import CRITERION
 from sentrep.module import SentRepModule
 from sentrep.stability import NonFiniteGuard
 
@@ -170,7 +172,8 @@ def settle_sets(config: Namespace) -> None:
 def settle_monitor(config: Namespace) -> None:
     """What the best checkpoint is chosen by, its direction and the name of its file, as far as the data allow it.
 
-    Without labelled sets it is a criterion on held-out sentences and, without these, nothing.
+    Without labelled sets it is the score of the tasks without labels, else a criterion on held-out sentences and,
+    without these, nothing.
 
     Raises:
         UsageError: for a criterion on held-out sentences where none are held out.
@@ -179,6 +182,8 @@ def settle_monitor(config: Namespace) -> None:
     if not monitor or not monitor.startswith("val/"):
         return
     settings, wanted = config.checkpoint.init_args, monitor
+    if monitor == "val/sts" and config.data.val and all(map(is_proxy, config.data.val)):
+        monitor = f"val/{CRITERION}"
     if monitor in _DIRECTIONS and not config.data.held_out:
         raise UsageError(f"checkpoint.monitor: {monitor} is judged on held-out sentences; add --data.held_out 1000")
     if monitor not in _DIRECTIONS and not config.data.val:

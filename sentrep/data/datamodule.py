@@ -17,6 +17,7 @@ from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, Senten
 from sentrep.data.batches.sampler import GlobalBatchSampler
 from sentrep.data.batches.streaming import StreamedBatches, TokenizedRows, check_streaming
 from sentrep.data.sets.held_out import held_out_fingerprint, hold_out, sentence_keys
+from sentrep.data.sets.proxy_tasks import ProxyTasks, is_proxy, load_proxy_tasks
 from sentrep.data.sets.sts import PairsFile, load_all_sts
 from sentrep.data.text.cache import TokenizedCorpus, tokenize_corpus
 from sentrep.data.text.corpus import Corpus, TrainingText, open_corpus
@@ -42,7 +43,8 @@ class SentRepDataModule(LightningDataModule):
         columns: the columns of the training text: one (sentences), two (sentence, positive) or three (with hard
             negative); numbers from 0 for a csv or tsv file without a header; None picks the usual names.
         val: evaluation sets during training: names such as ``stsb-dev`` (see `sentrep.data.SET_NAMES`), files, or
-            `PairsFile` objects for files with other column names.
+            `PairsFile` objects for files with other column names; or a folder of tasks without labels, as
+            `sentrep.data.sets.proxy_tasks.write_proxy_tasks` makes them.
         test: evaluation sets for ``test``, likewise.
         sts_folder: folder of the SentEval data, which contains ``STS`` and ``SICK``; None: named sets are from the Hub.
         predict: the sentences for ``predict``, like ``train``; the first column is encoded, blank rows too.
@@ -85,6 +87,7 @@ class SentRepDataModule(LightningDataModule):
         self.held_out_sentences: HeldOut | None = None
         """After ``setup("fit")``, where there are any."""
         self.val_sets, self.test_sets = list[ScoredPairs](), list[ScoredPairs]()
+        self.proxy_tasks: ProxyTasks | None = None
         self._tokenizing: tuple[Tokenize, int | None] | None = None
         self._corpus: Corpus | PairedCorpus | None = None
         self._tokens: TokenizedCorpus | None = None
@@ -119,7 +122,11 @@ class SentRepDataModule(LightningDataModule):
             self._refuse_other_texts()
             self._hold_out()
         if stage in ("fit", "validate") and not self.val_sets:
-            self.val_sets = load_all_sts(self.val, self.sts_folder)
+            self.val_sets = load_all_sts([spec for spec in self.val if not is_proxy(spec)], self.sts_folder)
+            folders = [spec for spec in self.val if is_proxy(spec)]
+            if len(folders) > 1:
+                raise InputError(f"data.val: {folders[1]} is a second folder of tasks without labels; name one")
+            self.proxy_tasks = load_proxy_tasks(str(folders[0])) if folders else None
         if stage == "test" and not self.test_sets:
             self.test_sets = load_all_sts(self.test, self.sts_folder)
         if not {"validate": self.val, "test": self.test, "predict": self.predict}.get(stage, True):
@@ -165,9 +172,9 @@ class SentRepDataModule(LightningDataModule):
         return order
 
     def val_dataloader(self) -> list[OneBatchLoader]:
-        """One loader a set, each gives one `sentrep.types.ScoredPairs`; then one of the `sentrep.types.HeldOut`."""
-        held_out = self.held_out_sentences
-        return [*map(OneBatchLoader, self.val_sets), *([] if held_out is None else [OneBatchLoader(held_out)])]
+        """One loader a set, each gives one `sentrep.types.ScoredPairs`; then what needs no labels."""
+        unlabelled = [batch for batch in (self.held_out_sentences, self.proxy_tasks) if batch is not None]
+        return [OneBatchLoader(batch) for batch in (*self.val_sets, *unlabelled)]
 
     def test_dataloader(self) -> list[OneBatchLoader]:
         """One loader a set."""

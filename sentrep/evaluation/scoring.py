@@ -7,10 +7,12 @@ from typing import Any
 
 from lightning.pytorch import LightningModule
 
+from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.encoder.encode import Window, encode, encode_pairs, evaluation_batch
 from sentrep.encoder.protocol import Encoder
 from sentrep.errors import InputError
 from sentrep.evaluation.label_free import label_free_criteria
+from sentrep.evaluation.proxy import proxy_values, rank_passages, score_rankings
 from sentrep.functional import spearman
 from sentrep.functional.geometry import pair_statistics
 from sentrep.training.sharding import whole_encoder
@@ -49,6 +51,15 @@ def pair_scores(
     return {pairs.name: score, **{f"{pairs.name}/{name}": float(value) for name, value in statistics.items()}}
 
 
+def proxy_scores(
+    encoder: Encoder, tasks: ProxyTasks, shared: bool = False, kept: dict[Any, list[Window]] | None = None
+) -> dict[str, float]:
+    """What is logged of tasks without labels: ``proxy``, their mean, and ``proxy/<task>``; see `pair_scores`."""
+    size = evaluation_batch(encoder.device)
+    run = functools.partial(encode, encoder, batch_size=size, show_progress_bar=False, shared=shared, kept=kept)
+    return proxy_values(score_rankings(tasks, rank_passages(tasks, run)))
+
+
 class Scoring:
     """Logs the score of each set of one stage, and their mean.
 
@@ -64,7 +75,7 @@ class Scoring:
         self._scores: dict[str, float] = {}
         self._kept: dict[Any, list[Window]] = {}
 
-    def score(self, module: LightningModule, batch: ScoredPairs | HeldOut) -> None:
+    def score(self, module: LightningModule, batch: ScoredPairs | HeldOut | ProxyTasks) -> None:
         """Log the `pair_scores` of one set, or the criteria without labels.
 
         Args:
@@ -77,6 +88,8 @@ class Scoring:
         encoder = whole_encoder(module)
         if isinstance(batch, HeldOut):
             values = label_free_criteria(encoder, batch.ids, shared=True)
+        elif isinstance(batch, ProxyTasks):
+            values = proxy_scores(encoder, batch, True, self._kept)
         else:
             values = pair_scores(encoder, batch, self.stage, True, self._kept)
             self._scores[batch.name] = values[batch.name]

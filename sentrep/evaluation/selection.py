@@ -12,6 +12,7 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from sentrep.evaluation.label_free import CRITERIA
+from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
 from sentrep.types import ScoredPairs
@@ -76,4 +77,5 @@ def _labels(criteria: set[str], sets: Sequence[ScoredPairs]) -> tuple[str, ...]:
     similarity = [name for name in names if criteria & {"val/sts", f"val/{name}", f"val/{name}/alignment"}]
     known = {"sts", *CRITERIA, *names, *(f"{name}/{measure}" for name in names for measure in CRITERIA)}
     scores = sorted(name.removeprefix("val/") for name in criteria if name.startswith("val/"))
-    return (*similarity, *(score for score in scores if score not in known))
+    labelled = (score for score in scores if score not in known and score.split("/")[0] != CRITERION)
+    return (*similarity, *labelled)

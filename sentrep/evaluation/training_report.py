@@ -18,13 +18,15 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.evaluation.history import METRICS, Course, MetricHistory, MetricsFile, is_log_step
 from sentrep.evaluation.label_free import CRITERIA, label_free_criteria
 from sentrep.evaluation.plots.curves import plot_training_curves
+from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.report import add_mean, plain_table
-from sentrep.evaluation.scoring import pair_scores
+from sentrep.evaluation.scoring import pair_scores, proxy_scores
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.sts import display_name
 from sentrep.evaluation.untouched import untouched
@@ -87,6 +89,8 @@ class TrainingReport(Callback):
             if sets and (start := untouched(encoder)) is not None:
                 found, self._replaced = _scores_before(start[0], sets, None, "the untouched model"), start[1]
                 scores |= {name.replace("val/", UNTOUCHED, 1): score for name, score in found.items()}
+            if (tasks := _tasks(trainer)) is not None:
+                scores |= {f"val/{name}": value for name, value in proxy_scores(encoder, tasks).items()}
             self._history.add(0, {name: torch.tensor(score) for name, score in scores.items()})
             if scores.get(_SATURATES, 0) >= 100 and getattr(trainer.checkpoint_callback, "monitor", "") == _SATURATES:
                 rank_zero_warn(
@@ -161,18 +165,19 @@ class TrainingReport(Callback):
         if self.history:
             places["curves"] = folder / "curves.png"
             plot_training_curves(self.history, folder / "curves.png", best_step=chosen.step, monitor=chosen.monitor)
-        self._print(chosen, sets, _held_out(trainer), places)
+        self._print(chosen, sets, _held_out(trainer), _tasks(trainer), places)
 
     def _print(
         self,
         chosen: Selection,
         sets: Sequence[ScoredPairs],
         held_out: HeldOut | None,
+        tasks: ProxyTasks | None,
         places: dict[str, str | Path | None],
     ) -> None:
         console = Console()
-        if sets or held_out:
-            console.print(self._before_and_after(sets, held_out, chosen.step))
+        if sets or held_out or tasks:
+            console.print(self._before_and_after(sets, held_out, tasks, chosen.step))
         # lines with a path are left to the terminal to break, so that a path can be copied whole
         for line in (chosen.reason(), *self._told_nothing(chosen.monitor), *self._beside_the_untouched(chosen.step)):
             console.print(screen_text(line), soft_wrap=True, highlight=False)
@@ -181,8 +186,10 @@ class TrainingReport(Callback):
         for what, place in places.items():
             console.print(f"{what:<10}  {screen_text(_short(place)) if place else 'none was written'}", soft_wrap=True)
 
-    def _before_and_after(self, sets: Sequence[ScoredPairs], held_out: HeldOut | None, step: int) -> Table:
-        what = "pairs" if held_out is None else "items"
+    def _before_and_after(
+        self, sets: Sequence[ScoredPairs], held_out: HeldOut | None, tasks: ProxyTasks | None, step: int
+    ) -> Table:
+        what = "pairs" if held_out is None and tasks is None else "items"
         table = plain_table("set", what, "protocol", "before", f"step {step}", "change")
         rows = []
         for p in sets:
@@ -192,6 +199,9 @@ class TrainingReport(Callback):
             rows.append(("val/sts", "mean", "", ""))
         if held_out is not None:
             rows += [(f"val/{name}", name, str(len(held_out)), "no labels") for name in CRITERIA]
+        if tasks is not None:
+            counts = {CRITERION: len(tasks), **{f"{CRITERION}/{task}": len(own) for task, own in tasks.answers.items()}}
+            rows += [(f"val/{name}", name, str(count), "no labels") for name, count in counts.items()]
         for metric, *cells in rows:
             before, after = self._before(metric), dict(self.history.get(metric, [])).get(step)
             digits = 4 if metric.rpartition("/")[2] in _FINE else 2
@@ -265,6 +275,10 @@ def _scores_before(
 
 def _held_out(trainer: Trainer) -> HeldOut | None:
     return getattr(getattr(trainer, "datamodule", None), "held_out_sentences", None)
+
+
+def _tasks(trainer: Trainer) -> ProxyTasks | None:
+    return getattr(getattr(trainer, "datamodule", None), "proxy_tasks", None)
 
 
 def _sets(trainer: Trainer, stage: str) -> list[ScoredPairs]:

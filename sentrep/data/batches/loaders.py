@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Subset
 from sentrep import checks
 from sentrep.data.batches.sampler import BatchOrder
 from sentrep.data.batches.streaming import TokenizedRows
+from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.data.text.cache import TokenizedCorpus
 from sentrep.data.text.corpus import Corpus
 from sentrep.errors import InputError
@@ -116,13 +117,13 @@ class ResumableLoader:
 class OneBatchLoader:
     """One evaluation set as the only batch, on every process: Lightning's own sampler would repeat rows."""
 
-    def __init__(self, batch: ScoredPairs | HeldOut) -> None:
+    def __init__(self, batch: ScoredPairs | HeldOut | ProxyTasks) -> None:
         self.batch = batch
 
     def __len__(self) -> int:
         return 1
 
-    def __iter__(self) -> Iterator[ScoredPairs | HeldOut]:
+    def __iter__(self) -> Iterator[ScoredPairs | HeldOut | ProxyTasks]:
         yield self.batch
 
 

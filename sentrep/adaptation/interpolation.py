@@ -1,0 +1,39 @@
+"""Between the model that training started from and the one that it ended with."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import torch
+
+from sentrep.encoder import SentenceEncoder
+from sentrep.errors import InputError
+
+SHARES = (0.25, 0.5, 0.75)
+"""Of the trained end, between the two ends: 0 is the untouched model, 1 the trained one."""
+
+
+def interpolate(start: SentenceEncoder, end: SentenceEncoder, share: float) -> SentenceEncoder:
+    """An encoder with the weights (1 − share) · start + share · end (Wortsman et al. 2022, WiSE-FT, eq. 1).
+
+    Args:
+        start: the untouched model.
+        end: the trained one, of the same architecture; what is not a number with a fraction is its own.
+        share: in [0, 1].
+
+    Raises:
+        InputError: the two differ in their weights' names or shapes.
+    """
+    first, second = start.state_dict(), end.state_dict()
+    other = [name for name, weight in second.items() if name not in first or first[name].shape != weight.shape]
+    if other:
+        raise InputError(f"weights of two models cannot be mixed: {other[0]} is not the same in both")
+    mixed = {
+        name: torch.lerp(first[name].float(), weight.float(), share).to(weight.dtype)
+        if weight.is_floating_point()
+        else weight
+        for name, weight in second.items()
+    }
+    encoder = deepcopy(end)
+    encoder.load_state_dict(mixed)
+    return encoder.eval()

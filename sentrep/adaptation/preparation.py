@@ -1,0 +1,172 @@
+"""From documents to what an adaptation trains on, chooses by and judges by: a folder of files."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from sentrep.adaptation.mining import mine_hard_negatives
+from sentrep.adaptation.pairs import Pair, make_pairs, write_pairs
+from sentrep.adaptation.splitting import Split
+from sentrep.data.sets.proxy_tasks import write_proxy_tasks
+from sentrep.data.text.documents import Document, count_tokens, split_passages
+from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.encode import encode, evaluation_batch
+from sentrep.functional.similarity import cosine_similarity_matrix
+from sentrep.io.files import atomic_write
+
+logger = logging.getLogger("sentrep")
+
+PAIRS, PASSAGES, SENTENCES = "pairs.parquet", "passages.parquet", "sentences.parquet"
+"""What is trained on."""
+CHOOSE, JUDGE = "choose", "judge"
+"""Folders of tasks: to choose by, to judge by."""
+_DISTRACTORS = 5000
+"""Passages of other documents that a judged query must not find."""
+_NEAR = 3
+"""Passages of other documents nearest to each query of the choice: what it might be lost to."""
+_FEW = 500
+"""Distractors of the choice, which is made again and again."""
+
+Cut = Sequence[tuple[str, ...]]
+
+
+class Remembered:
+    """Vectors of texts by a model that stays as it is: no text is encoded twice.
+
+    Args:
+        encoder: the model.
+    """
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        self.encoder = encoder
+        self._known: dict[str, Tensor] = {}
+
+    def __call__(self, texts: Sequence[str]) -> Tensor:
+        """(n, D) float32, on the CPU."""
+        new = list(dict.fromkeys(text for text in texts if text not in self._known))
+        if new:
+            size = evaluation_batch(self.encoder.device)
+            self._known.update(zip(new, encode(self.encoder, new, size, None), strict=True))
+        return torch.stack([self._known[text] for text in texts])
+
+
+@dataclass(frozen=True)
+class Material:
+    """How much there is."""
+
+    passages: int
+    pairs: int
+
+
+def prepare(
+    documents: Sequence[Document],
+    split: Split,
+    start: Remembered,
+    folder: Path,
+    most: int = 10_000,
+    seed: int = 0,
+    questions: Sequence[tuple[str, ...]] = (),
+) -> Material:
+    """Write passages, pairs with hard negatives, sentences, and the tasks.
+
+    Args:
+        documents: all of them.
+        split: which are held out.
+        start: the untouched model, which mines.
+        folder: where to.
+        most: passages to train on and to search in; of a larger text so many are drawn, whole documents at a time.
+        seed: of every draw.
+        questions: with their passages, more pairs; those whose passage is not trained on are left out and counted.
+    """
+    cut = functools.partial(_passages, documents, start.encoder)
+    chosen, judged = cut(split.choose), cut(split.judge)
+    passages, owners = _drawn(cut(split.train), most, seed)
+    logger.info(
+        "%d passages of %d documents to train on; %d documents to choose by and %d to judge by are held out%s",
+        *(len(passages), len(set(owners)), len(chosen), len(judged)),
+        f" ({split.copies} were not, as another is nearly the same)" if split.copies else "",
+    )
+    texts = [" ".join(sentences) for sentences in passages]
+    vectors = start(texts)
+    ids = [f"{owner}.t{place}" for place, owner in enumerate(owners)]
+    training = {owner: documents[owner] for owner in owners}
+    pairs = make_pairs(training, list(zip(owners, passages, strict=True)), seed)
+    pairs += _asked(questions, texts)
+    negatives = mine_hard_negatives(
+        start([pair.query for pair in pairs]), vectors, [pair.number for pair in pairs], owners, seed
+    )
+    write_pairs(folder / PAIRS, pairs, [texts[number] for number in negatives])
+    _write_column(folder / PASSAGES, texts)
+    _write_column(folder / SENTENCES, [sentence for passage in passages for sentence in passage])
+
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 4]))
+    everywhere = rng.permutation(len(texts))
+    titles = [document.title or document.sentences[-1] for document, _ in chosen.values()]
+    near = cosine_similarity_matrix(start(titles), vectors).topk(min(_NEAR, len(texts)), dim=1).indices
+    hard = list(dict.fromkeys([*rng.permutation(near.flatten().unique().numpy()).tolist(), *everywhere.tolist()]))
+    write_proxy_tasks(folder / CHOOSE, chosen, {ids[n]: texts[n] for n in hard[:_FEW]}, seed)
+    write_proxy_tasks(folder / JUDGE, judged, {ids[n]: texts[n] for n in everywhere[:_DISTRACTORS]}, seed)
+    return Material(len(texts), len(pairs))
+
+
+def write_sentences(documents: Sequence[Document], folder: Path) -> int:
+    """Write the sentences of all documents, for a text without a structure; returns how many."""
+    sentences = [sentence for document in documents for sentence in document.sentences]
+    _write_column(folder / SENTENCES, sentences)
+    return len(sentences)
+
+
+def _write_column(path: Path, texts: Sequence[str]) -> None:
+    with atomic_write(path) as file:
+        pq.write_table(pa.table({"text": list(texts)}), file)
+
+
+def _asked(questions: Sequence[tuple[str, ...]], passages: Sequence[str]) -> list[Pair]:
+    numbers = {" ".join(passage.split()): number for number, passage in enumerate(passages)}
+    places = [numbers.get(" ".join(passage.split())) for _, passage, *_ in questions]
+    found = [
+        Pair(question, passage, place)
+        for (question, passage, *_), place in zip(questions, places, strict=True)
+        if place is not None and question.strip()
+    ]
+    if questions:
+        logger.info("%d of %d questions are about passages that are trained on", len(found), len(questions))
+    return found
+
+
+def _passages(
+    documents: Sequence[Document], encoder: SentenceEncoder, numbers: Sequence[int]
+) -> dict[int, tuple[Document, Cut]]:
+    """By number: a document and its passages, which the model reads whole."""
+    tokenize = encoder.tokenize
+    limits = [limit for limit in (encoder.max_seq_length, tokenize.limit) if limit is not None]
+    room = min(limits, default=512) - len(tokenize([""], None)[0][0])
+    found = [documents[number] for number in numbers]
+    cut = (split_passages(*each, room) for each in zip(found, count_tokens(found, tokenize), strict=True))
+    return dict(zip(numbers, zip(found, cut, strict=True), strict=True))
+
+
+def _drawn(
+    documents: Mapping[int, tuple[Document, Cut]], most: int, seed: int
+) -> tuple[list[tuple[str, ...]], list[int]]:
+    """Passages of whole documents up to ``most`` of them, in the order of the text, and whose they are."""
+    order = np.random.default_rng(np.random.SeedSequence([seed, 5])).permutation(list(documents))
+    count, taken = 0, set[int]()
+    for number in order.tolist():
+        if count >= most:
+            break
+        taken.add(number)
+        count += len(documents[number][1])
+    rows = [(passage, number) for number, (_, split) in documents.items() if number in taken for passage in split]
+    passages, owners = [passage for passage, _ in rows], [owner for _, owner in rows]
+    return passages[:most], owners[:most]

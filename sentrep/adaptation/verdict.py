@@ -1,0 +1,92 @@
+"""Whether the adapted model is better on queries that had no part in any choice, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+import scipy.stats
+from numpy.typing import NDArray
+
+from sentrep.adaptation.outcome import Estimate, TaskOutcome
+from sentrep.data.sets.proxy_tasks import ProxyTasks
+from sentrep.evaluation.proxy import TaskScores, score_rankings
+
+_RESAMPLES = 2000
+Array = NDArray[np.float64]
+
+
+def compare_tasks(
+    tasks: ProxyTasks,
+    start: Mapping[str, TaskScores],
+    adapted: Mapping[str, TaskScores],
+    bm25: dict[str, list[str]] | None = None,
+) -> tuple[TaskOutcome, ...]:
+    """Each task before and after, with intervals.
+
+    Args:
+        tasks: what was asked.
+        start: the scores of the untouched model.
+        adapted: those of the adapted one, on the same queries.
+        bm25: rankings by words alone (`sentrep.evaluation.proxy.word_matching`).
+    """
+    words = None if bm25 is None else score_rankings(tasks, bm25)
+    return tuple(
+        TaskOutcome(
+            name=task.replace("-", " "),
+            queries=len(before.ndcg),
+            candidates=len(tasks.passages),
+            overlap=tasks.overlap(task),
+            bm25=None if words is None else float(words[task].ndcg.mean()),
+            start=mean({task: before}),
+            adapted=mean({task: adapted[task]}),
+            difference=difference({task: before}, {task: adapted[task]}),
+        )
+        for task, before in start.items()
+    )
+
+
+def decide(
+    start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]
+) -> tuple[Literal["better", "not better"], Estimate]:
+    """The verdict, and the difference that it rests on: of the mean over the tasks.
+
+    Better is what gains on the whole, beyond the interval, and loses on no task beyond its own.
+    """
+    whole = difference(start, adapted)
+    loses = any(difference({task: start[task]}, {task: adapted[task]}).high < 0 for task in start)
+    return ("better" if whole.low > 0 and not loses else "not better"), whole
+
+
+def mean(scores: Mapping[str, TaskScores]) -> Estimate:
+    """The mean over the tasks of nDCG@10 × 100, with its 95 % interval."""
+    return _estimate(_by_document({task: found.ndcg for task, found in scores.items()}, scores))
+
+
+def difference(start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]) -> Estimate:
+    """That of the second less that of the first, query by query."""
+    return _estimate(_by_document({task: adapted[task].ndcg - start[task].ndcg for task in start}, start))
+
+
+def _by_document(values: Mapping[str, Array], scores: Mapping[str, TaskScores]) -> Array:
+    """(D,) numbers of D documents, whose mean is the mean over the tasks of the means over their queries.
+
+    Queries of one document stand and fall together, so it is documents that the bootstrap draws.
+    """
+    names = dict.fromkeys(document for task in values for document in scores[task].documents)
+    place = {document: number for number, document in enumerate(names)}
+    total = np.zeros(len(place))
+    for task, found in values.items():
+        rows = [place[document] for document in scores[task].documents]
+        np.add.at(total, rows, found * len(place) / (len(values) * len(found)))
+    return total
+
+
+def _estimate(values: Array) -> Estimate:
+    if np.ptp(values) == 0:  # of which scipy's interval is NaN
+        return Estimate(float(values.mean()), float(values.mean()), float(values.mean()))
+    interval = scipy.stats.bootstrap(
+        (values,), np.mean, n_resamples=_RESAMPLES, batch=100, method="percentile", rng=0
+    ).confidence_interval
+    return Estimate(float(values.mean()), float(interval.low), float(interval.high))

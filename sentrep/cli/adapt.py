@@ -1,0 +1,378 @@
+"""``sentrep adapt``: a model made better on a text of one's own, or the word that it was better before."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from sentrep import checks
+from sentrep.adaptation.account import curve_of, settings_of
+from sentrep.adaptation.interpolation import SHARES, interpolate
+from sentrep.adaptation.outcome import Adaptation, Estimate
+from sentrep.adaptation.preparation import (
+    CHOOSE,
+    JUDGE,
+    PAIRS,
+    SENTENCES,
+    Material,
+    Remembered,
+    prepare,
+    write_sentences,
+)
+from sentrep.adaptation.splitting import Split, split_documents
+from sentrep.adaptation.verdict import compare_tasks, decide
+from sentrep.cli import trainer
+from sentrep.cli.configuration import Tree, parse_request
+from sentrep.cli.errors import UsageError
+from sentrep.cli.functions import run_function
+from sentrep.cli.logs import say, show_log
+from sentrep.data.sets.proxy_tasks import load_proxy_tasks
+from sentrep.data.text.corpus import open_corpus
+from sentrep.data.text.documents import Document, load_documents
+from sentrep.data.text.fingerprints import hash_of
+from sentrep.encoder import SentenceEncoder
+from sentrep.errors import InputError
+from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings, word_matching
+from sentrep.evaluation.report import plain_table
+from sentrep.evaluation.runs import version_of
+from sentrep.evaluation.selection import FILE as SELECTION
+from sentrep.evaluation.training_report import MODEL
+from sentrep.io.files import hold, write_text
+from sentrep.io.harmless import screen_text
+from sentrep.io.paths import check_target
+
+PATIENCE = 4
+"""Validations without a better one that end the training."""
+_NO_STRUCTURE = (
+    "Nothing can be judged: too few documents have a title or several sentences, so the text's own structure gives no "
+    "questions with known answers"
+)
+
+
+def run(command: str, words: list[str]) -> int:
+    """Run the command."""
+    return run_function(adapt, command, words)
+
+
+def adapt(
+    text: str,
+    *,
+    backbone: str,
+    output: str = "adapted",
+    columns: list[str] | None = None,
+    recipe: list[str] | None = None,
+    questions: str | None = None,
+    minutes: float = 15.0,
+    pooling: str | None = None,
+    passages: int = 10_000,
+    seed: int = 42,
+    force: bool = False,
+) -> int:
+    """Make a model better on a text of yours, judge that without labels, and export it where it is better.
+
+    Documents are held out, and their own structure asks the questions: which text has this title, which document lacks
+    this sentence, which passages are neighbours. One half of them chooses, the other half judges. The same command
+    goes on where it was interrupted.
+
+    Args:
+        text: a folder of .txt and .md files; a .jsonl, .parquet or .csv with a title and a text; a .txt with a
+            document or a sentence a line; or a data set of the hub.
+        backbone: the model to start from, as a folder, a checkpoint or a hub id.
+        output: folder for the model, the report and what was made on the way.
+        columns: the columns [title,text], or [text]; by default the usual names.
+        recipe: configuration files of the training, later ones win; by default configs/adapt/pairs.yaml.
+        questions: file of questions and passages (sent0, sent1) to train on as well, as sentrep questions writes them
+            of OUTPUT/work/passages.parquet.
+        minutes: of training at most; preparing, mixing and judging take their time beside.
+        pooling: replaces the model's own, for a plain transformers folder for example.
+        passages: to train on and to search in; of a larger text so many are drawn.
+        seed: of every draw.
+        force: export in any case, better or not.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        InputError: for anything wrong with the text, the model or the folder.
+    """
+    checks.positive("adapt", minutes=minutes)
+    checks.whole("adapt", 100, passages=passages)
+    check_target(output, [text], folder=True)
+    if Path(output).expanduser().resolve().is_relative_to(Path(text).expanduser().resolve()):
+        raise UsageError(
+            f"adapt: {output} lies in {text}, and its report would be read as text; choose another --output"
+        )
+    show_log()
+    work = _Work(Path(output).expanduser(), minutes, seed)
+    with hold(work.folder / ".lock", f"the adaptation in {output}"):
+        documents = load_documents(text, columns)
+        files = recipe or [_default("pairs")]
+        tree = parse_request([word for file in files for word in ("-c", file)]).tree
+        with work.timed("reading"):
+            start = _load(backbone, pooling)
+            split = split_documents(documents, seed)
+        asked = None if questions is None else open_corpus(questions, ["sent0", "sent1"])
+        settings = {"recipe": tree, "minutes": minutes, "questions": asked and asked.fingerprint}
+        work.claim(documents, backbone=backbone, pooling=pooling, passages=passages, **settings)
+        source = _source(start, backbone, pooling, work)
+        given = {"text": text, "backbone": backbone, "documents": len(documents)}
+        if split is None:
+            return _blind(work, documents, start, source, recipe or [_default("simcse")], given, force)
+        model = Remembered(start)
+        with work.timed("preparing"):
+            pairs = [] if asked is None else [row.sentences for row in asked.rows() if not row.blank]
+            material = prepare(documents, split, model, work.files, passages, seed, pairs)
+        if status := work.fit(files, start, source):
+            return status
+        return _judge(work, model, material, split, given, force)
+
+
+class _Work:
+    """The folder of an adaptation, and how long its parts took.
+
+    Args:
+        folder: of everything.
+        minutes: of training.
+        seed: of the training.
+    """
+
+    def __init__(self, folder: Path, minutes: float, seed: int) -> None:
+        self.folder, self.files = folder, folder / "work"
+        self.files.mkdir(parents=True, exist_ok=True)
+        self.minutes, self.seed = minutes, seed
+        self.seconds: dict[str, float] = {}
+        self.settings: dict[str, str] = {}
+
+    def claim(self, documents: Sequence[Document], **settings: Any) -> None:
+        """Note what is asked for; refuse a folder of something else.
+
+        Raises:
+            UsageError: there is another adaptation in the folder.
+        """
+        texts = hash_of([(document.title, document.sentences) for document in documents])
+        asked = json.dumps({"text": texts, "seed": self.seed, **settings}, sort_keys=True)
+        note = self.files / "settings.json"
+        if note.exists() and note.read_text(encoding="utf-8") != asked:
+            raise UsageError(f"adapt: {self.folder} holds an adaptation with other settings; choose another --output")
+        write_text(note, asked)
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Note how long a part takes."""
+        began = time.monotonic()
+        yield
+        self.seconds[part] = self.seconds.get(part, 0.0) + time.monotonic() - began
+
+    @property
+    def trained(self) -> Path | None:
+        """The run that has come to its end; None where there is none."""
+        runs = [path.parent for path in self.files.glob(f"run/version_*/{SELECTION}")]
+        return max(runs, key=version_of, default=None)
+
+    def fit(self, recipes: Sequence[str], start: SentenceEncoder, backbone: str) -> int:
+        """Train, or go on with it; returns the exit status."""
+        if self.trained is not None:
+            say(f"{self.trained} is trained already")
+            return 0
+        files = [word for file in recipes for word in ("-c", file)]
+        tree = parse_request(files).tree
+        with self.timed("training"):
+            words = [*files, "-c", json.dumps(self._overlay(tree, start, backbone)), "--ckpt_path", "last"]
+            status = trainer.run("fit", words)
+        if status == 0 and self.trained is None:
+            raise UsageError("adapt: the recipe switches the report off, which writes the model; leave it on")
+        return status
+
+    def _overlay(self, tree: Tree, start: SentenceEncoder, backbone: str) -> Tree:
+        """What is laid over the recipe: the model as it is used, the files, the time."""
+        encoder = {"backbone": backbone, "pooling": start.pooling, "max_seq_length": start.max_seq_length}
+        if start.prompt is not None:
+            encoder["prompt"] = start.prompt
+        terms = tree.get("model", {}).get("objectives", {})
+        teachers = {
+            name: {"init_args": {"model": backbone}}
+            for name, term in terms.items()
+            if isinstance(term, dict) and str(term.get("class_path")).rpartition(".")[2] == "Distillation"
+        }
+        several = len(tree.get("data", {}).get("columns") or []) > 1
+        choose = self.files / CHOOSE
+        settings: Tree = {"max_time": _days(60 * self.minutes)}
+        if isinstance(tree.get("trainer", {}).get("val_check_interval"), str):
+            settings["val_check_interval"] = _days(max(1.0, 60 * self.minutes / 5))
+        if choose.is_dir():
+            stop = {"monitor": f"val/{CRITERION}", "mode": "max", "patience": PATIENCE}
+            stop["check_on_train_epoch_end"] = False  # left open, it asks for an interval in steps
+            own = tree.get("trainer", {}).get("callbacks") or []
+            name = "lightning.pytorch.callbacks.EarlyStopping"
+            settings["callbacks"] = [*own, {"class_path": name, "init_args": stop}]
+        logger = {"save_dir": str(self.files), "name": "run"}
+        settings["logger"] = {"class_path": "lightning.pytorch.loggers.TensorBoardLogger", "init_args": logger}
+        return {
+            "seed_everything": self.seed,
+            "model": {"encoder": encoder, "objectives": teachers},
+            "data": {
+                "train": str(self.files / (PAIRS if several else SENTENCES)),
+                "val": [str(choose)] if choose.is_dir() else [],
+            },
+            "trainer": settings,
+        }
+
+
+def _blind(
+    work: _Work,
+    documents: Sequence[Document],
+    start: SentenceEncoder,
+    source: str,
+    files: list[str],
+    given: Tree,
+    force: bool,
+) -> int:
+    """A text without a structure: there is no truth to choose or to judge by."""
+    folder, count = None, 0
+    if force:
+        count = write_sentences(documents, work.files)
+        if status := work.fit(files, start, source):
+            return status
+        assert work.trained is not None
+        folder = work.folder / MODEL
+        SentenceEncoder.from_pretrained(work.trained / MODEL).save_pretrained(folder)
+    done = "nothing is exported (--force true trains blindly)"
+    if folder is not None:
+        done = f"it was trained all the same and is in {folder}"
+    sentence = f"{_NO_STRUCTURE}; {done}."
+    empty = np.zeros((0, 2))
+    outcome = Adaptation(
+        verdict="cannot be told", sentence=sentence, **given, folder=None if folder is None else str(folder),
+        passages=count, pairs=0, tasks=(), curve=(), interpolation=(), neighbours=(), map_before=empty,
+        map_after=empty, map_texts=(), seconds=work.seconds, settings={"recipe": ", ".join(files)},
+    )  # fmt: skip
+    _report(outcome, work)
+    return 0
+
+
+def _judge(work: _Work, model: Remembered, material: Material, split: Split, given: Tree, force: bool) -> int:
+    """Mix the start and the end of the training, choose among the mixtures, judge the chosen one, export it."""
+    assert work.trained is not None
+    start = model.encoder
+    with work.timed("mixing"):
+        tasks = load_proxy_tasks(work.files / CHOOSE)
+        end = SentenceEncoder.from_pretrained(work.trained / MODEL).to(start.device)
+        candidates = {0.0: model, **{share: Remembered(interpolate(start, end, share)) for share in SHARES}}
+        candidates[1.0] = Remembered(end)
+        found = {
+            share: proxy_values(score_rankings(tasks, rank_passages(tasks, encode)))[CRITERION]
+            for share, encode in candidates.items()
+        }
+        best = max(found, key=lambda share: found[share])  # of equals the nearest to the untouched model
+    with work.timed("judging"):
+        tasks = load_proxy_tasks(work.files / JUDGE)
+        before, after = (rank_passages(tasks, encode) for encode in (model, candidates[best]))
+        scores = score_rankings(tasks, before), score_rankings(tasks, after)
+        words = word_matching(tasks)
+        outcomes = compare_tasks(tasks, scores[0], scores[1], words)
+        verdict, gain = decide(*scores)
+    if words is None:
+        say("what matching words alone gives (BM25) needs the package bm25s: pip install 'sentrep[adapt]'")
+    folder = work.folder / MODEL if verdict == "better" or force else None
+    if folder is not None:
+        candidates[best].encoder.save_pretrained(folder)
+    with work.timed("pictures"):
+        pictures = _pictures(list(tasks.passages.values()), model, candidates[best])
+    outcome = Adaptation(
+        verdict=verdict, sentence=_sentence(verdict, gain, folder, len(split.judge)),
+        **given, folder=None if folder is None else str(folder), passages=material.passages, pairs=material.pairs,
+        tasks=outcomes, curve=curve_of(work.trained), interpolation=tuple(found.items()), **pictures,
+        seconds=work.seconds, settings=settings_of(work.trained, best),
+    )  # fmt: skip
+    _report(outcome, work)
+    return 0
+
+
+def _sentence(verdict: str, gain: Estimate, folder: Path | None, documents: int) -> str:
+    said = (
+        f"nDCG@10 {gain.value:+.2f} (95 % interval {gain.low:+.2f} to {gain.high:+.2f}) over the tasks of {documents} "
+        "held-out documents"
+    )
+    if verdict == "better":
+        return f"The adapted model is better on this text: {said}; it is in {folder}."
+    kept = "nothing is exported" if folder is None else f"the adapted one is in {folder} as you asked"
+    return f"Your model was already better at this; {kept}: the best candidate gave {said}."
+
+
+def _pictures(texts: list[str], before: Remembered, after: Remembered) -> dict[str, Any]:
+    """Neighbours and maps, for the report."""
+    if importlib.util.find_spec("sentrep.adaptation.neighbours") is None:
+        empty = np.zeros((0, 2))
+        return {"neighbours": (), "map_before": empty, "map_after": empty, "map_texts": ()}
+    from sentrep.adaptation.neighbours import aligned_maps, changed_neighbours
+
+    vectors = [encode(texts).numpy() for encode in (before, after)]
+    first, second, shown = aligned_maps(texts, *vectors)
+    near = changed_neighbours(texts, *vectors)
+    return {"neighbours": near, "map_before": first, "map_after": second, "map_texts": shown}
+
+
+def _report(outcome: Adaptation, work: _Work) -> None:
+    """Print the verdict and the table; write the numbers and the report."""
+    numbers = dataclasses.asdict(outcome) | {"map_before": outcome.map_before.tolist()}
+    numbers["map_after"] = outcome.map_after.tolist()
+    write_text(work.folder / "outcome.json", json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
+    places = {"numbers": work.folder / "outcome.json"}
+    if importlib.util.find_spec("sentrep.adaptation.report") is not None:
+        from sentrep.adaptation.report import write_report
+
+        places["report"] = write_report(outcome, work.folder)
+    console = Console()
+    if outcome.tasks:
+        table = plain_table("task", "queries", "words", "BM25", "before", "after", "difference")
+        for task in outcome.tasks:
+            gain = task.difference
+            table.add_row(
+                task.name, str(task.queries), f"{task.overlap:.0%}", "—" if task.bm25 is None else f"{task.bm25:.1f}",
+                f"{task.start.value:.1f}", f"{task.adapted.value:.1f}",
+                f"{gain.value:+.2f} ± {(gain.high - gain.low) / 2:.2f}",
+            )  # fmt: skip
+        console.print(table)
+    took = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in outcome.seconds.items())
+    for line in (outcome.sentence, f"took      {took}", *(f"{name:<8}  {place}" for name, place in places.items())):
+        console.print(screen_text(line), soft_wrap=True, highlight=False)
+
+
+def _load(backbone: str, pooling: str | None) -> SentenceEncoder:
+    changes: dict[str, Any] = {} if pooling is None else {"pooling": pooling}
+    encoder = SentenceEncoder.from_pretrained(backbone, **changes)
+    return encoder.to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _source(start: SentenceEncoder, backbone: str, pooling: str | None, work: _Work) -> str:
+    """What training loads: the model with another pooling is written first, since its teacher must pool alike."""
+    if pooling is None:
+        return backbone
+    start.save_pretrained(work.files / "start")
+    return str(work.files / "start")
+
+
+def _default(name: str) -> str:
+    """The recipe in the package where it was installed from a wheel, beside it in a source checkout."""
+    package = Path(__file__).resolve().parents[1]
+    places = [folder / "configs" / "adapt" / f"{name}.yaml" for folder in (package, package.parent)]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise InputError(f"the recipe adapt/{name}.yaml is not installed; name one by --recipe")
+    return str(found)
+
+
+def _days(seconds: float) -> str:
+    """As Lightning wants times: days:hours:minutes:seconds."""
+    whole = max(1, round(seconds))
+    return f"{whole // 86400:02d}:{whole // 3600 % 24:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"

@@ -1,0 +1,240 @@
+"""A domain's text as people have it, read as documents: a title where there is one, and sentences."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from pathlib import Path
+
+import numpy as np
+
+from sentrep.data.text.cells import text_cell
+from sentrep.data.text.tables import TableFile
+from sentrep.data.text.text_sources import Source, find_sources
+from sentrep.errors import InputError, NoColumnError
+from sentrep.types import Tokenize
+
+logger = logging.getLogger("sentrep")
+
+TITLES = ("title", "headline", "subject", "name", "question")
+"""Names of a column of titles, the likelier first; case does not count."""
+TEXTS = ("text", "body", "abstract", "content", "article", "document", "description", "answer", "passage", "sentence")
+"""Names of a column of texts, likewise."""
+_TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+_SECTION = 1000
+"""Words of a section of a long document."""
+_LONGEST_TITLE = 25
+"""Words of a first line that may still be a title."""
+_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9À-Þ])|(?<=[。！？])")
+_NO_END = re.compile(r"(\b(Dr|Mr|Mrs|Ms|Prof|St|Fig|Figs|Eq|No|vs|cf|al|e\.g|i\.e|approx|resp)|\b[A-Z])\.$")
+"""What a sentence does not end with: abbreviations, initials."""
+_HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*$")
+_CODE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document."""
+
+    title: str | None
+    sentences: tuple[str, ...]
+    """In their order, at least one; white space is single blanks."""
+
+    @property
+    def text(self) -> str:
+        """All sentences."""
+        return " ".join(self.sentences)
+
+
+def load_documents(source: str | Path, columns: Sequence[str] | None = None) -> list[Document]:
+    """Read all documents; blank ones and repeated ones are left out and counted, very long ones are cut into sections.
+
+    Args:
+        source: a folder with .txt and .md files, however deep (a file is a document, a section of Markdown one of its
+            own), or with tables; a folder in BEIR's layout, of which the corpus is read; a table (csv, tsv, jsonl,
+            parquet) with a column of texts and perhaps one of titles; a .txt file, whose documents are separated by
+            blank lines or, where there are none, one a line; a data set of the Hub. Compressed or not.
+        columns: ``[title, text]`` or ``[text]``; None looks for `TITLES` and `TEXTS`.
+
+    Raises:
+        InputError: nothing is there, it cannot be read, no column is known, or there is no text in it.
+    """
+    if columns is not None and not 1 <= len(columns) <= 2:
+        raise InputError(f"columns {list(columns)}: expected [title,text] or [text]")
+    read = list(_folder(Path(source), columns) if _is_folder(Path(source)) else _sources(str(source), columns))
+    kept = {document.text: document for document in reversed(read) if document is not None}
+    if not kept:
+        raise InputError(f"{source}: no text in it; give documents with a title and a text, or sentences")
+    blank = sum(document is None for document in read)
+    left_out = f"; {blank} blank and {len(read) - blank - len(kept)} repeated ones are left out"
+    logger.info("%s: %d documents%s", source, len(kept), left_out if len(kept) < len(read) else "")
+    return [section for document in reversed(kept.values()) for section in _sections(document)]
+
+
+def split_sentences(text: str) -> tuple[str, ...]:
+    """The sentences of a running text: they end with a full stop and go on with a capital or a digit.
+
+    Examples:
+        >>> split_sentences("Cells die, e.g. by heat. Dr. Wu saw it. (It was hot.) 3 died.")
+        ('Cells die, e.g. by heat.', 'Dr. Wu saw it.', '(It was hot.)', '3 died.')
+    """
+    found: list[str] = []
+    text, start = " ".join(text.split()), 0
+    for end in _END.finditer(text):
+        if not _NO_END.search(text, start, end.start()):
+            found.append(text[start : end.end()].strip())
+            start = end.end()
+    return tuple(filter(None, [*found, text[start:].strip()]))
+
+
+def split_passages(document: Document, tokens: Sequence[int], limit: int) -> list[tuple[str, ...]]:
+    """Passages of whole sentences, as many in each as ``limit`` tokens allow; a longer sentence stands alone.
+
+    Examples:
+        >>> split_passages(Document(None, ("a b", "c", "d e f")), [2, 1, 3], 4)
+        [('a b', 'c'), ('d e f',)]
+    """
+    passages: list[list[str]] = []
+    used = limit
+    for sentence, count in zip(document.sentences, tokens, strict=True):
+        if used + count > limit:
+            passages.append([])
+            used = 0
+        passages[-1].append(sentence)
+        used += count
+    return [tuple(passage) for passage in passages]
+
+
+def count_tokens(documents: Sequence[Document], tokenize: Tokenize) -> Iterator[list[int]]:
+    """Of each document: the tokens of each of its sentences, as a part of a longer text."""
+    frame = len(tokenize([""], None)[0][0])
+    ids = tokenize([sentence for document in documents for sentence in document.sentences], None)[0]
+    lengths = (len(row) - frame for row in ids)
+    for document in documents:
+        yield [next(lengths) for _ in document.sentences]
+
+
+def _document(title: str | None, text: str | Iterable[str]) -> Document | None:
+    """None for a blank one. A title that opens the text is no part of it: finding it there would be no art."""
+    title = " ".join((title or "").split()) or None
+    parts = [text] if isinstance(text, str) else list(text)
+    if title and parts:
+        first = " ".join(parts[0].split())
+        parts[0] = first[len(title) :].lstrip(" .:-–—") if first.lower().startswith(title.lower()) else first
+    sentences = tuple(chain.from_iterable(map(split_sentences, parts)))
+    return Document(title, sentences) if any(map(str.strip, sentences)) else None
+
+
+def _sections(document: Document) -> Iterator[Document]:
+    """The document, or its sections where it is more than two of them long; the first one has the title."""
+    counts = np.array([len(sentence.split()) for sentence in document.sentences])
+    if counts.sum() <= 2 * _SECTION:
+        yield document
+        return
+    numbers = (np.cumsum(counts) - counts) // _SECTION
+    for section in np.unique(numbers):
+        rows = np.flatnonzero(numbers == section)
+        yield Document(None if section else document.title, document.sentences[rows[0] : rows[-1] + 1])
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether it is one that ``datasets`` has not written."""
+    path = path.expanduser()
+    return path.is_dir() and not any((path / name).exists() for name in ("dataset_info.json", "dataset_dict.json"))
+
+
+def _folder(path: Path, columns: Sequence[str] | None) -> Iterator[Document | None]:
+    path = path.expanduser()
+    if (path / "corpus.jsonl").is_file():
+        yield from _table(TableFile(path / "corpus.jsonl"), columns)
+        return
+    files = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in (".txt", ".md", *_TABLES)]
+    if not files:
+        raise InputError(f"{path}: no .txt, .md, .csv, .jsonl or .parquet file in this folder; name another one")
+    for file in files:
+        if file.suffix.lower() in _TABLES:
+            yield from _table(TableFile(file), columns)
+        else:
+            try:
+                text = text_cell(file.read_text(encoding="utf-8-sig"), str(file))
+            except UnicodeDecodeError as error:
+                raise InputError(f"{file}: not valid UTF-8 (byte {error.start}); convert the file") from None
+            yield from _markdown(text) if file.suffix.lower() == ".md" else [_plain(text.splitlines())]
+
+
+def _sources(source: str, columns: Sequence[str] | None) -> Iterator[Document | None]:
+    path = Path(source).expanduser()
+    if path.suffix.lower() == ".md" and path.is_file():
+        yield from _markdown(path.read_text(encoding="utf-8-sig", errors="replace"))
+        return
+    for found in find_sources(source, "train", streaming=False):
+        if isinstance(found, TableFile) and found.format == ".txt":
+            lines = [text_cell(cells[0], f"{found.name}, line {line}") for line, cells in found.rows()]
+            if any(line.strip() for line in lines) and not all(line.strip() for line in lines):
+                blocks = groupby(lines, key=lambda line: bool(line.strip()))
+                yield from (_document(None, list(block)) for filled, block in blocks if filled)
+            else:
+                yield from (_document(None, line) for line in lines)
+        else:
+            yield from _table(found, columns)
+
+
+def _table(source: Source, columns: Sequence[str] | None) -> Iterator[Document | None]:
+    for line, cells in source.rows(columns or _known_columns(source)):
+        *title, text = (text_cell(cell, f"{source.name}, {source.unit} {line}") for cell in cells)
+        yield _document(title[0] if title else None, text)
+
+
+def _known_columns(source: Source) -> list[str]:
+    """Those of titles and texts; that of texts alone where no title is."""
+
+    def known(names: Sequence[str]) -> str | None:
+        for name in chain.from_iterable((name, name.capitalize(), name.upper()) for name in names):
+            try:
+                next(iter(source.rows([name])), None)
+                return name
+            except NoColumnError as error:
+                seen.append(str(error))
+        return None
+
+    seen: list[str] = []
+    title, text = known(TITLES), known(TEXTS)
+    if text is None:
+        found = seen[-1].rpartition("found ")[2].split("; did you mean")[0]
+        raise InputError(
+            f"{source.name}: which column holds the text? Found {found}; name title and text (--columns [title,text]), "
+            "or the text alone"
+        )
+    return [text] if title is None else [title, text]
+
+
+def _plain(lines: Sequence[str]) -> Document | None:
+    """A file of text: its first line is the title where it is short, ends without a full stop and stands alone."""
+    lines = [line.strip() for line in lines]
+    while lines and not lines[0]:
+        lines = lines[1:]
+    if len(lines) > 2 and not lines[1] and len(lines[0].split()) <= _LONGEST_TITLE and lines[0][-1] not in ".!?,;":
+        return _document(lines[0], _paragraphs(lines[2:]))
+    return _document(None, _paragraphs(lines))
+
+
+def _paragraphs(lines: Sequence[str]) -> list[str]:
+    """Lines joined up to the next blank one."""
+    return [" ".join(block) for filled, block in groupby(lines, key=bool) if filled]
+
+
+def _markdown(text: str) -> Iterator[Document | None]:
+    """A document for each section with text; its title is the page's and its own heading."""
+    page, heading, lines = "", "", list[str]()
+    for line in [*_LINK.sub(r"\1", _CODE.sub("", text)).splitlines(), "# "]:
+        if (found := _HEADING.match(line)) or line == "# ":
+            if any(map(str.strip, lines)):
+                yield _document(heading and (page if heading == page else f"{page}: {heading}"), _paragraphs(lines))
+            heading, lines = found[1] if found else "", []
+            page = page or heading
+        else:
+            lines.append(line.strip())

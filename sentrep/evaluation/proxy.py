@@ -1,0 +1,95 @@
+"""Scores on retrieval tasks that a text's own structure gives (`sentrep.data.sets.proxy_tasks`): no labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sentrep.data.sets.proxy_tasks import ProxyTasks, document_of
+from sentrep.errors import InputError
+from sentrep.evaluation.retrieval import TopK
+from sentrep.functional.ranking import ndcg, reciprocal_rank
+
+DEPTH = 10
+"""Ranks that count."""
+CRITERION = "proxy"
+"""The mean over the tasks of nDCG@10 × 100, and the first part of each task's own name."""
+
+
+@dataclass(frozen=True)
+class TaskScores:
+    """Of each query of one task."""
+
+    documents: list[str]
+    """What each query is of: queries of one document are no independent ones."""
+    ndcg: NDArray[np.float64]
+    """nDCG@10 × 100."""
+    mrr: NDArray[np.float64]
+    """Reciprocal rank, cut at 10, × 100."""
+
+
+def rank_passages(tasks: ProxyTasks, encode: Callable[[Sequence[str]], Tensor]) -> dict[str, list[str]]:
+    """By query: the ids of the ten nearest passages, its own passage left out.
+
+    Args:
+        tasks: what is asked.
+        encode: vectors (n, D) of n texts, float32.
+
+    Raises:
+        InputError: a vector is not finite, or all are equal.
+    """
+    texts = list(dict.fromkeys([*tasks.passages.values(), *tasks.queries.values()]))
+    vectors = encode(texts)
+    if not vectors.isfinite().all():
+        raise InputError(f"{tasks.name}: vectors are NaN or infinite; the encoder is broken")
+    if (vectors == vectors[0]).all():
+        raise InputError(f"{tasks.name}: all {len(vectors)} vectors are equal; the encoder has collapsed")
+    row = {text: number for number, text in enumerate(texts)}
+    ids = list(tasks.passages)
+    best = TopK(vectors[[row[text] for text in tasks.queries.values()]], DEPTH + 1)
+    best.add(vectors[[row[text] for text in tasks.passages.values()]], torch.arange(len(ids)))
+    found = {query: [ids[n] for n in order] for query, order in zip(tasks.queries, best.order.tolist(), strict=True)}
+    return {query: [passage for passage in order if passage != query][:DEPTH] for query, order in found.items()}
+
+
+def score_rankings(tasks: ProxyTasks, found: dict[str, list[str]]) -> dict[str, TaskScores]:
+    """By task: the scores of each query of these rankings."""
+    scores = {}
+    for task, answers in tasks.answers.items():
+        graded = [
+            ([own.get(passage, 0) for passage in found[query]], list(own.values())) for query, own in answers.items()
+        ]
+        scores[task] = TaskScores(
+            [document_of(query) for query in answers],
+            100 * np.array([ndcg(ranked, own, DEPTH) for ranked, own in graded]),
+            100 * np.array([reciprocal_rank(ranked, DEPTH) for ranked, _ in graded]),
+        )
+    return scores
+
+
+def proxy_values(scores: dict[str, TaskScores]) -> dict[str, float]:
+    """What is logged, by name: ``proxy``, the mean over the tasks of nDCG@10 × 100, and ``proxy/<task>``."""
+    values = {f"{CRITERION}/{task}": float(found.ndcg.mean()) for task, found in scores.items()}
+    return {CRITERION: sum(values.values()) / len(values), **values}
+
+
+def word_matching(tasks: ProxyTasks) -> dict[str, list[str]] | None:
+    """The rankings of BM25 (through ``bm25s``), as `rank_passages` gives them; None where it is not installed."""
+    try:
+        import bm25s  # an extra: only its users should need it
+    except ImportError:
+        return None
+    ids = list(tasks.passages)
+    index = bm25s.BM25()
+    index.index(bm25s.tokenize(list(tasks.passages.values()), stopwords="en", show_progress=False), show_progress=False)
+    asked = bm25s.tokenize(list(tasks.queries.values()), stopwords="en", show_progress=False)
+    ranked, _ = index.retrieve(asked, k=min(DEPTH + 1, len(ids)), show_progress=False)
+    return {
+        query: [ids[number] for number in order if ids[number] != query][:DEPTH]
+        for query, order in zip(tasks.queries, ranked.tolist(), strict=True)
+    }

@@ -1,0 +1,127 @@
+"""``sentrep adapt``: from a text to a verdict, an export where it is deserved, and a run that goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from adaptation.texts import documents, write_corpus
+
+from sentrep import SentenceEncoder
+from sentrep.cli import main
+from support import tiny_encoder
+
+STEPS = {
+    "model": {"encoder": {"max_length": 32}, "optimizer": {"init_args": {"lr": 0.003}}},
+    "data": {"batch_size": 16},
+    "trainer": {
+        "max_steps": 60, "val_check_interval": 30, "accelerator": "cpu", "enable_progress_bar": False,
+        "enable_model_summary": False,
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a text, a model and a recipe that takes seconds."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
+    write_corpus(tmp_path / "docs.jsonl", documents(260))
+    tiny_encoder(seed=9, pooling="mean", max_seq_length=48).save_pretrained(tmp_path / "model")
+    (tmp_path / "few.yaml").write_text(json.dumps(STEPS))
+    return tmp_path
+
+
+def recipe(name: str) -> list[str]:
+    configs = Path(__file__).resolve().parents[2] / "configs" / "adapt"
+    return ["--recipe", f"[{configs / name}.yaml,few.yaml]"]
+
+
+def outcome(folder: Path) -> dict[str, object]:
+    return json.loads((folder / "outcome.json").read_text())
+
+
+@pytest.mark.slow
+def test_a_model_that_gets_better_is_exported_and_the_same_command_goes_on(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["adapt", "docs.jsonl", "--backbone", "model", *recipe("pairs")]
+    assert main(command) == 0
+    told, numbers = capsys.readouterr().out, outcome(folder / "adapted")
+    assert numbers["verdict"] == "better", told
+    assert "is better on this text: nDCG@10 +" in told.replace("\n", " ")
+    assert {task["name"] for task in numbers["tasks"]} >= {"title to text", "sentence to rest"}  # type: ignore[attr-defined]
+    assert [row["step"] for row in numbers["curve"]] == [0, 30, 60]  # type: ignore[attr-defined]
+    assert [share for share, _ in numbers["interpolation"]] == [0, 0.25, 0.5, 0.75, 1]  # type: ignore[attr-defined]
+    assert numbers["interpolation"][0][1] == pytest.approx(numbers["curve"][0]["proxy"])  # type: ignore[index]
+    model = SentenceEncoder.from_pretrained(folder / "adapted" / "model")
+    assert (model.pooling, model.max_seq_length) == ("mean", 48)
+    vectors = model.encode(["the old house"])
+    assert main(command) == 0  # nothing is trained again
+    assert "is trained already" in capsys.readouterr().err
+    again = outcome(folder / "adapted")
+    assert {**again, "seconds": 0} == {**numbers, "seconds": 0}
+    np.testing.assert_array_equal(
+        SentenceEncoder.from_pretrained(folder / "adapted" / "model").encode(["the old house"]), vectors
+    )
+    assert main([*command, "--seed", "1"]) == 2
+    assert "holds an adaptation with other settings" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_model_that_gets_worse_is_not_exported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["adapt", "docs.jsonl", "--backbone", "model", *recipe("pairs"), "--output", "good"]) == 0
+    trainer = {key: value for key, value in STEPS["trainer"].items() if key != "val_check_interval"}  # by the clock
+    bad = {**STEPS, "trainer": trainer, "model": {"optimizer": {"init_args": {"lr": 0.1}}}}
+    (folder / "few.yaml").write_text(json.dumps(bad))
+    command = [
+        "adapt",
+        "docs.jsonl",
+        "--backbone",
+        "good/model",
+        *recipe("tsdae"),
+        "--output",
+        "bad",
+        "--minutes",
+        "0.2",
+    ]
+    assert main(command) == 0
+    told = capsys.readouterr().out
+    assert "Your model was already better at this; nothing is exported" in told
+    assert not (folder / "bad" / "model").exists()
+    assert outcome(folder / "bad")["verdict"] == "not better"
+
+
+def test_a_text_without_structure_is_not_judged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "lines.txt").write_text("".join(f"{d.title}\n" for d in documents(260)))
+    assert main(["adapt", "lines.txt", "--backbone", "model"]) == 0
+    told = capsys.readouterr().out
+    assert "Nothing can be judged" in told
+    assert "nothing is exported" in told
+    assert not (folder / "adapted" / "model").exists()
+    assert outcome(folder / "adapted")["verdict"] == "cannot be told"
+
+
+@pytest.mark.slow
+def test_a_text_without_structure_is_trained_on_by_force(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "lines.txt").write_text("".join(f"{d.title}\n" for d in documents(260)))
+    assert main(["adapt", "lines.txt", "--backbone", "model", "--force", "true", *recipe("simcse")]) == 0
+    assert SentenceEncoder.from_pretrained(folder / "adapted" / "model").pooling == "mean"
+    assert outcome(folder / "adapted")["verdict"] == "cannot be told"
+
+
+def test_what_is_wrong_is_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, message in (
+        (["gone.jsonl", "--backbone", "model"], "gone.jsonl"),
+        (["docs.jsonl", "--backbone", "./gone"], "gone"),
+        (["docs.jsonl", "--backbone", "model", "--minutes", "0"], "minutes"),
+        (["docs.jsonl", "--backbone", "model", "--columns", "[headline,body]"], "no column 'headline'"),
+        (["docs.jsonl", "--backbone", "model", "--output", "docs.jsonl"], "docs.jsonl"),
+        ([".", "--backbone", "model"], "and its report would be read as text"),
+    ):
+        assert main(["adapt", *words]) in (1, 2)
+        line = capsys.readouterr().err.strip().splitlines()[-1]
+        assert line.startswith("sentrep: error:")
+        assert message in line

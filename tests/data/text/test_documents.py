@@ -1,0 +1,100 @@
+"""Text as people have it becomes documents: folders, tables, lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sentrep.data.text.documents import Document, count_tokens, load_documents, split_passages
+from sentrep.errors import InputError
+from support import tiny_encoder
+
+MARKDOWN = """# Pumps
+
+A pump moves water. It is [old](x.html).
+
+```
+# no heading
+```
+## Care
+Oil it daily. Do not run it dry.
+"""
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_folder_of_files_is_read_whole(tmp_path: Path) -> None:
+    write(tmp_path, "b/pumps.md", MARKDOWN)
+    write(tmp_path, "a.txt", "How a mill works\n\nA mill turns. It\ngrinds corn.\n\nWind drives it.\n")
+    write(tmp_path, "c.txt", "No title here. Only text.\n")
+    write(tmp_path, "z.html", "<p>not read</p>")
+    assert load_documents(tmp_path) == [
+        Document("How a mill works", ("A mill turns.", "It grinds corn.", "Wind drives it.")),
+        Document("Pumps", ("A pump moves water.", "It is old.")),
+        Document("Pumps: Care", ("Oil it daily.", "Do not run it dry.")),
+        Document(None, ("No title here.", "Only text.")),
+    ]
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "table.csv", "table.tsv"])
+def test_columns_are_guessed_and_a_title_that_opens_the_text_is_taken_out(tmp_path: Path, name: str) -> None:
+    rows = [("1", "On cells", "On cells. They die. They grow."), ("2", "", "Blank title."), ("3", "Void", "")]
+    if name.endswith("jsonl"):
+        text = "".join(json.dumps({"_id": a, "title": b, "text": c}) + "\n" for a, b, c in rows)
+    else:
+        cell = "\t" if name.endswith("tsv") else ","
+        text = "".join(cell.join(row) + "\n" for row in [("id", "Headline", "Abstract"), *rows])
+    path = write(tmp_path, name, text)
+    found = [Document("On cells", ("They die.", "They grow.")), Document(None, ("Blank title.",))]
+    assert load_documents(path) == found
+    assert load_documents(tmp_path) == found  # a folder in BEIR's layout, or of tables
+
+
+def test_lines_are_documents_unless_blank_lines_separate_them(tmp_path: Path) -> None:
+    lines = write(tmp_path, "a.txt", "One. Two.\nThree.\nThree.\n")
+    assert load_documents(lines) == [Document(None, ("One.", "Two.")), Document(None, ("Three.",))]
+    blocks = write(tmp_path, "b.txt", "one\ntwo\n\n\nthree\n")
+    assert load_documents(blocks) == [Document(None, ("one", "two")), Document(None, ("three",))]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "message"),
+    [
+        ("a.csv", "id,words\n1,x\n", None, r"which column holds the text\? Found 'id', 'words'; name title and text"),
+        ("a.csv", "id,words\n1,x\n", ["word"], "no column 'word'"),
+        ("a.txt", "\n\n", None, "no text in it"),
+        ("d/a.html", "x", None, "no .txt, .md, .csv"),
+    ],
+)
+def test_what_cannot_be_read_is_said(
+    tmp_path: Path, name: str, content: str, columns: list[str] | None, message: str
+) -> None:
+    path = write(tmp_path, name, content)
+    with pytest.raises(InputError, match=message):
+        load_documents(path.parent if "/" in name else path, columns)
+
+
+def test_a_book_is_cut_into_sections(tmp_path: Path) -> None:
+    sentences = [f"This is sentence {n} of a long book." for n in range(400)]
+    book = write(tmp_path, "book.txt", "A book\n\n" + "\n".join(sentences))
+    found = load_documents(book.parent)
+    assert [document.title for document in found] == ["A book", None, None, None]
+    assert [s for document in found for s in document.sentences] == sentences
+
+
+def test_passages_keep_within_the_models_length() -> None:
+    tokenize = tiny_encoder().tokenize
+    document = Document(None, tuple(f"the {word} of the old house" for word in ("door", "roof", "wall", "door")))
+    (counts,) = count_tokens([document], tokenize)
+    passages = split_passages(document, counts, 2 * max(counts))
+    assert [sentence for passage in passages for sentence in passage] == list(document.sentences)
+    assert len(passages) > 1
+    for passage in passages:
+        assert len(tokenize([" ".join(passage)], None)[0][0]) <= 2 * max(counts) + len(tokenize([""], None)[0][0])
