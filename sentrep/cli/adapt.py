@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from rich.console import Console
 from sentrep import checks
 from sentrep.adaptation.account import curve_of, settings_of
 from sentrep.adaptation.interpolation import SHARES, interpolate
+from sentrep.adaptation.neighbours import aligned_maps, changed_neighbours
 from sentrep.adaptation.outcome import Adaptation, Estimate
 from sentrep.adaptation.preparation import (
     CHOOSE,
@@ -29,6 +29,7 @@ from sentrep.adaptation.preparation import (
     prepare,
     write_sentences,
 )
+from sentrep.adaptation.report import write_report
 from sentrep.adaptation.splitting import Split, split_documents
 from sentrep.adaptation.verdict import compare_tasks, decide
 from sentrep.cli import trainer
@@ -41,7 +42,6 @@ from sentrep.data.text.corpus import open_corpus
 from sentrep.data.text.documents import Document, load_documents
 from sentrep.data.text.fingerprints import hash_of
 from sentrep.encoder import SentenceEncoder
-from sentrep.errors import InputError
 from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings, word_matching
 from sentrep.evaluation.report import plain_table
 from sentrep.evaluation.runs import version_of
@@ -90,7 +90,7 @@ def adapt(
         backbone: the model to start from, as a folder, a checkpoint or a hub id.
         output: folder for the model, the report and what was made on the way.
         columns: the columns [title,text], or [text]; by default the usual names.
-        recipe: configuration files of the training, later ones win; by default configs/adapt/pairs.yaml.
+        recipe: configuration files of the training, later ones win; by default adapt/pairs.
         questions: file of questions and passages (sent0, sent1) to train on as well, as sentrep questions writes them
             of OUTPUT/work/passages.parquet.
         minutes: of training at most; preparing, mixing and judging take their time beside.
@@ -116,7 +116,7 @@ def adapt(
     work = _Work(Path(output).expanduser(), minutes, seed)
     with hold(work.folder / ".lock", f"the adaptation in {output}"):
         documents = load_documents(text, columns)
-        files = recipe or [_default("pairs")]
+        files = recipe or ["adapt/pairs"]
         tree = parse_request([word for file in files for word in ("-c", file)]).tree
         with work.timed("reading"):
             start = _load(backbone, pooling)
@@ -127,7 +127,7 @@ def adapt(
         source = _source(start, backbone, pooling, work)
         given = {"text": text, "backbone": backbone, "documents": len(documents)}
         if split is None:
-            return _blind(work, documents, start, source, recipe or [_default("simcse")], given, force)
+            return _blind(work, documents, start, source, recipe or ["adapt/simcse"], given, force)
         model = Remembered(start)
         with work.timed("preparing"):
             pairs = [] if asked is None else [row.sentences for row in asked.rows() if not row.blank]
@@ -311,12 +311,7 @@ def _sentence(verdict: str, gain: Estimate, folder: Path | None, documents: int)
 
 def _pictures(texts: list[str], before: Remembered, after: Remembered) -> dict[str, Any]:
     """Neighbours and maps, for the report."""
-    if importlib.util.find_spec("sentrep.adaptation.neighbours") is None:
-        empty = np.zeros((0, 2))
-        return {"neighbours": (), "map_before": empty, "map_after": empty, "map_texts": ()}
-    from sentrep.adaptation.neighbours import aligned_maps, changed_neighbours
-
-    vectors = [encode(texts).numpy() for encode in (before, after)]
+    vectors = before(texts).numpy(), after(texts).numpy()
     first, second, shown = aligned_maps(texts, *vectors)
     near = changed_neighbours(texts, *vectors)
     return {"neighbours": near, "map_before": first, "map_after": second, "map_texts": shown}
@@ -327,11 +322,7 @@ def _report(outcome: Adaptation, work: _Work) -> None:
     numbers = dataclasses.asdict(outcome) | {"map_before": outcome.map_before.tolist()}
     numbers["map_after"] = outcome.map_after.tolist()
     write_text(work.folder / "outcome.json", json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
-    places = {"numbers": work.folder / "outcome.json"}
-    if importlib.util.find_spec("sentrep.adaptation.report") is not None:
-        from sentrep.adaptation.report import write_report
-
-        places["report"] = write_report(outcome, work.folder)
+    places = {"numbers": work.folder / "outcome.json", "report": write_report(outcome, work.folder)}
     console = Console()
     if outcome.tasks:
         table = plain_table("task", "queries", "words", "BM25", "before", "after", "difference")
@@ -360,16 +351,6 @@ def _source(start: SentenceEncoder, backbone: str, pooling: str | None, work: _W
         return backbone
     start.save_pretrained(work.files / "start")
     return str(work.files / "start")
-
-
-def _default(name: str) -> str:
-    """The recipe in the package where it was installed from a wheel, beside it in a source checkout."""
-    package = Path(__file__).resolve().parents[1]
-    places = [folder / "configs" / "adapt" / f"{name}.yaml" for folder in (package, package.parent)]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
-        raise InputError(f"the recipe adapt/{name}.yaml is not installed; name one by --recipe")
-    return str(found)
 
 
 def _days(seconds: float) -> str:
