@@ -112,6 +112,16 @@ def test_encode_is_deterministic_and_keeps_the_order() -> None:
     )
 
 
+def test_encode_sets_the_mode_where_a_part_is_in_training_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = tiny_encoder(dropout=0.5).eval()
+    sentences = toy_sentences(5)
+    vectors = encoder.encode(sentences)
+    encoder.backbone.train()
+    np.testing.assert_array_equal(encoder.encode(sentences), vectors)
+    monkeypatch.setattr(encoder, "train", None)  # in evaluation mode all over: nothing to set
+    np.testing.assert_array_equal(encoder.encode(sentences), vectors)
+
+
 @pytest.mark.parametrize("bad", [[None], ["a", 3], [b"bytes"]])
 def test_encode_names_what_is_no_string(bad: list) -> None:  # type: ignore[type-arg]
     with pytest.raises(InputError, match="sentence"):
