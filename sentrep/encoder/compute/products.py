@@ -1,7 +1,7 @@
 """Linear layers in float32 on a CPU by oneDNN, where MKL, which torch takes, uses half of the processor.
 
-Nothing is kept: a product's input is copied into oneDNN's layout and its output out of it, which long batches earn back
-several times. The weights are read where they lie.
+Nothing is packed beforehand: a product's input is copied into oneDNN's layout and its output out of it, which long
+batches earn back several times. The weights are read where they lie. A backward pass remembers what torch's does.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ import functools
 import platform
 import re
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 _LEAST = 3_000_000
 """Multiplications from which the copies are earned back: 20 tokens of 384 × 384, measured."""
+_COPIED = 1 << 20
+"""Numbers that are copied at once, so that copies are read from the cache."""
 
 
 def use_onednn(backbone: nn.Module) -> None:
@@ -37,7 +41,47 @@ class Linear(nn.Linear):
         """(..., in) → (..., out)."""
         if not _earns(input, self.weight):
             return F.linear(input, self.weight, self.bias)
-        return F.linear(input.to_mkldnn(), self.weight, self.bias).to_dense()
+        found: Tensor = _Linear.apply(input.reshape(-1, self.in_features), self.weight, self.bias)
+        return found.view(*input.shape[:-1], self.out_features)
+
+
+class _Linear(torch.autograd.Function):
+    """(T, in) by (out, in). Autograd of the parts would keep input and output in both layouts."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _product(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        x, weight = ctx.saved_tensors
+        rows, of_weight = _rows(weight), None
+        if ctx.needs_input_grad[1]:
+            parts = zip(grad.split(rows), x.split(rows), strict=True)
+            of_weight = sum(_once(g.t(), part.t(), None) for g, part in parts)
+        of_input = _product(grad, weight.t(), None) if ctx.needs_input_grad[0] else None
+        return of_input, of_weight, grad.sum(0) if ctx.needs_input_grad[2] else None
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x Wᵀ + b, some rows at a time."""
+    rows = _rows(weight)
+    if len(x) <= rows:
+        return _once(x, weight, bias)
+    out = x.new_empty(len(x), len(weight))
+    for part, place in zip(x.split(rows), out.split(rows), strict=True):
+        place.copy_(_once(part, weight, bias))
+    return out
+
+
+def _once(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return F.linear(x.to_mkldnn(), weight, bias).to_dense()
+
+
+def _rows(weight: Tensor) -> int:
+    return max(1, _COPIED // max(weight.shape))
 
 
 def _earns(input: Tensor, weight: Tensor) -> bool:
