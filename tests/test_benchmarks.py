@@ -97,7 +97,7 @@ def test_a_process_for_each_measurement(tmp_path: Path) -> None:
 def test_curves_are_tabled_and_drawn(tmp_path: Path) -> None:
     words = ["--lengths", "8", "12", "--steps", "1", "--threads", "1", "--variants", "sentrep"]
     text = run("training_curves.py", *TINY, *words, "--picture", str(tmp_path / "curves.png"))
-    assert [line.split(" | ")[2] for line in text.splitlines() if " sentrep " in line] == ["8", "12"]
+    assert [line.split(" | ")[2] for line in text.splitlines() if "| sentrep |" in line] == ["8", "12"]
     assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 

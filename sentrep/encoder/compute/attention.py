@@ -20,9 +20,10 @@ from transformers.masking_utils import sdpa_mask
 from sentrep.encoder.compute.layout import Packed, as_bias
 from sentrep.functional.dropout import dropout as cheap_dropout
 
-_MANY, _GROUP = 1 << 23, 1 << 21
-"""Most probabilities (b · heads · l²) of a layer that are kept for its backward pass, at 9 bytes each in float32; of a
-larger batch, those of a group of rows, which the backward pass computes again."""
+_LONG, _GROUP = 128, 1 << 21
+"""From this length on, and above so many probabilities (b · heads · l²) of a layer, they are not kept for the backward
+pass, at 9 bytes each in float32: it computes them again, a group of rows at a time. In the cache that is faster too; of
+shorter sentences it is slower, and their probabilities are few."""
 
 _NAMES = {False: "sentrep", True: "sentrep_cheap_dropout"}
 
@@ -88,7 +89,7 @@ def _attend(
         )[0]
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     each = query.shape[1] * query.shape[2] ** 2
-    if len(query) * each <= _MANY:
+    if query.shape[2] < _LONG or len(query) * each <= _GROUP:
         return _products(scale, dropout, query, key, value, visible)
     rows = max(1, _GROUP // each)
     masks = itertools.repeat(None) if visible is None else visible.split(rows)

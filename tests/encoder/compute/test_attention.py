@@ -32,7 +32,7 @@ def test_groups_of_rows_change_no_number_and_keep_no_probabilities(
 
     whole = result()
     assert probabilities() > 0
-    monkeypatch.setattr(attention, "_MANY", 0)
+    monkeypatch.setattr(attention, "_LONG", 0)
     monkeypatch.setattr(attention, "_GROUP", 3 * 2 * 32 * 32)
     torch.testing.assert_close(result(), whole)
     assert probabilities() == 0
