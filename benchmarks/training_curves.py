@@ -74,10 +74,11 @@ def draw(rows: list[Row], file: Path) -> None:
             lines.setdefault(" ".join([row.variant, *others]), []).append(row)
         for name, line in lines.items():
             panel.plot([row.setting[axis] for row in line], [value(row) for row in line], marker="o", label=name)
-        panel.set(xlabel=axis, title=title, xscale="log", yscale="log")
+        panel.set(xlabel=axis, title=title, xscale="log", yscale="linear" if "MiB" in title else "log")
         ticks = sorted({row.setting[axis] for row in rows})
         panel.set_xticks(ticks, labels=map(str, ticks), minor=False)
         panel.minorticks_off()
+    panel.set_ylim(0)  # memory
     figure.axes[0].legend(fontsize="small")
     figure.savefig(file, dpi=110)
 
