@@ -9,7 +9,8 @@ takes batches of equal size. "sentrep, compiled" is ``compile_encoding``: on a G
 bf16 is autocast around the call. "onnxruntime" and "openvino" run graphs of `sentrep.encoder.write_graph` in sentrep's
 batches, in the rows of fp32, where the packages are installed; those in int8 too. Tokenising counts; first calls on two
 batches and on one sentence do not. In float32 the unit vectors of any two, but for int8, must agree to 1e-6 in every
-coordinate, else the benchmark stops. Processor time is that of all threads of the process.
+coordinate, else the benchmark stops. Then a hundred sentences are encoded one by one (*alone*). Processor time is that
+of all threads of the process.
 """
 
 from __future__ import annotations
@@ -18,23 +19,20 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import harness
 import inputs
 import machine
 import tables
-from harness import COMPILED, OURS, PEER, PLAIN, Job
+from harness import COMPILED, OURS, PEER, PLAIN, PROCESSOR, Job
 
 _ONNX = ("onnx", "onnxscript", "onnxruntime")
 NEEDS = {PEER: ("sentence_transformers",)}
 GRAPHS = {"onnxruntime": "onnx", "openvino": "openvino", "onnxruntime int8": "onnx", "openvino int8": "openvino"}
 """Variants that run a graph, and its backend."""
 NEEDS |= {variant: (*_ONNX, "openvino") if backend == "openvino" else _ONNX for variant, backend in GRAPHS.items()}
-PROCESSOR = "processor ms a sentence"
 TOLERANCE = 1e-6
 
 
@@ -89,10 +87,25 @@ def measure(job: Job) -> dict[str, Any]:
         processor, start = time.process_time(), machine.now(job.device)
         vectors = encode(sentences)
         seconds, processor = machine.now(job.device) - start, time.process_time() - processor
+        alone, processors = zip(*(_alone(encode, sentence, job.device) for sentence in sentences[:100]), strict=True)
     file = f"{job.corpus}.{abs(hash(tuple(job.setting.items())))}.{job.variant}.npy"
     np.save(file, np.asarray(vectors, dtype=np.float32))
-    found = {"sentences_per_second": len(sentences) / seconds, PROCESSOR: 1000 * processor / len(sentences)}
-    return {**found, "before_memory_mib": before, "vectors": file}
+    more = {
+        PROCESSOR: 1000 * processor / len(sentences),
+        "alone, ms p50": np.percentile(alone, 50),
+        "alone, ms p95": np.percentile(alone, 95),
+        "alone, processor ms p50": np.percentile(processors, 50),
+    }
+    return {
+        "sentences_per_second": len(sentences) / seconds, "more": more, "before_memory_mib": before, "vectors": file
+    }  # fmt: skip
+
+
+def _alone(encode: Callable[[list[str]], Any], sentence: str, device: str) -> tuple[float, float]:
+    """Milliseconds of one sentence by itself: on the clock, and of the processor."""
+    processor, start = time.process_time(), machine.now(device)
+    encode([sentence])
+    return 1000 * (machine.now(device) - start), 1000 * (time.process_time() - processor)
 
 
 def largest_difference(measurements: list[dict[str, Any]]) -> float:
@@ -155,16 +168,8 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
                     for item in measurements:
                         del item["vectors"]  # a temporary file's name
                     found["measurements"] += measurements
-    rows = harness.rows_of(found["measurements"], [PEER, PLAIN])
-    found["rows"] = [replace(row, more={PROCESSOR: _processor(row, found["measurements"])}) for row in rows]
+    found["rows"] = harness.rows_of(found["measurements"], [PEER, PLAIN])
     return found
-
-
-def _processor(row: harness.Row, measurements: list[dict[str, Any]]) -> float:
-    """Median over the repeats of a row."""
-    return median(
-        item[PROCESSOR] for item in measurements if (item["setting"], item["variant"]) == (row.setting, row.variant)
-    )
 
 
 def report(found: dict[str, Any]) -> str:

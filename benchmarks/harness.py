@@ -29,6 +29,8 @@ PACKED, PADDED = "sentrep, packed", "sentrep, padded"
 COMPILED, GRAPHS = "sentrep, compiled", "sentrep, CUDA graphs"
 PEER, PLAIN = "sentence-transformers", "plain HF loop"
 PEER_LOOP = "sentence-transformers, without its trainer"
+PROCESSOR = "processor ms a sentence"
+"""Of all threads of the process: what a busy machine changes less than the clock's time."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Row:
     before_memory_mib: float
     """Median of the memory when the measured part began: libraries, model and data."""
     more: dict[str, float] = field(default_factory=dict)
-    """Further columns."""
+    """Further columns: medians of what the measurements have under ``more``, and ratios of processor time."""
 
 
 def parser(description: str, batch_sizes: Sequence[int] = (64,), **defaults: int) -> argparse.ArgumentParser:
@@ -229,5 +231,9 @@ def rows_of(measurements: Sequence[dict[str, Any]], references: Sequence[str]) -
                 if other in rates
             }
             peak, before = (median(item[f"{key}_memory_mib"] for item in items) for key in ("peak", "before"))
-            rows.append(Row(items[0]["setting"], variant, rates[variant], ratios, peak, before))
+            more = {name: median(item["more"][name] for item in items) for name in items[0].get("more", {})}
+            for other in ratios if PROCESSOR in more else ():
+                both = zip(items, group[other], strict=True)
+                more[f"× {other}, processor"] = median(b["more"][PROCESSOR] / a["more"][PROCESSOR] for a, b in both)
+            rows.append(Row(items[0]["setting"], variant, rates[variant], ratios, peak, before, more))
     return rows

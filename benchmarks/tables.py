@@ -25,7 +25,7 @@ def throughput_table(rows: Sequence[Row]) -> str:
         cells += [row.variant, f"{median(rates):,.1f} ({min(rates):,.1f}–{max(rates):,.1f})"]
         cells += [f"{row.ratios[other]:.2f}" if other in row.ratios else "" for other in references]
         cells += [f"{row.peak_memory_mib:,.0f}", f"{row.peak_memory_mib - row.before_memory_mib:,.0f}"]
-        cells += [f"{row.more[key]:,.1f}" if key in row.more else "" for key in more]
+        cells += [f"{row.more[key]:,.{2 if '×' in key else 1}f}" if key in row.more else "" for key in more]
         lines.append(cells)
     return table([*settings, "variant", "sentences/s, median (range)", *numbers], lines, left=len(settings) + 1)
 

@@ -132,7 +132,8 @@ def _with_utilisation(
     shape = flops.Shape.of(AutoConfig.from_pretrained(folder))
     per_sentence = flops.training(lengths, shape, row.setting["objective"]) / len(lengths)
     rate = median(row.sentences_per_second) * per_sentence
-    return replace(row, more={"model GFLOP/s": rate / 1e9, "MFU, %": 100 * rate / peaks[row.setting["precision"]]})
+    used = {"model GFLOP/s": rate / 1e9, "MFU, %": 100 * rate / peaks[row.setting["precision"]]}
+    return replace(row, more={**row.more, **used})
 
 
 def report(found: dict[str, Any]) -> str:

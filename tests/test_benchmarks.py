@@ -94,6 +94,14 @@ def test_a_process_for_each_measurement(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_curves_are_tabled_and_drawn(tmp_path: Path) -> None:
+    words = ["--lengths", "8", "12", "--steps", "1", "--threads", "1", "--variants", "sentrep"]
+    text = run("training_curves.py", *TINY, *words, "--picture", str(tmp_path / "curves.png"))
+    assert [line.split(" | ")[2] for line in text.splitlines() if "| sentrep |" in line] == ["8", "12"]
+    assert (tmp_path / "curves.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
 def test_the_sts_suite_has_equal_scores_on_both_sides(tmp_path: Path) -> None:
     senteval = str(shared_path("data/senteval"))
     words = ["--senteval", senteval, "--pairs", "10", "--one-process", "--json", str(tmp_path / "sts.json")]
@@ -135,7 +143,7 @@ def test_rows_are_medians_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = {"ours": [3.0, 8.0, 5.0], "theirs": [1.0, 2.0, 5.0]}
     measurements = [
         {"setting": {"batch": 1}, "variant": variant, "repeat": repeat, "sentences_per_second": rate,
-         "peak_memory_mib": 10.0 * repeat, "before_memory_mib": 4.0}
+         "peak_memory_mib": 10.0 * repeat, "before_memory_mib": 4.0, "more": {harness.PROCESSOR: 1 / rate}}
         for variant, turns in rates.items()
         for repeat, rate in reversed(list(enumerate(turns)))
     ]  # fmt: skip
@@ -144,6 +152,7 @@ def test_rows_are_medians_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ours.ratios == {"theirs": 3.0}  # of 3, 4 and 1
     assert (ours.peak_memory_mib, ours.before_memory_mib) == (10.0, 4.0)
     assert theirs.ratios == {"theirs": 1.0}
+    assert ours.more == pytest.approx({harness.PROCESSOR: 1 / 5, "× theirs, processor": 3.0})
 
 
 def test_variants_that_differ_in_the_first_loss_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:

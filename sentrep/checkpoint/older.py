@@ -15,6 +15,9 @@ Renamed = Mapping[str, str] | Callable[[dict[str, Any]], dict[str, Any]]
 
 _GONE = {"chunks", "revision", "trust_remote_code"}
 
+_NEW = {"products": "auto"}
+"""Fields that `sentrep.encoder.Compute` has got, by their defaults; what they choose is only rounded otherwise."""
+
 
 def _module(arguments: dict[str, Any]) -> dict[str, Any]:
     """GradCache and compilation were the module's, and a head could be kept, which is a module of the encoder now."""
@@ -39,6 +42,8 @@ def _encoder(arguments: dict[str, Any]) -> dict[str, Any]:
     found = {name: value for name, value in arguments.items() if name not in _GONE}
     if found.pop("normalize", False):
         found["modules"] = modules_of_head(None, normalize=True)
+    if isinstance(found.get("compute"), dict):
+        found["compute"] = {**_NEW, **found["compute"]}
     if "fast_dropout" not in arguments:
         return found
     layout = "packed" if found.pop("packed", False) else "padded" if arguments.get("chunks") == 1 else "auto"
@@ -47,6 +52,7 @@ def _encoder(arguments: dict[str, Any]) -> dict[str, Any]:
         "cheap_dropout": found.pop("fast_dropout"),
         "short_last_layer": found.pop("pooled_token_only", True),
         "compile": False,
+        **_NEW,
     }
     if found.pop("subtract_template", False):
         found["prompt"] = {"template": found.get("prompt"), "subtract": True}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -90,6 +90,10 @@ class GraphEncoder:
     def embed(self, tokens: TokenBatch) -> Tensor:
         """Vectors (B, D), float32, as `SentenceEncoder.embed`."""
         return torch.from_numpy(self._run(tokens.input_ids.numpy(), tokens.attention_mask.numpy()))
+
+    def modules(self) -> Iterator[nn.Module]:
+        """None that has a mode."""
+        return iter(())
 
     def train(self, mode: bool = True) -> GraphEncoder:
         """Nothing: a graph is always in evaluation mode."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import torch
@@ -56,6 +57,9 @@ class Encoder(Protocol):
     @property
     def has_dropout(self) -> bool:
         """Whether two passes over one sentence can differ in training."""
+
+    def modules(self) -> Iterator[nn.Module]:
+        """What has a mode."""
 
     def train(self, mode: bool = True) -> Any:
         """Training or evaluation mode."""

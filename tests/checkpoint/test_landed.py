@@ -69,7 +69,13 @@ def test_all_that_has_moved_is_translated() -> None:
         "encoder": {
             "init_args": {
                 "prompt": {"template": "[X] is [MASK]", "subtract": True},
-                "compute": {"layout": "packed", "cheap_dropout": False, "short_last_layer": False, "compile": False},
+                "compute": {
+                    "layout": "packed",
+                    "cheap_dropout": False,
+                    "short_last_layer": False,
+                    "compile": False,
+                    "products": "auto",
+                },
             }
         },
         "views": {"class_path": "sentrep.views.EncodedViews", "init_args": {"perturbs": "both"}},

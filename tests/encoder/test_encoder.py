@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +112,23 @@ def test_encode_is_deterministic_and_keeps_the_order() -> None:
     np.testing.assert_allclose(
         encoder.encode(sentences, batch_size=3)[::-1], encoder.encode(sentences[::-1]), atol=2e-6
     )
+
+
+@pytest.mark.slow  # a process that imports transformers
+def test_encoding_imports_nothing_of_training_and_of_plots() -> None:
+    program = "import sys, sentrep.encoder; print({'lightning', 'datasets', 'matplotlib'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_encode_sets_the_mode_where_a_part_is_in_training_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = tiny_encoder(dropout=0.5).eval()
+    sentences = toy_sentences(5)
+    vectors = encoder.encode(sentences)
+    encoder.backbone.train()
+    np.testing.assert_array_equal(encoder.encode(sentences), vectors)
+    monkeypatch.setattr(encoder, "train", None)  # in evaluation mode all over: nothing to set
+    np.testing.assert_array_equal(encoder.encode(sentences), vectors)
 
 
 @pytest.mark.parametrize("bad", [[None], ["a", 3], [b"bytes"]])

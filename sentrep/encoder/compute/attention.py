@@ -7,16 +7,23 @@ makes a device wait.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from sentrep.encoder.compute.layout import Packed, as_bias
 from sentrep.functional.dropout import dropout as cheap_dropout
+
+_LONG, _GROUP = 128, 1 << 21
+"""From this length on, and above so many probabilities (b · heads · l²) of a layer, they are not kept for the backward
+pass, at 9 bytes each in float32: it computes them again, a group of rows at a time. In the cache that is faster too; of
+shorter sentences it is slower, and their probabilities are few."""
 
 _NAMES = {False: "sentrep", True: "sentrep_cheap_dropout"}
 
@@ -80,11 +87,25 @@ def _attend(
         return sdpa_attention_forward(
             module, query, key, value, visible, dropout=dropout, scaling=scaling, **arguments
         )[0]
-    scores = query * (query.shape[-1] ** -0.5 if scaling is None else scaling) @ key.transpose(-1, -2)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    each = query.shape[1] * query.shape[2] ** 2
+    if query.shape[2] < _LONG or len(query) * each <= _GROUP:
+        return _products(scale, dropout, query, key, value, visible)
+    rows = max(1, _GROUP // each)
+    masks = itertools.repeat(None) if visible is None else visible.split(rows)
+    groups = zip(query.split(rows), key.split(rows), value.split(rows), masks, strict=False)
+    return torch.cat([checkpoint(_products, scale, dropout, *group, use_reentrant=False) for group in groups])
+
+
+def _products(
+    scale: float, dropout: float, query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None
+) -> Tensor:
+    scores = query * scale @ key.transpose(-1, -2)
     if visible is not None:
         scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
     probabilities = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-    probabilities = cheap_dropout(probabilities, dropout)
+    if dropout > 0:
+        probabilities = cheap_dropout(probabilities, dropout)
     return (probabilities.to(value.dtype) @ value).transpose(1, 2).contiguous()
 
 

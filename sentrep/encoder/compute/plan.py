@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -22,6 +21,7 @@ from sentrep.encoder.compute.pooling import (
     PoolingInput,
     can_end_early,
 )
+from sentrep.encoder.compute.products import mkl_is_slow, use_onednn
 from sentrep.encoder.compute.recompute import some_rows_at_once
 from sentrep.encoder.compute.template import Template
 from sentrep.errors import InputError
@@ -42,6 +42,8 @@ class Compute:
         rows_at_once: hold the activations of at most so many rows in training, all views of a sentence counted
             (GradCache): the loss and gradient of the full batch in the memory of a small one, for a second forward
             pass. None: all rows.
+        products: what multiplies float32 matrices of linear layers on a CPU: ``torch`` as torch does, ``onednn``, or
+            ``auto``, which takes oneDNN on AMD's processors from Zen 5 on (`sentrep.encoder.compute.products`).
         compile: run training passes, and the objectives that allow it, through `torch.compile`; ``reduce-overhead``
             adds CUDA graphs. ``encode`` compiles `SentenceEncoder.encode` instead.
 
@@ -53,6 +55,7 @@ class Compute:
     cheap_dropout: bool = True
     short_last_layer: bool = True
     rows_at_once: int | None = None
+    products: Literal["auto", "torch", "onednn"] = "auto"
     compile: bool | Literal["reduce-overhead", "encode"] = False
 
     def __post_init__(self) -> None:
@@ -60,6 +63,7 @@ class Compute:
         checks.one_of(owner, ("auto", "padded", "packed"), layout=self.layout)
         checks.flag(owner, cheap_dropout=self.cheap_dropout, short_last_layer=self.short_last_layer)
         checks.whole(owner, 1, **checks.given(rows_at_once=self.rows_at_once))
+        checks.one_of(owner, ("auto", "torch", "onednn"), products=self.products)
         checks.one_of(owner, (False, True, "reduce-overhead", "encode"), compile=self.compile)
         if self.compile and self.layout == "packed":  # its shapes change always
             raise InputError("compute: compile does not go with layout packed; leave one of them out")
@@ -208,7 +212,7 @@ def plan(backbone: PreTrainedModel, readout: Readout, compute: Compute) -> Pass:
     """Prepare a backbone to run as ``compute`` says, and decide what its family allows; a warning where it does not.
 
     Args:
-        backbone: changed in place: its attention, its dropout, a hook in its last layer.
+        backbone: changed in place: its attention, dropout and linear layers, a hook in its last layer.
         readout: what is read of it.
         compute: how it is to run.
 
@@ -220,8 +224,12 @@ def plan(backbone: PreTrainedModel, readout: Readout, compute: Compute) -> Pass:
     own_attention = use_attention(backbone, compute.cheap_dropout)
     if compute.cheap_dropout:
         _cheapen_dropout(backbone)
+    if compute.products == "onednn" or (compute.products == "auto" and mkl_is_slow()):
+        use_onednn(backbone)
     packs = compute.layout != "padded" and own_attention and can_pack(backbone.config) and readout.pooling != "pooler"
     if compute.layout == "packed" and not packs:
+        from lightning.pytorch.utilities import rank_zero_warn  # seconds and 100 MiB that `encode` does without
+
         rank_zero_warn(f"{backbone.config.model_type} cannot be packed: its padding is computed")
     return Pass(backbone, readout, compute, packs)
 

@@ -129,7 +129,7 @@ def _whole_encoder(folder: Path, trust_remote_code: bool) -> SentenceEncoder:
     """The folder's encoder, computing every batch the same way, its prompt's own vector in a table."""
     load = functools.partial(
         SentenceEncoder.from_pretrained, folder, trust_remote_code=trust_remote_code,
-        compute=Compute(layout="padded", cheap_dropout=False),
+        compute=Compute(layout="padded", cheap_dropout=False, products="torch"),
     )  # fmt: skip
     encoder = load()
     if encoder.subtract_template:
