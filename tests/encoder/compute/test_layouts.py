@@ -102,7 +102,7 @@ def test_the_kernel_is_called_as_torch_documents_it(monkeypatch: pytest.MonkeyPa
         ({"capability": (7, 5)}, False),
         ({"signature": lambda query, key, value, cu_seq_q, cu_seq_k, max_q, max_k: query}, False),
     ],
-    ids=str,
+    ids=["all there", "float32", "no GPU", "width 20", "width 264", "old GPU", "torch 2.10"],
 )
 def test_the_kernel_is_asked_for_what_it_can_do(
     changed: dict[str, Any], there: bool, monkeypatch: pytest.MonkeyPatch
