@@ -55,7 +55,9 @@ class Case:
         """Local data and models, heads that divide 32; the tiny model, which has no folder, comes by a file."""
         columns = self.tree["data"].get("columns")
         overrides = ["-c", str(OVERRIDE)] if "overrides/minilm.yaml" in self.header else []
-        train = ["--data.train", "triplets.csv" if columns else "corpus.txt"]
+        train = ["--data.train", "corpus.txt", "--data.columns", "null"]
+        if len(columns or []) > 1:
+            train = ["--data.train", "triplets.csv"]
         frozen = [word for key in frozen_models(self.tree) for word in (f"--{key}", teacher)]
         small = {"dims": "[32,8]", "projection": "16"}
         fewer = [
