@@ -38,8 +38,8 @@ from tables import table
 from sentrep.data.sets.beir import RankingSet, load_retrieval
 from sentrep.data.sets.labelled import LabelledSet, load_labelled_file
 from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.search import TopK
 from sentrep.evaluation.clustering import evaluate_clustering
-from sentrep.evaluation.retrieval import TopK
 from sentrep.functional.ranking import ndcg
 from sentrep.io.files import write_text
 

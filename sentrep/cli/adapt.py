@@ -42,6 +42,8 @@ from sentrep.data.text.corpus import open_corpus
 from sentrep.data.text.documents import Document, load_documents
 from sentrep.data.text.fingerprints import hash_of
 from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.loading.folders import settings
+from sentrep.errors import InputError
 from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings, word_matching
 from sentrep.evaluation.report import plain_table
 from sentrep.evaluation.runs import version_of
@@ -122,8 +124,8 @@ def adapt(
             start = _load(backbone, pooling)
             split = split_documents(documents, seed)
         asked = None if questions is None else open_corpus(questions, ["sent0", "sent1"])
-        settings = {"recipe": tree, "minutes": minutes, "questions": asked and asked.fingerprint}
-        work.claim(documents, backbone=backbone, pooling=pooling, passages=passages, **settings)
+        more = {"recipe": tree, "minutes": minutes, "questions": asked and asked.fingerprint}
+        work.claim(documents, backbone=backbone, pooling=pooling, passages=passages, **more)
         source = _source(start, backbone, pooling, work)
         given = {"text": text, "backbone": backbone, "documents": len(documents)}
         if split is None:
@@ -195,9 +197,11 @@ class _Work:
 
     def _overlay(self, tree: Tree, start: SentenceEncoder, backbone: str) -> Tree:
         """What is laid over the recipe: the model as it is used, the files, the time."""
-        encoder = {"backbone": backbone, "pooling": start.pooling, "max_seq_length": start.max_seq_length}
+        encoder: Tree = {"backbone": backbone, "pooling": start.pooling, "max_seq_length": start.max_seq_length}
         if start.prompt is not None:
-            encoder["prompt"] = start.prompt
+            encoder["prompt"] = {"template": start.prompt, "subtract": start.subtract_template}
+        if not _is_checkpoint(backbone):  # which brings its own
+            encoder["modules"] = settings(start)["modules"]
         terms = tree.get("model", {}).get("objectives", {})
         teachers = {
             name: {"init_args": {"model": backbone}}
@@ -206,17 +210,17 @@ class _Work:
         }
         several = len(tree.get("data", {}).get("columns") or []) > 1
         choose = self.files / CHOOSE
-        settings: Tree = {"max_time": _days(60 * self.minutes)}
+        training: Tree = {"max_time": _days(60 * self.minutes)}
         if isinstance(tree.get("trainer", {}).get("val_check_interval"), str):
-            settings["val_check_interval"] = _days(max(1.0, 60 * self.minutes / 5))
+            training["val_check_interval"] = _days(max(1.0, 60 * self.minutes / 5))
         if choose.is_dir():
             stop = {"monitor": f"val/{CRITERION}", "mode": "max", "patience": PATIENCE}
             stop["check_on_train_epoch_end"] = False  # left open, it asks for an interval in steps
             own = tree.get("trainer", {}).get("callbacks") or []
             name = "lightning.pytorch.callbacks.EarlyStopping"
-            settings["callbacks"] = [*own, {"class_path": name, "init_args": stop}]
+            training["callbacks"] = [*own, {"class_path": name, "init_args": stop}]
         logger = {"save_dir": str(self.files), "name": "run"}
-        settings["logger"] = {"class_path": "lightning.pytorch.loggers.TensorBoardLogger", "init_args": logger}
+        training["logger"] = {"class_path": "lightning.pytorch.loggers.TensorBoardLogger", "init_args": logger}
         return {
             "seed_everything": self.seed,
             "model": {"encoder": encoder, "objectives": teachers},
@@ -224,7 +228,7 @@ class _Work:
                 "train": str(self.files / (PAIRS if several else SENTENCES)),
                 "val": [str(choose)] if choose.is_dir() else [],
             },
-            "trainer": settings,
+            "trainer": training,
         }
 
 
@@ -245,7 +249,7 @@ def _blind(
             return status
         assert work.trained is not None
         folder = work.folder / MODEL
-        SentenceEncoder.from_pretrained(work.trained / MODEL).save_pretrained(folder)
+        _end(work.trained, start).save_pretrained(folder)
     done = "nothing is exported (--force true trains blindly)"
     if folder is not None:
         done = f"it was trained all the same and is in {folder}"
@@ -266,7 +270,7 @@ def _judge(work: _Work, model: Remembered, material: Material, split: Split, giv
     start = model.encoder
     with work.timed("mixing"):
         tasks = load_proxy_tasks(work.files / CHOOSE)
-        end = SentenceEncoder.from_pretrained(work.trained / MODEL).to(start.device)
+        end = _end(work.trained, start)
         candidates = {0.0: model, **{share: Remembered(interpolate(start, end, share)) for share in SHARES}}
         candidates[1.0] = Remembered(end)
         found = {
@@ -345,12 +349,33 @@ def _load(backbone: str, pooling: str | None) -> SentenceEncoder:
     return encoder.to("cuda" if torch.cuda.is_available() else "cpu")
 
 
+def _end(run: Path, start: SentenceEncoder) -> SentenceEncoder:
+    """The trained model; a configuration has no place for the prompts by name, which belong to the model."""
+    end = SentenceEncoder.from_pretrained(run / MODEL).to(start.device)
+    end.prompts = dict(start.prompts)
+    return end
+
+
 def _source(start: SentenceEncoder, backbone: str, pooling: str | None, work: _Work) -> str:
-    """What training loads: the model with another pooling is written first, since its teacher must pool alike."""
-    if pooling is None:
-        return backbone
-    start.save_pretrained(work.files / "start")
-    return str(work.files / "start")
+    """What training loads: the model with another pooling is written first, since its teacher must pool alike.
+
+    Raises:
+        InputError: training would begin without the weights of the model's modules.
+    """
+    source = backbone if pooling is None else str(work.files / "start")
+    if not _is_checkpoint(source) and start.sentence_modules.state_dict():
+        names = ", ".join(type(module).__name__ for module in start.sentence_modules)
+        raise InputError(
+            f"{backbone}: behind its pooling are modules with weights ({names}), which training takes from a "
+            "checkpoint alone; give the .ckpt that it was exported from, without --pooling, or another model"
+        )
+    if pooling is not None:
+        start.save_pretrained(source)
+    return source
+
+
+def _is_checkpoint(backbone: str) -> bool:
+    return Path(backbone).expanduser().is_file()
 
 
 def _days(seconds: float) -> str:

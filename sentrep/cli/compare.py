@@ -47,7 +47,8 @@ class Options:
         vary: what the seeds change: order (of the training text), noise (initial head, dropout, draws) or both.
         suite: what to score: sts (similarity), or another suite of sentrep evaluate.
         sets: of the suite; by default each recipe's own data.test, of other suites all that evaluate takes by default.
-        folder: of the sets, as for sentrep evaluate; for similarity by default each recipe's data.sts_folder.
+        folder: of the suite's sets, where they lie apart; the SentEval data are found by --sts_folder, which goes to
+            every run.
         split: retrieval, rerank, clustering: which split of a folder; test by default.
         columns: names or positions of the columns of csv files.
         format: print the table as latex, csv or markdown; all three are written to files, too.
@@ -137,16 +138,20 @@ def _check(runs: list[Run], chosen: Options, table: Table | None) -> None:
     """Find what every run would end with before the first one has trained."""
     if Path(chosen.output).is_file():
         raise UsageError(f"compare: --output {chosen.output} is a file; name a folder")
-    if chosen.wanted.suffix:
-        load_suite(chosen.suite, chosen.wanted.request)
-    elif chosen.split is not None:
+    if not chosen.wanted.suffix and chosen.split is not None:
         raise UsageError("compare: the suite sts has no use for --split; leave it out")
     prepare_parsing()
     if table is not None:
         write_recipes(table.recipes(Path(chosen.output) / "recipes"))
+    wanted = {}
     for run in {run.label: run for run in runs}.values():
         request = parse_request(run.words)
-        check_names(build_tree("fit", request, None), request)
+        tree = build_tree("fit", request, None)
+        check_names(tree, request)
+        found = chosen.wanted.request_for(tree.get("data", {}))
+        wanted[found.folder] = found
+    for found in wanted.values() if chosen.wanted.suffix else ():
+        load_suite(chosen.suite, found)
 
 
 def _competitors(runs: list[Run], baseline: str | None = None) -> str:

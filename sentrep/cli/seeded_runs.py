@@ -85,6 +85,11 @@ class Wanted:
         """What a finished run leaves."""
         return SCORES.replace(".", f"{self.suffix}.")
 
+    def request_for(self, data: Tree) -> Request:
+        """With the recipe's own folder of the SentEval data, for the suites that read it, where no other is given."""
+        own = data.get("sts_folder") if self.suite in ("sts", "transfer") else None
+        return replace(self.request, folder=self.request.folder or own)
+
     def settings(self) -> dict[str, Any]:
         """What tells these scores from others of the same suite."""
         given = {key: value for key, value in asdict(self.request).items() if value is not None}
@@ -169,7 +174,8 @@ def _score(run: Run, wanted: Wanted) -> str | None:
         return f"training left no folder {MODEL}/; do not switch the report off (--report)"
     try:
         encoder = _untrained(run, tree) if run.untrained else _trained(models[-1], tree)
-        arrays = _suite_scores(encoder, wanted) if wanted.suffix else _cosines(encoder, wanted, tree.get("data", {}))
+        data, score = tree.get("data", {}), _suite_scores if wanted.suffix else _cosines
+        arrays = score(encoder, wanted, data)
     except InputError as error:
         return f"evaluation failed: {error}"
     if not arrays:
@@ -181,7 +187,7 @@ def _score(run: Run, wanted: Wanted) -> str | None:
 
 def _cosines(encoder: SentenceEncoder, wanted: Wanted, data: Tree) -> dict[str, np.ndarray]:
     """Of the pairs of similarity sets, and their gold scores."""
-    request = replace(wanted.request, folder=wanted.request.folder or data.get("sts_folder"))
+    request = wanted.request_for(data)
     arrays: dict[str, np.ndarray] = {}
     for name in request.sets or data.get("test", []):
         if isinstance(name, dict):
@@ -193,10 +199,12 @@ def _cosines(encoder: SentenceEncoder, wanted: Wanted, data: Tree) -> dict[str, 
     return arrays
 
 
-def _suite_scores(encoder: SentenceEncoder, wanted: Wanted) -> dict[str, np.ndarray]:
+def _suite_scores(encoder: SentenceEncoder, wanted: Wanted, data: Tree) -> dict[str, np.ndarray]:
     """The main score of each set, by metric and name."""
     encoder.to("cuda" if torch.cuda.is_available() else "cpu")
-    found = evaluate_suite(wanted.suite, encoder, load_suite(wanted.suite, wanted.request), show_progress_bar=False)
+    found = evaluate_suite(
+        wanted.suite, encoder, load_suite(wanted.suite, wanted.request_for(data)), show_progress_bar=False
+    )
     return {f"{next(iter(task.scores))}/{task.name}": np.array(task.main_score) for task in found}
 
 

@@ -11,6 +11,7 @@ from adaptation.texts import documents, write_corpus
 
 from sentrep import SentenceEncoder
 from sentrep.cli import main
+from sentrep.encoder import Dense, Normalize
 from support import tiny_encoder
 
 STEPS = {
@@ -29,7 +30,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
     write_corpus(tmp_path / "docs.jsonl", documents(260))
-    tiny_encoder(seed=9, pooling="mean", max_seq_length=48).save_pretrained(tmp_path / "model")
+    model = tiny_encoder(seed=9, pooling="mean", max_seq_length=48, modules=[Normalize()])
+    model.prompts = {"query": "ask: "}
+    model.save_pretrained(tmp_path / "model")
     (tmp_path / "few.yaml").write_text(json.dumps(STEPS))
     return tmp_path
 
@@ -57,7 +60,8 @@ def test_a_model_that_gets_better_is_exported_and_the_same_command_goes_on(
     assert [share for share, _ in numbers["interpolation"]] == [0, 0.25, 0.5, 0.75, 1]  # type: ignore[attr-defined]
     assert numbers["interpolation"][0][1] == pytest.approx(numbers["curve"][0]["proxy"])  # type: ignore[index]
     model = SentenceEncoder.from_pretrained(folder / "adapted" / "model")
-    assert (model.pooling, model.max_seq_length) == ("mean", 48)
+    assert (model.pooling, model.max_seq_length, model.normalizes) == ("mean", 48, True)
+    assert model.prompts == {"query": "ask: "}
     vectors = model.encode(["the old house"])
     assert main(command) == 0  # nothing is trained again
     assert "is trained already" in capsys.readouterr().err
@@ -113,9 +117,11 @@ def test_a_text_without_structure_is_trained_on_by_force(folder: Path, capsys: p
 
 
 def test_what_is_wrong_is_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny_encoder(pooling="mean", modules=[Dense()]).save_pretrained(folder / "dense")
     for words, message in (
         (["gone.jsonl", "--backbone", "model"], "gone.jsonl"),
         (["docs.jsonl", "--backbone", "./gone"], "gone"),
+        (["docs.jsonl", "--backbone", "dense"], "modules with weights (Dense)"),
         (["docs.jsonl", "--backbone", "model", "--minutes", "0"], "minutes"),
         (["docs.jsonl", "--backbone", "model", "--columns", "[headline,body]"], "no column 'headline'"),
         (["docs.jsonl", "--backbone", "model", "--output", "docs.jsonl"], "docs.jsonl"),

@@ -24,6 +24,7 @@ from sentrep.cli.compare import THESIS_SEEDS, Options, plan, seed_list, sort_wor
 from sentrep.cli.errors import UsageError
 from sentrep.cli.seeded_runs import SCORES, Run, Wanted
 from sentrep.evaluation.comparison import Comparison
+from sentrep.evaluation.suites import Request
 from support import tiny_encoder
 
 SETS = ["--sets", "[dev.csv]"]
@@ -141,6 +142,18 @@ def test_tables_for_papers_and_programs(
     assert (first["recipe"], first["verdict"], second["verdict"]) == ("plain", "baseline", "better")
     assert float(second["difference"]) == pytest.approx(float(second["mean"]) - float(first["mean"]))
     assert 0 < float(second["p"]) == float(second["p holm"]) < 0.05
+
+
+def test_the_senteval_data_are_where_the_runs_have_them() -> None:
+    data = {"sts_folder": "SentEval/data"}
+    for suite, own in {
+        "sts": "SentEval/data",
+        "transfer": "SentEval/data",
+        "denosent": None,
+        "retrieval": None,
+    }.items():
+        assert Wanted(suite).request_for(data).folder == own
+        assert Wanted(suite, Request(folder="apart")).request_for(data).folder == "apart"
 
 
 @pytest.mark.slow
