@@ -224,3 +224,42 @@ def test_the_lower_layers_of_a_model_are_cut(teacher: str, tmp_path: Path, monke
         with pytest.raises(SystemExit, match="layers; expected 1 to"):
             cut(teacher, layers, tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_domains_of_debian_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    domains = module("debian_domains", monkeypatch)
+    monkeypatch.setattr(domains, "_LABELLED", 1)
+    text = " ".join(["A long description goes on over the line."] * 6)
+    stanzas = [f"Package: p{n}\nSection: contrib/games\nDescription: short\n" for n in range(4)]
+    stanzas += [f"Package: p{n}\nDescription-en: Game {n}\n {text}\n .\n No {n} ends.\n" for n in range(4)]
+    (tmp_path / "packages.txt").write_text("\n".join([*stanzas, "Package: lib\nSection: libs\n"]))
+    domains.write_packages(tmp_path / "packages.txt", tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "corpus.jsonl").read_text().splitlines()]
+    assert len(rows) == 2
+    assert all(row["title"].startswith("Game ") and row["text"].endswith("ends.") for row in rows)
+    assert (tmp_path / "test.csv").read_text().splitlines()[1].endswith(",games")
+
+    (tmp_path / "man1").mkdir()
+    pages = {}
+    for name, others in {"ls.1": "", "cp.1": "ls(1), mv(1)", "mv.1": "cp(1), ls(1), none(3)", "rm.1": "ls(1)"}.items():
+        (tmp_path / "man1" / f"{name}.gz").touch()
+        pages[name] = {"NAME": f"{name} - does something", "DESCRIPTION": "It does.", "SEE ALSO": others}
+    monkeypatch.setattr(domains, "_page", lambda path: pages[path.name.removesuffix(".gz")])
+    domains.write_manuals(tmp_path, tmp_path / "manuals")
+    judged = (tmp_path / "manuals" / "qrels" / "test.tsv").read_text().splitlines()[1:]
+    assert sorted(judged) == ["cp.1\tls.1\t1", "mv.1\tls.1\t1"]
+    corpus = (tmp_path / "manuals" / "corpus.jsonl").read_text().splitlines()
+    assert [json.loads(line)["_id"] for line in corpus] == ["ls.1", "rm.1"]  # pages that ask are no part of the text
+
+
+def test_a_verdict_is_right_where_the_truth_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    domains = module("adapt_domains", monkeypatch)
+    run = {
+        "domain": "d", "recipe": "pairs", "seed": 0, "share": None, "proxy": [], "before": 70.0, "after": 71.0,
+        "gain": 1.0, "low": 0.2, "high": 1.8, "verdict": "better", "right": True, "wrong beyond doubt": False,
+    }  # fmt: skip
+    wrong = {**run, "gain": -1.0, "low": -1.8, "high": -0.2, "right": False, "wrong beyond doubt": True}
+    silent = {**run, "verdict": "cannot be told", "right": False, "gain": 0.0}
+    said = domains.markdown([run, wrong, silent])
+    assert "right in 1 of 2 runs, wrong beyond doubt in 1; 2 models were exported, the worst of them with -1.00" in said
+    assert "1 runs were not judged" in said

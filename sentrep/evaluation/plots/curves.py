@@ -28,12 +28,15 @@ from sentrep.evaluation.plots.style import (
     new_figure,
     styled,
 )
+from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.sts import display_name
 
 _DEV_COLOURS = (ORANGE, GREEN, PURPLE)
 _DEV_LINES = ("-", "--", "-.")
 PANELS = ("train/loss", "val/sts", "train/alignment", "train/uniformity")
 """The metrics that are drawn where none are named."""
+_PROXY = f"val/{CRITERION}"
+"""The mean over the tasks that a text's own structure gives; ``val/proxy/<task>`` are drawn beside it."""
 _SMOOTHED_FROM = 60
 """Points of a noisy course from which a running mean is drawn over it."""
 
@@ -45,8 +48,9 @@ def plot_training_curves(
 
     Development scores at step 0 are those before training; they are drawn as an open circle with a dotted line
     across, so that the eye sees what training has changed, and a dashed one at the score of the untouched start model
-    where its own pooling was replaced (``untouched/sts``). Alignment and uniformity are those of the training batches
-    and, beside these, of the held-out sentences and of the development sets (in the colours of their scores).
+    where its own pooling was replaced (``untouched/sts``). ``val/proxy`` is drawn alike, with its tasks. Alignment
+    and uniformity are those of the training batches and, beside these, of the held-out sentences and of the
+    development sets (in the colours of their scores).
 
     Args:
         history: by metric name (``train/loss``, ``val/sts``, ``train/alignment``, ...), (step, value) in rising order.
@@ -65,7 +69,9 @@ def plot_training_curves(
     others = {panel: _others(history, dev, panel) for panel in PANELS}
     shown = bool(dev) and ("val/sts" in dev or bool(_dev_looks(dev)))
     panels = [name for name in PANELS if (shown if name == "val/sts" else history.get(name) or others[name])]
-    if monitor is not None and monitor not in dev and history.get(monitor):
+    if history.get(_PROXY):
+        panels.insert(1, _PROXY)
+    if monitor is not None and monitor not in dev and monitor not in panels and history.get(monitor):
         panels.insert(1, monitor)
     if not panels:
         raise InputError(f"{path}: nothing to draw, the run has logged no loss, development score or geometry")
@@ -75,8 +81,13 @@ def plot_training_curves(
         for panel, axis in zip(panels, axes, strict=True):
             if best_step is not None:
                 axis.axvline(best_step, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1)
+            if panel == _PROXY:
+                tasks = {name: course for name, course in history.items() if name.startswith(f"{_PROXY}/") and course}
+                _draw_dev(axis, history[_PROXY], tasks, best_step)
+                continue
             if panel == "val/sts":
-                _draw_dev(axis, dev, best_step)
+                sets = {name: course for name, course in dev.items() if name != "val/sts"}
+                _draw_dev(axis, dev.get("val/sts", []), sets, best_step)
                 for _, score in history.get("untouched/sts", []):
                     axis.axhline(score, color=PURPLE, linewidth=0.9, linestyle="--", label=f"untouched: {score:.1f}")
                 continue
@@ -155,9 +166,9 @@ def _grid(panels: Sequence[str], last_step: int) -> tuple[Figure, list[Axes]]:
 
 
 def _is_dev_score(name: str) -> bool:
-    """Of ``val/sts`` and ``val/<set>``: not what else is known of a set, nor the criteria on held-out sentences."""
+    """Of ``val/sts`` and ``val/<set>``: not what else is known of a set, nor the criteria without labels."""
     stage, _, rest = name.partition("/")
-    return stage == "val" and "/" not in rest and rest not in CRITERIA
+    return stage == "val" and "/" not in rest and rest not in (*CRITERIA, CRITERION)
 
 
 def _dev_looks(dev: Mapping[str, Course]) -> dict[str, dict[str, Any]]:
@@ -166,7 +177,7 @@ def _dev_looks(dev: Mapping[str, Course]) -> dict[str, dict[str, Any]]:
     if len(sets) > len(_DEV_COLOURS):
         return {}
     return {
-        name: {"color": colour, "linestyle": line, "label": display_name(name.removeprefix("val/"))}
+        name: {"color": colour, "linestyle": line, "label": display_name(name.rpartition("/")[2])}
         for name, colour, line in zip(sets, _DEV_COLOURS, _DEV_LINES, strict=False)
     }
 
@@ -180,10 +191,9 @@ def _others(history: Mapping[str, Course], dev: Mapping[str, Course], panel: str
     return [(look, history[name]) for name, look in courses.items() if history.get(name)]
 
 
-def _draw_dev(axis: Axes, dev: Mapping[str, Course], best_step: int | None) -> None:
-    sets = {name: course for name, course in dev.items() if name != "val/sts"}
-    main = next(iter(sets.values())) if len(sets) == 1 else dev.get("val/sts", [])
-    for name, look in _dev_looks(dev).items():
+def _draw_dev(axis: Axes, mean: Course, sets: Mapping[str, Course], best_step: int | None) -> None:
+    main = next(iter(sets.values())) if len(sets) == 1 else mean
+    for name, look in _dev_looks(sets).items():
         axis.plot(*_columns(sets[name]), marker=".", markersize=3, **look)
     if main and len(sets) != 1:
         axis.plot(*_columns(main), color=BLUE, marker=".", markersize=3, linewidth=1.6, label=f"mean of {len(sets)}")

@@ -59,6 +59,7 @@ _METRICS = {
     "train/alignment": "alignment (↓)",
     "train/uniformity": "uniformity (↓)",
     "val/sts": "dev Spearman × 100",
+    "val/proxy": "proxy: nDCG@10 × 100",
 }
 
 
