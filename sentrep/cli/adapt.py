@@ -37,6 +37,7 @@ from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
 from sentrep.cli.logs import say, show_log
+from sentrep.cli.precision import cpu_has_bf16
 from sentrep.data.sets.proxy_tasks import load_proxy_tasks
 from sentrep.data.text.corpus import open_corpus
 from sentrep.data.text.documents import Document, load_documents
@@ -120,6 +121,7 @@ def adapt(
         documents = load_documents(text, columns)
         files = recipe or ["adapt/pairs"]
         tree = parse_request([word for file in files for word in ("-c", file)]).tree
+        _check_devices(tree)
         with work.timed("reading"):
             start = _load(backbone, pooling)
             split = split_documents(documents, seed)
@@ -210,15 +212,19 @@ class _Work:
         }
         several = len(tree.get("data", {}).get("columns") or []) > 1
         choose = self.files / CHOOSE
-        training: Tree = {"max_time": _days(60 * self.minutes)}
-        if isinstance(tree.get("trainer", {}).get("val_check_interval"), str):
+        training: Tree = {"max_time": _days(60 * self.minutes), "devices": 1}
+        own = tree.get("trainer", {})
+        if isinstance(own.get("devices"), list):
+            training["devices"] = own["devices"]  # which one
+        if isinstance(own.get("val_check_interval"), str):
             training["val_check_interval"] = _days(max(1.0, 60 * self.minutes / 5))
+        if own.get("precision") is None and not torch.cuda.is_available() and cpu_has_bf16():
+            training["precision"] = "bf16-mixed"  # more than twice the steps in the same minutes (docs/benchmarks.md)
         if choose.is_dir():
             stop = {"monitor": f"val/{CRITERION}", "mode": "max", "patience": PATIENCE}
             stop["check_on_train_epoch_end"] = False  # left open, it asks for an interval in steps
-            own = tree.get("trainer", {}).get("callbacks") or []
             name = "lightning.pytorch.callbacks.EarlyStopping"
-            training["callbacks"] = [*own, {"class_path": name, "init_args": stop}]
+            training["callbacks"] = [*(own.get("callbacks") or []), {"class_path": name, "init_args": stop}]
         logger = {"save_dir": str(self.files), "name": "run"}
         training["logger"] = {"class_path": "lightning.pytorch.loggers.TensorBoardLogger", "init_args": logger}
         return {
@@ -341,6 +347,22 @@ def _report(outcome: Adaptation, work: _Work) -> None:
     took = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in outcome.seconds.items())
     for line in (outcome.sentence, f"took      {took}", *(f"{name:<8}  {place}" for name, place in places.items())):
         console.print(screen_text(line), soft_wrap=True, highlight=False)
+
+
+def _check_devices(tree: Tree) -> None:
+    """A second process would be started as this command, and would begin at its beginning.
+
+    Raises:
+        UsageError: the recipe asks for several devices.
+    """
+    for key in ("devices", "num_nodes"):
+        value = tree.get("trainer", {}).get(key)
+        count = len(value) if isinstance(value, list) else value
+        if str(count) not in ("None", "auto", "1"):
+            raise UsageError(
+                f"adapt: trainer.{key} {value}: adapt trains on one device; for several, run sentrep fit on the pairs "
+                "that it has made"
+            )
 
 
 def _load(backbone: str, pooling: str | None) -> SentenceEncoder:

@@ -42,6 +42,12 @@ def settle_precision(trainer: Namespace, checkpoint: Tree | None) -> dict[str, A
     return {} if default is None else {"precision": default}
 
 
+def cpu_has_bf16() -> bool:
+    """Whether the CPU multiplies bfloat16 by itself; without that, bf16-mixed costs time instead of saving it."""
+    able = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.10 and later
+    return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
+
+
 def _of_device(trainer: Namespace) -> str | None:
     bf16 = _on_cuda(trainer) and torch.cuda.is_bf16_supported(including_emulation=False)
     return "bf16-mixed" if bf16 else None

@@ -11,6 +11,7 @@ from adaptation.texts import documents, write_corpus
 
 from sentrep import SentenceEncoder
 from sentrep.cli import main
+from sentrep.cli.adapt import _Work
 from sentrep.encoder import Dense, Normalize
 from support import tiny_encoder
 
@@ -75,6 +76,37 @@ def test_a_model_that_gets_better_is_exported_and_the_same_command_goes_on(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("way", ["lora", "bf16, accumulated"])
+def test_an_adaptation_goes_with_what_it_is_combined_with(
+    way: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more: dict[str, object] = {"trainer": {"precision": "bf16-mixed", "accumulate_grad_batches": 2}}
+    if way == "lora":
+        pytest.importorskip("peft")
+        more = {"model": {"encoder": {"adapter": {"rank": 4, "targets": ["query", "value"]}}}}
+    (folder / "more.yaml").write_text(json.dumps(more))
+    command = ["adapt", "docs.jsonl", "--backbone", "model", *recipe("pairs"), "--force", "true"]
+    command[-3] = command[-3].replace("]", ",more.yaml]")
+    assert main(command) == 0
+    assert "held-out documents" in capsys.readouterr().out.replace("\n", " ")
+    adapted = SentenceEncoder.from_pretrained(folder / "adapted" / "model")
+    assert [share for share, _ in outcome(folder / "adapted")["interpolation"]] == [0, 0.25, 0.5, 0.75, 1]  # type: ignore[attr-defined]
+    assert adapted.backbone.state_dict().keys() == SentenceEncoder.from_pretrained("model").backbone.state_dict().keys()
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_training_is_in_bf16_where_the_cpu_multiplies_it(
+    able: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": able}, raising=False)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    work = _Work(tmp_path, 1.0, 0)
+    start = tiny_encoder(pooling="mean")
+    assert work._overlay({}, start, "model")["trainer"].get("precision") == ("bf16-mixed" if able else None)
+    assert "precision" not in work._overlay({"trainer": {"precision": "32-true"}}, start, "model")["trainer"]
+
+
+@pytest.mark.slow
 def test_a_model_that_gets_worse_is_not_exported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["adapt", "docs.jsonl", "--backbone", "model", *recipe("pairs"), "--output", "good"]) == 0
     trainer = {key: value for key, value in STEPS["trainer"].items() if key != "val_check_interval"}  # by the clock
@@ -118,6 +150,7 @@ def test_a_text_without_structure_is_trained_on_by_force(folder: Path, capsys: p
 
 def test_what_is_wrong_is_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny_encoder(pooling="mean", modules=[Dense()]).save_pretrained(folder / "dense")
+    (folder / "two.yaml").write_text("trainer: {devices: 2}")
     for words, message in (
         (["gone.jsonl", "--backbone", "model"], "gone.jsonl"),
         (["docs.jsonl", "--backbone", "./gone"], "gone"),
@@ -125,6 +158,7 @@ def test_what_is_wrong_is_one_sentence(folder: Path, capsys: pytest.CaptureFixtu
         (["docs.jsonl", "--backbone", "model", "--minutes", "0"], "minutes"),
         (["docs.jsonl", "--backbone", "model", "--columns", "[headline,body]"], "no column 'headline'"),
         (["docs.jsonl", "--backbone", "model", "--output", "docs.jsonl"], "docs.jsonl"),
+        (["docs.jsonl", "--backbone", "model", "--recipe", "[adapt/pairs,two.yaml]"], "trains on one device"),
         ([".", "--backbone", "model"], "and its report would be read as text"),
     ):
         assert main(["adapt", *words]) in (1, 2)
