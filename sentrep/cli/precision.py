@@ -44,7 +44,7 @@ def settle_precision(trainer: Namespace, checkpoint: Tree | None) -> dict[str, A
 
 def cpu_has_bf16() -> bool:
     """Whether the CPU multiplies bfloat16 by itself; without that, bf16-mixed costs time instead of saving it."""
-    able = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.10 and later
+    able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in every torch
     return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
 
 
