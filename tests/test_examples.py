@@ -73,7 +73,7 @@ MACHINE = re.compile(r"(?<![\w./:])/(?!/)[\w.-]+/[\w.-]|[A-Z]:\\\\")
 def executed(notebook: Path, folder: Path) -> nbformat.NotebookNode:
     """The notebook with the outputs of this machine, as they are stored: without warnings, logs and timings."""
     ran = nbformat.read(notebook, as_version=4)
-    NotebookClient(ran, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
+    NotebookClient(ran, timeout=None, resources={"metadata": {"path": str(folder)}}).execute()
     for number, cell in enumerate((cell for cell in ran.cells if cell.cell_type == "code"), start=1):
         cell.execution_count = number
         cell.metadata.pop("execution", None)
