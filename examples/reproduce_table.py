@@ -27,10 +27,11 @@ rows:
     change:
       model.objectives.simcse.negatives.between: own_negatives.BetweenNeighbours
 """
+SIZE = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
 TINY = {
     "model": {
         "encoder": {
-            "backbone": {"model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2},
+            "backbone": {"model_type": "bert", **SIZE},
             "tokenizer": "toy",
             "pooling": "mean",
         },

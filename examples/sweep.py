@@ -14,7 +14,13 @@ import torch
 import sentrep
 from sentrep.objectives import Contrastive
 
-SMALL = {"model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+SMALL = {
+    "model_type": "bert",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 128,
+}
 
 
 class Report(lightning.Callback):
