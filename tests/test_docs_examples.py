@@ -172,12 +172,12 @@ def test_the_journey_in_a_notebook_ends_with_a_better_model(desk: Path) -> None:
 
 @pytest.mark.slow
 def test_the_journey_to_a_search_model_ends_in_sentence_transformers(desk: Path) -> None:
-    (quick,) = blocks(DOCS / "journeys" / "search.md", "yaml")
-    (desk / "quick.yaml").write_text(quick)
-    assert main(["fit", "-c", "adapt/pairs", "-c", "quick.yaml", "--print_config"]) == 0
+    (few,) = blocks(DOCS / "journeys" / "search.md", "yaml")
+    (desk / "few.yaml").write_text(few)
+    assert main(["fit", "-c", "adapt/pairs", "-c", "few.yaml", "--print_config"]) == 0
     tiny_encoder(pooling="mean").save_pretrained("adapted/model")
     rows = [{"title": "A title.", "text": text} for text in toy_sentences(9)]
-    (desk / "abstracts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (desk / "docs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     shown = journey("search")
     np.testing.assert_allclose(shown["vectors"], shown["encoder"].encode(shown["texts"]), atol=1e-5)
 

@@ -98,16 +98,17 @@ def test_a_notebook_runs_and_stores_what_it_shows(notebook: Path, tmp_path: Path
     ran, stored = executed(notebook, tmp_path), nbformat.read(notebook, as_version=4)
     for now, then in zip(ran.cells, stored.cells, strict=True):
         kinds = [
-            [(output.output_type, *output.get("data", {})) for output in cell.get("outputs", [])]
+            {
+                (output.output_type, *output.get("data", {})) for output in cell.get("outputs", [])
+            }  # a print may come in two
             for cell in (now, then)
         ]
         assert kinds[0] == kinds[1], f"run: python tests/test_examples.py --write; {now.source}"
     said = [output.text for cell in ran.cells for output in cell.get("outputs", []) if output.output_type == "stream"]
-    if notebook.stem == "quickstart":
+    before, after = (float(number) for number in re.findall(r"([\d.]+)(?:%| before| after)", "".join(said)))
+    assert after > before + (3 if notebook.stem == "quickstart" else 15)
+    if notebook.stem == "quickstart":  # a checkpoint loads as what was saved
         assert float(ran.cells[-1].outputs[-1]["data"]["text/plain"]) < 1e-6
-    else:
-        before, after = (int(share) for share in re.findall(r"(\d+)%", "".join(said)))
-        assert after >= before + 15
 
 
 def test_notebooks_have_outputs_and_no_machines_paths() -> None:
