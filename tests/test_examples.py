@@ -97,10 +97,8 @@ def smaller(png: str) -> str:
 def test_a_notebook_runs_and_stores_what_it_shows(notebook: Path, tmp_path: Path) -> None:
     ran, stored = executed(notebook, tmp_path), nbformat.read(notebook, as_version=4)
     for now, then in zip(ran.cells, stored.cells, strict=True):
-        kinds = [
-            {
-                (output.output_type, *output.get("data", {})) for output in cell.get("outputs", [])
-            }  # a print may come in two
+        kinds = [  # a print may come in two
+            {(output.output_type, *output.get("data", {})) for output in cell.get("outputs", [])}
             for cell in (now, then)
         ]
         assert kinds[0] == kinds[1], f"run: python tests/test_examples.py --write; {now.source}"
