@@ -167,7 +167,8 @@ def journey(name: str) -> dict[str, Any]:
 def test_the_journey_in_a_notebook_ends_with_a_better_model(desk: Path) -> None:
     shown = journey("notebook")
     right = shown["right"]
-    assert right(shown["after"]) > right(shown["before"]) + 4
+    assert right(shown["after"]) >= 22  # of 24
+    assert right(shown["after"]) > right(shown["before"])
 
 
 @pytest.mark.slow
