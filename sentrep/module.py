@@ -82,7 +82,7 @@ class SentRepModule(Configurable, LightningModule):
         check_module(self.init_args)
         for name, plugin in (("head", head), ("views", views)):
             check_initialised(plugin, name)
-        self.encoder = encoder
+        self.encoder = encoder.train()  # that of `SentenceEncoder.from_pretrained` is in evaluation mode
         if head is not None:
             encoder.attach_head(head)
         check_storable(encoder)

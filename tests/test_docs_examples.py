@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import yaml
 from lightning.pytorch import Trainer
 
 from sentrep import SentRepModule
-from sentrep.cli import main
+from sentrep.cli import COMMANDS, main
 from sentrep.objectives import Contrastive
 from support import (
     assert_equal_to_one_process,
@@ -151,3 +153,48 @@ def test_the_page_for_notebooks_runs(desk: Path) -> None:
     for block in blocks(DOCS / "notebook.md", "python"):
         exec(block, shown)
     assert shown["found"].scores.shape == (2, 2)
+
+
+def journey(name: str) -> dict[str, Any]:
+    """What the Python of a journey's page leaves behind, run from first to last."""
+    shown: dict[str, Any] = {}
+    for block in blocks(DOCS / "journeys" / f"{name}.md", "python"):
+        exec(block, shown)
+    return shown
+
+
+@pytest.mark.slow
+def test_the_journey_in_a_notebook_ends_with_a_better_model(desk: Path) -> None:
+    shown = journey("notebook")
+    right = shown["right"]
+    assert right(shown["after"]) >= 22  # of 24
+    assert right(shown["after"]) > right(shown["before"])
+
+
+@pytest.mark.slow
+def test_the_journey_to_a_search_model_ends_in_sentence_transformers(desk: Path) -> None:
+    (few,) = blocks(DOCS / "journeys" / "search.md", "yaml")
+    (desk / "few.yaml").write_text(few)
+    assert main(["fit", "-c", "adapt/pairs", "-c", "few.yaml", "--print_config"]) == 0
+    tiny_encoder(pooling="mean").save_pretrained("adapted/model")
+    rows = [{"title": "A title.", "text": text} for text in toy_sentences(9)]
+    (desk / "docs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    shown = journey("search")
+    np.testing.assert_allclose(shown["vectors"], shown["encoder"].encode(shown["texts"]), atol=1e-5)
+
+
+def test_the_journey_to_a_table_has_a_row_of_ones_own(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ((sampler,), (table,)) = (blocks(DOCS / "journeys" / "table.md", language) for language in ("python", "yaml"))
+    (desk / "between.py").write_text(sampler)
+    (desk / "table.yaml").write_text(table)
+    importlib.import_module("between").test_it_lies_between_the_nearest_two()
+    built: list[SentRepModule] = []
+    monkeypatch.setattr(Trainer, "fit", lambda trainer, model, **_: built.append(model))
+    assert main(["fit", "--table", "table.yaml", "--row", "between"]) == 0
+    assert "Between" in str(built[0].objectives)
+
+
+def test_the_commands_of_the_journeys_exist() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in (DOCS / "journeys").glob("*.md"))
+    named = set(re.findall(r"^\$ sentrep (\w+)|`sentrep (\w+)", pages, re.MULTILINE))
+    assert {*filter(None, (name for pair in named for name in pair))} <= {*COMMANDS}

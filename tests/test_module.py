@@ -160,6 +160,11 @@ def test_identical_views_are_warned_of() -> None:
         trainer(limit_train_batches=1).fit(SentRepModule(encoder, [Contrastive()]), loader(batches(encoder)))
 
 
+def test_an_encoder_that_was_loaded_to_encode_is_trained_with_its_dropout() -> None:
+    module = SentRepModule(tiny_encoder().eval(), [Contrastive()])
+    assert all(part.training for part in module.encoder.modules())
+
+
 def test_a_batch_of_one_is_refused() -> None:
     encoder = tiny_encoder()
     with pytest.raises(InputError, match="batch of one sentence"):

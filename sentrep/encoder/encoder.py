@@ -327,14 +327,14 @@ class SentenceEncoder(Configurable, nn.Module):
             queries: one text, Q texts, or their vectors (Q, D) or (D,).
             corpus: N texts, or their vectors (N, D).
             k: how many for each query; N where there are fewer.
-            index: ``exact``, on the encoder's device; or, with their packages, ``faiss`` (exact, on the CPU) or
-                ``usearch`` (approximate, faster for many queries). Both hold all vectors.
+            index: ``exact``, on the encoder's device; or, with their packages (``sentrep[index]``), ``faiss`` (exact,
+                on the CPU) or ``usearch`` (approximate, faster for many queries). Both hold all vectors.
             batch_size: see `encode`.
             show_progress_bar: see `encode`.
 
         Returns:
-            ``indices`` (Q, k) and ``scores`` (Q, k), nearest first, of equal cosines the first in the corpus; (k,) each
-            for a single query.
+            ``indices`` (Q, k) and ``scores`` (Q, k), nearest first, of equal cosines the first in the corpus (where the
+            search is exact, without a package); (k,) each for a single query.
 
         Raises:
             InputError: nothing to search in or for, vectors of another width or not finite, a missing package.

@@ -176,12 +176,12 @@ def _usearch(queries: Tensor, documents: Iterable[Tensor], k: int) -> Neighbours
     """A graph (HNSW): approximate, so a near neighbour may be missing."""
     usearch = _package("usearch.index", "usearch")
     wanted, corpus = _all(queries, documents)
-    index = usearch.Index(ndim=corpus.shape[1], metric="cos")
+    index = usearch.Index(ndim=corpus.shape[1], metric="cos", dtype="f32")  # left open, it rounds to bfloat16
     index.add(np.arange(len(corpus)), corpus)
-    found = [index.search(query, min(k, len(corpus))) for query in wanted]
-    count = min(len(matches.keys) for matches in found)  # a graph may find fewer
-    indices = np.stack([np.asarray(matches.keys[:count]).astype(np.int64) for matches in found])
-    return Neighbours(indices, 1 - np.stack([np.asarray(matches.distances[:count], np.float32) for matches in found]))
+    found = index.search(wanted, min(k, len(corpus)))
+    keys, distances = np.atleast_2d(found.keys, found.distances)  # of one query they come without that dimension
+    count = int(np.min(getattr(found, "counts", keys.shape[1])))  # a graph may find fewer
+    return Neighbours(keys[:, :count].astype(np.int64), 1 - distances[:, :count])
 
 
 def _package(module: str, name: str) -> Any:

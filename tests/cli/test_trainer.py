@@ -97,6 +97,22 @@ def test_a_loggers_missing_package_is_named(
     )
 
 
+@pytest.mark.slow
+def test_loggers_by_the_override_that_ships(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Weights & Biases is not here, which is said before anything is trained; the CSV logger writes."""
+    assert fit("-c", "overrides/loggers") == 1
+    assert "WandbLogger needs a package that is not here: pip install wandb" in error_of(capsys)
+    override = Path(__file__).resolve().parents[2] / "configs/overrides/loggers.yaml"
+    tree = yaml.safe_load(override.read_text())
+    assert tree["trainer"]["logger"].pop()["class_path"] == "WandbLogger"
+    (workplace / "csv.yaml").write_text(yaml.safe_dump(tree))
+    assert fit("-c", "csv.yaml") == 0
+    folder = workplace / "runs/logged/version_0"
+    assert "val/sts" in (folder / "metrics.csv").read_text().splitlines()[0]
+    assert yaml.safe_load((folder / "hparams.yaml").read_text())["model.objectives.simcse.temperature"] == 0.1
+    assert list(folder.glob("checkpoints/*.ckpt"))
+
+
 def test_the_saved_config_runs_again_as_it_is(workplace: Path) -> None:
     assert fit("--model.objectives.gone=null", "--model.optimizer.lr", "1e-4", "--model.warmup_steps", "0.5") == 0
     first = workplace / "runs/run/version_0/config.yaml"
