@@ -9,6 +9,8 @@ import random
 import re
 from pathlib import Path
 
+import lightning
+
 import sentrep
 from sentrep.cli import main
 from sentrep.data import toy
@@ -40,6 +42,7 @@ def documents(count: int) -> list[dict[str, str]]:
 
 
 if __name__ == "__main__":
+    lightning.seed_everything(0, verbose=False)
     text = documents(260)
     Path("docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in text))
     Path("few.yaml").write_text(json.dumps(STEPS))  # JSON is YAML
