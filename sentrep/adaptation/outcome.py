@@ -63,6 +63,8 @@ class Adaptation:
     """Rows: step, minutes, proxy, and proxy/<task>."""
     interpolation: tuple[tuple[float, float], ...]
     """(weight of the trained end, proxy)."""
+    lexical: tuple[tuple[float, float], ...]
+    """(weight of matching words, proxy), at the best of these."""
     neighbours: tuple[Neighbours, ...]
     map_before: np.ndarray
     """(n, 2)."""

@@ -172,6 +172,9 @@ def _tasks(adaptation: Adaptation) -> tuple[list[str], list[list[str]]]:
 
 def _records(adaptation: Adaptation) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Heading, columns and rows of the tables at the end."""
+    if adaptation.lexical:
+        rows = [[f"{weight:g}", f"{value:.2f}"] for weight, value in adaptation.lexical]
+        yield "Matching words beside meaning", ["weight", "proxy"], rows
     if adaptation.seconds:
         yield "Time", ["part", "time"], [[part, _duration(seconds)] for part, seconds in adaptation.seconds.items()]
     if adaptation.settings:

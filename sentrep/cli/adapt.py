@@ -7,10 +7,12 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import torch
 from rich.console import Console
 
@@ -23,6 +25,7 @@ from sentrep.adaptation.preparation import (
     CHOOSE,
     JUDGE,
     PAIRS,
+    PASSAGES,
     SENTENCES,
     Material,
     Remembered,
@@ -32,6 +35,7 @@ from sentrep.adaptation.preparation import (
 from sentrep.adaptation.report import write_report
 from sentrep.adaptation.splitting import Split, split_documents
 from sentrep.adaptation.verdict import compare_tasks, decide
+from sentrep.adaptation.words import WEIGHTS, WithWords
 from sentrep.cli import trainer
 from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError
@@ -42,7 +46,7 @@ from sentrep.data.sets.proxy_tasks import load_proxy_tasks
 from sentrep.data.text.corpus import open_corpus
 from sentrep.data.text.documents import Document, load_documents
 from sentrep.data.text.fingerprints import hash_of
-from sentrep.encoder import SentenceEncoder
+from sentrep.encoder import SentenceEncoder, fit_lexical, with_lexical
 from sentrep.encoder.loading.folders import settings
 from sentrep.errors import InputError
 from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings, word_matching
@@ -78,6 +82,7 @@ def adapt(
     minutes: float = 15.0,
     pooling: str | None = None,
     passages: int = 10_000,
+    lexical: bool = True,
     seed: int = 42,
     force: bool = False,
 ) -> int:
@@ -99,6 +104,7 @@ def adapt(
         minutes: of training at most; preparing, mixing and judging take their time beside.
         pooling: replaces the model's own, for a plain transformers folder for example.
         passages: to train on and to search in; of a larger text so many are drawn.
+        lexical: let the vectors match words beside meaning, where that scores higher: they get 256 dimensions more.
         seed: of every draw.
         force: export in any case, better or not.
 
@@ -126,7 +132,7 @@ def adapt(
             start = _load(backbone, pooling)
             split = split_documents(documents, seed)
         asked = None if questions is None else open_corpus(questions, ["sent0", "sent1"])
-        more = {"recipe": tree, "minutes": minutes, "questions": asked and asked.fingerprint}
+        more = {"recipe": tree, "lexical": lexical, "minutes": minutes, "questions": asked and asked.fingerprint}
         work.claim(documents, backbone=backbone, pooling=pooling, passages=passages, **more)
         source = _source(start, backbone, pooling, work)
         given = {"text": text, "backbone": backbone, "documents": len(documents)}
@@ -138,7 +144,7 @@ def adapt(
             material = prepare(documents, split, model, work.files, passages, seed, pairs)
         if status := work.fit(files, start, source):
             return status
-        return _judge(work, model, material, split, given, force)
+        return _judge(work, model, material, split, given, lexical, force)
 
 
 class _Work:
@@ -263,14 +269,16 @@ def _blind(
     empty = np.zeros((0, 2))
     outcome = Adaptation(
         verdict="cannot be told", sentence=sentence, **given, folder=None if folder is None else str(folder),
-        passages=count, pairs=0, tasks=(), curve=(), interpolation=(), neighbours=(), map_before=empty,
+        passages=count, pairs=0, tasks=(), curve=(), interpolation=(), lexical=(), neighbours=(), map_before=empty,
         map_after=empty, map_texts=(), seconds=work.seconds, settings={"recipe": ", ".join(files)},
     )  # fmt: skip
     _report(outcome, work)
     return 0
 
 
-def _judge(work: _Work, model: Remembered, material: Material, split: Split, given: Tree, force: bool) -> int:
+def _judge(
+    work: _Work, model: Remembered, material: Material, split: Split, given: Tree, lexical: bool, force: bool
+) -> int:
     """Mix the start and the end of the training, choose among the mixtures, judge the chosen one, export it."""
     assert work.trained is not None
     start = model.encoder
@@ -284,9 +292,18 @@ def _judge(work: _Work, model: Remembered, material: Material, split: Split, giv
             for share, encode in candidates.items()
         }
         best = max(found, key=lambda share: found[share])  # of equals the nearest to the untouched model
+        chosen, weight, with_words = candidates[best], 0.0, {0.0: found[best]}
+        if lexical:
+            words_of = fit_lexical(start, pq.read_table(work.files / PASSAGES)["text"].to_pylist(), seed=work.seed)
+            for share in WEIGHTS:
+                ranked = rank_passages(tasks, WithWords(chosen, words_of, share))
+                with_words[share] = proxy_values(score_rankings(tasks, ranked))[CRITERION]
+            weight = max(with_words, key=lambda share: with_words[share])
+            if weight:
+                chosen = Remembered(with_lexical(deepcopy(chosen.encoder), words_of, weight))
     with work.timed("judging"):
         tasks = load_proxy_tasks(work.files / JUDGE)
-        before, after = (rank_passages(tasks, encode) for encode in (model, candidates[best]))
+        before, after = (rank_passages(tasks, encode) for encode in (model, chosen))
         scores = score_rankings(tasks, before), score_rankings(tasks, after)
         words = word_matching(tasks)
         outcomes = compare_tasks(tasks, scores[0], scores[1], words)
@@ -295,14 +312,15 @@ def _judge(work: _Work, model: Remembered, material: Material, split: Split, giv
         say("what matching words alone gives (BM25) needs the package bm25s: pip install 'sentrep[adapt]'")
     folder = work.folder / MODEL if verdict == "better" or force else None
     if folder is not None:
-        candidates[best].encoder.save_pretrained(folder)
+        chosen.encoder.save_pretrained(folder)
     with work.timed("pictures"):
-        pictures = _pictures(list(tasks.passages.values()), model, candidates[best])
+        pictures = _pictures(list(tasks.passages.values()), model, chosen)
     outcome = Adaptation(
         verdict=verdict, sentence=_sentence(verdict, gain, folder, len(split.judge)),
         **given, folder=None if folder is None else str(folder), passages=material.passages, pairs=material.pairs,
-        tasks=outcomes, curve=curve_of(work.trained), interpolation=tuple(found.items()), **pictures,
-        seconds=work.seconds, settings=settings_of(work.trained, best),
+        tasks=outcomes, curve=curve_of(work.trained), interpolation=tuple(found.items()),
+        lexical=tuple(with_words.items()), **pictures, seconds=work.seconds,
+        settings=settings_of(work.trained, best) | {"weight of matching words": f"{weight:g}"},
     )  # fmt: skip
     _report(outcome, work)
     return 0

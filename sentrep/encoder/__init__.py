@@ -11,6 +11,7 @@ from sentrep.encoder.flow import Flow
 from sentrep.encoder.frozen_encoder import FrozenEncoder
 from sentrep.encoder.graph_encoder import GraphEncoder
 from sentrep.encoder.heads import ProjectionHead
+from sentrep.encoder.lexical import LexicalFeatures, fit_lexical, with_lexical
 from sentrep.encoder.loading.graph_export import write_graph
 from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.modules import Dense, Normalize, SentenceModule
@@ -27,6 +28,7 @@ __all__ = [
     "FrozenEncoder",
     "GraphEncoder",
     "Hub",
+    "LexicalFeatures",
     "Lora",
     "Normalize",
     "ProjectionHead",
@@ -34,7 +36,9 @@ __all__ = [
     "SentenceEncoder",
     "SentenceModule",
     "StoredEmbeddings",
+    "fit_lexical",
     "fit_whitening",
     "frozen",
+    "with_lexical",
     "write_graph",
 ]

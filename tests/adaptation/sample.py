@@ -21,7 +21,8 @@ from sentrep.adaptation.outcome import Adaptation, Estimate, Neighbours, TaskOut
 from sentrep.adaptation.report import write_report
 
 NOTHING: dict[str, Any] = {
-    **{"tasks": (), "curve": (), "interpolation": (), "neighbours": (), "map_texts": (), "seconds": {}, "settings": {}},
+    **{"tasks": (), "curve": (), "interpolation": (), "lexical": (), "neighbours": (), "map_texts": ()},
+    **{"seconds": {}, "settings": {}},
     **{"map_before": np.zeros((0, 2)), "map_after": np.zeros((0, 2)), "folder": None},
 }
 """An adaptation without any of its optional parts."""
@@ -47,6 +48,7 @@ def made_up(text: str = "a text", **changes: Any) -> Adaptation:
             for step in (0, 50, 100)
         ),
         "interpolation": ((0.0, 75.0), (0.5, 77.5), (1.0, 77.0)),
+        "lexical": ((0.0, 77.5), (0.1, 78.25)),
         "neighbours": tuple(
             Neighbours(f"{text} {n}", ("old one", text, "c"), (text, "new one", "c")) for n in range(3)
         ),

@@ -154,7 +154,8 @@ class Pass:
     def _through_modules(self, pooled: Tensor, states: Tensor, tokens: TokenBatch) -> Tensor:
         vectors = self._without_template(pooled, tokens)
         for module in self.modules:
-            vectors = module(vectors, states, tokens.attention_mask)
+            more = (tokens.input_ids,) if module.reads_ids else ()
+            vectors = module(vectors, states, tokens.attention_mask, *more)
         return vectors
 
     def _train(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:

@@ -111,7 +111,7 @@ class _TemplateTable(nn.Module):
     It stands among the sentence modules, but is none of those that a folder may name.
     """
 
-    reads_tokens = False
+    reads_tokens = reads_ids = False
     table: Tensor
 
     def __init__(self, table: Tensor, frame: int) -> None:

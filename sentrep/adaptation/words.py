@@ -1,0 +1,39 @@
+"""Candidates whose vectors also match words, tried without encoding a text again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from sentrep.adaptation.preparation import Remembered
+from sentrep.encoder.encode import pad
+from sentrep.encoder.lexical import LexicalFeatures
+from sentrep.functional.similarity import unit
+
+WEIGHTS = (0.1, 0.2, 0.3)
+"""Of the lexical part. The tasks are made of the text's own words, so they favour it: more is not offered."""
+_BLOCK = 256
+
+
+class WithWords:
+    """Vectors of a candidate with lexical features behind them, in the proportion of a weight.
+
+    Args:
+        candidate: what encodes.
+        module: of `fit_lexical`.
+        weight: of the lexical part.
+    """
+
+    def __init__(self, candidate: Remembered, module: LexicalFeatures, weight: float) -> None:
+        self.candidate, self.module, self.weight = candidate, module, weight
+
+    def __call__(self, texts: Sequence[str]) -> Tensor:
+        """(n, D + m) float32, on the CPU."""
+        encoder = self.candidate.encoder
+        ids, _ = encoder.tokenize(list(texts), encoder.max_seq_length)
+        rows = (pad(ids[start : start + _BLOCK], encoder.tokenize.pad_token_id) for start in range(0, len(ids), _BLOCK))
+        words = torch.cat([self.module.lexical(row.input_ids, row.attention_mask) for row in rows])
+        dense = unit(self.candidate(texts))
+        return torch.cat([(1 - self.weight) ** 0.5 * dense, self.weight**0.5 * words], dim=1)

@@ -1,0 +1,150 @@
+"""Words beside meaning: a second part of the vector whose cosine is that of matching words, in so few dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sentrep import checks
+from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.modules import Normalize, SentenceModule
+from sentrep.encoder.whitening import BLOCK
+from sentrep.errors import InputError
+from sentrep.functional.similarity import unit
+
+_K1 = 1.2
+"""How soon a token that comes again counts no more: BM25's usual k₁ (Robertson & Zaragoza 2009, section 3.4)."""
+
+
+class LexicalFeatures(SentenceModule):
+    """Appends a vector of the tokens themselves, weighted as BM25 does, to the sentence's own; needs `fit_lexical`.
+
+        v = [√(1 − w) x/‖x‖, √w s/‖s‖],    s = Σ_t f_t (k₁ + 1) / (f_t + k₁) · idf_t u_t
+
+    over the distinct tokens t of a text, f_t times each: so cos(v, v') = (1 − w) cos(x, x') + w cos(s, s'), a mixture
+    of the two similarities that any index of vectors can search by. u_t is a row of the factors that latent semantic
+    analysis finds (Deerwester et al. 1990). Sums of a sparse and a dense score are the hybrids of Luan et al. 2021
+    (Sparse, Dense, and Attentional Representations for Text Retrieval); here both are one vector.
+
+    Args:
+        vocabulary: V, tokens of the tokenizer.
+        features: m, dimensions of s.
+        weight: w in [0, 1).
+
+    Raises:
+        InputError: for values out of range.
+    """
+
+    reads_ids: ClassVar[bool] = True
+    table: Tensor
+
+    def __init__(self, vocabulary: int, features: int = 256, weight: float = 0.2) -> None:
+        super().__init__()
+        checks.whole(self, 1, 10**7, vocabulary=vocabulary, features=features)
+        checks.share(self, weight=weight)
+        self.vocabulary, self.features, self.weight = vocabulary, features, weight
+
+    def build(self, width: int, std: float) -> None:
+        """See `SentenceModule.build`; a table of zeros, which add nothing."""
+        self.register_buffer("table", torch.zeros(self.vocabulary, self.features))
+        self.out_features = width + self.features
+
+    def lexical(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """(B, L) token ids and their mask → s/‖s‖ (B, m), float32; 0 for a text without a known token."""
+        same = (ids[:, :, None] == ids[:, None, :]) & (mask[:, None, :] > 0)
+        # each of f_t equal tokens brings its share of what the token is worth
+        share = (_K1 + 1) / (same.sum(2) + _K1) * mask
+        return unit(torch.einsum("bl,blm->bm", share.to(self.table.dtype), self.table[ids]))
+
+    def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor, ids: Tensor) -> Tensor:  # type: ignore[override]
+        """See `SentenceModule.forward`."""
+        dense, words = (1 - self.weight) ** 0.5 * unit(embedding), self.weight**0.5 * self.lexical(ids, mask)
+        return torch.cat([dense, words.to(dense.dtype)], dim=1)
+
+
+def fit_lexical(
+    encoder: SentenceEncoder, texts: Iterable[str], features: int = 256, weight: float = 0.2, seed: int = 0
+) -> LexicalFeatures:
+    """The module of these texts, not yet part of the encoder: see `with_lexical`.
+
+        idf_t = ln(1 + (N − n_t + ½) / (n_t + ½)),  n_t of N texts have token t
+
+    A token of none of the texts is as rare as can be, and has no direction: it counts for nothing.
+
+    Args:
+        encoder: whose tokens are counted, as it encodes the texts (prompts, special tokens and all: what every text has
+            counts for nothing).
+        texts: any number, read once.
+        features: m; fewer where the texts have fewer directions.
+        weight: w.
+        seed: of the factorisation.
+
+    Raises:
+        InputError: too few texts or tokens to find a direction in.
+    """
+    from sklearn.utils.extmath import randomized_svd
+
+    counts = _counts(encoder, texts)
+    documents = counts.shape[0]
+    found = np.asarray((counts > 0).sum(axis=0)).ravel()
+    idf = np.log1p((documents - found + 0.5) / (found + 0.5))
+    weighted = counts.copy()
+    weighted.data = counts.data * (_K1 + 1) / (counts.data + _K1)
+    weighted = weighted @ scipy.sparse.diags(idf)
+    length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
+    weighted = (scipy.sparse.diags(1 / np.maximum(length, 1e-12)) @ weighted).tocsr()
+    features = min(features, documents - 1, int((found > 0).sum()) - 1)
+    if features < 1:
+        raise InputError(f"lexical features: {documents} texts have too few tokens in common to find a direction in")
+    *_, directions = randomized_svd(weighted, features, random_state=seed)
+    module = LexicalFeatures(counts.shape[1], features, weight)
+    module.build(encoder.embedding_dim, std=0.0)
+    module.table.copy_(torch.from_numpy((directions * idf).T.astype(np.float32)))
+    return module
+
+
+def with_lexical(encoder: SentenceEncoder, module: LexicalFeatures, weight: float) -> SentenceEncoder:
+    """Let an encoder end with the module, at this weight; vectors have length 1 from then on.
+
+    Args:
+        encoder: changed in place; a `Normalize` at its end goes behind the module.
+        module: of `fit_lexical`, for an encoder with the same tokens.
+        weight: w.
+
+    Returns:
+        ``encoder``.
+    """
+    former: list[Any] = [part for part in encoder.sentence_modules if not isinstance(part, LexicalFeatures)]
+    kept = former[:-1] if encoder.normalizes else former
+    width = kept[-1].out_features if kept else encoder.hidden_size
+    last = LexicalFeatures(module.vocabulary, module.features, weight)
+    last.build(width, std=0.0)
+    last.load_state_dict(module.state_dict())
+    scaling = Normalize()
+    scaling.build(last.out_features, std=0.0)
+    encoder.set_modules([*kept, last, scaling])
+    return encoder
+
+
+def _counts(encoder: SentenceEncoder, texts: Iterable[str]) -> Any:
+    """(N, V) how often each token stands in each text, as the encoder reads it."""
+    rows = iter(texts)
+    blocks = []
+    while block := list(islice(rows, BLOCK)):
+        ids, *_ = encoder.tokenize(block, encoder.max_seq_length)
+        places = np.repeat(np.arange(len(ids)), [len(row) for row in ids])
+        tokens: NDArray[np.int64] = np.concatenate([np.asarray(row, np.int64) for row in ids])
+        shape = (len(ids), encoder.vocab_size)
+        blocks.append(scipy.sparse.csr_matrix((np.ones(len(tokens)), (places, tokens)), shape=shape))
+    if not blocks:
+        raise InputError("lexical features need texts to be fitted on, and there is none")
+    counts = scipy.sparse.vstack(blocks).tocsr()
+    counts.sum_duplicates()
+    return counts
