@@ -122,7 +122,7 @@ def _result(options: argparse.Namespace, domain: str, recipe: str, seed: int) ->
     model = folder / "adapted" / "model"
     after, more_after = score(SentenceEncoder.from_pretrained(model)) if model.is_dir() else (before, more_before)
     gain = after - before
-    low, high = _interval(gain)
+    low, high = interval(gain)
     rises, better = bool(gain.mean() > 0), outcome["verdict"] == "better"
     result = {
         "domain": name, "recipe": recipe, "seed": seed, "unit": unit, "verdict": outcome["verdict"],
@@ -183,7 +183,8 @@ def _labelled(folder: Path) -> Truth:
     return score
 
 
-def _interval(values: np.ndarray) -> tuple[float, float]:
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """95 % of the mean, by the bootstrap."""
     if np.ptp(values) == 0:
         return float(values[0]), float(values[0])
     found = scipy.stats.bootstrap((values,), np.mean, n_resamples=2000, batch=100, method="percentile", rng=0)

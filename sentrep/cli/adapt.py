@@ -46,7 +46,7 @@ from sentrep.data.sets.proxy_tasks import load_proxy_tasks
 from sentrep.data.text.corpus import open_corpus
 from sentrep.data.text.documents import Document, load_documents
 from sentrep.data.text.fingerprints import hash_of
-from sentrep.encoder import SentenceEncoder, fit_lexical, with_lexical
+from sentrep.encoder import LexicalFeatures, SentenceEncoder, fit_lexical, with_lexical
 from sentrep.encoder.loading.folders import settings
 from sentrep.errors import InputError
 from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings, word_matching
@@ -104,7 +104,7 @@ def adapt(
         minutes: of training at most; preparing, mixing and judging take their time beside.
         pooling: replaces the model's own, for a plain transformers folder for example.
         passages: to train on and to search in; of a larger text so many are drawn.
-        lexical: let the vectors match words beside meaning, where that scores higher: they get 256 dimensions more.
+        lexical: let the vectors match words beside meaning, where that scores higher: they get 384 dimensions more.
         seed: of every draw.
         force: export in any case, better or not.
 
@@ -403,6 +403,11 @@ def _source(start: SentenceEncoder, backbone: str, pooling: str | None, work: _W
         InputError: training would begin without the weights of the model's modules.
     """
     source = backbone if pooling is None else str(work.files / "start")
+    if any(isinstance(module, LexicalFeatures) for module in start.sentence_modules):
+        raise InputError(
+            f"{backbone}: it was adapted before, and its vectors match the words of that text; give the model that it "
+            "was adapted from"
+        )
     if not _is_checkpoint(source) and start.sentence_modules.state_dict():
         names = ", ".join(type(module).__name__ for module in start.sentence_modules)
         raise InputError(

@@ -45,7 +45,7 @@ class LexicalFeatures(SentenceModule):
     reads_ids: ClassVar[bool] = True
     table: Tensor
 
-    def __init__(self, vocabulary: int, features: int = 256, weight: float = 0.2) -> None:
+    def __init__(self, vocabulary: int, features: int = 384, weight: float = 0.2) -> None:
         super().__init__()
         checks.whole(self, 1, 10**7, vocabulary=vocabulary, features=features)
         checks.share(self, weight=weight)
@@ -70,7 +70,7 @@ class LexicalFeatures(SentenceModule):
 
 
 def fit_lexical(
-    encoder: SentenceEncoder, texts: Iterable[str], features: int = 256, weight: float = 0.2, seed: int = 0
+    encoder: SentenceEncoder, texts: Iterable[str], features: int = 384, weight: float = 0.2, seed: int = 0
 ) -> LexicalFeatures:
     """The module of these texts, not yet part of the encoder: see `with_lexical`.
 

@@ -12,8 +12,8 @@ from adaptation.texts import documents, write_corpus
 from sentrep import SentenceEncoder
 from sentrep.cli import main
 from sentrep.cli.adapt import _Work
-from sentrep.encoder import Dense, Normalize
-from support import tiny_encoder
+from sentrep.encoder import Dense, LexicalFeatures, Normalize, fit_lexical, with_lexical
+from support import tiny_encoder, toy_sentences
 
 STEPS = {
     "model": {"encoder": {"max_length": 32}, "optimizer": {"init_args": {"lr": 0.003}}},
@@ -63,6 +63,11 @@ def test_a_model_that_gets_better_is_exported_and_the_same_command_goes_on(
     model = SentenceEncoder.from_pretrained(folder / "adapted" / "model")
     assert (model.pooling, model.max_seq_length, model.normalizes) == ("mean", 48, True)
     assert model.prompts == {"query": "ask: "}
+    weights = dict(numbers["lexical"])  # type: ignore[call-overload]
+    assert weights.keys() == {0, 0.1, 0.2, 0.3}
+    best = max(weights, key=lambda weight: weights[weight])
+    words = [module.weight for module in model.sentence_modules if isinstance(module, LexicalFeatures)]
+    assert words == ([best] if best else [])
     vectors = model.encode(["the old house"])
     assert main(command) == 0  # nothing is trained again
     assert "is trained already" in capsys.readouterr().err
@@ -108,21 +113,13 @@ def test_training_is_in_bf16_where_the_cpu_multiplies_it(
 
 @pytest.mark.slow
 def test_a_model_that_gets_worse_is_not_exported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["adapt", "docs.jsonl", "--backbone", "model", *recipe("pairs"), "--output", "good"]) == 0
+    dense = ["--lexical", "false"]  # the adapted one is adapted again
+    assert main(["adapt", "docs.jsonl", "--backbone", "model", *recipe("pairs"), "--output", "good", *dense]) == 0
     trainer = {key: value for key, value in STEPS["trainer"].items() if key != "val_check_interval"}  # by the clock
     bad = {**STEPS, "trainer": trainer, "model": {"optimizer": {"init_args": {"lr": 0.1}}}}
     (folder / "few.yaml").write_text(json.dumps(bad))
-    command = [
-        "adapt",
-        "docs.jsonl",
-        "--backbone",
-        "good/model",
-        *recipe("tsdae"),
-        "--output",
-        "bad",
-        "--minutes",
-        "0.2",
-    ]
+    few = ["--minutes", "0.2", *dense]
+    command = ["adapt", "docs.jsonl", "--backbone", "good/model", *recipe("tsdae"), "--output", "bad", *few]
     assert main(command) == 0
     told = capsys.readouterr().out
     assert "Your model was already better at this; nothing is exported" in told
@@ -148,13 +145,17 @@ def test_a_text_without_structure_is_trained_on_by_force(folder: Path, capsys: p
     assert outcome(folder / "adapted")["verdict"] == "cannot be told"
 
 
+@pytest.mark.filterwarnings("ignore:.*sentence-transformers has no module for LexicalFeatures")
 def test_what_is_wrong_is_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny_encoder(pooling="mean", modules=[Dense()]).save_pretrained(folder / "dense")
+    words = with_lexical(tiny_encoder(pooling="mean"), fit_lexical(tiny_encoder(), toy_sentences(20), 4), 0.2)
+    words.save_pretrained(folder / "lexical")
     (folder / "two.yaml").write_text("trainer: {devices: 2}")
     for words, message in (
         (["gone.jsonl", "--backbone", "model"], "gone.jsonl"),
         (["docs.jsonl", "--backbone", "./gone"], "gone"),
         (["docs.jsonl", "--backbone", "dense"], "modules with weights (Dense)"),
+        (["docs.jsonl", "--backbone", "lexical", "--output", "again"], "adapted before"),
         (["docs.jsonl", "--backbone", "model", "--minutes", "0"], "minutes"),
         (["docs.jsonl", "--backbone", "model", "--columns", "[headline,body]"], "no column 'headline'"),
         (["docs.jsonl", "--backbone", "model", "--output", "docs.jsonl"], "docs.jsonl"),
