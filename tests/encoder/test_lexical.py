@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sentrep import SentenceEncoder
-from sentrep.encoder import LexicalFeatures, Normalize, fit_lexical, with_lexical
+from sentrep.cli import main
+from sentrep.encoder import GraphEncoder, LexicalFeatures, Normalize, fit_lexical, with_lexical
 from sentrep.encoder.encode import pad
 from sentrep.errors import InputError
 from support import tiny_encoder, toy_sentences
@@ -74,3 +75,16 @@ def test_what_is_wrong_is_said() -> None:
         fit_lexical(encoder, ["a"])
     with pytest.raises(InputError, match="weight"):
         LexicalFeatures(10, 4, weight=1.5)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*sentence-transformers has no module for LexicalFeatures")
+def test_it_is_in_a_graph_for_onnxruntime(tmp_path: Path) -> None:
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(package)
+    texts = toy_sentences(40)
+    encoder = tiny_encoder(pooling="mean", max_seq_length=32)
+    with_lexical(encoder, fit_lexical(encoder, texts, features=8), 0.2).save_pretrained(tmp_path / "model")
+    assert main(["export", str(tmp_path / "model"), str(tmp_path / "graph"), "--format", "onnx"]) == 0
+    vectors = GraphEncoder(tmp_path / "graph", "onnx").encode(texts)
+    np.testing.assert_allclose(vectors, encoder.encode(texts), atol=1e-5)
