@@ -56,12 +56,14 @@ def main() -> None:
 def write_manuals(pages: Path, output: Path) -> None:
     """Corpus, queries and judgements of the manual pages."""
     (output / "qrels").mkdir(parents=True, exist_ok=True)
-    found = {path.name.removesuffix(".gz"): _page(path) for path in sorted(pages.glob("man*/*.gz"))}
+    paths = sorted(pages.glob("man*/*.gz"))
+    real = {_name(path): _name(path.resolve()) for path in paths}  # other names of a page are links to it
+    found = {_name(path): _page(path) for path in paths if not path.is_symlink()}
     found = {name: page for name, page in found.items() if page.get("NAME") and page.get("DESCRIPTION")}
+    named = {name: re.findall(r"([\w.+-]+)\((\d\w*)\)", page.get("SEE ALSO", "")) for name, page in found.items()}
     related = {
-        name: {f"{other}.{number}" for other, number in re.findall(r"([\w.+-]+)\((\d\w*)\)", page.get("SEE ALSO", ""))}
-        & found.keys() - {name}
-        for name, page in found.items()
+        name: {real.get(f"{other}.{number}", "") for other, number in others} & found.keys() - {name}
+        for name, others in named.items()
     }
     asking = sorted(name for name, others in related.items() if len(others) >= _FEWEST)
     queries = np.random.default_rng(0).permutation(asking)[:_QUERIES].tolist()
@@ -76,6 +78,10 @@ def write_manuals(pages: Path, output: Path) -> None:
     lines = [f"{query}\t{other}\t1\n" for query, others in answers.items() for other in others]
     (output / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines), encoding="utf-8")
     print(f"{len(corpus)} pages, {len(answers)} queries, {len(lines)} cross references")
+
+
+def _name(path: Path) -> str:
+    return path.name.removesuffix(".gz")
 
 
 def _page(path: Path) -> dict[str, str]:

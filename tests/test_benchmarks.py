@@ -244,6 +244,8 @@ def test_domains_of_debian_are_written(tmp_path: Path, monkeypatch: pytest.Monke
     for name, others in {"ls.1": "", "cp.1": "ls(1), mv(1)", "mv.1": "cp(1), ls(1), none(3)", "rm.1": "ls(1)"}.items():
         (tmp_path / "man1" / f"{name}.gz").touch()
         pages[name] = {"NAME": f"{name} - does something", "DESCRIPTION": "It does.", "SEE ALSO": others}
+    (tmp_path / "man1" / "dir.1.gz").symlink_to("ls.1.gz")  # another name of the same page
+    pages["rm.1"]["SEE ALSO"] = "dir(1)"
     monkeypatch.setattr(domains, "_page", lambda path: pages[path.name.removesuffix(".gz")])
     domains.write_manuals(tmp_path, tmp_path / "manuals")
     judged = (tmp_path / "manuals" / "qrels" / "test.tsv").read_text().splitlines()[1:]
