@@ -9,8 +9,7 @@ from torch import Tensor
 
 from sentrep.adaptation.preparation import Remembered
 from sentrep.encoder.encode import pad
-from sentrep.encoder.lexical import LexicalFeatures
-from sentrep.functional.similarity import unit
+from sentrep.encoder.lexical import LexicalFeatures, mixture
 
 WEIGHTS = (0.1, 0.2, 0.3)
 """Of the lexical part. The tasks are made of the text's own words, so they favour it: more is not offered."""
@@ -35,5 +34,4 @@ class WithWords:
         ids, _ = encoder.tokenize(list(texts), encoder.max_seq_length)
         rows = (pad(ids[start : start + _BLOCK], encoder.tokenize.pad_token_id) for start in range(0, len(ids), _BLOCK))
         words = torch.cat([self.module.lexical(row.input_ids, row.attention_mask) for row in rows])
-        dense = unit(self.candidate(texts))
-        return torch.cat([(1 - self.weight) ** 0.5 * dense, self.weight**0.5 * words], dim=1)
+        return mixture(self.candidate(texts), words, self.weight)

@@ -130,6 +130,7 @@ def adapt(
         _check_devices(tree)
         with work.timed("reading"):
             start = _load(backbone, pooling)
+            _check_modules(start, backbone, pooling)
             split = split_documents(documents, seed)
         asked = None if questions is None else open_corpus(questions, ["sent0", "sent1"])
         more = {"recipe": tree, "lexical": lexical, "minutes": minutes, "questions": asked and asked.fingerprint}
@@ -396,26 +397,31 @@ def _end(run: Path, start: SentenceEncoder) -> SentenceEncoder:
     return end
 
 
-def _source(start: SentenceEncoder, backbone: str, pooling: str | None, work: _Work) -> str:
-    """What training loads: the model with another pooling is written first, since its teacher must pool alike.
+def _check_modules(start: SentenceEncoder, backbone: str, pooling: str | None) -> None:
+    """Refuse a model that training could not begin from, before the folder is claimed for it.
 
     Raises:
         InputError: training would begin without the weights of the model's modules.
     """
-    source = backbone if pooling is None else str(work.files / "start")
     if any(isinstance(module, LexicalFeatures) for module in start.sentence_modules):
         raise InputError(
             f"{backbone}: it was adapted before, and its vectors match the words of that text; give the model that it "
             "was adapted from"
         )
-    if not _is_checkpoint(source) and start.sentence_modules.state_dict():
+    if (pooling is not None or not _is_checkpoint(backbone)) and start.sentence_modules.state_dict():
         names = ", ".join(type(module).__name__ for module in start.sentence_modules)
         raise InputError(
             f"{backbone}: behind its pooling are modules with weights ({names}), which training takes from a "
             "checkpoint alone; give the .ckpt that it was exported from, without --pooling, or another model"
         )
-    if pooling is not None:
-        start.save_pretrained(source)
+
+
+def _source(start: SentenceEncoder, backbone: str, pooling: str | None, work: _Work) -> str:
+    """What training loads: the model with another pooling is written first, since its teacher must pool alike."""
+    if pooling is None:
+        return backbone
+    source = str(work.files / "start")
+    start.save_pretrained(source)
     return source
 
 

@@ -65,13 +65,16 @@ class LexicalFeatures(SentenceModule):
 
     def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor, ids: Tensor) -> Tensor:  # type: ignore[override]
         """See `SentenceModule.forward`."""
-        dense, words = (1 - self.weight) ** 0.5 * unit(embedding), self.weight**0.5 * self.lexical(ids, mask)
-        return torch.cat([dense, words.to(dense.dtype)], dim=1)
+        return mixture(embedding, self.lexical(ids, mask), self.weight)
 
 
-def fit_lexical(
-    encoder: SentenceEncoder, texts: Iterable[str], features: int = 384, weight: float = 0.2, seed: int = 0
-) -> LexicalFeatures:
+def mixture(embedding: Tensor, words: Tensor, weight: float) -> Tensor:
+    """[√(1 − w) x/‖x‖, √w s] (B, D + m), for x (B, D) and s (B, m) of length 1 or 0."""
+    dense = (1 - weight) ** 0.5 * unit(embedding)
+    return torch.cat([dense, weight**0.5 * words.to(dense.dtype)], dim=1)
+
+
+def fit_lexical(encoder: SentenceEncoder, texts: Iterable[str], features: int = 384, seed: int = 0) -> LexicalFeatures:
     """The module of these texts, not yet part of the encoder: see `with_lexical`.
 
         idf_t = ln(1 + (N − n_t + ½) / (n_t + ½)),  n_t of N texts have token t
@@ -83,7 +86,6 @@ def fit_lexical(
             counts for nothing).
         texts: any number, read once.
         features: m; fewer where the texts have fewer directions.
-        weight: w.
         seed: of the factorisation.
 
     Raises:
@@ -104,13 +106,13 @@ def fit_lexical(
     if features < 1:
         raise InputError(f"lexical features: {documents} texts have too few tokens in common to find a direction in")
     *_, directions = randomized_svd(weighted, features, random_state=seed)
-    module = LexicalFeatures(counts.shape[1], features, weight)
+    module = LexicalFeatures(counts.shape[1], features)
     module.build(encoder.embedding_dim, std=0.0)
     module.table.copy_(torch.from_numpy((directions * idf).T.astype(np.float32)))
     return module
 
 
-def with_lexical(encoder: SentenceEncoder, module: LexicalFeatures, weight: float) -> SentenceEncoder:
+def with_lexical(encoder: SentenceEncoder, module: LexicalFeatures, weight: float = 0.2) -> SentenceEncoder:
     """Let an encoder end with the module, at this weight; vectors have length 1 from then on.
 
     Args:

@@ -155,7 +155,7 @@ def test_what_is_wrong_is_one_sentence(folder: Path, capsys: pytest.CaptureFixtu
         (["gone.jsonl", "--backbone", "model"], "gone.jsonl"),
         (["docs.jsonl", "--backbone", "./gone"], "gone"),
         (["docs.jsonl", "--backbone", "dense"], "modules with weights (Dense)"),
-        (["docs.jsonl", "--backbone", "lexical", "--output", "again"], "adapted before"),
+        (["docs.jsonl", "--backbone", "lexical"], "adapted before"),
         (["docs.jsonl", "--backbone", "model", "--minutes", "0"], "minutes"),
         (["docs.jsonl", "--backbone", "model", "--columns", "[headline,body]"], "no column 'headline'"),
         (["docs.jsonl", "--backbone", "model", "--output", "docs.jsonl"], "docs.jsonl"),

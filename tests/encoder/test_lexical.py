@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from sentrep import SentenceEncoder
+from sentrep.adaptation.preparation import Remembered
+from sentrep.adaptation.words import WithWords
 from sentrep.cli import main
 from sentrep.encoder import GraphEncoder, LexicalFeatures, Normalize, fit_lexical, with_lexical
 from sentrep.encoder.encode import pad
@@ -30,6 +32,8 @@ def test_the_cosine_is_the_mixture_of_both() -> None:
     assert encoder.embedding_dim == after.shape[1] == before.shape[1] + 20
     np.testing.assert_allclose(after @ after.T, (1 - w) * before @ before.T + w * words @ words.T, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(after, axis=1), 1, atol=1e-6)
+    tried = WithWords(Remembered(tiny_encoder(pooling="mean", modules=[Normalize()])), module, w)(texts)
+    np.testing.assert_allclose(tried, after, atol=1e-6)  # what `sentrep adapt` chooses by is what it exports
     again = with_lexical(encoder, module, 0.0).encode(texts)  # in the place of the first, not behind it
     np.testing.assert_allclose(again @ again.T, before @ before.T, atol=1e-6)
 
