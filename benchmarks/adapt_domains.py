@@ -1,18 +1,20 @@
 """Is the verdict of `sentrep adapt` right? Start → adapted → verdict → truth, over domains, recipes and seeds.
 
     python benchmarks/adapt_domains.py --backbone sentence-transformers/all-MiniLM-L6-v2 --output adapted-domains \\
-        --domain scifact=DATA/scifact banking77=DATA/banking77 --seeds 5 --minutes 15 --markdown table.md
+        --domain scifact=DATA/scifact banking77=DATA/banking77 --seeds 5 --steps 30 --part 500 --markdown table.md
 
 A domain is a folder with a truth that has labels, which no run sees: one in BEIR's layout (its corpus is the text,
-nDCG@10 of its test queries the truth), or one with train.csv and test.csv (the texts of train are the text; the truth
-is the accuracy of the ten nearest neighbours, and the V-measure of clusters stands beside). ``--part 1000`` judges
-retrieval among all relevant documents and so many others, which is as fair and takes a fraction of the time.
+nDCG@10 of its test queries the truth), or one with train.csv and test.csv (the text is its corpus.jsonl, else the texts
+of train; the truth is the accuracy of the ten nearest neighbours, and the V-measure of clusters stands beside).
+``--part 500`` keeps all relevant documents and so many others, as text and as what is searched.
 
-Every run is ``sentrep adapt --force true`` in a folder of its own: what it would have exported is judged whatever it
-says. Where a text has no structure nothing is trained and nothing changes. The verdict is right where it says better
-and the truth has risen, or where it does not and the truth has not risen; it is wrong beyond doubt where the truth's
-own 95 % interval (paired, over queries) says the contrary. Runs that have ended are not done again, one that was
-interrupted goes on.
+Every run prepares, trains, mixes and judges by the functions of the command, in one process, where the untouched model
+encodes each text once for all runs; training ends after ``--steps``, so that a run is the same on any machine. Two
+models are judged: the *trained* one as training left it, and the *exported* one, which the command would offer: the
+best mixture, with matching words. A verdict is right where it says better and the truth has risen, or where it does not
+and the truth has not risen; it is wrong beyond doubt where the truth's own 95 % interval (paired, over queries) says
+the contrary. Where a text has no structure nothing is trained and nothing changes. Runs that have ended are not done
+again.
 
 Recipes: ``pairs`` is the default of the command; ``simcse`` and ``tsdae`` ship beside it; ``tsdae-high`` and
 ``simcse-high`` have rates that ruin a model, and ``pairs-high`` one that is too high: the verdict must see that.
@@ -23,7 +25,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,13 +32,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import scipy.stats
 import torch
 from tables import table
 
+from sentrep.adaptation.choice import choose
+from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Remembered, prepare
+from sentrep.adaptation.splitting import split_documents
+from sentrep.adaptation.verdict import Judgement, judge
+from sentrep.cli.adapt_folder import AdaptationFolder
 from sentrep.data.sets.beir import RankingSet, load_retrieval
 from sentrep.data.sets.labelled import LabelledSet, load_labelled_file
-from sentrep.encoder import SentenceEncoder
+from sentrep.data.sets.proxy_tasks import load_proxy_tasks
+from sentrep.data.text.documents import load_documents
+from sentrep.encoder import SentenceEncoder, fit_lexical
 from sentrep.encoder.search import TopK
 from sentrep.evaluation.clustering import evaluate_clustering
 from sentrep.functional.ranking import ndcg
@@ -54,6 +63,8 @@ RECIPES: dict[str, tuple[str, float | None]] = {
 }
 """Name: the recipe in configs/adapt, and another learning rate."""
 _NEIGHBOURS = 10
+_MINUTES = 600.0
+"""More than any run takes: it is the steps that end it."""
 Truth = Callable[[SentenceEncoder], tuple[np.ndarray, dict[str, float]]]
 """(Q,) scores × 100 of the single queries or texts, and what else is known."""
 
@@ -61,8 +72,12 @@ Truth = Callable[[SentenceEncoder], tuple[np.ndarray, dict[str, float]]]
 def main() -> None:
     """Do what is not done, then the table."""
     options = _options()
-    runs = list(itertools.product(options.domain, options.recipes, range(options.seeds)))
-    results = [_result(options, domain, recipe, seed) for domain, recipe, seed in runs]
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    results = []
+    for name, place in (domain.split("=", 1) for domain in options.domain):
+        domain = Domain(name, Path(place).expanduser(), options)
+        results += [domain.run(recipe, seed) for recipe, seed in itertools.product(options.recipes, options.seeds)]
     write_text(options.output / "results.json", json.dumps(results, indent=1) + "\n")
     text = markdown(results)
     print(text, end="")
@@ -76,66 +91,112 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pooling", help="of a plain transformers folder")
     parser.add_argument("--domain", nargs="+", required=True, metavar="NAME=FOLDER")
     parser.add_argument("--recipes", nargs="+", default=list(RECIPES), choices=list(RECIPES))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--minutes", type=float, default=15.0, help="of each training")
-    parser.add_argument("--part", type=int, help="documents of the retrieval truth, beside the relevant ones")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--steps", type=int, default=30, help="of each training")
+    parser.add_argument("--part", type=int, help="documents, beside the relevant ones")
+    parser.add_argument("--passages", type=int, default=10_000, help="to train on and to search in")
+    parser.add_argument("--threads", type=int, help="of torch")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--markdown", type=Path, help="file for the table")
     return parser.parse_args()
 
 
-def _result(options: argparse.Namespace, domain: str, recipe: str, seed: int) -> dict[str, Any]:
-    """One run to its end, judged."""
-    name, _, place = domain.partition("=")
-    folder = options.output / name / recipe / f"seed-{seed}"
-    file = folder / "result.json"
-    if file.is_file():
-        return json.loads(file.read_text(encoding="utf-8"))
-    folder.mkdir(parents=True, exist_ok=True)
-    own, rate = RECIPES[recipe]
-    files = [str(CONFIGS / f"{own}.yaml")]
-    if rate is not None:
-        write_text(folder / "rate.yaml", json.dumps({"model": {"optimizer": {"init_args": {"lr": rate}}}}))
-        files.append(str(folder / "rate.yaml"))
-    source = Path(place).expanduser()
-    text = source if (source / "corpus.jsonl").is_file() else source / "train.csv"
-    words = [
-        "adapt",
-        str(text),
-        "--backbone",
-        options.backbone,
-        "--output",
-        str(folder / "adapted"),
-        "--seed",
-        str(seed),
-    ]
-    words += ["--minutes", str(options.minutes), "--recipe", json.dumps(files), "--force", "true"]
-    words += ["--pooling", options.pooling] if options.pooling else []
-    with (folder / "log").open("ab") as log:
-        done = subprocess.run([sys.executable, "-m", "sentrep", *words], stdout=log, stderr=log, check=False)
-    if done.returncode:
-        raise SystemExit(f"{name}, {recipe}, seed {seed}: sentrep adapt failed; see {folder / 'log'}")
-    outcome = json.loads((folder / "adapted" / "outcome.json").read_text(encoding="utf-8"))
-    score, unit = truth(source, options.part)
-    changes = {"pooling": options.pooling} if options.pooling else {}
-    before, more_before = score(SentenceEncoder.from_pretrained(options.backbone, **changes))
-    model = folder / "adapted" / "model"
-    after, more_after = score(SentenceEncoder.from_pretrained(model)) if model.is_dir() else (before, more_before)
-    gain = after - before
-    low, high = interval(gain)
-    rises, better = bool(gain.mean() > 0), outcome["verdict"] == "better"
-    result = {
-        "domain": name, "recipe": recipe, "seed": seed, "unit": unit, "verdict": outcome["verdict"],
-        "proxy": [[task["name"], task["difference"]] for task in outcome["tasks"]],
-        "share": outcome["settings"].get("share of the trained weights"), "seconds": outcome["seconds"],
-        "before": float(before.mean()), "after": float(after.mean()), "gain": float(gain.mean()),
-        "low": low, "high": high, "right": better == rises,
-        "wrong beyond doubt": bool(better and high < 0) or bool(not better and low > 0),
-        "more before": more_before, "more after": more_after,
-    }  # fmt: skip
-    write_text(file, json.dumps(result, indent=1) + "\n")
-    print(f"{name}, {recipe}, seed {seed}: {result['verdict']}, truth {result['gain']:+.2f}", file=sys.stderr)
-    return result
+class Domain:
+    """A text, its truth, and the untouched model, whose vectors all runs share.
+
+    Args:
+        name: in the table.
+        source: its folder.
+        options: of the command line.
+    """
+
+    def __init__(self, name: str, source: Path, options: argparse.Namespace) -> None:
+        self.name, self.source, self.options = name, source, options
+        self._start: Remembered | None = None
+
+    def run(self, recipe: str, seed: int) -> dict[str, Any]:
+        """One run to its end, judged; or what it came to."""
+        place = self.options.output / self.name / recipe / f"seed-{seed}"
+        file = place / "result.json"
+        if file.is_file():
+            return json.loads(file.read_text(encoding="utf-8"))
+        if self._start is None:
+            self._load()
+        found = {
+            "domain": self.name, "recipe": recipe, "seed": seed, "unit": self.unit,
+            "before": float(self.before.mean()), "more before": self.more_before, **self._adapt(place, recipe, seed),
+        }  # fmt: skip
+        write_text(file, json.dumps(found, indent=1) + "\n")
+        told = {kind: (found[kind]["verdict"], round(found[kind]["gain"], 2)) for kind in ("trained", "exported")}
+        print(f"{self.name}, {recipe}, seed {seed}: {told}", file=sys.stderr)
+        return found
+
+    def _load(self) -> None:
+        changes = {"pooling": self.options.pooling} if self.options.pooling else {}
+        self._start = Remembered(SentenceEncoder.from_pretrained(self.options.backbone, **changes))
+        text = write_text_of(self.source, self.options.part, self.options.output / self.name / "text.jsonl")
+        self.documents = load_documents(text)
+        self.score, self.unit = truth(self.source, self.options.part)
+        self.before, self.more_before = self.score(self._start.encoder)
+
+    def _adapt(self, place: Path, recipe: str, seed: int) -> dict[str, Any]:
+        start = self._start
+        assert start is not None
+        split = split_documents(self.documents, seed)
+        if split is None:
+            nothing = {"verdict": "cannot be told", **self._against_truth(None, start.encoder)}
+            return {"trained": nothing, "exported": nothing, "share": None, "weight": None}
+        folder = AdaptationFolder(place, _MINUTES, seed)
+        prepare(self.documents, split, start, folder.files, self.options.passages, seed)
+        own, rate = RECIPES[recipe]
+        steps = {"max_steps": self.options.steps, "val_check_interval": max(1, self.options.steps // 2)}
+        changes: dict[str, Any] = {"trainer": steps}
+        if rate is not None:
+            changes["model"] = {"optimizer": {"init_args": {"lr": rate}}}
+        write_text(place / "changes.yaml", json.dumps(changes))
+        if status := folder.fit(
+            [str(CONFIGS / f"{own}.yaml"), str(place / "changes.yaml")], start.encoder, self.options.backbone
+        ):
+            raise SystemExit(status)
+        end = folder.end(start.encoder)
+        words = fit_lexical(start.encoder, pq.read_table(folder.files / PASSAGES)["text"].to_pylist(), seed=seed)
+        choice = choose(load_proxy_tasks(folder.files / CHOOSE), start, end, words)
+        tasks = load_proxy_tasks(folder.files / JUDGE)
+        found: dict[str, Any] = {"share": choice.share, "weight": choice.weight}
+        for kind, model in (("trained", Remembered(end)), ("exported", choice.model)):
+            judgement = judge(tasks, start, model)
+            found[kind] = {"verdict": judgement.verdict, **self._against_truth(judgement, model.encoder)}
+        return found
+
+    def _against_truth(self, judgement: Judgement | None, model: SentenceEncoder) -> dict[str, Any]:
+        if judgement is None:
+            after, more = self.before, self.more_before
+        else:
+            after, more = self.score(model)
+        gain = after - self.before
+        low, high = interval(gain)
+        better = judgement is not None and judgement.verdict == "better"
+        return {
+            "after": float(after.mean()), "gain": float(gain.mean()), "low": low, "high": high, "more after": more,
+            "proxy": None if judgement is None else judgement.difference.value,
+            "right": better == bool(gain.mean() > 0),
+            "wrong beyond doubt": bool(better and high < 0) or bool(not better and low > 0),
+        }  # fmt: skip
+
+
+def write_text_of(source: Path, part: int | None, file: Path) -> Path:
+    """The text of a domain: of its corpus the relevant documents and ``part`` others; returns its file."""
+    corpus = source / "corpus.jsonl"
+    if part is None or not corpus.is_file():
+        return corpus if corpus.is_file() else source / "train.csv"
+    lines = corpus.read_text(encoding="utf-8").splitlines()
+    if (source / "qrels").is_dir():
+        kept = _kept(load_retrieval(source), part)
+        lines = [line for line in lines if str(json.loads(line)["_id"]) in kept]
+    else:
+        lines = [lines[number] for number in sorted(np.random.default_rng(0).permutation(len(lines))[:part].tolist())]
+    write_text(file, "".join(f"{line}\n" for line in lines))
+    return file
 
 
 def truth(folder: Path, part: int | None) -> tuple[Truth, str]:
@@ -146,9 +207,7 @@ def truth(folder: Path, part: int | None) -> tuple[Truth, str]:
 
 
 def _retrieval(ranking: RankingSet, part: int | None) -> Truth:
-    relevant = {document for judged in ranking.judgements.values() for document, grade in judged.items() if grade > 0}
-    others = [document for document in ranking.document_ids if document not in relevant]
-    kept = relevant | set(np.random.default_rng(0).permutation(others)[:part].tolist() if part else others)
+    kept = _kept(ranking, part)
     ranking = replace(ranking, document_ids=[document for document in ranking.document_ids if document in kept])
     texts = dict(row for row in ranking.documents() if row[0] in kept)
 
@@ -166,6 +225,13 @@ def _retrieval(ranking: RankingSet, part: int | None) -> Truth:
         return 100 * np.array(values), {"documents": len(ids), "queries": len(values)}
 
     return score
+
+
+def _kept(ranking: RankingSet, part: int | None) -> set[str]:
+    """Ids of the documents that are relevant to a query, and of ``part`` others."""
+    relevant = {document for judged in ranking.judgements.values() for document, grade in judged.items() if grade > 0}
+    others = [document for document in ranking.document_ids if document not in relevant]
+    return relevant | set(np.random.default_rng(0).permutation(others)[:part].tolist() if part else others)
 
 
 def _labelled(folder: Path) -> Truth:
@@ -192,28 +258,33 @@ def interval(values: np.ndarray) -> tuple[float, float]:
 
 
 def markdown(results: list[dict[str, Any]]) -> str:
-    """A line for each run, and how often the verdict was right."""
-    names = ("domain", "recipe", "seed", "share", "proxy, by task", "verdict", "truth before", "after", "gain", "right")
-    lines = [
-        [
-            run["domain"], run["recipe"], str(run["seed"]), str(run["share"] or "—"),
-            ", ".join(f"{gain['value']:+.1f}" for _, gain in run["proxy"]) or "—", run["verdict"],
-            f"{run['before']:.1f}", f"{run['after']:.1f}",
-            f"{run['gain']:+.2f} ({run['low']:+.1f} to {run['high']:+.1f})",
-            ("yes" if run["right"] else "no") + (" (beyond doubt)" if run["wrong beyond doubt"] else ""),
-        ]
-        for run in results
-    ]  # fmt: skip
-    told = [run for run in results if run["verdict"] != "cannot be told"]
-    exported = [run for run in told if run["verdict"] == "better"]
-    worst = min((run["gain"] for run in exported), default=0.0)
-    counts = (
-        f"\nThe verdict was right in {sum(run['right'] for run in told)} of {len(told)} runs, wrong beyond doubt in "
-        f"{sum(run['wrong beyond doubt'] for run in told)}; {len(exported)} models were exported, the worst of "
-        f"them with {worst:+.2f} points of truth; {len(results) - len(told)} runs were not judged, and "
-        "exported nothing.\n"
+    """Domain by recipe, over the seeds; and how often the verdict was right."""
+    names = ("domain", "recipe", "model", "truth before", "gain, mean", "worst", "best", "said better", "right")
+    lines = []
+    for (domain, recipe), found in itertools.groupby(results, lambda run: (run["domain"], run["recipe"])):
+        runs = list(found)
+        for kind in ("trained", "exported"):
+            told = [run[kind] for run in runs]
+            gains = [run["gain"] for run in told]
+            better = sum(run["verdict"] == "better" for run in told)
+            lines.append(
+                [
+                    domain, recipe, kind, f"{runs[0]['before']:.1f}", f"{np.mean(gains):+.2f}", f"{min(gains):+.2f}",
+                    f"{max(gains):+.2f}", f"{better} of {len(runs)}", f"{sum(run['right'] for run in told)}",
+                ]
+            )  # fmt: skip
+    return table(names, lines, left=3) + "".join("\n" + _counts(results, kind) for kind in ("trained", "exported"))
+
+
+def _counts(results: list[dict[str, Any]], kind: str) -> str:
+    told = [run[kind] for run in results if run[kind]["verdict"] != "cannot be told"]
+    offered = [run["gain"] for run in told if run["verdict"] == "better"]
+    return (
+        f"As {kind}: the verdict was right in {sum(run['right'] for run in told)} of {len(told)} runs, wrong beyond "
+        f"doubt in {sum(run['wrong beyond doubt'] for run in told)}; {len(offered)} were called better, the worst of "
+        f"them with {min(offered, default=0.0):+.2f} points of truth; {len(results) - len(told)} could not be told and "
+        "change nothing.\n"
     )
-    return table(names, lines, left=6) + counts
 
 
 if __name__ == "__main__":

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 import torch
+from adaptation.texts import documents
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-from support import shared_path
+from support import shared_path, tiny_encoder
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TINY = ["--shape", "tiny", "--repeats", "1", "--precision", "fp32", "--batch-size", "4"]
@@ -256,12 +257,51 @@ def test_domains_of_debian_are_written(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_verdict_is_right_where_the_truth_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     domains = module("adapt_domains", monkeypatch)
-    run = {
-        "domain": "d", "recipe": "pairs", "seed": 0, "share": None, "proxy": [], "before": 70.0, "after": 71.0,
-        "gain": 1.0, "low": 0.2, "high": 1.8, "verdict": "better", "right": True, "wrong beyond doubt": False,
-    }  # fmt: skip
-    wrong = {**run, "gain": -1.0, "low": -1.8, "high": -0.2, "right": False, "wrong beyond doubt": True}
-    silent = {**run, "verdict": "cannot be told", "right": False, "gain": 0.0}
-    said = domains.markdown([run, wrong, silent])
-    assert "right in 1 of 2 runs, wrong beyond doubt in 1; 2 models were exported, the worst of them with -1.00" in said
-    assert "1 runs were not judged" in said
+    good = {"verdict": "better", "gain": 1.0, "right": True, "wrong beyond doubt": False}
+    bad = {**good, "gain": -1.0, "right": False, "wrong beyond doubt": True}
+    silent = {**good, "verdict": "cannot be told", "right": False, "gain": 0.0}
+    about = {"domain": "d", "recipe": "pairs", "before": 70.0}
+    said = domains.markdown([{**about, "trained": bad, "exported": found} for found in (good, bad, silent)])
+    assert "As trained: the verdict was right in 0 of 3 runs" in said
+    assert (
+        "As exported: the verdict was right in 1 of 2 runs, wrong beyond doubt in 1; 2 were called better, the worst"
+        in said
+    )
+    assert "of them with -1.00 points of truth; 1 could not be told" in said
+
+
+@pytest.mark.slow
+def test_a_domain_is_adapted_and_judged_by_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    domains = module("adapt_domains", monkeypatch)
+    text = [(f"d{n}", document) for n, document in enumerate(documents(260))]
+    rows = [{"_id": name, "title": document.title, "text": document.text} for name, document in text]
+    place = tmp_path / "domain"
+    (place / "qrels").mkdir(parents=True)
+    (place / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = [(name, document.sentences[0]) for name, document in text[:40]]
+    queries = [{"_id": f"q{name}", "text": sentence} for name, sentence in asked]
+    (place / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
+    judged = "".join(f"q{name}\t{name}\t1\n" for name, _ in asked)
+    (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    (tmp_path / "lines").mkdir()
+    table = "text,category\n" + "".join(f"ask for {n},{n % 2}\n" for n in range(40))
+    for split in ("train", "test"):
+        (tmp_path / "lines" / f"{split}.csv").write_text(table)
+    tiny_encoder(seed=9, pooling="mean", max_seq_length=48).save_pretrained(tmp_path / "model")
+    words = [
+        "--backbone",
+        tmp_path / "model",
+        "--domain",
+        f"d={place}",
+        f"l={tmp_path / 'lines'}",
+        "--recipes",
+        "pairs",
+    ]
+    words += ["--seeds", 0, "--steps", 2, "--part", 200, "--output", tmp_path / "out"]
+    monkeypatch.setattr("sys.argv", ["adapt_domains.py", *map(str, words)])
+    domains.main()
+    found = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [run["exported"]["verdict"] in ("better", "not better") for run in found] == [True, False]
+    assert found[0]["trained"]["after"] - found[0]["before"] == pytest.approx(found[0]["trained"]["gain"])
+    assert len((tmp_path / "out" / "d" / "text.jsonl").read_text().splitlines()) == 240
+    assert found[1]["exported"]["gain"] == 0

@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
+from torch import Tensor
 
 from sentrep.adaptation.outcome import Estimate, TaskOutcome
 from sentrep.data.sets.proxy_tasks import ProxyTasks
-from sentrep.evaluation.proxy import TaskScores, score_rankings
+from sentrep.evaluation.proxy import TaskScores, rank_passages, score_rankings
 
 _RESAMPLES = 2000
 Array = NDArray[np.float64]
+Verdict = Literal["better", "not better"]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is said of the adapted model, and why."""
+
+    verdict: Verdict
+    difference: Estimate
+    """Of the mean over the tasks."""
+    tasks: tuple[TaskOutcome, ...]
+
+
+def judge(
+    tasks: ProxyTasks,
+    start: Callable[[Sequence[str]], Tensor],
+    adapted: Callable[[Sequence[str]], Tensor],
+    bm25: dict[str, list[str]] | None = None,
+) -> Judgement:
+    """Compare two models.
+
+    Args:
+        tasks: those that are held out to judge by.
+        start: vectors (n, D) of n texts by the untouched model.
+        adapted: (n, D') by the adapted one.
+        bm25: rankings by words alone (`sentrep.evaluation.proxy.word_matching`).
+    """
+    before, after = (score_rankings(tasks, rank_passages(tasks, encode)) for encode in (start, adapted))
+    return Judgement(*decide(before, after), compare_tasks(tasks, before, after, bm25))
 
 
 def compare_tasks(
@@ -47,9 +78,7 @@ def compare_tasks(
     )
 
 
-def decide(
-    start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]
-) -> tuple[Literal["better", "not better"], Estimate]:
+def decide(start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]) -> tuple[Verdict, Estimate]:
     """The verdict, and the difference that it rests on: of the mean over the tasks.
 
     Better is what gains on the whole, beyond the interval, and loses on no task beyond its own.

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from copy import deepcopy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,48 +15,30 @@ from rich.console import Console
 
 from sentrep import checks
 from sentrep.adaptation.account import curve_of, settings_of
-from sentrep.adaptation.interpolation import SHARES, interpolate
+from sentrep.adaptation.choice import choose
 from sentrep.adaptation.neighbours import aligned_maps, changed_neighbours
-from sentrep.adaptation.outcome import Adaptation, Estimate
-from sentrep.adaptation.preparation import (
-    CHOOSE,
-    JUDGE,
-    PAIRS,
-    PASSAGES,
-    SENTENCES,
-    Material,
-    Remembered,
-    prepare,
-    write_sentences,
-)
+from sentrep.adaptation.outcome import Adaptation
+from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Material, Remembered, prepare, write_sentences
 from sentrep.adaptation.report import write_report
 from sentrep.adaptation.splitting import Split, split_documents
-from sentrep.adaptation.verdict import compare_tasks, decide
-from sentrep.adaptation.words import WEIGHTS, WithWords
-from sentrep.cli import trainer
+from sentrep.adaptation.verdict import Judgement, judge
+from sentrep.cli.adapt_folder import AdaptationFolder, is_checkpoint
 from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
 from sentrep.cli.logs import say, show_log
-from sentrep.cli.precision import cpu_has_bf16
 from sentrep.data.sets.proxy_tasks import load_proxy_tasks
 from sentrep.data.text.corpus import open_corpus
 from sentrep.data.text.documents import Document, load_documents
-from sentrep.data.text.fingerprints import hash_of
-from sentrep.encoder import LexicalFeatures, SentenceEncoder, fit_lexical, with_lexical
-from sentrep.encoder.loading.folders import settings
+from sentrep.encoder import LexicalFeatures, SentenceEncoder, fit_lexical
 from sentrep.errors import InputError
-from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings, word_matching
+from sentrep.evaluation.proxy import word_matching
 from sentrep.evaluation.report import plain_table
-from sentrep.evaluation.runs import version_of
-from sentrep.evaluation.selection import FILE as SELECTION
 from sentrep.evaluation.training_report import MODEL
 from sentrep.io.files import hold, write_text
 from sentrep.io.harmless import screen_text
 from sentrep.io.paths import check_target
 
-PATIENCE = 4
-"""Validations without a better one that end the training."""
 _NO_STRUCTURE = (
     "Nothing can be judged: too few documents have a title or several sentences, so the text's own structure gives no "
     "questions with known answers"
@@ -122,7 +101,7 @@ def adapt(
             f"adapt: {output} lies in {text}, and its report would be read as text; choose another --output"
         )
     show_log()
-    work = _Work(Path(output).expanduser(), minutes, seed)
+    work = AdaptationFolder(Path(output).expanduser(), minutes, seed)
     with hold(work.folder / ".lock", f"the adaptation in {output}"):
         documents = load_documents(text, columns)
         files = recipe or ["adapt/pairs"]
@@ -145,108 +124,12 @@ def adapt(
             material = prepare(documents, split, model, work.files, passages, seed, pairs)
         if status := work.fit(files, start, source):
             return status
-        return _judge(work, model, material, split, given, lexical, force)
-
-
-class _Work:
-    """The folder of an adaptation, and how long its parts took.
-
-    Args:
-        folder: of everything.
-        minutes: of training.
-        seed: of the training.
-    """
-
-    def __init__(self, folder: Path, minutes: float, seed: int) -> None:
-        self.folder, self.files = folder, folder / "work"
-        self.files.mkdir(parents=True, exist_ok=True)
-        self.minutes, self.seed = minutes, seed
-        self.seconds: dict[str, float] = {}
-        self.settings: dict[str, str] = {}
-
-    def claim(self, documents: Sequence[Document], **settings: Any) -> None:
-        """Note what is asked for; refuse a folder of something else.
-
-        Raises:
-            UsageError: there is another adaptation in the folder.
-        """
-        texts = hash_of([(document.title, document.sentences) for document in documents])
-        asked = json.dumps({"text": texts, "seed": self.seed, **settings}, sort_keys=True)
-        note = self.files / "settings.json"
-        if note.exists() and note.read_text(encoding="utf-8") != asked:
-            raise UsageError(f"adapt: {self.folder} holds an adaptation with other settings; choose another --output")
-        write_text(note, asked)
-
-    @contextmanager
-    def timed(self, part: str) -> Iterator[None]:
-        """Note how long a part takes."""
-        began = time.monotonic()
-        yield
-        self.seconds[part] = self.seconds.get(part, 0.0) + time.monotonic() - began
-
-    @property
-    def trained(self) -> Path | None:
-        """The run that has come to its end; None where there is none."""
-        runs = [path.parent for path in self.files.glob(f"run/version_*/{SELECTION}")]
-        return max(runs, key=version_of, default=None)
-
-    def fit(self, recipes: Sequence[str], start: SentenceEncoder, backbone: str) -> int:
-        """Train, or go on with it; returns the exit status."""
-        if self.trained is not None:
-            say(f"{self.trained} is trained already")
-            return 0
-        files = [word for file in recipes for word in ("-c", file)]
-        tree = parse_request(files).tree
-        with self.timed("training"):
-            words = [*files, "-c", json.dumps(self._overlay(tree, start, backbone)), "--ckpt_path", "last"]
-            status = trainer.run("fit", words)
-        if status == 0 and self.trained is None:
-            raise UsageError("adapt: the recipe switches the report off, which writes the model; leave it on")
-        return status
-
-    def _overlay(self, tree: Tree, start: SentenceEncoder, backbone: str) -> Tree:
-        """What is laid over the recipe: the model as it is used, the files, the time."""
-        encoder: Tree = {"backbone": backbone, "pooling": start.pooling, "max_seq_length": start.max_seq_length}
-        if start.prompt is not None:
-            encoder["prompt"] = {"template": start.prompt, "subtract": start.subtract_template}
-        if not _is_checkpoint(backbone):  # which brings its own
-            encoder["modules"] = settings(start)["modules"]
-        terms = tree.get("model", {}).get("objectives", {})
-        teachers = {
-            name: {"init_args": {"model": backbone}}
-            for name, term in terms.items()
-            if isinstance(term, dict) and str(term.get("class_path")).rpartition(".")[2] == "Distillation"
-        }
-        several = len(tree.get("data", {}).get("columns") or []) > 1
-        choose = self.files / CHOOSE
-        training: Tree = {"max_time": _days(60 * self.minutes), "devices": 1}
-        own = tree.get("trainer", {})
-        if isinstance(own.get("devices"), list):
-            training["devices"] = own["devices"]  # which one
-        if isinstance(own.get("val_check_interval"), str):
-            training["val_check_interval"] = _days(max(1.0, 60 * self.minutes / 5))
-        if own.get("precision") is None and not torch.cuda.is_available() and cpu_has_bf16():
-            training["precision"] = "bf16-mixed"  # more than twice the steps in the same minutes (docs/benchmarks.md)
-        if choose.is_dir():
-            stop = {"monitor": f"val/{CRITERION}", "mode": "max", "patience": PATIENCE}
-            stop["check_on_train_epoch_end"] = False  # left open, it asks for an interval in steps
-            name = "lightning.pytorch.callbacks.EarlyStopping"
-            training["callbacks"] = [*(own.get("callbacks") or []), {"class_path": name, "init_args": stop}]
-        logger = {"save_dir": str(self.files), "name": "run"}
-        training["logger"] = {"class_path": "lightning.pytorch.loggers.TensorBoardLogger", "init_args": logger}
-        return {
-            "seed_everything": self.seed,
-            "model": {"encoder": encoder, "objectives": teachers},
-            "data": {
-                "train": str(self.files / (PAIRS if several else SENTENCES)),
-                "val": [str(choose)] if choose.is_dir() else [],
-            },
-            "trainer": training,
-        }
+        _report(_judged(work, model, material, split, given, lexical, force), work)
+        return 0
 
 
 def _blind(
-    work: _Work,
+    work: AdaptationFolder,
     documents: Sequence[Document],
     start: SentenceEncoder,
     source: str,
@@ -260,9 +143,8 @@ def _blind(
         count = write_sentences(documents, work.files)
         if status := work.fit(files, start, source):
             return status
-        assert work.trained is not None
         folder = work.folder / MODEL
-        _end(work.trained, start).save_pretrained(folder)
+        work.end(start).save_pretrained(folder)
     done = "nothing is exported (--force true trains blindly)"
     if folder is not None:
         done = f"it was trained all the same and is in {folder}"
@@ -277,76 +159,51 @@ def _blind(
     return 0
 
 
-def _judge(
-    work: _Work, model: Remembered, material: Material, split: Split, given: Tree, lexical: bool, force: bool
-) -> int:
+def _judged(
+    work: AdaptationFolder, model: Remembered, material: Material, split: Split, given: Tree, lexical: bool, force: bool
+) -> Adaptation:
     """Mix the start and the end of the training, choose among the mixtures, judge the chosen one, export it."""
     assert work.trained is not None
-    start = model.encoder
     with work.timed("mixing"):
-        tasks = load_proxy_tasks(work.files / CHOOSE)
-        end = _end(work.trained, start)
-        candidates = {0.0: model, **{share: Remembered(interpolate(start, end, share)) for share in SHARES}}
-        candidates[1.0] = Remembered(end)
-        found = {
-            share: proxy_values(score_rankings(tasks, rank_passages(tasks, encode)))[CRITERION]
-            for share, encode in candidates.items()
-        }
-        best = max(found, key=lambda share: found[share])  # of equals the nearest to the untouched model
-        chosen, weight, with_words = candidates[best], 0.0, {0.0: found[best]}
-        if lexical:
-            words_of = fit_lexical(start, pq.read_table(work.files / PASSAGES)["text"].to_pylist(), seed=work.seed)
-            for share in WEIGHTS:
-                ranked = rank_passages(tasks, WithWords(chosen, words_of, share))
-                with_words[share] = proxy_values(score_rankings(tasks, ranked))[CRITERION]
-            weight = max(with_words, key=lambda share: with_words[share])
-            if weight:
-                chosen = Remembered(with_lexical(deepcopy(chosen.encoder), words_of, weight))
+        passages = pq.read_table(work.files / PASSAGES)["text"].to_pylist() if lexical else []
+        words = fit_lexical(model.encoder, passages, seed=work.seed) if lexical else None
+        choice = choose(load_proxy_tasks(work.files / CHOOSE), model, work.end(model.encoder), words)
     with work.timed("judging"):
         tasks = load_proxy_tasks(work.files / JUDGE)
-        before, after = (rank_passages(tasks, encode) for encode in (model, chosen))
-        scores = score_rankings(tasks, before), score_rankings(tasks, after)
-        words = word_matching(tasks)
-        outcomes = compare_tasks(tasks, scores[0], scores[1], words)
-        verdict, gain = decide(*scores)
-    if words is None:
+        matched = word_matching(tasks)
+        judgement = judge(tasks, model, choice.model, matched)
+    if matched is None:
         say("what matching words alone gives (BM25) needs the package bm25s: pip install 'sentrep[adapt]'")
-    folder = work.folder / MODEL if verdict == "better" or force else None
+    folder = work.folder / MODEL if judgement.verdict == "better" or force else None
     if folder is not None:
-        chosen.encoder.save_pretrained(folder)
+        choice.model.encoder.save_pretrained(folder)
     with work.timed("pictures"):
-        pictures = _pictures(list(tasks.passages.values()), model, chosen)
-    outcome = Adaptation(
-        verdict=verdict, sentence=_sentence(verdict, gain, folder, len(split.judge)),
-        **given, folder=None if folder is None else str(folder), passages=material.passages, pairs=material.pairs,
-        tasks=outcomes, curve=curve_of(work.trained), interpolation=tuple(found.items()),
-        lexical=tuple(with_words.items()), **pictures, seconds=work.seconds,
-        settings=settings_of(work.trained, best) | {"weight of matching words": f"{weight:g}"},
+        texts = list(tasks.passages.values())
+        vectors = model(texts).numpy(), choice.model(texts).numpy()
+        map_before, map_after, shown = aligned_maps(texts, *vectors)
+        neighbours = changed_neighbours(texts, *vectors)
+    return Adaptation(
+        verdict=judgement.verdict, sentence=_sentence(judgement, folder, len(split.judge)), **given,
+        folder=None if folder is None else str(folder), passages=material.passages, pairs=material.pairs,
+        tasks=judgement.tasks, curve=curve_of(work.trained), interpolation=choice.shares, lexical=choice.weights,
+        neighbours=neighbours, map_before=map_before, map_after=map_after, map_texts=shown, seconds=work.seconds,
+        settings=settings_of(work.trained, choice.share) | {"weight of matching words": f"{choice.weight:g}"},
     )  # fmt: skip
-    _report(outcome, work)
-    return 0
 
 
-def _sentence(verdict: str, gain: Estimate, folder: Path | None, documents: int) -> str:
+def _sentence(judgement: Judgement, folder: Path | None, documents: int) -> str:
+    gain = judgement.difference
     said = (
         f"nDCG@10 {gain.value:+.2f} (95 % interval {gain.low:+.2f} to {gain.high:+.2f}) over the tasks of {documents} "
         "held-out documents"
     )
-    if verdict == "better":
+    if judgement.verdict == "better":
         return f"The adapted model is better on this text: {said}; it is in {folder}."
     kept = "nothing is exported" if folder is None else f"the adapted one is in {folder} as you asked"
     return f"Your model was already better at this; {kept}: the best candidate gave {said}."
 
 
-def _pictures(texts: list[str], before: Remembered, after: Remembered) -> dict[str, Any]:
-    """Neighbours and maps, for the report."""
-    vectors = before(texts).numpy(), after(texts).numpy()
-    first, second, shown = aligned_maps(texts, *vectors)
-    near = changed_neighbours(texts, *vectors)
-    return {"neighbours": near, "map_before": first, "map_after": second, "map_texts": shown}
-
-
-def _report(outcome: Adaptation, work: _Work) -> None:
+def _report(outcome: Adaptation, work: AdaptationFolder) -> None:
     """Print the verdict and the table; write the numbers and the report."""
     numbers = dataclasses.asdict(outcome) | {"map_before": outcome.map_before.tolist()}
     numbers["map_after"] = outcome.map_after.tolist()
@@ -390,13 +247,6 @@ def _load(backbone: str, pooling: str | None) -> SentenceEncoder:
     return encoder.to("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _end(run: Path, start: SentenceEncoder) -> SentenceEncoder:
-    """The trained model; a configuration has no place for the prompts by name, which belong to the model."""
-    end = SentenceEncoder.from_pretrained(run / MODEL).to(start.device)
-    end.prompts = dict(start.prompts)
-    return end
-
-
 def _check_modules(start: SentenceEncoder, backbone: str, pooling: str | None) -> None:
     """Refuse a model that training could not begin from, before the folder is claimed for it.
 
@@ -408,7 +258,7 @@ def _check_modules(start: SentenceEncoder, backbone: str, pooling: str | None) -
             f"{backbone}: it was adapted before, and its vectors match the words of that text; give the model that it "
             "was adapted from"
         )
-    if (pooling is not None or not _is_checkpoint(backbone)) and start.sentence_modules.state_dict():
+    if (pooling is not None or not is_checkpoint(backbone)) and start.sentence_modules.state_dict():
         names = ", ".join(type(module).__name__ for module in start.sentence_modules)
         raise InputError(
             f"{backbone}: behind its pooling are modules with weights ({names}), which training takes from a "
@@ -416,20 +266,10 @@ def _check_modules(start: SentenceEncoder, backbone: str, pooling: str | None) -
         )
 
 
-def _source(start: SentenceEncoder, backbone: str, pooling: str | None, work: _Work) -> str:
+def _source(start: SentenceEncoder, backbone: str, pooling: str | None, work: AdaptationFolder) -> str:
     """What training loads: the model with another pooling is written first, since its teacher must pool alike."""
     if pooling is None:
         return backbone
     source = str(work.files / "start")
     start.save_pretrained(source)
     return source
-
-
-def _is_checkpoint(backbone: str) -> bool:
-    return Path(backbone).expanduser().is_file()
-
-
-def _days(seconds: float) -> str:
-    """As Lightning wants times: days:hours:minutes:seconds."""
-    whole = max(1, round(seconds))
-    return f"{whole // 86400:02d}:{whole // 3600 % 24:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"

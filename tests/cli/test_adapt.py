@@ -11,7 +11,7 @@ from adaptation.texts import documents, write_corpus
 
 from sentrep import SentenceEncoder
 from sentrep.cli import main
-from sentrep.cli.adapt import _Work
+from sentrep.cli.adapt_folder import AdaptationFolder
 from sentrep.encoder import Dense, LexicalFeatures, Normalize, fit_lexical, with_lexical
 from support import tiny_encoder, toy_sentences
 
@@ -105,7 +105,7 @@ def test_training_is_in_bf16_where_the_cpu_multiplies_it(
 ) -> None:
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": able}, raising=False)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    work = _Work(tmp_path, 1.0, 0)
+    work = AdaptationFolder(tmp_path, 1.0, 0)
     start = tiny_encoder(pooling="mean")
     assert work._overlay({}, start, "model")["trainer"].get("precision") == ("bf16-mixed" if able else None)
     assert "precision" not in work._overlay({"trainer": {"precision": "32-true"}}, start, "model")["trainer"]

@@ -1,0 +1,54 @@
+"""Which candidate is the best: how far from the untouched model to the trained one, and how much of matching words."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+from sentrep.adaptation.interpolation import SHARES, interpolate
+from sentrep.adaptation.preparation import Remembered
+from sentrep.adaptation.words import WEIGHTS, WithWords
+from sentrep.data.sets.proxy_tasks import ProxyTasks
+from sentrep.encoder import LexicalFeatures, SentenceEncoder, with_lexical
+from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best candidate, and what each was worth."""
+
+    model: Remembered
+    share: float
+    """Of the trained weights."""
+    weight: float
+    """Of matching words."""
+    shares: tuple[tuple[float, float], ...]
+    """(share, proxy)."""
+    weights: tuple[tuple[float, float], ...]
+    """(weight, proxy), at the best share."""
+
+
+def choose(tasks: ProxyTasks, start: Remembered, end: SentenceEncoder, words: LexicalFeatures | None = None) -> Choice:
+    """The share first, the weight at that share; of equals what is nearest to the untouched model.
+
+    Args:
+        tasks: those that are held out to choose by.
+        start: the untouched model.
+        end: the trained one.
+        words: the lexical part, of `fit_lexical`; None tries none.
+    """
+    candidates = {0.0: start, **{share: Remembered(interpolate(start.encoder, end, share)) for share in SHARES}}
+    candidates[1.0] = Remembered(end)
+    shares = {share: _proxy(tasks, candidate) for share, candidate in candidates.items()}
+    share = max(shares, key=lambda share: shares[share])
+    model, weights = candidates[share], {0.0: shares[share]}
+    if words is not None:
+        weights |= {weight: _proxy(tasks, WithWords(model, words, weight)) for weight in WEIGHTS}
+    weight = max(weights, key=lambda weight: weights[weight])
+    if words is not None and weight:
+        model = Remembered(with_lexical(deepcopy(model.encoder), words, weight))
+    return Choice(model, share, weight, tuple(shares.items()), tuple(weights.items()))
+
+
+def _proxy(tasks: ProxyTasks, candidate: Remembered | WithWords) -> float:
+    return proxy_values(score_rankings(tasks, rank_passages(tasks, candidate)))[CRITERION]
