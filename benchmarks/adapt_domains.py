@@ -42,6 +42,7 @@ from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Remembered, 
 from sentrep.adaptation.splitting import split_documents
 from sentrep.adaptation.verdict import Judgement, judge
 from sentrep.cli.adapt_folder import AdaptationFolder
+from sentrep.cli.precision import has_bf16
 from sentrep.data.sets.beir import RankingSet, load_retrieval
 from sentrep.data.sets.labelled import LabelledSet, load_labelled_file
 from sentrep.data.sets.proxy_tasks import load_proxy_tasks
@@ -133,7 +134,8 @@ class Domain:
 
     def _load(self) -> None:
         changes = {"pooling": self.options.pooling} if self.options.pooling else {}
-        self._start = Remembered(SentenceEncoder.from_pretrained(self.options.backbone, **changes))
+        model = SentenceEncoder.from_pretrained(self.options.backbone, **changes)
+        self._start = Remembered(model, bf16=has_bf16(model.device))
         text = write_text_of(self.source, self.options.part, self.options.output / self.name / "text.jsonl")
         self.documents = load_documents(text)
         self.score, self.unit = truth(self.source, self.options.part)
@@ -163,7 +165,7 @@ class Domain:
         choice = choose(load_proxy_tasks(folder.files / CHOOSE), start, end, words)
         tasks = load_proxy_tasks(folder.files / JUDGE)
         found: dict[str, Any] = {"share": choice.share, "weight": choice.weight}
-        for kind, model in (("trained", Remembered(end)), ("exported", choice.model)):
+        for kind, model in (("trained", Remembered(end, start.bf16)), ("exported", choice.model)):
             judgement = judge(tasks, start, model)
             found[kind] = {"verdict": judgement.verdict, **self._against_truth(judgement, model.encoder)}
         return found

@@ -37,8 +37,8 @@ def choose(tasks: ProxyTasks, start: Remembered, end: SentenceEncoder, words: Le
         end: the trained one.
         words: the lexical part, of `fit_lexical`; None tries none.
     """
-    candidates = {0.0: start, **{share: Remembered(interpolate(start.encoder, end, share)) for share in SHARES}}
-    candidates[1.0] = Remembered(end)
+    mixed = {share: interpolate(start.encoder, end, share) for share in SHARES} | {1.0: end}
+    candidates = {0.0: start, **{share: Remembered(model, start.bf16) for share, model in mixed.items()}}
     shares = {share: _proxy(tasks, candidate) for share, candidate in candidates.items()}
     share = max(shares, key=lambda share: shares[share])
     model, weights = candidates[share], {0.0: shares[share]}
@@ -46,7 +46,7 @@ def choose(tasks: ProxyTasks, start: Remembered, end: SentenceEncoder, words: Le
         weights |= {weight: _proxy(tasks, WithWords(model, words, weight)) for weight in WEIGHTS}
     weight = max(weights, key=lambda weight: weights[weight])
     if words is not None and weight:
-        model = Remembered(with_lexical(deepcopy(model.encoder), words, weight))
+        model = Remembered(with_lexical(deepcopy(model.encoder), words, weight), start.bf16)
     return Choice(model, share, weight, tuple(shares.items()), tuple(weights.items()))
 
 

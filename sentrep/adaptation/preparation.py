@@ -45,10 +45,11 @@ class Remembered:
 
     Args:
         encoder: the model.
+        bf16: compute its products in bfloat16.
     """
 
-    def __init__(self, encoder: SentenceEncoder) -> None:
-        self.encoder = encoder
+    def __init__(self, encoder: SentenceEncoder, bf16: bool = False) -> None:
+        self.encoder, self.bf16 = encoder, bf16
         self._known: dict[str, Tensor] = {}
 
     def __call__(self, texts: Sequence[str]) -> Tensor:
@@ -56,7 +57,9 @@ class Remembered:
         new = list(dict.fromkeys(text for text in texts if text not in self._known))
         if new:
             size = evaluation_batch(self.encoder.device)
-            self._known.update(zip(new, encode(self.encoder, new, size, None), strict=True))
+            with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=self.bf16):
+                vectors = encode(self.encoder, new, size, None)
+            self._known.update(zip(new, vectors, strict=True))
         return torch.stack([self._known[text] for text in texts])
 
 

@@ -27,6 +27,7 @@ from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function
 from sentrep.cli.logs import say, show_log
+from sentrep.cli.precision import has_bf16
 from sentrep.data.sets.proxy_tasks import load_proxy_tasks
 from sentrep.data.text.corpus import open_corpus
 from sentrep.data.text.documents import Document, load_documents
@@ -118,7 +119,7 @@ def adapt(
         given = {"text": text, "backbone": backbone, "documents": len(documents)}
         if split is None:
             return _blind(work, documents, start, source, recipe or ["adapt/simcse"], given, force)
-        model = Remembered(start)
+        model = Remembered(start, bf16=has_bf16(start.device))
         with work.timed("preparing"):
             pairs = [] if asked is None else [row.sentences for row in asked.rows() if not row.blank]
             material = prepare(documents, split, model, work.files, passages, seed, pairs)

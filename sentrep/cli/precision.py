@@ -48,9 +48,15 @@ def cpu_has_bf16() -> bool:
     return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
 
 
+def has_bf16(device: torch.device) -> bool:
+    """Whether a device multiplies bfloat16 by itself."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device.type == "cpu" and cpu_has_bf16()
+
+
 def _of_device(trainer: Namespace) -> str | None:
-    bf16 = _on_cuda(trainer) and torch.cuda.is_bf16_supported(including_emulation=False)
-    return "bf16-mixed" if bf16 else None
+    return "bf16-mixed" if _on_cuda(trainer) and has_bf16(torch.device("cuda")) else None
 
 
 def _on_cuda(trainer: Namespace) -> bool:

@@ -61,7 +61,8 @@ class LexicalFeatures(SentenceModule):
         same = (ids[:, :, None] == ids[:, None, :]) & (mask[:, None, :] > 0)
         # each of f_t equal tokens brings its share of what the token is worth
         share = (_K1 + 1) / (same.sum(2) + _K1) * mask
-        return unit(torch.einsum("bl,blm->bm", share.to(self.table.dtype), self.table[ids]))
+        with torch.autocast(ids.device.type, enabled=False):
+            return unit(torch.einsum("bl,blm->bm", share.to(self.table.dtype), self.table[ids]))
 
     def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor, ids: Tensor) -> Tensor:  # type: ignore[override]
         """See `SentenceModule.forward`."""
