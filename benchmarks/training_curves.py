@@ -11,6 +11,7 @@ libraries, *of it in the run* what the steps added to libraries, weights and dat
 from __future__ import annotations
 
 import argparse
+import statistics
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -62,16 +63,16 @@ def draw(rows: list[Row], file: Path) -> None:
 
     axis = "length" if len({row.setting["length"] for row in rows}) > 1 else "batch"
     shown = {
-        "sentences a second": lambda row: sum(row.sentences_per_second) / len(row.sentences_per_second),
+        "sentences a second": lambda row: statistics.median(row.sentences_per_second),
         PROCESSOR: lambda row: row.more[PROCESSOR],
         "peak MiB": lambda row: row.peak_memory_mib,
     }
+    several = [key for key in rows[0].setting if key != axis and len({row.setting[key] for row in rows}) > 1]
+    lines: dict[str, list[Row]] = {}
+    for row in rows:
+        lines.setdefault(", ".join([row.variant, *(str(row.setting[key]) for key in several)]), []).append(row)
     figure = Figure(figsize=(12, 4), layout="constrained")
     for panel, (title, value) in zip(figure.subplots(1, 3), shown.items(), strict=True):
-        lines: dict[str, list[Row]] = {}
-        for row in rows:
-            others = [str(value) for key, value in row.setting.items() if key not in (axis, "objective")]
-            lines.setdefault(" ".join([row.variant, *others]), []).append(row)
         for name, line in lines.items():
             panel.plot([row.setting[axis] for row in line], [value(row) for row in line], marker="o", label=name)
         panel.set(xlabel=axis, title=title, xscale="log", yscale="linear" if "MiB" in title else "log")
@@ -79,7 +80,7 @@ def draw(rows: list[Row], file: Path) -> None:
         panel.set_xticks(ticks, labels=map(str, ticks), minor=False)
         panel.minorticks_off()
     panel.set_ylim(0)  # memory
-    figure.axes[0].legend(fontsize="small")
+    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=len(lines))
     figure.savefig(file, dpi=110)
 
 

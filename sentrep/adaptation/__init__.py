@@ -6,6 +6,8 @@ pairs          queries and passages from the structure of documents
 questions      questions about passages, asked of a language model
 mining         hard negatives, found by the model that training starts from
 interpolation  weights between the start and the end of training
+words          candidates that match words beside meaning
+choice         the best of the candidates
 verdict        whether the adapted model is better, and how sure that is
 account        what the run has left: its curve and its settings
 outcome        what an adaptation has come to

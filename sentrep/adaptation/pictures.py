@@ -42,11 +42,15 @@ def draw_curve(rows: Sequence[Mapping[str, float]]) -> Figure:
     return figure
 
 
-def draw_interpolation(points: Sequence[tuple[float, float]]) -> Figure:
-    """Draw the proxy between the start (weight 0) and the end of training (weight 1), and mark the best.
+def draw_weights(
+    points: Sequence[tuple[float, float]], of: str = "the trained end", without: str = "untouched model"
+) -> Figure:
+    """Draw the proxy by the weight of something, and mark the best.
 
     Args:
-        points: at least one (weight of the trained end, proxy).
+        points: at least one (weight, proxy).
+        of: what is weighed.
+        without: what weight 0 is, drawn as a level line.
     """
     with styled():
         figure = new_figure(_HEIGHT)
@@ -54,11 +58,11 @@ def draw_interpolation(points: Sequence[tuple[float, float]]) -> Figure:
         points = sorted(points)
         weights, values = zip(*points, strict=True)
         if weights[0] == 0:
-            axis.axhline(values[0], color=GREY, linestyle="--", label="untouched model")
+            axis.axhline(values[0], color=GREY, linestyle="--", label=without)
         axis.plot(weights, values, color=BLUE, marker="o", markersize=3, label="proxy")
         weight, value = max(points, key=lambda point: point[1])
         axis.plot([weight], [value], "o", color="black", zorder=4, label=f"best: {value:.1f} at {weight:g}")
-        axis.set_xlabel("weight of the trained end")
+        axis.set_xlabel(f"weight of {of}")
         axis.set_ylabel("score × 100")
         legend_below(figure)
     return figure

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sentrep.adaptation.outcome import Adaptation, Estimate, Neighbours
-from sentrep.adaptation.pictures import draw_curve, draw_interpolation, draw_map, map_groups
+from sentrep.adaptation.pictures import draw_curve, draw_map, draw_weights, map_groups
 from sentrep.evaluation.page import html_page, html_table, inline_figure
 from sentrep.evaluation.report import markdown_table
 from sentrep.io.files import write_text
@@ -27,6 +27,7 @@ _TASKS = (
 )
 _CURVE = "The mean of the held-out tasks (proxy) while it was trained; the dashed line is the model before."
 _INTERPOLATION = "Weights between the model before (0) and the end of training (1)."
+_LEXICAL = "At the best of these: the weight of matching words in the vector's cosine, beside meaning."
 _NEIGHBOURS = "Sentences from all over the text, each with the nearest others by cosine; those that changed most first."
 _MAP = (
     "The same texts before and after, turned and scaled onto each other and seen from the same side; the colours are "
@@ -76,7 +77,10 @@ def _html(adaptation: Adaptation) -> Iterator[str]:
         if adaptation.curve:
             yield inline_figure(draw_curve(adaptation.curve), "Course of the proxy during training", _CURVE)
         if adaptation.interpolation:
-            yield inline_figure(draw_interpolation(adaptation.interpolation), "Proxy by weight", _INTERPOLATION)
+            yield inline_figure(draw_weights(adaptation.interpolation), "Proxy by weight", _INTERPOLATION)
+        if adaptation.lexical:
+            figure = draw_weights(adaptation.lexical, "matching words", "without")
+            yield inline_figure(figure, "Proxy by weight of matching words", _LEXICAL)
         yield "</div>"
     if adaptation.neighbours:
         yield f'<h2>Nearest sentences</h2>\n<p class="faint">{html_text(_NEIGHBOURS)}</p>'
@@ -128,6 +132,9 @@ def _markdown(adaptation: Adaptation) -> Iterator[str]:
     if adaptation.interpolation:
         yield f"\n## Between start and end\n\n{markdown_text(_INTERPOLATION)}\n"
         yield from markdown_table(["weight", "proxy"], [[f"{w:g}", f"{v:.2f}"] for w, v in adaptation.interpolation])
+    if adaptation.lexical:
+        yield f"\n## Matching words\n\n{markdown_text(_LEXICAL)}\n"
+        yield from markdown_table(["weight", "proxy"], [[f"{w:g}", f"{v:.2f}"] for w, v in adaptation.lexical])
     if adaptation.neighbours:
         yield f"\n## Nearest sentences\n\n{markdown_text(_NEIGHBOURS)}"
         for found in adaptation.neighbours:
@@ -172,9 +179,6 @@ def _tasks(adaptation: Adaptation) -> tuple[list[str], list[list[str]]]:
 
 def _records(adaptation: Adaptation) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Heading, columns and rows of the tables at the end."""
-    if adaptation.lexical:
-        rows = [[f"{weight:g}", f"{value:.2f}"] for weight, value in adaptation.lexical]
-        yield "Matching words beside meaning", ["weight", "proxy"], rows
     if adaptation.seconds:
         yield "Time", ["part", "time"], [[part, _duration(seconds)] for part, seconds in adaptation.seconds.items()]
     if adaptation.settings:

@@ -6,6 +6,7 @@ import logging
 import re
 import sys
 import warnings
+from pathlib import Path
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
@@ -30,13 +31,25 @@ def say(message: str) -> None:
     print(f"sentrep: {printable(message)}", file=sys.stderr)
 
 
+_PACKAGE = Path(__file__).parents[1]
+_format_others = warnings.formatwarning
 _NOISE = re.compile("💡 Tip|TPU available|HPU available")
 _WARNINGS = ("isinstance.treespec, LeafSpec", "Total length of `list` across ranks is zero")
 """Of Lightning's own code, about what no user of it can mend."""
 
 
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """What sentrep itself warns of is for the user, whom the line of code tells nothing."""
+    if Path(filename).is_relative_to(_PACKAGE):
+        return f"sentrep: warning: {printable(str(message))}\n"
+    return _format_others(message, category, filename, lineno, line)
+
+
 def show_log() -> None:
     """Let everyone see what was read, left out, cut, or paired with itself, and no advertisements."""
+    warnings.formatwarning = _format_warning
     rank_zero = logging.getLogger("lightning.pytorch.utilities.rank_zero")
     rank_zero.addFilter(_is_news)
     for message in _WARNINGS:
