@@ -75,11 +75,14 @@ def draw(rows: list[Row], file: Path) -> None:
     for panel, (title, value) in zip(figure.subplots(1, 3), shown.items(), strict=True):
         for name, line in lines.items():
             panel.plot([row.setting[axis] for row in line], [value(row) for row in line], marker="o", label=name)
-        panel.set(xlabel=axis, title=title, xscale="log", yscale="linear" if "MiB" in title else "log")
+        panel.set(xlabel=axis, title=title, xscale="log")
+        if axis == "length" and "MiB" not in title:  # spans magnitudes
+            panel.set_yscale("log")
+        else:
+            panel.set_ylim(0)
         ticks = sorted({row.setting[axis] for row in rows})
         panel.set_xticks(ticks, labels=map(str, ticks), minor=False)
         panel.minorticks_off()
-    panel.set_ylim(0)  # memory
     figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=len(lines))
     figure.savefig(file, dpi=110)
 
