@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from adaptation.texts import documents
 from sentrep.adaptation.preparation import CHOOSE, JUDGE, PAIRS, PASSAGES, SENTENCES, Remembered, prepare
@@ -41,3 +42,12 @@ def test_what_is_held_out_is_nowhere_in_training(tmp_path: Path, caplog: pytest.
     assert sum(pair == "what is it" for pair in pairs["sent0"].to_pylist()) == 1
     for query, negative in zip(pairs["sent0"].to_pylist(), pairs["hard_neg"].to_pylist(), strict=True):
         assert query not in negative
+
+
+def test_texts_are_read_in_bfloat16_where_asked() -> None:
+    encoder = tiny_encoder(pooling="mean")
+    texts = ["the old house", "a field of wheat and rye", "nobody"]
+    exact, short = Remembered(encoder)(texts), Remembered(encoder, bf16=True)(texts)
+    assert short.dtype == torch.float32
+    assert not torch.equal(exact, short)
+    assert torch.cosine_similarity(exact, short).min() > 0.999
