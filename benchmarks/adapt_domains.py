@@ -9,12 +9,12 @@ of train; the truth is the accuracy of the ten nearest neighbours, and the V-mea
 ``--part 500`` keeps all relevant documents and so many others, as text and as what is searched.
 
 Every run prepares, trains, mixes and judges by the functions of the command, in one process, where the untouched model
-encodes each text once for all runs; training ends after ``--steps``, so that a run is the same on any machine. Two
-models are judged: the *trained* one as training left it, and the *exported* one, which the command would offer: the
-best mixture, with matching words. A verdict is right where it says better and the truth has risen, or where it does not
-and the truth has not risen; it is wrong beyond doubt where the truth's own 95 % interval (paired, over queries) says
-the contrary. Where a text has no structure nothing is trained and nothing changes. Runs that have ended are not done
-again.
+encodes each text once for all runs; training ends after ``--steps``, so that a run is the same on any machine. Three
+models are judged: the *trained* one as training left it; the *mixed* one, its best mean with the untouched weights; and
+the *exported* one, which the command would offer: the mixed one with matching words. A verdict is right where it says
+better and the truth has risen, or where it does not and the truth has not risen; it is wrong beyond doubt where the
+truth's own 95 % interval (paired, over queries) says the contrary. Where a text has no structure nothing is trained and
+nothing changes. Runs that have ended are not done again.
 
 Recipes: ``pairs`` is the default of the command; ``simcse`` and ``tsdae`` ship beside it; ``tsdae-high`` and
 ``simcse-high`` have rates that ruin a model, and ``pairs-high`` one that is too high: the verdict must see that.
@@ -26,7 +26,7 @@ import argparse
 import itertools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,15 +41,16 @@ from sentrep.adaptation.choice import choose
 from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Remembered, prepare
 from sentrep.adaptation.splitting import split_documents
 from sentrep.adaptation.verdict import Judgement, judge
+from sentrep.adaptation.words import WithWords
 from sentrep.cli.adapt_folder import AdaptationFolder
 from sentrep.cli.precision import has_bf16
 from sentrep.data.sets.beir import RankingSet, load_retrieval
-from sentrep.data.sets.labelled import LabelledSet, load_labelled_file
+from sentrep.data.sets.labelled import load_labelled_file
 from sentrep.data.sets.proxy_tasks import load_proxy_tasks
 from sentrep.data.text.documents import load_documents
 from sentrep.encoder import SentenceEncoder, fit_lexical
 from sentrep.encoder.search import TopK
-from sentrep.evaluation.clustering import evaluate_clustering
+from sentrep.evaluation.clustering import v_measures
 from sentrep.functional.ranking import ndcg
 from sentrep.io.files import write_text
 
@@ -63,10 +64,14 @@ RECIPES: dict[str, tuple[str, float | None]] = {
     "tsdae-high": ("tsdae", 5e-4),
 }
 """Name: the recipe in configs/adapt, and another learning rate."""
+KINDS = ("trained", "mixed", "exported")
+"""Models of a run that are judged."""
 _NEIGHBOURS = 10
 _MINUTES = 600.0
 """More than any run takes: it is the steps that end it."""
-Truth = Callable[[SentenceEncoder], tuple[np.ndarray, dict[str, float]]]
+Vectors = Callable[[Sequence[str]], torch.Tensor]
+"""(n, D) of n texts, by a model."""
+Truth = Callable[[Vectors], tuple[np.ndarray, dict[str, float]]]
 """(Q,) scores × 100 of the single queries or texts, and what else is known."""
 
 
@@ -94,6 +99,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--recipes", nargs="+", default=list(RECIPES), choices=list(RECIPES))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--steps", type=int, default=30, help="of each training")
+    parser.add_argument("--batch", type=int, default=32, help="of each training")
+    parser.add_argument("--length", type=int, help="tokens of a passage that the model reads, if not its own")
     parser.add_argument("--part", type=int, help="documents, beside the relevant ones")
     parser.add_argument("--passages", type=int, default=10_000, help="to train on and to search in")
     parser.add_argument("--threads", type=int, help="of torch")
@@ -128,31 +135,32 @@ class Domain:
             "before": float(self.before.mean()), "more before": self.more_before, **self._adapt(place, recipe, seed),
         }  # fmt: skip
         write_text(file, json.dumps(found, indent=1) + "\n")
-        told = {kind: (found[kind]["verdict"], round(found[kind]["gain"], 2)) for kind in ("trained", "exported")}
+        told = {kind: (found[kind]["verdict"], round(found[kind]["gain"], 2)) for kind in KINDS}
         print(f"{self.name}, {recipe}, seed {seed}: {told}", file=sys.stderr)
         return found
 
     def _load(self) -> None:
-        changes = {"pooling": self.options.pooling} if self.options.pooling else {}
+        given = {"pooling": self.options.pooling, "max_seq_length": self.options.length}
+        changes = {name: value for name, value in given.items() if value is not None}
         model = SentenceEncoder.from_pretrained(self.options.backbone, **changes)
         self._start = Remembered(model, bf16=has_bf16(model.device))
         text = write_text_of(self.source, self.options.part, self.options.output / self.name / "text.jsonl")
         self.documents = load_documents(text)
         self.score, self.unit = truth(self.source, self.options.part)
-        self.before, self.more_before = self.score(self._start.encoder)
+        self.before, self.more_before = self.score(self._start)
 
     def _adapt(self, place: Path, recipe: str, seed: int) -> dict[str, Any]:
         start = self._start
         assert start is not None
         split = split_documents(self.documents, seed)
         if split is None:
-            nothing = {"verdict": "cannot be told", **self._against_truth(None, start.encoder)}
-            return {"trained": nothing, "exported": nothing, "share": None, "weight": None}
+            nothing = {"verdict": "cannot be told", **self._against_truth(None, start)}
+            return dict.fromkeys(KINDS, nothing) | {"share": None, "weight": None}
         folder = AdaptationFolder(place, _MINUTES, seed)
         prepare(self.documents, split, start, folder.files, self.options.passages, seed)
         own, rate = RECIPES[recipe]
-        steps = {"max_steps": self.options.steps, "val_check_interval": max(1, self.options.steps // 2)}
-        changes: dict[str, Any] = {"trainer": steps}
+        steps = {"max_steps": self.options.steps, "val_check_interval": self.options.steps}
+        changes: dict[str, Any] = {"trainer": steps, "data": {"batch_size": self.options.batch}}
         if rate is not None:
             changes["model"] = {"optimizer": {"init_args": {"lr": rate}}}
         write_text(place / "changes.yaml", json.dumps(changes))
@@ -160,17 +168,18 @@ class Domain:
             [str(CONFIGS / f"{own}.yaml"), str(place / "changes.yaml")], start.encoder, self.options.backbone
         ):
             raise SystemExit(status)
-        end = folder.end(start.encoder)
+        end = Remembered(folder.end(start.encoder), start.bf16)
         words = fit_lexical(start.encoder, pq.read_table(folder.files / PASSAGES)["text"].to_pylist(), seed=seed)
         choice = choose(load_proxy_tasks(folder.files / CHOOSE), start, end, words)
         tasks = load_proxy_tasks(folder.files / JUDGE)
         found: dict[str, Any] = {"share": choice.share, "weight": choice.weight}
-        for kind, model in (("trained", Remembered(end, start.bf16)), ("exported", choice.model)):
+        mixed = choice.model.candidate if isinstance(choice.model, WithWords) else choice.model
+        for kind, model in zip(KINDS, (end, mixed, choice.model), strict=True):
             judgement = judge(tasks, start, model)
-            found[kind] = {"verdict": judgement.verdict, **self._against_truth(judgement, model.encoder)}
+            found[kind] = {"verdict": judgement.verdict, **self._against_truth(judgement, model)}
         return found
 
-    def _against_truth(self, judgement: Judgement | None, model: SentenceEncoder) -> dict[str, Any]:
+    def _against_truth(self, judgement: Judgement | None, model: Remembered | WithWords) -> dict[str, Any]:
         if judgement is None:
             after, more = self.before, self.more_before
         else:
@@ -213,12 +222,11 @@ def _retrieval(ranking: RankingSet, part: int | None) -> Truth:
     ranking = replace(ranking, document_ids=[document for document in ranking.document_ids if document in kept])
     texts = dict(row for row in ranking.documents() if row[0] in kept)
 
-    def score(encoder: SentenceEncoder) -> tuple[np.ndarray, dict[str, float]]:
-        queries = encoder.encode(list(ranking.queries.values()), convert_to_tensor=True)
+    def score(encode: Vectors) -> tuple[np.ndarray, dict[str, float]]:
+        queries = encode(list(ranking.queries.values()))
         best = TopK(queries, 10)
         ids = sorted(texts)
-        vectors = encoder.encode([texts[document] for document in ids], convert_to_tensor=True)
-        best.add(vectors, torch.arange(len(ids)))
+        best.add(encode([texts[document] for document in ids]), torch.arange(len(ids)))
         found = [[ids[number] for number in row] for row in best.order.tolist()]
         values = [
             ndcg([judged.get(document, 0) for document in order], list(judged.values()), 10)
@@ -239,14 +247,13 @@ def _kept(ranking: RankingSet, part: int | None) -> set[str]:
 def _labelled(folder: Path) -> Truth:
     train, test = (load_labelled_file(folder / f"{split}.csv") for split in ("train", "test"))
 
-    def score(encoder: SentenceEncoder) -> tuple[np.ndarray, dict[str, float]]:
+    def score(encode: Vectors) -> tuple[np.ndarray, dict[str, float]]:
         from sklearn.neighbors import KNeighborsClassifier
 
-        x, y = (encoder.encode(part.texts) for part in (train, test))
+        x, y = (encode(part.texts).numpy() for part in (train, test))
         judge = KNeighborsClassifier(_NEIGHBOURS, metric="cosine").fit(x, train.labels)
         hits = 100.0 * (judge.predict(y) == np.array(test.labels))
-        (clusters,) = evaluate_clustering(encoder, [LabelledSet(folder.name, {"test": test}, "MTEB")])
-        return hits, {"v-measure": clusters.main_score}
+        return hits, {"v-measure": 100 * float(np.mean(v_measures(y, test.labels)))}
 
     return score
 
@@ -265,7 +272,7 @@ def markdown(results: list[dict[str, Any]]) -> str:
     lines = []
     for (domain, recipe), found in itertools.groupby(results, lambda run: (run["domain"], run["recipe"])):
         runs = list(found)
-        for kind in ("trained", "exported"):
+        for kind in KINDS:
             told = [run[kind] for run in runs]
             gains = [run["gain"] for run in told]
             better = sum(run["verdict"] == "better" for run in told)
@@ -275,7 +282,7 @@ def markdown(results: list[dict[str, Any]]) -> str:
                     f"{max(gains):+.2f}", f"{better} of {len(runs)}", f"{sum(run['right'] for run in told)}",
                 ]
             )  # fmt: skip
-    return table(names, lines, left=3) + "".join("\n" + _counts(results, kind) for kind in ("trained", "exported"))
+    return table(names, lines, left=3) + "".join("\n" + _counts(results, kind) for kind in KINDS)
 
 
 def _counts(results: list[dict[str, Any]], kind: str) -> str:

@@ -13,10 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import torch
 from adapt_domains import interval, truth
 from tables import table
 
@@ -25,18 +22,6 @@ from sentrep.adaptation.words import WithWords
 from sentrep.data.sets.labelled import load_labelled_file
 from sentrep.encoder import SentenceEncoder, fit_lexical
 from sentrep.io.files import write_text
-
-
-class Mixed:
-    """An encoder as the truths use it."""
-
-    def __init__(self, candidate: WithWords) -> None:
-        self.candidate = candidate
-
-    def encode(self, texts: list[str], convert_to_tensor: bool = False, **_: Any) -> torch.Tensor | np.ndarray:
-        """(n, D + m)."""
-        vectors = self.candidate(texts)
-        return vectors if convert_to_tensor else vectors.numpy()
 
 
 def main() -> None:
@@ -57,7 +42,7 @@ def main() -> None:
         start = Remembered(SentenceEncoder.from_pretrained(options.backbone, **changes))
         for features in options.features:
             module = fit_lexical(start.encoder, texts(Path(place)), features)
-            found = {w: score(Mixed(WithWords(start, module, w)))[0] for w in (0.0, *options.weights)}  # type: ignore[arg-type]
+            found = {w: score(WithWords(start, module, w))[0] for w in (0.0, *options.weights)}
             gains = [values - found[0.0] for values in list(found.values())[1:]]
             cells = [f"{gain.mean():+.2f} ({interval(gain)[0]:+.1f} to {interval(gain)[1]:+.1f})" for gain in gains]
             lines.append([name, unit, str(module.features), f"{found[0.0].mean():.2f}", *cells])

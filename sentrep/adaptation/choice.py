@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 
 from sentrep.adaptation.interpolation import SHARES, interpolate
 from sentrep.adaptation.preparation import Remembered
 from sentrep.adaptation.words import WEIGHTS, WithWords
 from sentrep.data.sets.proxy_tasks import ProxyTasks
-from sentrep.encoder import LexicalFeatures, SentenceEncoder, with_lexical
+from sentrep.encoder import LexicalFeatures
 from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings
 
 
@@ -17,7 +16,7 @@ from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, sco
 class Choice:
     """The best candidate, and what each was worth."""
 
-    model: Remembered
+    model: Remembered | WithWords
     share: float
     """Of the trained weights."""
     weight: float
@@ -28,7 +27,7 @@ class Choice:
     """(weight, proxy), at the best share."""
 
 
-def choose(tasks: ProxyTasks, start: Remembered, end: SentenceEncoder, words: LexicalFeatures | None = None) -> Choice:
+def choose(tasks: ProxyTasks, start: Remembered, end: Remembered, words: LexicalFeatures | None = None) -> Choice:
     """The share first, the weight at that share; of equals what is nearest to the untouched model.
 
     Args:
@@ -37,16 +36,14 @@ def choose(tasks: ProxyTasks, start: Remembered, end: SentenceEncoder, words: Le
         end: the trained one.
         words: the lexical part, of `fit_lexical`; None tries none.
     """
-    mixed = {share: interpolate(start.encoder, end, share) for share in SHARES} | {1.0: end}
-    candidates = {0.0: start, **{share: Remembered(model, start.bf16) for share, model in mixed.items()}}
+    mixed = {share: Remembered(interpolate(start.encoder, end.encoder, share), start.bf16) for share in SHARES}
+    candidates = {0.0: start, **mixed, 1.0: end}
     shares = {share: _proxy(tasks, candidate) for share, candidate in candidates.items()}
     share = max(shares, key=lambda share: shares[share])
-    model, weights = candidates[share], {0.0: shares[share]}
-    if words is not None:
-        weights |= {weight: _proxy(tasks, WithWords(model, words, weight)) for weight in WEIGHTS}
+    worded = {} if words is None else {weight: WithWords(candidates[share], words, weight) for weight in WEIGHTS}
+    weights = {0.0: shares[share]} | {weight: _proxy(tasks, candidate) for weight, candidate in worded.items()}
     weight = max(weights, key=lambda weight: weights[weight])
-    if words is not None and weight:
-        model = Remembered(with_lexical(deepcopy(model.encoder), words, weight), start.bf16)
+    model = worded.get(weight, candidates[share])
     return Choice(model, share, weight, tuple(shares.items()), tuple(weights.items()))
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 import torch
 from torch import Tensor
 
 from sentrep.adaptation.preparation import Remembered
+from sentrep.encoder import LexicalFeatures, SentenceEncoder, with_lexical
 from sentrep.encoder.encode import pad
-from sentrep.encoder.lexical import LexicalFeatures, mixture
+from sentrep.encoder.lexical import mixture
 
 WEIGHTS = (0.1, 0.2, 0.3)
 """Of the lexical part. The tasks are made of the text's own words, so they favour it: more is not offered."""
@@ -27,6 +29,11 @@ class WithWords:
 
     def __init__(self, candidate: Remembered, module: LexicalFeatures, weight: float) -> None:
         self.candidate, self.module, self.weight = candidate, module, weight
+
+    @property
+    def encoder(self) -> SentenceEncoder:
+        """A new one that gives these vectors: what is exported."""
+        return with_lexical(deepcopy(self.candidate.encoder), self.module, self.weight)
 
     def __call__(self, texts: Sequence[str]) -> Tensor:
         """(n, D + m) float32, on the CPU."""

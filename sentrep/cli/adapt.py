@@ -168,7 +168,8 @@ def _judged(
     with work.timed("mixing"):
         passages = pq.read_table(work.files / PASSAGES)["text"].to_pylist() if lexical else []
         words = fit_lexical(model.encoder, passages, seed=work.seed) if lexical else None
-        choice = choose(load_proxy_tasks(work.files / CHOOSE), model, work.end(model.encoder), words)
+        end = Remembered(work.end(model.encoder), model.bf16)
+        choice = choose(load_proxy_tasks(work.files / CHOOSE), model, end, words)
     with work.timed("judging"):
         tasks = load_proxy_tasks(work.files / JUDGE)
         matched = word_matching(tasks)
