@@ -198,8 +198,8 @@ def tokenize_corpus(
     share = counts.cut / (counts.kept * len(tokens[0].ids))
     if max_length and share > _MANY:
         logger.warning(
-            "%.0f %% of the sentences are cut, and what stands behind is not trained on: --model.encoder.max_length %d "
-            "keeps more of it, in more time and memory, or give one sentence a line",
+            "%.0f %% of the sentences are cut, and what stands behind is not trained on: model.encoder.max_length: %d "
+            "in the configuration keeps more of it, in more time and memory; or give one sentence a line",
             *(100 * share, 2 * max_length),
         )
     return tokens

@@ -58,7 +58,7 @@ def test_counts_are_logged_at_the_first_build_and_on_reuse(pairs: Path, caplog: 
     assert first.counts == second.counts == cache.CorpusCounts(rows=100, blank=20, cut=80)
     assert "80 rows tokenised (100 read, 20 blank and skipped, 80 sentences cut to 4 tokens)" in caplog.messages[0]
     assert "50 % of the sentences are cut" in caplog.messages[1]
-    assert "--model.encoder.max_length 8 keeps more" in caplog.messages[1]
+    assert "model.encoder.max_length: 8 in the configuration keeps more" in caplog.messages[1]
     assert "80 rows from the cache (100 read, 20 blank and skipped, 80 sentences cut" in caplog.messages[2]
 
 
