@@ -25,7 +25,9 @@ _TASKS = (
     "the difference says so. Shared words: of the query's words, those that stand in its answer; BM25 is what matching "
     "words alone gives."
 )
-_CURVE = "The mean of the held-out tasks (proxy) while it was trained; the dashed line is the model before."
+_CURVE = (
+    "The held-out tasks (proxy: every document counts once) while it was trained; the dashed line is the model before."
+)
 _INTERPOLATION = "Weights between the model before (0) and the end of training (1)."
 _LEXICAL = "At the best of these: the weight of matching words in the vector's cosine, beside meaning."
 _NEIGHBOURS = "Sentences from all over the text, each with the nearest others by cosine; those that changed most first."

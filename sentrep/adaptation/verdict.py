@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sentrep.adaptation.outcome import Estimate, TaskOutcome
 from sentrep.data.sets.proxy_tasks import ProxyTasks
-from sentrep.evaluation.proxy import TaskScores, rank_passages, score_rankings
+from sentrep.evaluation.proxy import TaskScores, of_documents, rank_passages, score_rankings
 
 _RESAMPLES = 2000
 Array = NDArray[np.float64]
@@ -26,7 +26,7 @@ class Judgement:
 
     verdict: Verdict
     difference: Estimate
-    """Of the mean over the tasks."""
+    """Of the mean over the documents."""
     tasks: tuple[TaskOutcome, ...]
 
 
@@ -69,7 +69,7 @@ def compare_tasks(
             queries=len(before.ndcg),
             candidates=len(tasks.passages),
             overlap=tasks.overlap(task),
-            bm25=None if words is None else float(words[task].ndcg.mean()),
+            bm25=None if words is None else mean({task: words[task]}).value,
             start=mean({task: before}),
             adapted=mean({task: adapted[task]}),
             difference=difference({task: before}, {task: adapted[task]}),
@@ -79,7 +79,7 @@ def compare_tasks(
 
 
 def decide(start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]) -> tuple[Verdict, Estimate]:
-    """The verdict, and the difference that it rests on: of the mean over the tasks.
+    """The verdict, and the difference that it rests on: of the mean over the documents.
 
     Better is what gains on the whole, beyond the interval, and loses on no task beyond its own.
     """
@@ -89,27 +89,16 @@ def decide(start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]) -
 
 
 def mean(scores: Mapping[str, TaskScores]) -> Estimate:
-    """The mean over the tasks of nDCG@10 × 100, with its 95 % interval."""
-    return _estimate(_by_document({task: found.ndcg for task, found in scores.items()}, scores))
+    """The mean over the documents of nDCG@10 × 100, with its 95 % interval."""
+    return _estimate(of_documents(scores))
 
 
 def difference(start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]) -> Estimate:
-    """That of the second less that of the first, query by query."""
-    return _estimate(_by_document({task: adapted[task].ndcg - start[task].ndcg for task in start}, start))
-
-
-def _by_document(values: Mapping[str, Array], scores: Mapping[str, TaskScores]) -> Array:
-    """(D,) numbers of D documents, whose mean is the mean over the tasks of the means over their queries.
+    """That of the second less that of the first, document by document.
 
     Queries of one document stand and fall together, so it is documents that the bootstrap draws.
     """
-    names = dict.fromkeys(document for task in values for document in scores[task].documents)
-    place = {document: number for number, document in enumerate(names)}
-    total = np.zeros(len(place))
-    for task, found in values.items():
-        rows = [place[document] for document in scores[task].documents]
-        np.add.at(total, rows, found * len(place) / (len(values) * len(found)))
-    return total
+    return _estimate(of_documents(adapted) - of_documents(start))
 
 
 def _estimate(values: Array) -> Estimate:

@@ -54,7 +54,7 @@ def pair_scores(
 def proxy_scores(
     encoder: Encoder, tasks: ProxyTasks, shared: bool = False, kept: dict[Any, list[Window]] | None = None
 ) -> dict[str, float]:
-    """What is logged of tasks without labels: ``proxy``, their mean, and ``proxy/<task>``; see `pair_scores`."""
+    """What is logged of tasks without labels: ``proxy`` and ``proxy/<task>`` of `proxy_values`; see `pair_scores`."""
     size = evaluation_batch(encoder.device)
     run = functools.partial(encode, encoder, batch_size=size, show_progress_bar=False, shared=shared, kept=kept)
     return proxy_values(score_rankings(tasks, rank_passages(tasks, run)))

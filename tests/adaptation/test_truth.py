@@ -15,7 +15,14 @@ from sentrep.adaptation.verdict import compare_tasks, decide, difference, mean
 from sentrep.data.sets.proxy_tasks import ProxyTasks, is_proxy, load_proxy_tasks, words_of, write_proxy_tasks
 from sentrep.data.text.documents import Document
 from sentrep.errors import InputError
-from sentrep.evaluation.proxy import TaskScores, proxy_values, rank_passages, score_rankings, word_matching
+from sentrep.evaluation.proxy import (
+    TaskScores,
+    of_documents,
+    proxy_values,
+    rank_passages,
+    score_rankings,
+    word_matching,
+)
 from sentrep.evaluation.scoring import proxy_scores
 from support import tiny_encoder
 
@@ -85,7 +92,6 @@ def test_rankings_are_those_of_a_loop_and_leave_the_query_itself_out(tmp_path: P
     scores = score_rankings(made, found)
     values = proxy_values(scores)
     assert values == pytest.approx(proxy_scores(encoder, made), abs=1e-6)
-    assert values["proxy"] == pytest.approx(np.mean([values[f"proxy/{task}"] for task in made.answers]))
     first = next(iter(made.answers["title-to-text"].items()))
     hits = [passage in first[1] for passage in found[first[0]]]
     best = sum(1 / np.log2(rank + 2) for rank in range(len(first[1])))
@@ -140,10 +146,25 @@ def test_the_verdict_asks_for_a_gain_beyond_the_interval_and_for_no_loss() -> No
         assert whole.value == pytest.approx(np.mean(list(shift.values())), abs=2)
 
 
-def test_the_interval_is_of_documents_and_the_mean_is_of_tasks() -> None:
+def test_every_document_counts_once() -> None:
+    found = {
+        "often": TaskScores(["1", "1", "2", "3"], np.array([0.0, 50.0, 80.0, 40.0]), np.zeros(4)),
+        "rare": TaskScores(["3"], np.array([100.0]), np.zeros(1)),
+    }
+    assert of_documents(found).tolist() == [25, 80, 70]  # the third: the mean of its two tasks
+    values = proxy_values(found)
+    assert values == pytest.approx({"proxy": 175 / 3, "proxy/often": 145 / 3, "proxy/rare": 100})
+
+
+def test_the_interval_is_of_documents() -> None:
     start, adapted = scores({"a": 0.0, "b": 0.0}, 0.0), scores({"a": 1.0, "b": 3.0}, 10.0)
     whole = mean(adapted)
-    assert whole.value == pytest.approx(np.mean([found.ndcg.mean() for found in adapted.values()]))
+    slow: dict[str, list[float]] = {}
+    for found in adapted.values():
+        for document in dict.fromkeys(found.documents):
+            own = [score for name, score in zip(found.documents, found.ndcg, strict=True) if name == document]
+            slow.setdefault(document, []).append(sum(own) / len(own))
+    assert whole.value == pytest.approx(np.mean([np.mean(own) for own in slow.values()]))
     gain = np.concatenate([adapted["b"].ndcg - start["b"].ndcg])
     alone = difference({"b": start["b"]}, {"b": adapted["b"]})
     by_document = gain.reshape(100, 3).mean(1)

@@ -64,7 +64,7 @@ def test_a_model_that_gets_better_is_exported_and_the_same_command_goes_on(
     assert (model.pooling, model.max_seq_length, model.normalizes) == ("mean", 48, True)
     assert model.prompts == {"query": "ask: "}
     weights = dict(numbers["lexical"])  # type: ignore[call-overload]
-    assert weights.keys() == {0, 0.1, 0.2, 0.3}
+    assert weights.keys() == {0, 0.1, 0.2}
     best = max(weights, key=lambda weight: weights[weight])
     words = [module.weight for module in model.sentence_modules if isinstance(module, LexicalFeatures)]
     assert words == ([best] if best else [])

@@ -32,8 +32,9 @@ def test_the_cosine_is_the_mixture_of_both() -> None:
     assert encoder.embedding_dim == after.shape[1] == before.shape[1] + 20
     np.testing.assert_allclose(after @ after.T, (1 - w) * before @ before.T + w * words @ words.T, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(after, axis=1), 1, atol=1e-6)
-    tried = WithWords(Remembered(tiny_encoder(pooling="mean", modules=[Normalize()])), module, w)(texts)
-    np.testing.assert_allclose(tried, after, atol=1e-6)  # what `sentrep adapt` chooses by is what it exports
+    tried = WithWords(Remembered(tiny_encoder(pooling="mean", modules=[Normalize()])), module, w)
+    np.testing.assert_allclose(tried(texts), after, atol=1e-6)  # what `sentrep adapt` chooses and judges by
+    np.testing.assert_allclose(tried.encoder.encode(texts), after, atol=1e-6)  # is what it exports
     again = with_lexical(encoder, module, 0.0).encode(texts)  # in the place of the first, not behind it
     np.testing.assert_allclose(again @ again.T, before @ before.T, atol=1e-6)
 

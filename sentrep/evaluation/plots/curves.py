@@ -36,7 +36,7 @@ _DEV_LINES = ("-", "--", "-.")
 PANELS = ("train/loss", "val/sts", "train/alignment", "train/uniformity")
 """The metrics that are drawn where none are named."""
 _PROXY = f"val/{CRITERION}"
-"""The mean over the tasks that a text's own structure gives; ``val/proxy/<task>`` are drawn beside it."""
+"""Of the tasks that a text's own structure gives; ``val/proxy/<task>`` are drawn beside it."""
 _SMOOTHED_FROM = 60
 """Points of a noisy course from which a running mean is drawn over it."""
 
