@@ -2,6 +2,7 @@
 
     apt-get download manpages manpages-dev && for file in manpages*.deb; do dpkg -x $file pages; done
     python benchmarks/debian_domains.py manuals --pages pages/usr/share/man --output DATA/manuals
+    apt-get -o Acquire::Languages=en update
     /usr/lib/apt/apt-helper cat-file /var/lib/apt/lists/*_Packages* /var/lib/apt/lists/*_Translation-en* > packages.txt
     python benchmarks/debian_domains.py packages --packages packages.txt --output DATA/packages
 
