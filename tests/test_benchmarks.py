@@ -257,15 +257,17 @@ def test_domains_of_debian_are_written(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_verdict_is_right_where_the_truth_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     domains = module("adapt_domains", monkeypatch)
-    good = {"verdict": "better", "gain": 1.0, "right": True, "wrong beyond doubt": False}
-    bad = {**good, "gain": -1.0, "right": False, "wrong beyond doubt": True}
+    good = {"verdict": "better", "gain": 1.0, "low": 0.5, "high": 1.5, "right": True, "wrong beyond doubt": False}
+    bad = {**good, "gain": -1.0, "low": -1.5, "high": -0.5, "right": False, "wrong beyond doubt": True}
     silent = {**good, "verdict": "cannot be told", "right": False, "gain": 0.0}
     about = {"domain": "d", "recipe": "pairs", "before": 70.0}
-    said = domains.markdown([{**about, "trained": bad, "exported": found} for found in (good, bad, silent)])
+    said = domains.markdown(
+        [{**about, "trained": bad, "mixed": bad, "exported": found} for found in (good, bad, silent)]
+    )
     assert "As trained: the verdict was right in 0 of 3 runs" in said
     assert (
-        "As exported: the verdict was right in 1 of 2 runs, wrong beyond doubt in 1; 2 were called better, the worst"
-        in said
+        "As exported: the verdict was right in 1 of 2 runs, and of the 2 whose truth lies beyond its interval in 1; "
+        "2 were called better, the worst" in said
     )
     assert "of them with -1.00 points of truth; 1 could not be told" in said
 
