@@ -21,13 +21,11 @@ _LONGEST = 180
 """Letters of a sentence that are shown."""
 _TASKS = (
     "Each task was made from the text's own structure and held out of training. Scores × 100, the higher the better, "
-    "with the 95 % interval of a bootstrap over the queries; a task got better or worse where the whole interval of "
+    "with the 95 % interval of a bootstrap over the documents; a task got better or worse where the whole interval of "
     "the difference says so. Shared words: of the query's words, those that stand in its answer; BM25 is what matching "
     "words alone gives."
 )
-_CURVE = (
-    "The held-out tasks (proxy: every document counts once) while it was trained; the dashed line is the model before."
-)
+_CURVE = "The held-out tasks (proxy: all their queries) while it was trained; the dashed line is the model before."
 _INTERPOLATION = "Weights between the model before (0) and the end of training (1)."
 _LEXICAL = "At the best of these: the weight of matching words in the vector's cosine, beside meaning."
 _NEIGHBOURS = "Sentences from all over the text, each with the nearest others by cosine; those that changed most first."

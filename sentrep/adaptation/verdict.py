@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sentrep.adaptation.outcome import Estimate, TaskOutcome
 from sentrep.data.sets.proxy_tasks import ProxyTasks
-from sentrep.evaluation.proxy import TaskScores, of_documents, rank_passages, score_rankings
+from sentrep.evaluation.proxy import TaskScores, rank_passages, score_rankings
 
 _RESAMPLES = 2000
 Array = NDArray[np.float64]
@@ -26,7 +26,7 @@ class Judgement:
 
     verdict: Verdict
     difference: Estimate
-    """Of the mean over the documents."""
+    """Of the mean over all queries."""
     tasks: tuple[TaskOutcome, ...]
 
 
@@ -79,7 +79,7 @@ def compare_tasks(
 
 
 def decide(start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]) -> tuple[Verdict, Estimate]:
-    """The verdict, and the difference that it rests on: of the mean over the documents.
+    """The verdict, and the difference that it rests on: of the mean over all queries.
 
     Better is what gains on the whole, beyond the interval, and loses on no task beyond its own.
     """
@@ -89,22 +89,30 @@ def decide(start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]) -
 
 
 def mean(scores: Mapping[str, TaskScores]) -> Estimate:
-    """The mean over the documents of nDCG@10 × 100, with its 95 % interval."""
-    return _estimate(of_documents(scores))
+    """The mean over the queries of nDCG@10 × 100, with its 95 % interval."""
+    return _estimate(scores, {task: found.ndcg for task, found in scores.items()})
 
 
 def difference(start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]) -> Estimate:
-    """That of the second less that of the first, document by document.
-
-    Queries of one document stand and fall together, so it is documents that the bootstrap draws.
-    """
-    return _estimate(of_documents(adapted) - of_documents(start))
+    """That of the second less that of the first, query by query."""
+    return _estimate(start, {task: adapted[task].ndcg - found.ndcg for task, found in start.items()})
 
 
-def _estimate(values: Array) -> Estimate:
-    if np.ptp(values) == 0:  # of which scipy's interval is NaN
-        return Estimate(float(values.mean()), float(values.mean()), float(values.mean()))
+def _estimate(scores: Mapping[str, TaskScores], values: Mapping[str, Array]) -> Estimate:
+    """Mean and interval; queries of one document stand and fall together, so it is documents that are drawn."""
+    asked = [document for found in scores.values() for document in found.documents]
+    place = {document: number for number, document in enumerate(dict.fromkeys(asked))}
+    rows, flat = [place[document] for document in asked], np.concatenate([values[task] for task in scores])
+    value = float(flat.mean())
+    if np.ptp(flat) == 0:  # of which scipy's interval is NaN
+        return Estimate(value, value, value)
     interval = scipy.stats.bootstrap(
-        (values,), np.mean, n_resamples=_RESAMPLES, batch=100, method="percentile", rng=0
-    ).confidence_interval
-    return Estimate(float(values.mean()), float(interval.low), float(interval.high))
+        (np.bincount(rows, flat), np.bincount(rows)), _mean_of_sums, paired=True, vectorized=True,
+        n_resamples=_RESAMPLES, batch=100, method="percentile", rng=0,
+    ).confidence_interval  # fmt: skip
+    return Estimate(value, float(interval.low), float(interval.high))
+
+
+def _mean_of_sums(sums: Array, counts: Array, axis: int = -1) -> Array:
+    """Of the queries, from their documents' sums and numbers of queries."""
+    return sums.sum(axis) / counts.sum(axis)

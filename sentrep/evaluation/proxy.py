@@ -18,7 +18,7 @@ from sentrep.functional.ranking import ndcg, reciprocal_rank
 DEPTH = 10
 """Ranks that count."""
 CRITERION = "proxy"
-"""The mean over the documents of nDCG@10 × 100 (`of_documents`), and the first part of each task's own name."""
+"""The mean over the queries of all tasks of nDCG@10 × 100, and the first part of each task's own name."""
 
 
 @dataclass(frozen=True)
@@ -72,26 +72,10 @@ def score_rankings(tasks: ProxyTasks, found: dict[str, list[str]]) -> dict[str, 
     return scores
 
 
-def of_documents(scores: Mapping[str, TaskScores]) -> NDArray[np.float64]:
-    """(D,) nDCG@10 × 100 of the documents that ask: the mean over a document's tasks of the mean over its queries.
-
-    Every document counts once. A mean over the tasks would let the few documents that ask in a rare task drown what all
-    the others say.
-    """
-    names = dict.fromkeys(document for found in scores.values() for document in found.documents)
-    place = {document: number for number, document in enumerate(names)}
-    rows = [[place[document] for document in found.documents] for found in scores.values()]
-    count = np.array([np.bincount(row, minlength=len(place)) for row in rows])
-    total = np.array(
-        [np.bincount(row, found.ndcg, len(place)) for row, found in zip(rows, scores.values(), strict=True)]
-    )
-    return (total / np.maximum(count, 1)).sum(0) / (count > 0).sum(0)
-
-
 def proxy_values(scores: Mapping[str, TaskScores]) -> dict[str, float]:
-    """What is logged: ``proxy``, the mean over the documents, and ``proxy/<task>``, over those that ask in it."""
-    tasks = {f"{CRITERION}/{task}": float(of_documents({task: found}).mean()) for task, found in scores.items()}
-    return {CRITERION: float(of_documents(scores).mean()), **tasks}
+    """What is logged: ``proxy``, the mean over all queries, and ``proxy/<task>``, over those of a task."""
+    tasks = {f"{CRITERION}/{task}": float(found.ndcg.mean()) for task, found in scores.items()}
+    return {CRITERION: float(np.concatenate([found.ndcg for found in scores.values()]).mean()), **tasks}
 
 
 def word_matching(tasks: ProxyTasks) -> dict[str, list[str]] | None:

@@ -26,7 +26,7 @@ TASKS = ("title-to-text", "sentence-to-rest", "text-to-neighbour")
 FEWEST_QUERIES = 30
 """A task with fewer is left out."""
 _RECORD = "proxy.json"
-_SENTENCES = 3
+_SENTENCES = 6
 """Taken out of a document at most, and never more than half of it."""
 _FEWEST_WORDS = 5
 """Of a sentence that is a query."""
