@@ -29,6 +29,10 @@ from sentrep.io.files import write_text
 
 PATIENCE = 4
 """Validations without a better one that end the training."""
+_VALIDATIONS = 5
+"""Of a training that takes all its minutes."""
+_LEAST_MINUTES = 3.0
+"""Between two: one takes up to a minute on two CPU cores, while the clock runs. The end is validated in any case."""
 
 
 class AdaptationFolder:
@@ -113,7 +117,7 @@ class AdaptationFolder:
         if isinstance(own.get("devices"), list):
             training["devices"] = own["devices"]  # which one
         if isinstance(own.get("val_check_interval"), str):
-            training["val_check_interval"] = _days(max(1.0, 60 * self.minutes / 5))
+            training["val_check_interval"] = _days(60 * max(_LEAST_MINUTES, self.minutes / _VALIDATIONS))
         if own.get("precision") is None and not torch.cuda.is_available() and cpu_has_bf16():
             training["precision"] = "bf16-mixed"  # more than twice the steps in the same minutes (docs/benchmarks.md)
         if choose.is_dir():

@@ -111,6 +111,13 @@ def test_training_is_in_bf16_where_the_cpu_multiplies_it(
     assert "precision" not in work._overlay({"trainer": {"precision": "32-true"}}, start, "model")["trainer"]
 
 
+@pytest.mark.parametrize(("minutes", "between"), [(2.0, "00:00:03:00"), (15.0, "00:00:03:00"), (60.0, "00:00:12:00")])
+def test_validations_leave_most_of_the_minutes_to_training(minutes: float, between: str, tmp_path: Path) -> None:
+    by_clock = {"trainer": {"val_check_interval": "00:00:01:00"}}
+    overlay = AdaptationFolder(tmp_path, minutes, 0)._overlay(by_clock, tiny_encoder(pooling="mean"), "model")
+    assert overlay["trainer"]["val_check_interval"] == between
+
+
 @pytest.mark.slow
 def test_a_model_that_gets_worse_is_not_exported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dense = ["--lexical", "false"]  # the adapted one is adapted again
