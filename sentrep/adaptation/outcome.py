@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Estimate:
-    """A score x 100 with its 95 % interval (bootstrap over queries)."""
+    """A score x 100 with its 95 % interval (bootstrap over documents)."""
 
     value: float
     low: float

@@ -62,6 +62,7 @@ def draw_weights(
         axis.plot(weights, values, color=BLUE, marker="o", markersize=3, label="proxy")
         weight, value = max(points, key=lambda point: point[1])
         axis.plot([weight], [value], "o", color="black", zorder=4, label=f"best: {value:.1f} at {weight:g}")
+        axis.set_xticks(weights, [f"{weight:g}" for weight in weights])
         axis.set_xlabel(f"weight of {of}")
         axis.set_ylabel("score × 100")
         legend_below(figure)

@@ -65,7 +65,7 @@ def _html(adaptation: Adaptation) -> Iterator[str]:
     look = _LOOKS[adaptation.verdict]
     model, text = _last(adaptation.backbone), _last(adaptation.text)
     yield f'<p class="faint">{html_text(f"{model}, adapted to {text}")}: <strong>{adaptation.verdict}</strong></p>'
-    yield f'<h1 class="{look}">{html_text(adaptation.sentence)}</h1>'
+    yield f'<h1 class="{look}">{html_text(adaptation.sentence).replace(" %", "&nbsp;%")}</h1>'
     yield f"<p>{html_text(_facts(adaptation))}</p>"
     if adaptation.tasks:
         columns, rows = _tasks(adaptation)
