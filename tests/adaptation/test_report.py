@@ -91,10 +91,12 @@ def test_texts_are_shown_as_they_are(text: str, tmp_path: Path) -> None:
 
 
 def test_what_is_empty_has_no_section(tmp_path: Path) -> None:
-    written = write_report(made_up(**NOTHING, verdict="not better", sentence="It was better already."), tmp_path)
+    written = write_report(
+        made_up(**NOTHING, verdict="not better", sentence="It was better already, beyond 95 %."), tmp_path
+    )
     page = Page(written.read_text(encoding="utf-8"))
     assert not {"h2", "svg", "table"} & {tag for tag, _ in page.tags}
-    assert "It was better already." in page.text
+    assert "It was better already, beyond 95\u00a0%." in page.text
     assert "Nothing was exported." in html.unescape(page.text)
     assert "##" not in written.with_suffix(".md").read_text(encoding="utf-8")
 
