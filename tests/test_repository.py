@@ -168,10 +168,10 @@ def test_the_import_check_sees_every_kind_of_import(tmp_path: Path, monkeypatch:
     path.parent.mkdir(parents=True)
     path.write_text(
         "import os, sentrep.cli\nfrom sentrep import module\nfrom . import sampler\nfrom ..errors import InputError\n"
-        "def late():\n    from sentrep.encoder.loading.export import save\n    import sentrepository\n"
+        "def late():\n    from sentrep.encoder.export import save\n    import sentrepository\n"
     )
     assert sorted(module for _, module in imported_modules(path)) == [
-        "sentrep.cli", "sentrep.data", "sentrep.encoder.loading.export", "sentrep.errors", "sentrep.module",
+        "sentrep.cli", "sentrep.data", "sentrep.encoder.export", "sentrep.errors", "sentrep.module",
     ]  # fmt: skip
 
 

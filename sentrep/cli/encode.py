@@ -22,7 +22,7 @@ from sentrep.data.text.corpus import open_corpus
 from sentrep.data.text.locations import is_address
 from sentrep.data.text.shard import Shard, local_rank
 from sentrep.encoder import GraphEncoder, SentenceEncoder
-from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.io.harmless import printable
 from sentrep.io.paths import check_target

@@ -13,8 +13,8 @@ from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function, search_current_folder
 from sentrep.data import toy
 from sentrep.encoder import GraphEncoder, SentenceEncoder, write_graph
-from sentrep.encoder.loading.export import export
-from sentrep.encoder.loading.graph_export import CALIBRATION, check_graph
+from sentrep.encoder.export import export
+from sentrep.encoder.graph_export import CALIBRATION, check_graph
 from sentrep.errors import InputError
 from sentrep.functional.similarity import unit
 from sentrep.io.harmless import printable

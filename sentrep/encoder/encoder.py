@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sentrep.config import Configurable, moved
+from sentrep.config import Configurable
 from sentrep.encoder import adapters, search
 from sentrep.encoder import encode as encoding
 from sentrep.encoder.adapters import Lora
@@ -71,18 +71,6 @@ class SentenceEncoder(Configurable, nn.Module):
         InputError: for anything that cannot be found or does not fit together.
     """
 
-    @moved(
-        {
-            "packed": "compute.layout (packed)",
-            "chunks": "compute.layout (padded instead of 1; groups of like length are no more)",
-            "fast_dropout": "compute.cheap_dropout",
-            "pooled_token_only": "compute.short_last_layer",
-            "revision": "hub.revision",
-            "trust_remote_code": "hub.trust_remote_code",
-            "subtract_template": "prompt.subtract, beside prompt.template",
-            "normalize": "modules (as the last of them, Normalize)",
-        }
-    )
     def __init__(
         self,
         backbone: str | dict[str, Any],

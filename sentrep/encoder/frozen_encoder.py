@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sentrep import distributed
 from sentrep.encoder.encoder import SentenceEncoder
-from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch
 

@@ -104,7 +104,7 @@ class GraphEncoder:
         return self
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The graph's files as bytes, by which `sentrep.encoder.loading.fingerprint` tells graphs apart."""
+        """The graph's files as bytes, by which `sentrep.encoder.fingerprint` tells graphs apart."""
         files = sorted(file for file in self._file.parent.iterdir() if file.stem.startswith(self._file.stem))
         return {file.name: torch.from_file(str(file), size=file.stat().st_size, dtype=torch.uint8) for file in files}
 

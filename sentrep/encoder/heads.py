@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from sentrep import checks
-from sentrep.config import Configurable, moved
+from sentrep.config import Configurable
 from sentrep.errors import InputError
 
 
@@ -29,12 +29,6 @@ class ProjectionHead(Configurable, nn.Module):
         InputError: for an unknown kind, a width below 1, or one with ``pooler``.
     """
 
-    @moved(
-        {
-            "keep": "model.encoder.modules ([{class_path: Dense, init_args: {activation: tanh}}] for what was kept; a "
-            "head is for training only)"
-        }
-    )
     def __init__(self, kind: Literal["linear", "mlp", "pooler"] = "mlp", out_features: int | None = None) -> None:
         super().__init__()
         checks.one_of(self, ("linear", "mlp", "pooler"), kind=kind)

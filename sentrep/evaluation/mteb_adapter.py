@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.evaluation.vectors import encode_texts, refuse_collapse
 

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from sentrep.data.sets.transfer import TRANSFER_NAMES
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.evaluation.denosent_suite import CLASSIFICATIONS
 from sentrep.evaluation.results import TaskResult

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import checks
-from sentrep.config import moved
 from sentrep.encoder import SentenceEncoder
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
@@ -36,7 +35,6 @@ class EncodedViews(ViewMaker):
         InputError: for a perturbation that does not apply to the input, and for a prompt where the encoder has none.
     """
 
-    @moved({"on": "perturbs"})
     def __init__(
         self,
         augmentations: list[Perturbation | TokenAugmentation] | None = None,

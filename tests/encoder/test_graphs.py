@@ -15,7 +15,7 @@ import torch
 from sentrep import SentenceEncoder
 from sentrep.cli import main
 from sentrep.encoder import ConvolutionalPooling, Dense, Flow, GraphEncoder, Normalize, Prompt, write_graph
-from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from support import PAIRS, tiny_encoder, toy_sentences
 
@@ -157,7 +157,7 @@ def test_a_graph_takes_nothing_that_is_fixed_in_it(capsys: pytest.CaptureFixture
 
 
 def test_a_prompts_own_vector_is_held_for_short_models_only(tmp_path: Path) -> None:
-    from sentrep.encoder.loading import graph_export
+    from sentrep.encoder import graph_export
 
     prompt = Prompt(TEMPLATE, subtract=True)
     encoder = tiny_encoder(pooling="mask", prompt=prompt, max_seq_length=3).eval()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from sentrep import InputError, SentenceEncoder, SentRepModule
 from sentrep.cli import main
 from sentrep.encoder import ConvolutionalPooling, Dense, Flow, Normalize, SentenceModule
-from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.encoder.fingerprint import fingerprint
 from sentrep.objectives import Alignment, Contrastive
 from sentrep.types import Need
 from support import checkpoint_of, loss_and_gradients, text_batch, tiny_encoder, toy_sentences, write_workplace

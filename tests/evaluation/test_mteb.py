@@ -11,7 +11,7 @@ import pytest
 from evaluation.sets import write_beir
 from sentrep import SentenceEncoder
 from sentrep.data import LabelledSet, LabelledTexts, load_reranking, load_retrieval
-from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.evaluation import (
     MTEBEncoder,

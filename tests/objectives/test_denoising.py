@@ -27,7 +27,7 @@ from sentrep import (
     distributed,
 )
 from sentrep.decoders import RealTokens
-from sentrep.encoder.loading.export import export
+from sentrep.encoder.export import export
 from sentrep.objectives import Contrastive, Denoising, denoising
 from sentrep.types import TokenBatch
 from sentrep.views import BatchGaussianNoise, EncodedViews, OutputPerturbedViews, TokenShuffling

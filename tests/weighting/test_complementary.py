@@ -14,7 +14,7 @@ from torch import Tensor
 
 from references.dclr import weighted_loss
 from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule, TextBatch, Views
-from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.encoder.fingerprint import fingerprint
 from sentrep.negatives import RefinedNoiseNegatives
 from sentrep.objectives import Contrastive
 from sentrep.training.parameter_groups import parameter_groups

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import AutoModel
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepDataModule, SentRepModule
-from sentrep.encoder.loading.fingerprint import fingerprint
+from sentrep.encoder.fingerprint import fingerprint
 from sentrep.objectives import Contrastive
 from support import shared_path, tiny_encoder, toy_sentences
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from sentrep.encoder import SentenceEncoder, fit_whitening
+from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.whitening import fit_whitening
 from sentrep.errors import InputError
 from sentrep.io.paths import check_target
 
