@@ -40,7 +40,6 @@ def run_example(script: str) -> None:
         ("lora", "parameters are trained", ["peft"]),
         ("matryoshka", "(16,)", []),
         ("moco", "max_steps=20", []),
-        ("nearest_neighbours", "faiss finds 100% of the nearest", ["faiss", "usearch"]),
         ("own_negatives", "toy-dev:", []),
         ("reproduce_table", "between-neighbours", []),
         ("serve", "the same vectors", ["sentence_transformers"]),

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor
 
 from sentrep import distributed
-from sentrep.encoder.protocol import Encoder
+from sentrep.encoder.search import Neighbours, search
+from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.errors import InputError
-from sentrep.functional.similarity import unit
+from sentrep.functional.similarity import cosine_similarity_matrix, unit
 from sentrep.types import TokenBatch
 
 logger = logging.getLogger("sentrep")
@@ -56,8 +60,143 @@ Window = tuple[int, int, list[tuple[list[int], TokenBatch]]]
 """Where it starts, how many sentences it has, and the rows (within it) and tokens of each batch of this process."""
 
 
+class TextEncoder(ABC):
+    """Turns texts into vectors; what computes them is torch (`SentenceEncoder`) or an exported graph (`GraphEncoder`).
+
+    Attributes:
+        tokenize: text to token ids.
+        max_seq_length: longest sequence of `encode`, in tokens; None for the model's own limit.
+        prompts: what stands before a text, by name: ``query`` for `encode_query`, ``document`` (or ``passage``,
+            ``corpus``) for `encode_document`. `encode` takes none.
+    """
+
+    tokenize: TextTokenizer
+    max_seq_length: int | None
+    prompts: dict[str, str]
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where token ids are wanted."""
+
+    @property
+    @abstractmethod
+    def embedding_dim(self) -> int:
+        """D, the width of what `encode` gives."""
+
+    @property
+    @abstractmethod
+    def normalizes(self) -> bool:
+        """Whether vectors have length 1."""
+
+    @abstractmethod
+    def embed(self, tokens: TokenBatch) -> Tensor:
+        """Vectors (B, D) as `encode` gives them."""
+
+    def evaluating(self) -> AbstractContextManager[None]:
+        """Evaluation mode within a ``with``, where there is another."""
+        return nullcontext()
+
+    def encode(
+        self,
+        sentences: str | Sequence[str],
+        batch_size: int = 32,
+        show_progress_bar: bool | None = None,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+    ) -> np.ndarray | Tensor | list[Tensor]:
+        """Vectors of sentences, in evaluation mode; names and defaults as in sentence-transformers.
+
+        Args:
+            sentences: one sentence, or any number of them.
+            batch_size: sentences of average length in one forward pass; of shorter ones there are more.
+            show_progress_bar: None shows it when logging is at INFO or below.
+            convert_to_numpy: return one numpy array.
+            convert_to_tensor: return one tensor on the encoder's device; takes precedence.
+            normalize_embeddings: scale every vector to length 1.
+            truncate_dim: keep the first so many dimensions; where a module has scaled vectors, they are scaled again.
+
+        Returns:
+            (n, D) float32; (D,) for a single sentence; a list of n tensors when neither conversion is wanted.
+
+        Raises:
+            InputError: for anything in ``sentences`` that is not a string, or is no valid Unicode.
+        """
+        single = isinstance(sentences, str)
+        vectors = encode(self, as_list(sentences), batch_size, show_progress_bar)
+        if truncate_dim is not None:
+            vectors = vectors[:, :truncate_dim]
+        if normalize_embeddings or (truncate_dim is not None and self.normalizes):
+            vectors = unit(vectors)
+        found = vectors[0] if single else vectors
+        if convert_to_tensor:
+            return found.to(self.device)
+        if convert_to_numpy:
+            return found.numpy()
+        return found if single else list(vectors)
+
+    def encode_query(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
+        """`encode` with the prompt called ``query`` before each text, where the model has one."""
+        return self.encode(_prompted(sentences, self.prompts, ("query",)), **options)
+
+    def encode_document(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
+        """`encode` with the prompt called ``document``, ``passage`` or ``corpus``, the first that the model has."""
+        return self.encode(_prompted(sentences, self.prompts, ("document", "passage", "corpus")), **options)
+
+    def search(
+        self,
+        queries: str | Sequence[str] | np.ndarray | Tensor,
+        corpus: Sequence[str] | np.ndarray | Tensor,
+        k: int = 10,
+        *,
+        batch_size: int = 32,
+        show_progress_bar: bool | None = None,
+    ) -> Neighbours:
+        """The k nearest of a corpus to each query, by cosine.
+
+        Texts are encoded by `encode_query` and `encode_document`, a corpus of them 8,192 at a time, of which only the
+        best stay. To ask again, encode the corpus once and give its vectors.
+
+        Args:
+            queries: one text, Q texts, or their vectors (Q, D) or (D,).
+            corpus: N texts, or their vectors (N, D).
+            k: how many for each query; N where there are fewer.
+            batch_size: see `encode`.
+            show_progress_bar: see `encode`.
+
+        Returns:
+            ``indices`` (Q, k) and ``scores`` (Q, k), nearest first, of equal cosines the first in the corpus; (k,) each
+            for a single query.
+
+        Raises:
+            InputError: nothing to search in or for, vectors of another width or not finite.
+        """
+        options: Any = {"batch_size": batch_size, "show_progress_bar": show_progress_bar, "convert_to_tensor": True}
+        ask: Any = functools.partial(self.encode_query, **options)
+        answer: Any = functools.partial(self.encode_document, **options)
+        return search(ask, answer, self.device, queries, corpus, k)
+
+    def pairwise_cosine(
+        self, first: Sequence[str], second: Sequence[str], batch_size: int = 32, show_progress_bar: bool | None = None
+    ) -> Tensor:
+        """Cosine of P sentence pairs, (P,) float32 on the CPU; every distinct sentence is encoded once."""
+        run = functools.partial(encode, self, batch_size=batch_size, show_progress_bar=show_progress_bar)
+        one, other = encode_pairs(run, first, second)
+        return (one * other).sum(1)
+
+    def similarity(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
+        """Cosine of all pairs: (n, D), (m, D) → (n, m)."""
+        return cosine_similarity_matrix(torch.as_tensor(embeddings1), torch.as_tensor(embeddings2))
+
+    def similarity_pairwise(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
+        """Cosine of row i with row i: (n, D), (n, D) → (n,)."""
+        return (unit(torch.as_tensor(embeddings1)) * unit(torch.as_tensor(embeddings2))).sum(-1)
+
+
 def encode(
-    encoder: Encoder,
+    encoder: TextEncoder,
     sentences: Sequence[str],
     batch_size: int,
     show_progress_bar: bool | None,
@@ -76,7 +215,7 @@ def encode(
     if show_progress_bar is None:
         show_progress_bar = logger.isEnabledFor(logging.INFO)
     out = torch.zeros(len(sentences), encoder.embedding_dim)
-    with torch.inference_mode(), _evaluation(encoder), _progress(len(sentences), show_progress_bar) as show:
+    with torch.inference_mode(), encoder.evaluating(), _progress(len(sentences), show_progress_bar) as show:
         for start, count, batches in _windows(encoder, sentences, batch_size, shared, kept):
             order, vectors = [], []
             for rows, tokens in batches:
@@ -87,20 +226,6 @@ def encode(
                 out[start : start + WINDOW][order] = torch.cat(vectors).cpu()
             show(start + count)
     return distributed.total(out.to(encoder.device)).cpu() if shared else out
-
-
-@contextmanager
-def _evaluation(encoder: Encoder) -> Iterator[None]:
-    """Evaluation mode; where it is on already, to set it in every module, twice, would cost a fifth of one sentence."""
-    if not any(module.training for module in encoder.modules()):
-        yield
-        return
-    was_training = encoder.training
-    encoder.eval()
-    try:
-        yield
-    finally:
-        encoder.train(was_training)
 
 
 @contextmanager
@@ -115,7 +240,7 @@ def _progress(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
 
 
 def _windows(
-    encoder: Encoder, sentences: Sequence[str], batch_size: int, shared: bool, kept: dict[Any, list[Window]] | None
+    encoder: TextEncoder, sentences: Sequence[str], batch_size: int, shared: bool, kept: dict[Any, list[Window]] | None
 ) -> Iterable[tuple[int, int, Iterable[tuple[list[int], TokenBatch]]]]:
     """Each `Window`; its batches are made as they are asked for, unless they are kept."""
 
@@ -139,7 +264,7 @@ def evaluation_batch(device: torch.device) -> int:
     return 512 if device.type == "cuda" else 32
 
 
-def _tokenized(encoder: Encoder, sentences: Sequence[str]) -> Iterator[tuple[int, list[list[int]]]]:
+def _tokenized(encoder: TextEncoder, sentences: Sequence[str]) -> Iterator[tuple[int, list[list[int]]]]:
     """Where each window starts, and its token ids; the next window is tokenised while the caller works on this one."""
 
     def ids_from(start: int) -> list[list[int]]:
@@ -169,6 +294,14 @@ def as_list(sentences: object) -> list[str]:
     if isinstance(sentences, (bytes, Mapping)) or not isinstance(sentences, Iterable):
         raise InputError(f"expected a sentence or a list of sentences, got {type(sentences).__name__}")
     return list(sentences)
+
+
+def _prompted(sentences: object, prompts: Mapping[str, str], names: Sequence[str]) -> str | list[str]:
+    """Sentences behind the first of these prompts that there is."""
+    prompt = next((prompts[name] for name in names if prompts.get(name)), "")
+    texts = as_list(sentences)
+    behind = [prompt + text for text in texts] if prompt and all(isinstance(text, str) for text in texts) else texts
+    return behind[0] if isinstance(sentences, str) else behind
 
 
 def encode_pairs(

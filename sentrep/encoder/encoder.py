@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sentrep.config import Configurable
-from sentrep.encoder import adapters, search
-from sentrep.encoder import encode as encoding
+from sentrep.encoder import adapters
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.arguments import check_arguments
 from sentrep.encoder.compute.compiled import check_compiler
 from sentrep.encoder.compute.plan import Compute, Readout, plan
 from sentrep.encoder.compute.template import Template
 from sentrep.encoder.copies import copier
+from sentrep.encoder.encode import TextEncoder
 from sentrep.encoder.freezing import freeze
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading import folders, sources
@@ -33,12 +33,10 @@ from sentrep.encoder.loading.trained import Trained
 from sentrep.encoder.modules import Normalize, SentenceModule, chain, described
 from sentrep.encoder.text.tokenizer import Prompt, TextTokenizer
 from sentrep.errors import InputError
-from sentrep.functional import cosine_similarity_matrix
-from sentrep.functional.similarity import unit
 from sentrep.types import EncoderOutput, EncoderSpec, Need, TokenBatch
 
 
-class SentenceEncoder(Configurable, nn.Module):
+class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     """Encodes sentences as vectors with any transformers encoder.
 
     Args:
@@ -240,113 +238,26 @@ class SentenceEncoder(Configurable, nn.Module):
         """Word embeddings (B, L, W) of the tokens, before positions, normalisation and dropout."""
         return self.backbone.get_input_embeddings()(tokens.input_ids)
 
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """See `TextEncoder.evaluating`; setting a mode that is on, twice, would cost a fifth of one sentence."""
+        was_training = self.training
+        if not any(module.training for module in self.modules()):
+            yield
+            return
+        self.eval()
+        try:
+            yield
+        finally:
+            self.train(was_training)
+
     def embed(self, tokens: TokenBatch) -> Tensor:
-        """Vectors (B, D) as `encode` gives them, without keeping the states of every layer."""
+        """See `TextEncoder.embed`; no states of a layer are kept."""
         return self._pass.embed(tokens)
 
     def project(self, embedding: Tensor) -> Tensor:
         """The projection head on vectors, (B, D) → (B, D'); the vectors themselves where there is no head."""
         return embedding if self.head is None else self.head(embedding)
-
-    def encode(
-        self,
-        sentences: str | Sequence[str],
-        batch_size: int = 32,
-        show_progress_bar: bool | None = None,
-        convert_to_numpy: bool = True,
-        convert_to_tensor: bool = False,
-        normalize_embeddings: bool = False,
-        truncate_dim: int | None = None,
-    ) -> np.ndarray | Tensor | list[Tensor]:
-        """Vectors of sentences, in evaluation mode; names and defaults as in sentence-transformers.
-
-        Args:
-            sentences: one sentence, or any number of them.
-            batch_size: sentences of average length in one forward pass; of shorter ones there are more.
-            show_progress_bar: None shows it when logging is at INFO or below.
-            convert_to_numpy: return one numpy array.
-            convert_to_tensor: return one tensor on the encoder's device; takes precedence.
-            normalize_embeddings: scale every vector to length 1.
-            truncate_dim: keep the first so many dimensions; where a module has scaled vectors, they are scaled again.
-
-        Returns:
-            (n, D) float32; (D,) for a single sentence; a list of n tensors when neither conversion is wanted.
-
-        Raises:
-            InputError: for anything in ``sentences`` that is not a string, or is no valid Unicode.
-        """
-        single = isinstance(sentences, str)
-        vectors = encoding.encode(self, encoding.as_list(sentences), batch_size, show_progress_bar)
-        if truncate_dim is not None:
-            vectors = vectors[:, :truncate_dim]
-        if normalize_embeddings or (truncate_dim is not None and self.normalizes):
-            vectors = unit(vectors)
-        found = vectors[0] if single else vectors
-        if convert_to_tensor:
-            return found.to(self.device)
-        if convert_to_numpy:
-            return found.numpy()
-        return found if single else list(vectors)
-
-    def encode_query(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
-        """`encode` with the prompt called ``query`` before each text, where the model has one."""
-        return self.encode(search.prompted(sentences, self.prompts, ("query",)), **options)
-
-    def encode_document(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
-        """`encode` with the prompt called ``document``, ``passage`` or ``corpus``, the first that the model has."""
-        return self.encode(search.prompted(sentences, self.prompts, ("document", "passage", "corpus")), **options)
-
-    def search(
-        self,
-        queries: str | Sequence[str] | np.ndarray | Tensor,
-        corpus: Sequence[str] | np.ndarray | Tensor,
-        k: int = 10,
-        *,
-        index: search.Index = "exact",
-        batch_size: int = 32,
-        show_progress_bar: bool | None = None,
-    ) -> search.Neighbours:
-        """The k nearest of a corpus to each query, by cosine.
-
-        Texts are encoded by `encode_query` and `encode_document`, a corpus of them 8,192 at a time, of which only the
-        best stay. To ask again, encode the corpus once and give its vectors.
-
-        Args:
-            queries: one text, Q texts, or their vectors (Q, D) or (D,).
-            corpus: N texts, or their vectors (N, D).
-            k: how many for each query; N where there are fewer.
-            index: ``exact``, on the encoder's device; or, with their packages (``sentrep[index]``), ``faiss`` (exact,
-                on the CPU) or ``usearch`` (approximate, faster for many queries). Both hold all vectors.
-            batch_size: see `encode`.
-            show_progress_bar: see `encode`.
-
-        Returns:
-            ``indices`` (Q, k) and ``scores`` (Q, k), nearest first, of equal cosines the first in the corpus (where the
-            search is exact, without a package); (k,) each for a single query.
-
-        Raises:
-            InputError: nothing to search in or for, vectors of another width or not finite, a missing package.
-        """
-        options: Any = {"batch_size": batch_size, "show_progress_bar": show_progress_bar, "convert_to_tensor": True}
-        ask: Any = functools.partial(self.encode_query, **options)
-        answer: Any = functools.partial(self.encode_document, **options)
-        return search.search(ask, answer, self.device, queries, corpus, k, index)
-
-    def pairwise_cosine(
-        self, first: Sequence[str], second: Sequence[str], batch_size: int = 32, show_progress_bar: bool | None = None
-    ) -> Tensor:
-        """Cosine of P sentence pairs, (P,) float32 on the CPU; every distinct sentence is encoded once."""
-        run = functools.partial(encoding.encode, self, batch_size=batch_size, show_progress_bar=show_progress_bar)
-        one, other = encoding.encode_pairs(run, first, second)
-        return (one * other).sum(1)
-
-    def similarity(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
-        """Cosine of all pairs: (n, D), (m, D) → (n, m)."""
-        return cosine_similarity_matrix(torch.as_tensor(embeddings1), torch.as_tensor(embeddings2))
-
-    def similarity_pairwise(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
-        """Cosine of row i with row i: (n, D), (n, D) → (n,)."""
-        return (unit(torch.as_tensor(embeddings1)) * unit(torch.as_tensor(embeddings2))).sum(-1)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that sentrep, transformers and sentence-transformers load, or the last refuses.

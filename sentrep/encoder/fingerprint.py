@@ -6,11 +6,12 @@ import hashlib
 
 import torch
 
+from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.graph_encoder import GraphEncoder
 from sentrep.encoder.modules import described
-from sentrep.encoder.protocol import Encoder
 
 
-def fingerprint(encoder: Encoder) -> str:
+def fingerprint(encoder: SentenceEncoder | GraphEncoder) -> str:
     """16 hexadecimal digits that change whenever `SentenceEncoder.encode` could give a sentence another vector.
 
     They follow the weights, the tokenizer, the prompt and its subtraction, the length limits, the pooling and the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.encode import TextEncoder
 from sentrep.encoder.loading import folders, sources
 from sentrep.encoder.loading.model_files import first_line, read_json
 from sentrep.encoder.loading.sources import Hub
@@ -30,7 +30,7 @@ Run = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Token ids and mask (B, L), int64 → vectors (B, D), float32."""
 
 
-class GraphEncoder:
+class GraphEncoder(TextEncoder):
     """The graph of ``sentrep export --format``, with `SentenceEncoder`'s ways of encoding: for use, not for training.
 
     Sentences are tokenised, sorted and batched as there. The transformer's weights are the graph's; torch reads none.
@@ -44,17 +44,10 @@ class GraphEncoder:
         InputError: the graph or the package is missing, or something in the folder is damaged.
     """
 
-    training = False
     device = torch.device("cpu")
     adapter = None
-
-    encode = SentenceEncoder.encode
-    encode_query = SentenceEncoder.encode_query
-    encode_document = SentenceEncoder.encode_document
-    search = SentenceEncoder.search
-    pairwise_cosine = SentenceEncoder.pairwise_cosine
-    similarity = SentenceEncoder.similarity
-    similarity_pairwise = SentenceEncoder.similarity_pairwise
+    embedding_dim: int = 0
+    normalizes: bool = False
 
     def __init__(self, folder: str | Path, backend: Backend, trust_remote_code: bool = False) -> None:
         if backend not in GRAPH_FILES:
@@ -72,12 +65,12 @@ class GraphEncoder:
         settings = folders.checked_settings(stored, place / folders.SETTINGS_FILE)
         self.pooling: str = settings.get("pooling", "cls")
         self.prompt: str | None = settings.get("prompt")
-        self.prompts: dict[str, str] = settings.get("prompts", {})
+        self.prompts = settings.get("prompts", {})
         self.subtract_template: bool = settings.get("subtract_template", False)
         self.max_length: int = settings.get("max_length", 32)
-        self.max_seq_length: int | None = settings.get("max_seq_length")
+        self.max_seq_length = settings.get("max_seq_length")
         last = (settings.get("modules") or [{}])[-1]
-        self.normalizes: bool = str(last.get("class_path")).startswith("sentrep.") and "Normalize" in last["class_path"]
+        self.normalizes = str(last.get("class_path")).startswith("sentrep.") and "Normalize" in last["class_path"]
         self.tokenize = TextTokenizer(load_tokenizer(source, None), self.prompt, sources.position_limit(source))
         self.sentence_modules = nn.ModuleList()  # they are in the graph
         try:
@@ -88,20 +81,8 @@ class GraphEncoder:
             raise InputError(f"{self._file}: this graph cannot be read: {first_line(error)}") from error
 
     def embed(self, tokens: TokenBatch) -> Tensor:
-        """Vectors (B, D), float32, as `SentenceEncoder.embed`."""
+        """Vectors (B, D), float32, see `TextEncoder.embed`."""
         return torch.from_numpy(self._run(tokens.input_ids.numpy(), tokens.attention_mask.numpy()))
-
-    def modules(self) -> Iterator[nn.Module]:
-        """None that has a mode."""
-        return iter(())
-
-    def train(self, mode: bool = True) -> GraphEncoder:
-        """Nothing: a graph is always in evaluation mode."""
-        return self
-
-    def eval(self) -> GraphEncoder:
-        """Nothing, likewise."""
-        return self
 
     def state_dict(self) -> dict[str, Tensor]:
         """The graph's files as bytes, by which `sentrep.encoder.fingerprint` tells graphs apart."""

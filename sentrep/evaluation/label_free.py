@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from sentrep import distributed
+from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.encode import AVERAGE_TOKENS, evaluation_batch, length_batches
-from sentrep.encoder.protocol import Encoder
 from sentrep.errors import InputError
 from sentrep.functional import retrieval_accuracy
 from sentrep.functional.geometry import view_statistics
@@ -25,7 +25,9 @@ CRITERIA: dict[str, Literal["max", "min"]] = {
 """Name of each criterion, and whether more of it or less of it is taken for better."""
 
 
-def label_free_criteria(encoder: Encoder, ids: Sequence[Sequence[int]], shared: bool = False) -> dict[str, float]:
+def label_free_criteria(
+    encoder: SentenceEncoder, ids: Sequence[Sequence[int]], shared: bool = False
+) -> dict[str, float]:
     """The `CRITERIA` on two dropout views of each sentence (`dropout_views`).
 
     - ``retrieval@1``: share in % of the sentences whose second view is the nearest of all second views;
@@ -51,7 +53,9 @@ def label_free_criteria(encoder: Encoder, ids: Sequence[Sequence[int]], shared: 
     return {name: float(values[name]) for name in CRITERIA}
 
 
-def dropout_views(encoder: Encoder, ids: Sequence[Sequence[int]], shared: bool = False) -> tuple[Tensor, Tensor]:
+def dropout_views(
+    encoder: SentenceEncoder, ids: Sequence[Sequence[int]], shared: bool = False
+) -> tuple[Tensor, Tensor]:
     """Two vectors of each sentence, as `SentenceEncoder.encode` gives them, but each under a dropout mask.
 
     The masks depend on the sentences alone: not on the run's seed, nor on what was drawn before, nor on the number of

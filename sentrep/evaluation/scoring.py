@@ -8,8 +8,7 @@ from typing import Any
 from lightning.pytorch import LightningModule
 
 from sentrep.data.sets.proxy_tasks import ProxyTasks
-from sentrep.encoder.encode import Window, encode, encode_pairs, evaluation_batch
-from sentrep.encoder.protocol import Encoder
+from sentrep.encoder.encode import TextEncoder, Window, encode, encode_pairs, evaluation_batch
 from sentrep.errors import InputError
 from sentrep.evaluation.label_free import label_free_criteria
 from sentrep.evaluation.proxy import proxy_values, rank_passages, score_rankings
@@ -20,7 +19,7 @@ from sentrep.types import HeldOut, ScoredPairs
 
 
 def pair_scores(
-    encoder: Encoder,
+    encoder: TextEncoder,
     pairs: ScoredPairs,
     stage: str = "val",
     shared: bool = False,
@@ -52,7 +51,7 @@ def pair_scores(
 
 
 def proxy_scores(
-    encoder: Encoder, tasks: ProxyTasks, shared: bool = False, kept: dict[Any, list[Window]] | None = None
+    encoder: TextEncoder, tasks: ProxyTasks, shared: bool = False, kept: dict[Any, list[Window]] | None = None
 ) -> dict[str, float]:
     """What is logged of tasks without labels: ``proxy`` and ``proxy/<task>`` of `proxy_values`; see `pair_scores`."""
     size = evaluation_batch(encoder.device)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,38 +53,16 @@ def test_the_nearest_are_those_of_all_cosines(encoder: SentenceEncoder, monkeypa
         ({"corpus": "one text"}, "the corpus is empty or one text"),
         ({"queries": []}, "queries: nothing given"),
         ({"k": 0}, "k must be 1 or more"),
-        ({"index": "best"}, "index must be 'exact' or 'faiss'"),
         ({"corpus": np.zeros((2, 5))}, "32 and 5 dimensions"),
         ({"corpus": np.zeros(32)}, "the corpus of shape (32,)"),
         ({"corpus": np.full((2, 32), np.nan)}, "the corpus: a vector from row 0 on is not finite"),
         ({"corpus": ["a", 3]}, "sentence 1 is int"),
-        ({"index": "faiss"}, "index 'faiss' needs a package: pip install faiss-cpu"),
-        ({"index": "usearch"}, "index 'usearch' needs a package: pip install usearch"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(
-    arguments: dict[str, Any], said: str, encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for package in ("faiss", "usearch.index"):
-        monkeypatch.setitem(sys.modules, package, None)
+def test_what_cannot_be_searched_is_refused(arguments: dict[str, Any], said: str, encoder: SentenceEncoder) -> None:
     with pytest.raises(InputError) as error:
         encoder.search(**{"queries": ["a"], "corpus": ["b"], **arguments})
     assert said in str(error.value)
-
-
-@pytest.mark.parametrize(("index", "recall"), [("faiss", 1.0), ("usearch", 0.85)])
-def test_an_index_of_another_package_finds_the_same(index: Any, recall: float, encoder: SentenceEncoder) -> None:
-    pytest.importorskip(index)
-    texts = toy_sentences(20)
-    exact, found = encoder.search(texts[:3], texts, 30), encoder.search(texts[:3], texts, 30, index=index)
-    np.testing.assert_array_equal(found.indices, exact.indices)
-    np.testing.assert_allclose(found.scores, exact.scores, atol=1e-6)
-    assert (found.indices.dtype, found.scores.dtype) == (np.int64, np.float32)
-    one = encoder.search(texts[0], texts, 2, index=index)
-    np.testing.assert_array_equal(one.indices, exact.indices[0, :2])
-    rows = np.random.default_rng(0).standard_normal((600, 48), dtype=np.float32)
-    pairs = zip(*(encoder.search(rows[:50], rows, 10, index=name).indices for name in ("exact", index)), strict=True)
-    assert np.mean([len({*first} & {*second}) for first, second in pairs]) >= 10 * recall
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import torch
 from evaluation.sets import TableEncoder, write_beir
 from references import ranking as reference
 from sentrep.data import load_reranking, load_retrieval
-from sentrep.encoder.search import TopK, _sortable
+from sentrep.encoder.search import TopK
 from sentrep.errors import InputError
 from sentrep.evaluation import evaluate_reranking, evaluate_retrieval, retrieval
 
@@ -139,8 +139,14 @@ def test_search_is_independent_of_blocks_and_exact() -> None:
     assert (found[0] == expected).float().mean() > 0.999  # a product with one document rounds differently
 
 
-def test_bits_of_floats_are_ordered_like_the_floats() -> None:
-    floats = torch.tensor([-1.0, -0.75, -1e-30, -0.0, 0.0, 1e-38, 0.5, 1.0])
-    keys = _sortable(floats)
-    assert keys[3] == keys[4]
-    assert (keys[torch.tensor([0, 1, 2, 3, 5, 6])] < keys[torch.tensor([1, 2, 3, 5, 6, 7])]).all()
+@pytest.mark.parametrize("size", [1, 3, 12])
+def test_of_equal_cosines_the_smaller_numbers_are_found(size: int) -> None:
+    """Two directions, each six times, and numbers of more than 32 bits in any order."""
+    documents = torch.eye(2).repeat(6, 1)
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(0)) * 2**40
+    best = TopK(torch.tensor([[1.0, 0.0], [0.0, -2.0]]), 8)
+    for rows in torch.arange(12).split(size):
+        best.add(documents[rows], order[rows])
+    first, second = order[::2].sort().values.tolist(), order[1::2].sort().values.tolist()
+    assert best.order.tolist() == [first + second[:2], first + second[:2]]
+    assert best.similarity.tolist() == [[1.0] * 6 + [0.0] * 2, [0.0] * 6 + [-1.0] * 2]
