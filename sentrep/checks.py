@@ -141,14 +141,21 @@ def named(owner: object, kind: type, **values: Any) -> None:
     """Dicts of objects of a class, or None, by names that a `torch.nn.ModuleDict` takes.
 
     Raises:
-        InputError: for anything else, an empty name or one with a dot.
+        InputError: for anything else, and a name that it refuses: an empty one, one with a dot, one of its own methods.
     """
+    from torch import nn  # a command line that only shows its help does without
+
     for name, value in values.items():
         if not isinstance(value, Mapping):
             raise InputError(f"{_name(owner)}: {name} must be a dict of {kind.__name__} by name, got {_short(value)}")
         for key, element in value.items():
-            if not isinstance(key, str) or not key or "." in key or key in _TAKEN:
-                raise InputError(f"{_name(owner)}: {name} has the name {key!r}; a name is a word without a dot")
+            try:
+                nn.ModuleDict({key: None})  # type: ignore[dict-item]
+            except (KeyError, TypeError):
+                raise InputError(
+                    f"{_name(owner)}: {name} has the name {key!r}, which torch.nn.ModuleDict refuses; take another word, "
+                    "without a dot"
+                ) from None
             if element is not None:
                 instance(owner, kind, **{f"{name}.{key}": element})
 
@@ -164,10 +171,6 @@ def each(owner: object, kind: type | tuple[type, ...], **values: Any) -> None:
             raise InputError(f"{_name(owner)}: {name} must be a list of {_kinds(kind)}, got {_short(value)}")
         for position, element in enumerate(value):
             instance(owner, kind, **{f"{name}[{position}]": element})
-
-
-_TAKEN = frozenset(("keys", "items", "values", "pop", "clear", "update"))
-"""Names of `torch.nn.ModuleDict`'s own attributes, which it refuses with a KeyError."""
 
 
 def _number(fits: Callable[[float], bool]) -> Callable[[Any], bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -160,6 +161,18 @@ def derive_seed(*parts: int | str) -> int:
     """
     digest = hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
+
+
+def global_seed() -> int:
+    """Where lightning's ``seed_everything`` leaves it for all processes: the variable ``PL_GLOBAL_SEED``, or 0.
+
+    Raises:
+        InputError: for anything but a whole number.
+    """
+    found = os.environ.get("PL_GLOBAL_SEED", "0")
+    if not found.isdecimal() or int(found) >= 2**63:
+        raise InputError(f"the variable PL_GLOBAL_SEED is {found[:40]!r}, no whole number from 0 to 2⁶³ − 1; unset it")
+    return int(found)
 
 
 def step_generator(seed: int, stream: str, step: int, device: torch.device | str = "cpu") -> torch.Generator:

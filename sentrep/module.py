@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -89,7 +88,7 @@ class SentRepModule(Configurable, LightningModule):
         self.views = views if views is not None else EncodedViews()
         self.objectives = WeightedSum(objectives, weights)
         self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
-        self.seed = seed if seed is not None else int(os.environ.get("PL_GLOBAL_SEED", 0))
+        self.seed = seed if seed is not None else distributed.global_seed()
         spec = encoder.spec(self.seed)
         self.views.build(spec)  # first: copies of the encoder then know its prompts
         self.objectives.build(spec)
@@ -106,6 +105,7 @@ class SentRepModule(Configurable, LightningModule):
         """The whole configuration, for the loggers; the command line sets it."""
         self.terms: StepTerms | None = None
         self._last_views: Views | None = None
+        self._last_step = 0
         self._replay = StepReplay()
         self._log_every: int | None = None
         """Steps from one log to the next; None before a Trainer has come, and nothing is logged."""
@@ -141,8 +141,13 @@ class SentRepModule(Configurable, LightningModule):
             rank_zero_warn(_IDENTICAL_VIEWS)
         self._checked_views = True
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the step in hand, whose graph can neither be copied nor pickled."""
+        return {**super().__getstate__(), "terms": None, "_last_views": None}
+
     def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
         """The weighted sum for one batch: a function of weights, seed, epoch, batch and rank alone."""
+        self._join_step()
         distributed.seed_step(self.seed, self.current_epoch, batch_idx)
         views = self.views(self.encoder, batch, self.objectives.extra_inputs(batch))
         loss, losses = self.objectives(views, batch)
@@ -150,11 +155,32 @@ class SentRepModule(Configurable, LightningModule):
             return loss
         if not self._checked_loss:
             self._refuse_no_number(losses)
-        self._last_views = views
+        self._last_views, self._last_step = views, self.global_step
         self.terms = StepTerms(views, losses, self.objectives.weighted(losses))
         if self._log_every is not None:
             self._log(self.terms, loss, self._log_every)
         return loss
+
+    @property
+    def _whole(self) -> LightningModule:
+        """The module that the Trainer was given: this one, or the one of which it is a part."""
+        try:
+            return self.trainer.lightning_module
+        except (AttributeError, RuntimeError):  # Fabric, or a training step by hand
+            return self
+
+    def _join_step(self) -> None:
+        """As a part of another module, which alone is told of starts and steps: do what is left of the step before."""
+        if self._whole is not self:
+            trainer: Any = self.trainer
+            self._log_every = trainer.log_every_n_steps
+            if self.global_step != self._last_step:
+                self._after_step()
+
+    def log(self, *arguments: Any, **options: Any) -> None:
+        """As Lightning's; as a part of another module, in that one's name."""
+        whole = self._whole
+        (super() if whole is self else whole).log(*arguments, **options)
 
     def _refuse_no_number(self, losses: dict[str, Tensor]) -> None:
         """At the first step."""
@@ -175,6 +201,10 @@ class SentRepModule(Configurable, LightningModule):
             super().optimizer_step(epoch, batch_idx, optimizer, closure)
         except SkippedStep:  # by `NonFiniteGuard`: nothing that comes from this step may stay behind
             self._last_views = None
+        self._after_step()
+
+    def _after_step(self) -> None:
+        """Tell all that remember what was trained on; of a step that has been told of, or left out, there is nothing."""
         if self._last_views is not None:
             with torch.no_grad():
                 self.objectives.after_step(self._last_views)

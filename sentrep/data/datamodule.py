@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
 from typing import Any
 
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.trainer.states import TrainerFn
+from torch import nn
 from torch.utils.data import Subset
 
+from sentrep import distributed
 from sentrep.config import moved
 from sentrep.data.arguments import AS_USUAL, MOVED, Reading, check_arguments
 from sentrep.data.batches.collate import Collate
@@ -32,8 +33,9 @@ logger = logging.getLogger("sentrep")
 class SentRepDataModule(LightningDataModule):
     """The data of a run.
 
-    With a Trainer, the tokenizer and the training length come from the module's ``encoder``. Without one:
-    ``datamodule.connect(encoder.tokenize, encoder.max_length)``, then ``setup("fit")`` and ``train_dataloader()``.
+    With a Trainer, the tokenizer and the training length come from the module's ``encoder``, or that of the one part of
+    it that has one. Without a Trainer, or where several parts have encoders: ``datamodule.connect(encoder.tokenize,
+    encoder.max_length)``, then (without) ``setup("fit")`` and ``train_dataloader()``.
 
     Args:
         train: the training text: a file (txt, csv, tsv, jsonl, parquet, compressed or not), a glob, a folder written by
@@ -95,7 +97,7 @@ class SentRepDataModule(LightningDataModule):
         self._sampler: GlobalBatchSampler | StreamedBatches | None = None
 
     def connect(self, tokenize: Tokenize, max_length: int | None) -> None:
-        """Say how to tokenise, where there is no Trainer with a module.
+        """Say how to tokenise, where there is no Trainer with a module, or one with several encoders.
 
         Args:
             tokenize: ``encoder.tokenize``.
@@ -138,7 +140,7 @@ class SentRepDataModule(LightningDataModule):
         if self._rows is None:
             raise RuntimeError('call setup("fit") first')
         trainer = self.trainer
-        seed = _global_seed() if self.seed is None else self.seed
+        seed = distributed.global_seed() if self.seed is None else self.seed
         self._sampler = self._order(seed=seed, reshuffle=not getattr(trainer, "overfit_batches", 0), **self._place())
         cuda = trainer is not None and trainer.strategy.root_device.type == "cuda"
         tokenizer = self._how_to_tokenize()[0]
@@ -252,7 +254,14 @@ class SentRepDataModule(LightningDataModule):
         if self._tokenizing is None:
             if self.trainer is None:
                 raise RuntimeError("call connect(encoder.tokenize, encoder.max_length) first, or use a Trainer")
-            encoder: Any = self.trainer.lightning_module.encoder
+            module = self.trainer.lightning_module
+            encoders = _encoders(module)
+            if len(encoders) != 1:
+                raise InputError(
+                    f"data: {type(module).__name__} has {len(encoders)} encoders, in modules that have one as their "
+                    "attribute encoder; say whose tokens to read: data.connect(encoder.tokenize, encoder.max_length)"
+                )
+            encoder = encoders[0]
             self._tokenizing = (encoder.tokenize, encoder.max_length)
         return self._tokenizing
 
@@ -261,5 +270,9 @@ class SentRepDataModule(LightningDataModule):
         return self.trainer.fit_loop.epoch_loop.batch_progress.current.processed  # type: ignore[attr-defined]
 
 
-def _global_seed() -> int:
-    return int(os.environ.get("PL_GLOBAL_SEED", 0))  # where lightning's seed_everything leaves it, for all processes
+def _encoders(module: nn.Module) -> list[Any]:
+    """Of a module, its own ``encoder`` or, where it has none that tokenises, those of its parts; each one once."""
+    own = getattr(module, "encoder", None)
+    if hasattr(own, "tokenize") and hasattr(own, "max_length"):
+        return [own]
+    return list(dict.fromkeys(encoder for part in module.children() for encoder in _encoders(part)))

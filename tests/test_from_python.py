@@ -1,0 +1,109 @@
+"""A library that is used from Python: within other modules, copied, without the command line."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import lightning
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sentrep import InputError, Objective, SentRepDataModule, SentRepModule
+from sentrep.objectives import Alignment, Contrastive, MomentumContrast
+from support import text_batch, tiny_encoder, toy_sentences
+
+SILENT: dict[str, Any] = {
+    "accelerator": "cpu", "logger": False, "enable_checkpointing": False, "enable_progress_bar": False,
+    "enable_model_summary": False,
+}  # fmt: skip
+
+
+def module() -> SentRepModule:
+    """With an objective that remembers every step, and moves a copy of the encoder."""
+    return SentRepModule(tiny_encoder(), {"queue": MomentumContrast(size=9, in_batch=True)}, seed=1)
+
+
+class Outer(lightning.LightningModule):
+    """What a user writes to train more than one thing at once."""
+
+    def __init__(self, *parts: nn.Module) -> None:
+        super().__init__()
+        self.inner, *others = parts
+        self.others = nn.ModuleList(others)
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        return self.inner.training_step(batch, batch_idx)
+
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
+        self.inner.validation_step(batch, batch_idx, dataloader_idx)
+
+    def configure_optimizers(self) -> Any:
+        return self.inner.configure_optimizers()
+
+
+class Losses(lightning.Callback):
+    def __init__(self) -> None:
+        self.found: list[float] = []
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        self.found.append(outputs["loss"].item())
+
+
+def fit(whole: lightning.LightningModule) -> tuple[list[float], dict[str, float]]:
+    """Losses of six micro-batches in three steps, and what was logged."""
+    losses = Losses()
+    steps: dict[str, Any] = {"max_steps": 3, "accumulate_grad_batches": 2, "log_every_n_steps": 1}
+    trainer = lightning.Trainer(**SILENT, **steps, callbacks=[losses], use_distributed_sampler=False)
+    trainer.fit(whole, SentRepDataModule(toy_sentences(24), batch_size=4, val=["toy-dev"], seed=1))
+    logged = {name: value.item() for name, value in trainer.callback_metrics.items() if name != "val/sts"}
+    return losses.found, logged
+
+
+def test_a_part_of_another_module_trains_and_logs_as_alone() -> None:
+    losses, logged = fit(module())
+    assert len(losses) == 6
+    assert {"train/loss", "train/queue", "train/uniformity", "val/toy-dev"} <= logged.keys()
+    assert fit(Outer(module())) == (losses, logged)
+
+
+def test_whose_tokens_to_read_is_asked_for_where_there_are_several_encoders() -> None:
+    shared = module()
+    outer = Outer(shared, SentRepModule(shared.encoder, [Alignment()]))
+    lightning.Trainer(**SILENT, max_steps=1).fit(outer, SentRepDataModule(toy_sentences(8), batch_size=4))
+    for whole, count in ((Outer(nn.Linear(2, 2)), 0), (Outer(module(), module()), 2)):
+        with pytest.raises(InputError, match=rf"Outer has {count} encoders.*data.connect\(encoder.tokenize"):
+            lightning.Trainer(**SILENT, max_steps=1).fit(whole, SentRepDataModule(toy_sentences(8), batch_size=4))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, torch.compile])
+def test_a_copy_takes_the_same_step(again: Any) -> None:
+    one = module()
+    batch = text_batch(one.encoder, toy_sentences(6))
+    loss = one.training_step(batch, 0)  # whose graph no copy has
+    other = again(one)
+    if again is not torch.compile:
+        with torch.no_grad():
+            for parameter in one.parameters():
+                parameter.zero_()
+    assert torch.equal(other.training_step(batch, 0), loss)
+
+
+@pytest.mark.parametrize("seed", ["garbage", "", "-1", "1.5", str(2**63)])
+def test_a_global_seed_that_is_none_is_said(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PL_GLOBAL_SEED", seed)
+    with pytest.raises(InputError, match="PL_GLOBAL_SEED is '.*', no whole number from 0 to 2⁶³ − 1; unset it"):
+        SentRepModule(tiny_encoder(), [Contrastive()])
+    data = SentRepDataModule(toy_sentences(8), batch_size=4)
+    data.connect(tiny_encoder().tokenize, 8)
+    data.setup("fit")
+    with pytest.raises(InputError, match="PL_GLOBAL_SEED"):
+        data.train_dataloader()
+
+
+@pytest.mark.parametrize("name", ["train", "training", "forward", "a.b", "", "keys", "_modules", 3])
+def test_a_name_that_no_module_can_have_is_refused(name: Any) -> None:
+    named: dict[str, Objective | None] = {name: Contrastive()}
+    with pytest.raises(InputError, match=rf"model: objectives has the name {name!r}.*another word, without a dot"):
+        SentRepModule(tiny_encoder(), named)
