@@ -38,7 +38,7 @@ from sentrep.evaluation.report import plain_table
 from sentrep.evaluation.training_report import MODEL
 from sentrep.io.files import hold, write_text
 from sentrep.io.harmless import screen_text
-from sentrep.io.paths import check_target
+from sentrep.io.paths import check_target, expanded
 
 _NO_STRUCTURE = (
     "Nothing can be judged: too few documents have a title or several sentences, so the text's own structure gives no "
@@ -96,13 +96,14 @@ def adapt(
     """
     checks.positive("adapt", minutes=minutes)
     checks.whole("adapt", 100, passages=passages)
+    checks.whole("adapt", 0, 2**32 - 1, seed=seed)
     check_target(output, [text], folder=True)
-    if Path(output).expanduser().resolve().is_relative_to(Path(text).expanduser().resolve()):
+    if expanded(output).resolve().is_relative_to(expanded(text).resolve()):
         raise UsageError(
             f"adapt: {output} lies in {text}, and its report would be read as text; choose another --output"
         )
     show_log()
-    work = AdaptationFolder(Path(output).expanduser(), minutes, seed)
+    work = AdaptationFolder(expanded(output), minutes, seed)
     with hold(work.folder / ".lock", f"the adaptation in {output}"):
         documents = load_documents(text, columns)
         files = recipe or ["adapt/pairs"]

@@ -26,6 +26,7 @@ from sentrep.evaluation.runs import version_of
 from sentrep.evaluation.selection import FILE as SELECTION
 from sentrep.evaluation.training_report import MODEL
 from sentrep.io.files import write_text
+from sentrep.io.paths import expanded
 
 PATIENCE = 4
 """Validations without a better one that end the training."""
@@ -140,7 +141,7 @@ class AdaptationFolder:
 
 def is_checkpoint(backbone: str) -> bool:
     """Whether a backbone is one file, which brings its modules."""
-    return Path(backbone).expanduser().is_file()
+    return expanded(backbone).is_file()
 
 
 def _days(seconds: float) -> str:

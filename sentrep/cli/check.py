@@ -49,6 +49,9 @@ def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied
 def check_value(annotation: Any, value: Any, path: str) -> None:
     """`check_arguments` of the plug-ins in one argument's value; raises `UsageError` for an unknown class, too."""
     bases, element_type = plugins(annotation), item(annotation)
+    if bases and len(bases) == len(alternatives(annotation)) and not isinstance(value, (dict, str)):
+        expected = " or ".join(base.__name__ for base in bases)
+        raise UsageError(f"{path} is {value!r}; expected the settings of {expected} below it, or leave it out")
     # what the caller of a plug-in adds, as an optimiser's parameters; nothing to a class that is built
     supplied = len(get_args(annotation)[0]) if get_origin(annotation) is Callable else 0
     if is_node(value):

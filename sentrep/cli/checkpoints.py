@@ -15,6 +15,7 @@ from sentrep.cli.run_folders import RunFolders, is_leader, newest_training
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, DamagedError, read_checkpoint, verify
 from sentrep.io.files import remove_leftovers
+from sentrep.io.paths import expanded
 
 NAMES = ("best", "last", "hpc", "registry")
 """Words that Lightning takes in place of a path (``registry:name`` included)."""
@@ -34,7 +35,7 @@ def checkpoint_content(ckpt_path: str | None) -> dict[str, Any] | None:
         raise UsageError(f"ckpt_path is {ckpt_path!r}; expected the name of a file, or last")
     if ckpt_path is None or "://" in ckpt_path or ckpt_path.split(":")[0] in NAMES:
         return None
-    path = Path(ckpt_path).expanduser()
+    path = expanded(ckpt_path)
     try:
         verify(path)
         return read_checkpoint(path)
@@ -46,7 +47,7 @@ def checkpoint_content(ckpt_path: str | None) -> dict[str, Any] | None:
 
 def checkpoint_model(checkpoint: dict[str, Any], path: str) -> Tree:
     """The model section that rebuilds a checkpoint's model, even where the folder it once came from is gone."""
-    return recorded_arguments(checkpoint, Path(path).expanduser())
+    return recorded_arguments(checkpoint, expanded(path))
 
 
 def settle_last(request: Request, tree: Tree, folders: RunFolders | None) -> None:
@@ -140,7 +141,7 @@ def _run_folder(tree: Tree) -> tuple[Path, Path, str | None]:
     """Of a run of these settings: what to lock, where its checkpoints are, and its version (None: none to set)."""
     arguments = _arguments(tree.get("checkpoint"))
     if arguments.get("dirpath"):
-        own = Path(arguments["dirpath"]).expanduser()
+        own = expanded(arguments["dirpath"])
         return own, own, None
     logger = tree["trainer"].get("logger")
     several = isinstance(logger, list)

@@ -28,6 +28,7 @@ from sentrep.errors import InputError
 from sentrep.evaluation.comparison import Comparison, Format, Published
 from sentrep.evaluation.suites import Request, load_suite
 from sentrep.io.harmless import printable
+from sentrep.io.paths import check_target, expanded
 
 THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
 """Of the thesis (section 5.2); further ones are derived."""
@@ -88,6 +89,11 @@ class Options:
         """What the runs are scored on."""
         return Wanted(self.suite, Request(self.sets, self.folder, self.split, self.columns))
 
+    @property
+    def place(self) -> Path:
+        """``output`` as a path."""
+        return expanded(self.output)
+
 
 @dataclass
 class Words:
@@ -128,7 +134,7 @@ def chosen_table(words: Words, chosen: Options) -> Table | None:
     table = read_table(chosen.table)
     table = table if chosen.rows is None else table.only(chosen.rows)
     table = table if chosen.adapt is None else table.adapt(chosen.adapt)
-    words.recipes = [str(path) for path in table.recipes(Path(chosen.output) / "recipes")]
+    words.recipes = [str(path) for path in table.recipes(chosen.place / "recipes")]
     if not words.recipes:
         raise UsageError(f"compare: {chosen.table} has nothing to run in these rows: all are absent")
     return table
@@ -136,13 +142,12 @@ def chosen_table(words: Words, chosen: Options) -> Table | None:
 
 def _check(runs: list[Run], chosen: Options, table: Table | None) -> None:
     """Find what every run would end with before the first one has trained."""
-    if Path(chosen.output).is_file():
-        raise UsageError(f"compare: --output {chosen.output} is a file; name a folder")
+    check_target(chosen.output, folder=True)
     if not chosen.wanted.suffix and chosen.split is not None:
         raise UsageError("compare: the suite sts has no use for --split; leave it out")
     prepare_parsing()
     if table is not None:
-        write_recipes(table.recipes(Path(chosen.output) / "recipes"))
+        write_recipes(table.recipes(chosen.place / "recipes"))
     wanted = {}
     for run in {run.label: run for run in runs}.values():
         request = parse_request(run.words)
@@ -197,7 +202,7 @@ def plan(words: Words, chosen: Options, untrained: Mapping[str, bool | str] = Ma
         rows += [(name, words.recipes[0], own) for name, own in words.variants.items()]
         for label, recipe, own in rows:
             files = [word for file in (recipe, *(chosen.over or [])) for word in ("-c", locate(file))]
-            folder = Path(chosen.output) / label / f"seed-{seed}"
+            folder = chosen.place / label / f"seed-{seed}"
             what = untrained.get(label, False)
             runs.append(Run(label, seed, [*files, *words.shared, *own, *seeding], folder, what))
     if len({run.folder for run in runs}) < len(runs):
@@ -296,8 +301,8 @@ def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Optio
     else:
         print(comparison.text(chosen.format), end="")
     name = f"report{wanted.suffix}"
-    comparison.write(Path(chosen.output), _about(runs, chosen), name)
+    comparison.write(chosen.place, _about(runs, chosen), name)
     for (label, seed), reason in failures.items():
         print(printable(f"{label}, seed {seed}: {reason}"), file=sys.stderr)
-    print(printable(f"report: {Path(chosen.output) / name}.md"), file=sys.stderr)
+    print(printable(f"report: {chosen.place / name}.md"), file=sys.stderr)
     return int(bool(failures))

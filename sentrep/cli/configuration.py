@@ -17,6 +17,7 @@ from jsonargparse import get_loader
 from sentrep.cli.errors import UsageError
 from sentrep.cli.recipes import locate, no_recipe
 from sentrep.cli.yaml_text import check_yaml, read_yaml
+from sentrep.io.paths import expanded
 
 Tree = dict[str, Any]
 
@@ -121,7 +122,7 @@ def read_config(text: str) -> tuple[str, Tree]:
         name, content = "--config", text
     else:
         name = locate(text)
-        path = Path(name).expanduser()
+        path = expanded(name)
         if not path.is_file():
             what = "is a folder, not a file" if path.is_dir() else "is no file" if path.exists() else "does not exist"
             raise UsageError(f"configuration file {text} {what}{no_recipe(text)}")
@@ -230,5 +231,5 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(element)
 
 
-def _class_name(class_path: str) -> str:
-    return class_path.rsplit(".", 1)[-1]
+def _class_name(class_path: Any) -> str:
+    return str(class_path).rsplit(".", 1)[-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import islice
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -18,6 +17,7 @@ from sentrep.encoder.graph_export import CALIBRATION, check_graph
 from sentrep.errors import InputError
 from sentrep.functional.similarity import unit
 from sentrep.io.harmless import printable
+from sentrep.io.paths import expanded
 
 _SAME = 0.9999
 """Least cosine of vectors that should differ by rounding alone."""
@@ -82,7 +82,7 @@ def export_model(
     )
     print(f"{printable(str(folder))}: pooling {encoder.pooling}, {encoder.embedding_dim} dimensions")
     if format is not None:
-        place = Path(folder).expanduser()
+        place = expanded(folder)
         write_graph(place, format, quantize, sentences, trust_remote_code)
         graph = GraphEncoder(place, format, trust_remote_code)
         _compare(encoder, graph, sentences or toy.sentences(100, seed=0), exact=quantize is None)

@@ -15,12 +15,13 @@ from sentrep.cli.errors import UsageError
 from sentrep.cli.yaml_text import write_yaml
 from sentrep.errors import did_you_mean
 from sentrep.io.files import write_text
+from sentrep.io.paths import expanded
 
 _KEYS = ("title", "base", "metric", "baseline", "rows")
 _ROW_KEYS = ("base", "change", "published", "reading", "untrained", "absent")
 _READINGS = ("paper", "released")
 _UNTRAINED = (False, True, "whitened")
-_NUMBER = r"\d+(?:\.\d+)?"
+_NUMBER = r"\d{1,9}(?:\.\d+)?"
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Table:
         """
         rows = {name: replace(row, tree=copy.deepcopy(row.tree)) for name, row in self.rows.items()}
         for end, value in settings.items():
-            found = [_set_where(row.tree, end.split("."), value) for row in rows.values()]
+            found = [_set_where(row.tree, str(end).split("."), value) for row in rows.values()]
             if not any(found):
                 raise UsageError(f"{self.file}: no row has a key that ends with '{end}' (--adapt)")
         return replace(self, rows=rows)
@@ -199,7 +200,7 @@ def read_table(file: str) -> Table:
         else:
             read[row] = replace(found, reading_of=paper)
     baseline = content.get("baseline")
-    if baseline is not None and (baseline not in read or read[baseline].absent is not None):
+    if baseline is not None and baseline not in [row for row, found in read.items() if found.absent is None]:
         raise UsageError(f"{name}: baseline is {baseline!r}; name one of the rows that are not absent")
     return Table(name, texts["title"].strip() or Path(name).stem, texts["metric"].strip(), read, baseline)
 
@@ -245,7 +246,7 @@ def _read_tree(settings: Tree, where: str, name: str, bases: dict[str, Tree]) ->
         raise UsageError(f"{where}: change is {change!r}; expected keys and values, as 'data.batch_size: 128'")
     try:
         if base not in bases:
-            beside = Path(name).expanduser().parent / base
+            beside = expanded(name).parent / base
             bases[base] = read_config(str(beside) if beside.exists() else base)[1]
             if "rows" in bases[base]:
                 raise UsageError(f"the base {base} is a table itself; name a recipe")

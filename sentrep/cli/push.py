@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
@@ -15,7 +14,7 @@ from sentrep.encoder.loading.model_card import CARD
 from sentrep.errors import InputError
 from sentrep.evaluation.training_report import MODEL
 from sentrep.io.harmless import printable
-from sentrep.io.paths import writing
+from sentrep.io.paths import expanded, writing
 
 
 def run(command: str, words: list[str]) -> int:
@@ -39,7 +38,7 @@ def push(
         scores: reports of sentrep evaluate --output (json) whose main scores go into the card.
         private: whether a repository that is made is seen by you alone.
     """
-    place = Path(folder).expanduser()
+    place = expanded(folder)
     if not (place / SETTINGS_FILE).is_file() or not (place / CARD).is_file():
         inner = place / MODEL
         there = (
@@ -75,7 +74,7 @@ def _reason(error: Exception) -> str:
 def _scores(file: str) -> list[tuple[str, str, str, float]]:
     """Set, split, main metric and score × 100 of every set in a report."""
     try:
-        report: Any = json.loads(Path(file).expanduser().read_text(encoding="utf-8"))
+        report: Any = json.loads(expanded(file).read_text(encoding="utf-8"))
         tasks = [(task, list(task).index("dataset")) for task in report["results"]]
         found = [(task["name"], task["split"], *list(task.items())[place + 1]) for task, place in tasks]
         return [(str(name), str(split), str(metric), float(value)) for name, split, metric, value in found]

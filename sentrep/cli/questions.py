@@ -32,7 +32,7 @@ from sentrep.data.augmentation.translation import Generation, Translator
 from sentrep.data.text.corpus import Corpus
 from sentrep.data.text.shard import Shard
 from sentrep.errors import InputError
-from sentrep.io.paths import check_name, check_target
+from sentrep.io.paths import check_name, check_target, expanded
 
 ROUND_TRIP, REQUEST, SERVER, PRICE = RoundTrip(), Request(), Server(), Price()
 GENERATION = Generation(sample=True, top_p=0.95, max_tokens=512)
@@ -92,7 +92,7 @@ def questions(
         raise InputError(f"cannot write {output}: the output file must end in .tsv")
     prompt = question_prompt(count)
     encoder = None if round_trip.encoder is None else load_encoder(round_trip.encoder, None, None)
-    asked = Path(output).expanduser().with_suffix(".asked.parquet")
+    asked = expanded(output).with_suffix(".asked.parquet")
     settings: dict[str, Any] = {"command": "questions", "count": count}
     if base_url is not None:
         endpoint = Endpoint(base_url, model, request, server, prompt)

@@ -14,7 +14,7 @@ from rich.table import Table
 from sentrep.cli.functions import run_one_of
 from sentrep.errors import InputError, did_you_mean
 from sentrep.io.files import write_text
-from sentrep.io.paths import check_target, writing
+from sentrep.io.paths import check_target, expanded, writing
 
 _OVERRIDES = "overrides/"
 _HOW = """\
@@ -73,7 +73,7 @@ def locate(name: str) -> str:
 
     A shipped one may be named as in a source checkout, ``configs/simcse/minilm.yaml``. A name without either is left.
     """
-    recipe = None if Path(name).expanduser().is_file() else shipped().get(_bare(name))
+    recipe = None if expanded(name).is_file() else shipped().get(_bare(name))
     return name if recipe is None else str(recipe)
 
 
@@ -143,7 +143,7 @@ def copy(name: str, path: str | None = None) -> None:
         InputError: there is none of this name, or the file exists or cannot be written.
     """
     text = _read(name)
-    target = Path(path or f"{_bare(name).replace('/', '-')}.yaml").expanduser()
+    target = expanded(path or f"{_bare(name).replace('/', '-')}.yaml")
     check_target(target)
     if target.exists():
         raise InputError(f"{target}: is there already, and is not overwritten; name another file")

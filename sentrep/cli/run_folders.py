@@ -18,6 +18,7 @@ from sentrep.data.text.shard import Shard, local_rank
 from sentrep.errors import InputError
 from sentrep.evaluation.runs import version_of
 from sentrep.io.files import BusyError, hold
+from sentrep.io.paths import expanded
 
 LOCK = ".lock"
 """The file in a folder that stands for a process which trains there."""
@@ -72,7 +73,7 @@ class RunFolders:
         """
         if not self._leads or not self._trains or is_address(folder):
             return
-        place = Path(folder).expanduser()
+        place = expanded(folder)
         if place.resolve() in self._held:
             return
         self._make(place, exist_ok=True)

@@ -117,7 +117,7 @@ def _follow_root(tree: Tree) -> None:
 
 
 def check_names(tree: Tree, request: Request) -> None:
-    """Every key must be known, at any depth.
+    """Every key must be known, at any depth, and there must be something to train with.
 
     Raises:
         UsageError: names the key and what was probably meant.
@@ -131,6 +131,10 @@ def check_names(tree: Tree, request: Request) -> None:
             check_arguments(sections[key], value, key)
         elif key in CALLBACKS:
             check_value(CALLBACKS[key][0] | None, value, key)
+    objectives = tree["model"].get("objectives")
+    values = list(objectives.values()) if isinstance(objectives, dict) else objectives
+    if isinstance(values, list) and not any(values) and not request.rest:  # which may add one
+        raise UsageError("model.objectives: no objective to train with; name at least one, for example Contrastive")
 
 
 def _origin(key: str, request: Request) -> str:

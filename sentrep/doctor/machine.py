@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import shutil
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from packaging.requirements import Requirement
 
 from sentrep.doctor.outcome import Outcome
 from sentrep.doctor.subject import Subject
+from sentrep.io.paths import expanded
 
 _GIB = 2**30
 _NEEDED = 3 * _GIB
@@ -71,7 +71,7 @@ def disk(subject: Subject) -> Outcome:
     places = {"logs": logs or subject.trainer.get("default_root_dir") or ".", "cache": cache}
     wrong, found = [], []
     for name, place in places.items():
-        folder = Path(place).expanduser().absolute()
+        folder = expanded(place).absolute()
         existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
         free = shutil.disk_usage(existing).free
         found.append(f"{name} {free / _GIB:.1f} GiB")
@@ -119,7 +119,7 @@ def _place(what: str, name: Any, revision: str | None) -> str | None:
         return "random weights"
     if name == "toy":
         return "in the package"
-    if Path(name).expanduser().exists():
+    if expanded(name).exists():
         return "local"
     try:
         for files in _FILES[what]:

@@ -167,8 +167,16 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         return max([*rates, attention or 0.0]) > 0
 
     def set_modules(self, modules: Iterable[SentenceModule]) -> None:
-        """Let modules that are built already follow the pooling, in the place of those that do."""
+        """Let modules that are built already follow the pooling, in the place of those that do.
+
+        Raises:
+            InputError: for one that is made for another vocabulary.
+        """
         self.sentence_modules = nn.ModuleList(modules).to(self.device)
+        for module in self.sentence_modules:
+            if module.vocabulary not in (None, self.vocab_size):
+                known = f"vocabulary {module.vocabulary}, and the model has {self.vocab_size} tokens"
+                raise InputError(f"encoder.modules: {type(module).__name__} is made for a {known}")
         self._pass.modules = self.sentence_modules
         self.init_args["modules"] = list(self.sentence_modules)  # for checkpoints, which build it again
 

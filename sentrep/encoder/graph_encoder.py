@@ -18,6 +18,7 @@ from sentrep.encoder.loading.st_folders import GRAPH_FILES
 from sentrep.encoder.loading.tokenizers import load_tokenizer
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.errors import InputError
+from sentrep.io.paths import expanded
 from sentrep.types import TokenBatch
 
 Backend = Literal["onnx", "openvino"]
@@ -52,7 +53,7 @@ class GraphEncoder(TextEncoder):
     def __init__(self, folder: str | Path, backend: Backend, trust_remote_code: bool = False) -> None:
         if backend not in GRAPH_FILES:
             raise InputError(f"backend must be one of {', '.join(GRAPH_FILES)}, got {backend!r}")
-        place = Path(folder).expanduser()
+        place = expanded(folder)
         self._file = place / GRAPH_FILES[backend]
         if not self._file.is_file() or not (place / folders.SETTINGS_FILE).is_file():
             raise InputError(

@@ -24,11 +24,13 @@ class SentenceModule(Configurable, nn.Module, ABC):
     Attributes:
         reads_tokens: whether `forward` reads ``token_states``. One that does costs the whole last layer.
         reads_ids: whether `forward` takes the token ids, (B, L) int64, as one more argument.
+        vocabulary: V of the only tokenizers whose ids it knows; None where that does not matter.
         out_features: D', the width of what `forward` gives; set by `build`.
     """
 
     reads_tokens: ClassVar[bool] = False
     reads_ids: ClassVar[bool] = False
+    vocabulary: int | None = None
     out_features: int
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from sentrep.errors import InputError, did_you_mean
 from sentrep.evaluation.mteb_adapter import MTEBEncoder
 from sentrep.evaluation.results import TaskResult
 from sentrep.io.hub import fail_fast
-from sentrep.io.paths import not_there
+from sentrep.io.paths import expanded, not_there
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -77,7 +77,7 @@ def load_paper_set(name: str, folder: str | None, optional: bool) -> PaperSet | 
     name = known[_spelling(name)]
     if folder is None:
         return _from_hub(name)
-    places = _places(Path(folder).expanduser())
+    places = _places(expanded(folder))
     if not optional and name not in places:
         raise InputError(f"{folder}: no folder called {name} or {_spelling(name)} in it; add it, or leave the set out")
     if not places:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sentrep.data.sets.beir import load_reranking, load_retrieval
@@ -19,6 +18,7 @@ from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
 from sentrep.evaluation.sts import DEFAULT_SUITE, evaluate_sts
 from sentrep.evaluation.transfer import evaluate_transfer
+from sentrep.io.paths import expanded
 from sentrep.types import ScoredPairs
 
 
@@ -104,7 +104,7 @@ def _load_pairs(name: str, request: Request) -> ScoredPairs:
 
 
 def _load_transfer(name: str, request: Request) -> LabelledSet:
-    path = Path(name).expanduser()
+    path = expanded(name)
     if name.lower() in TRANSFER_NAMES:
         if request.folder is None:
             raise InputError(
@@ -118,7 +118,7 @@ def _load_transfer(name: str, request: Request) -> LabelledSet:
 
 
 def _load_clustering(name: str, request: Request) -> LabelledSet:
-    path = Path(name).expanduser()
+    path = expanded(name)
     if path.is_dir():
         name, split = path.resolve().name, request.split or "test"
         return LabelledSet(name, {split: load_labelled_file(find_split(path, split), request.columns)}, "MTEB")

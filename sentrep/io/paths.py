@@ -32,6 +32,18 @@ _LONGEST_NAME = 200
 """Bytes of a file's name: what file systems hold, less what temporary names add."""
 
 
+def expanded(path: str | Path) -> Path:
+    """A path as a user gave it, with the home folder in the place of ``~``: the way in for each of them.
+
+    Raises:
+        InputError: for the home of a user whom this machine does not know.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f"{path}: there is no home folder {Path(path).parts[0]}; write the path in full") from None
+
+
 def not_there(path: str | Path, what: str = "file") -> InputError:
     """The refusal of a name that leads nowhere, with the name nearby that was probably meant."""
     path = Path(path)
@@ -94,11 +106,13 @@ def check_target(path: str | Path, inputs: Iterable[str | Path] = (), *, folder:
         folder: whether it will be a folder.
 
     Raises:
-        InputError: the name is empty or too long, something is in the way, the place takes no files, or the file is
-            one that is read.
+        InputError: the name is empty, too long or an address, something is in the way, the place takes no files, or the
+            file is one that is read.
     """
     check_name(str(path), "the output")
-    target = Path(path).expanduser()
+    if "://" in str(path):
+        raise InputError(f"{path}: an address, where only a place on this machine can be written to; name one")
+    target = expanded(path)
     if len(os.fsencode(target.name)) > _LONGEST_NAME:
         raise InputError(f"{target.name[:40]}...: the name is too long; choose a shorter one")
     if os.path.lexists(target):

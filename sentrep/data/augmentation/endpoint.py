@@ -13,6 +13,7 @@ from sentrep.data.augmentation.prompt import ANSWER_FORMATS, REWRITINGS, Prompt
 from sentrep.errors import InputError, did_you_mean
 
 _LONGEST_PAUSE = 60
+_NO_ADDRESS = "base_url: expected an address such as http://localhost:8000/v1"
 
 
 class Answer(NamedTuple):
@@ -127,9 +128,12 @@ class Endpoint:
             raise InputError(
                 f"the environment variable {server.key_variable} holds no key: there are other signs than ASCII"
             )
-        self._client = openai.AsyncOpenAI(
-            base_url=base_url, api_key=self._key or "none", timeout=server.timeout, max_retries=server.retries
-        )
+        try:
+            self._client = openai.AsyncOpenAI(
+                base_url=base_url, api_key=self._key or "none", timeout=server.timeout, max_retries=server.retries
+            )
+        except Exception as error:  # the client's package for addresses, which has no error of a public base
+            raise InputError(f"{_NO_ADDRESS} ({error})") from error
 
     @property
     def patience(self) -> str:
@@ -193,13 +197,13 @@ class Endpoint:
 
 
 def _public_address(base_url: str) -> str:
-    address = urlsplit(base_url)
     try:
+        address = urlsplit(base_url)
         port = f":{address.port}" if address.port else ""
     except ValueError:
-        port = None
-    if address.scheme not in ("http", "https") or not address.hostname or port is None:
-        raise InputError("base_url: expected an address such as http://localhost:8000/v1")
+        raise InputError(_NO_ADDRESS) from None
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise InputError(_NO_ADDRESS)
     return f"{address.scheme}://{address.hostname}{port}{address.path}"
 
 

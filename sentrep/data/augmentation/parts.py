@@ -23,7 +23,7 @@ from sentrep.data.augmentation.record import METADATA_KEY, differences, fingerpr
 from sentrep.data.text.corpus import CorpusRow
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write, hold, remove_leftovers, write_text
-from sentrep.io.paths import check_target
+from sentrep.io.paths import check_target, expanded
 
 logger = logging.getLogger("sentrep")
 
@@ -73,8 +73,9 @@ class PartStore:
         counts: Sequence[str] = (),
     ) -> None:
         check_output(output)
-        self.output = Path(output).expanduser()
+        self.output = expanded(output)
         self.folder = self.output.with_name(f"{self.output.name}.parts")
+        check_target(self.folder, folder=True)
         self.settings: dict[str, Any] = json.loads(json.dumps(dict(settings)))  # as they will be read back
         self.notes = dict(notes or {})
         self.record: dict[str, Any] | None = None

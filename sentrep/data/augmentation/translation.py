@@ -9,7 +9,6 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from transformers.utils import logging as transformers_logging
 from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
 from sentrep.errors import InputError, did_you_mean
 from sentrep.io.hub import fail_fast
-from sentrep.io.paths import check_plain, check_plain_files
+from sentrep.io.paths import check_plain, check_plain_files, expanded
 from sentrep.io.strangers import read_config, read_tokenizer
 
 _DTYPES = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -175,7 +174,7 @@ class Translator:
 
 def _load(name: str) -> tuple[Any, Any]:
     """Tokenizer and model."""
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     local = folder.is_dir()
     if local:
         check_plain_files(folder)

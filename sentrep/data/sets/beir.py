@@ -14,7 +14,7 @@ from sentrep.data.text.cells import label_cell, number_cell, text_cell
 from sentrep.data.text.fingerprints import hash_files
 from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError, NoColumnError
-from sentrep.io.paths import not_there
+from sentrep.io.paths import expanded, not_there
 
 logger = logging.getLogger("sentrep")
 
@@ -60,7 +60,7 @@ def load_retrieval(folder: str | Path, split: str = "test") -> RankingSet:
     Raises:
         InputError: a file is missing or cannot be read, an id occurs twice, a judged query has no text.
     """
-    folder = Path(folder).expanduser()
+    folder = expanded(folder)
     if not folder.is_dir():
         raise not_there(folder, "folder")
     corpus, queries, qrels = folder / "corpus.jsonl", folder / "queries.jsonl", folder / "qrels" / f"{split}.tsv"

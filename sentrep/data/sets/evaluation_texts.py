@@ -13,6 +13,7 @@ from sentrep.data.sets.sts import SET_NAMES, load_sts
 from sentrep.data.sets.transfer import TRANSFER_NAMES, load_transfer
 from sentrep.data.text.corpus import open_corpus
 from sentrep.errors import InputError, NoColumnError, did_you_mean
+from sentrep.io.paths import expanded
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def load_evaluation_texts(
     Raises:
         InputError: there is no such set, or it cannot be read.
     """
-    key, path = spec.lower(), Path(spec).expanduser()
+    key, path = spec.lower(), expanded(spec)
     if key in SET_NAMES:
         pairs = load_sts(spec, folder)
         return EvaluationTexts(pairs.name, [*pairs.first, *pairs.second])

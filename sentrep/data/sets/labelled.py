@@ -12,7 +12,7 @@ from sentrep.data.text.corpus import checked_columns
 from sentrep.data.text.fingerprints import hash_columns
 from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError, NoColumnError
-from sentrep.io.paths import check_plain, not_there
+from sentrep.io.paths import check_plain, expanded, not_there
 
 logger = logging.getLogger("sentrep")
 
@@ -63,7 +63,7 @@ def load_labelled_folder(folder: str | Path, columns: Sequence[str | int] | None
     Raises:
         InputError: a table is missing, or cannot be read as text and label.
     """
-    folder = Path(folder).expanduser()
+    folder = expanded(folder)
     splits = {split: load_labelled_file(find_split(folder, split), columns) for split in ("train", "test")}
     if unseen := set(splits["test"].labels) - set(splits["train"].labels):
         raise InputError(f"{folder}: the label {min(unseen)!r} is in test but never in train; is the right split here?")
@@ -81,7 +81,7 @@ def load_labelled_file(path: str | Path, columns: Sequence[str | int] | None = N
     Raises:
         InputError: no such file or columns, a row without a label, or fewer than two different labels.
     """
-    path = Path(path).expanduser()
+    path = expanded(path)
     check_plain(path)
     table = TableFile(path)
     texts, labels, blank = [], [], 0

@@ -20,6 +20,7 @@ from sentrep.data.sets.beir import Judgements, load_retrieval
 from sentrep.data.text.documents import Document
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_folder, write_text
+from sentrep.io.paths import expanded
 
 TASKS = ("title-to-text", "sentence-to-rest", "text-to-neighbour")
 """A title finds its text; a sentence finds the document that it was taken out of; a passage finds the others."""
@@ -74,7 +75,7 @@ def is_judgeable(document: Document) -> bool:
 
 def is_proxy(spec: object) -> bool:
     """Whether an entry of ``data.val`` is a folder of these tasks."""
-    return isinstance(spec, str) and (Path(spec).expanduser() / _RECORD).is_file()
+    return isinstance(spec, str) and (expanded(spec) / _RECORD).is_file()
 
 
 def write_proxy_tasks(
@@ -136,7 +137,7 @@ def load_proxy_tasks(folder: str | Path) -> ProxyTasks:
     Raises:
         InputError: the folder is damaged.
     """
-    path = Path(folder).expanduser()
+    path = expanded(folder)
     sets = {task: load_retrieval(path, task) for task in TASKS if (path / "qrels" / f"{task}.tsv").is_file()}
     if not sets:
         raise InputError(f"{path}: no task in it; write it again")

@@ -16,7 +16,7 @@ from sentrep.data.text.corpus import checked_columns
 from sentrep.data.text.locations import load_hub_split
 from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError, did_you_mean
-from sentrep.io.paths import check_name, check_plain
+from sentrep.io.paths import check_name, check_plain, expanded
 from sentrep.types import ScoredPairs
 
 logger = logging.getLogger("sentrep")
@@ -90,8 +90,8 @@ def load_sts(spec: str | PairsFile, folder: str | Path | None = None) -> ScoredP
     if name in _TOY:
         return toy.scored_pairs(_TOY[name])
     if name in _SETS:
-        return _load_from_hub(name) if folder is None else _load_from_folder(name, Path(folder).expanduser())
-    if Path(spec).expanduser().exists() or "/" in spec or "." in spec:
+        return _load_from_hub(name) if folder is None else _load_from_folder(name, expanded(folder))
+    if expanded(spec).exists() or "/" in spec or "." in spec:
         return _load_pairs_file(PairsFile(spec))
     raise InputError(
         f"unknown evaluation set {spec!r}{did_you_mean(spec.lower(), SET_NAMES) or ';'} known are "
@@ -136,7 +136,7 @@ def _scored_pairs(name: str, pairs: list[_Pair], protocol: str, expected: int, w
 
 
 def _load_pairs_file(spec: PairsFile) -> ScoredPairs:
-    path = Path(spec.path).expanduser()
+    path = expanded(spec.path)
     check_plain(path)
     table = TableFile(path)
     columns = checked_columns(spec.columns)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from sentrep.data.sets.labelled import LabelledSet, LabelledTexts
 from sentrep.data.sets.senteval import read_lines, senteval_place, tab_cells
 from sentrep.errors import InputError, did_you_mean
+from sentrep.io.paths import expanded
 
 _Rows = list[tuple[str, str, str]]
 """Text, second text or "", label."""
@@ -46,7 +47,7 @@ def load_transfer(name: str, folder: str | Path) -> LabelledSet:
             f"{', '.join(TRANSFER_NAMES)} and folders with train.csv and test.csv"
         )
     task = _TASKS[key]
-    place = senteval_place(Path(folder).expanduser(), task.folder, key)
+    place = senteval_place(expanded(folder), task.folder, key)
     splits = {}
     for split, files in task.files.items():
         rows = [row for label, file in zip("10", files, strict=False) for row in task.read(place / file, label)]

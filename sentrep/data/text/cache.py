@@ -23,7 +23,7 @@ from sentrep.data.text.fingerprints import hash_of
 from sentrep.data.text.pairing import PairedCorpus
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write, remove_leftovers
-from sentrep.io.paths import check_plain
+from sentrep.io.paths import check_plain, expanded
 from sentrep.types import Tokenize
 
 logger = logging.getLogger("sentrep")
@@ -161,7 +161,7 @@ class _Chunk:
 
 def default_cache_dir() -> Path:
     """``$SENTREP_CACHE``, or ``~/.cache/sentrep``."""
-    return Path(os.environ.get("SENTREP_CACHE") or "~/.cache/sentrep").expanduser()
+    return expanded(os.environ.get("SENTREP_CACHE") or "~/.cache/sentrep")
 
 
 def tokenize_corpus(
@@ -178,7 +178,7 @@ def tokenize_corpus(
     Raises:
         InputError: no row has text, or the text cannot be read, see `Corpus.rows`.
     """
-    folder = Path(cache_dir).expanduser() if cache_dir else default_cache_dir()
+    folder = expanded(cache_dir) if cache_dir else default_cache_dir()
     path = folder / f"{hash_of(_FORMAT, corpus.fingerprint, tokenize.fingerprint, max_length)}.arrow"
     how = "from the cache"
     try:

@@ -15,6 +15,7 @@ from sentrep.data.text.cells import text_cell
 from sentrep.data.text.tables import TableFile
 from sentrep.data.text.text_sources import Source, find_sources
 from sentrep.errors import InputError, NoColumnError
+from sentrep.io.paths import expanded
 from sentrep.types import Tokenize
 
 logger = logging.getLogger("sentrep")
@@ -143,12 +144,12 @@ def _sections(document: Document) -> Iterator[Document]:
 
 def _is_folder(path: Path) -> bool:
     """Whether it is one that ``datasets`` has not written."""
-    path = path.expanduser()
+    path = expanded(path)
     return path.is_dir() and not any((path / name).exists() for name in ("dataset_info.json", "dataset_dict.json"))
 
 
 def _folder(path: Path, columns: Sequence[str] | None) -> Iterator[Document | None]:
-    path = path.expanduser()
+    path = expanded(path)
     if (path / "corpus.jsonl").is_file():
         yield from _table(TableFile(path / "corpus.jsonl"), columns)
         return
@@ -167,7 +168,7 @@ def _folder(path: Path, columns: Sequence[str] | None) -> Iterator[Document | No
 
 
 def _sources(source: str, columns: Sequence[str] | None) -> Iterator[Document | None]:
-    path = Path(source).expanduser()
+    path = expanded(source)
     if path.suffix.lower() == ".md" and path.is_file():
         yield from _markdown(path.read_text(encoding="utf-8-sig", errors="replace"))
         return

@@ -18,7 +18,7 @@ from sentrep.data.text.fingerprints import hash_files
 from sentrep.data.text.locations import HUB_FILE, download_hub_file, find_addresses, is_address, load_hub_split
 from sentrep.data.text.tables import Row, TableFile
 from sentrep.errors import InputError, did_you_mean
-from sentrep.io.paths import check_name, check_plain, not_there
+from sentrep.io.paths import check_name, check_plain, expanded, not_there
 
 if TYPE_CHECKING:
     import datasets
@@ -132,7 +132,7 @@ def find_sources(spec: str, split: str, streaming: bool) -> list[Source]:
     if is_address(spec):
         return [TableFile(address) for address in find_addresses(spec)]
     check_name(spec, "the text to read (input, data.train)")
-    path = Path(spec).expanduser()
+    path = expanded(spec)
     if os.path.isdir(path):  # where Path.is_dir fails for a name that is too long
         return [_load_folder(path, split)]
     if os.path.lexists(path):

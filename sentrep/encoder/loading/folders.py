@@ -40,7 +40,7 @@ from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint, settings_of_today
 from sentrep.io.files import atomic_folder, write_text
 from sentrep.io.hub import fail_fast
-from sentrep.io.paths import check_name, check_plain, writing
+from sentrep.io.paths import check_name, check_plain, expanded, writing
 from sentrep.version import __version__
 
 Model = TypeVar("Model", bound=Encoder)
@@ -175,7 +175,7 @@ def load(make: Callable[..., Model], name: str, hub: Hub, overrides: dict[str, A
     """What ``make`` gives for a checkpoint, a folder or a hub id and its settings, with ``overrides`` on top."""
     check_name(name, "the model")
     overrides = {"hub": hub, **overrides}
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     if os.path.lexists(folder) and not os.path.isdir(folder):
         check_plain(folder)  # where Path.is_file fails for a name that is too long
         checkpoint = read_checkpoint(folder)
@@ -222,7 +222,7 @@ def own_settings(name: str, revision: str | None) -> tuple[str, dict[str, Any]] 
     from huggingface_hub import snapshot_download
 
     try:
-        if os.path.isfile(place := os.path.expanduser(name)):
+        if os.path.isfile(place := str(expanded(name))):
             return place, checked_settings(read_checkpoint(place)[PAYLOAD_KEY]["settings"], place)
         if not os.path.isdir(place):
             place = snapshot_download(name, revision=revision, allow_patterns=["*.json", "[0-9]_*/*", "sentrep*"])

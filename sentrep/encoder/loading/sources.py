@@ -24,7 +24,7 @@ from sentrep.encoder.loading.st_folders import transformer_folder
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint, trained_head
 from sentrep.io.hub import fail_fast
-from sentrep.io.paths import check_name, check_plain
+from sentrep.io.paths import check_name, check_plain, expanded
 from sentrep.io.strangers import build_config, read_config
 
 _DROPOUT_NAMES = (
@@ -82,7 +82,7 @@ def open_source(backbone: str | dict[str, Any], asked: Hub) -> Source:
     if isinstance(backbone, dict):
         return Source("configuration", None, config_from(backbone, "backbone", asked.trust_remote_code, own=True), {})
     check_name(backbone, "the model")
-    path = Path(backbone).expanduser()
+    path = expanded(backbone)
     if os.path.lexists(path) and not path.is_dir():
         check_plain(path)
         checkpoint = read_checkpoint(path)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sentrep.io.checkpoint_file import PAYLOAD_KEY
+from sentrep.io.paths import expanded
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 
@@ -45,7 +45,7 @@ class Trained:
 
 def hub_name(backbone: Any) -> str | None:
     """The backbone where it is from a hub: no configuration, and nothing that lies on this machine."""
-    if not isinstance(backbone, str) or not _HUB_ID.fullmatch(backbone) or os.path.lexists(Path(backbone).expanduser()):
+    if not isinstance(backbone, str) or not _HUB_ID.fullmatch(backbone) or os.path.lexists(expanded(backbone)):
         return None
     return backbone
 
