@@ -67,7 +67,7 @@ def measure(size: int, chunk: int, options: argparse.Namespace) -> dict[str, flo
         start = time.perf_counter()
         seed_step(0, 0, step)
         with torch.autocast("cpu", torch.bfloat16, enabled=options.precision == "bf16"):
-            loss, _ = module.objectives(module.views(encoder, batch, {}), batch)
+            loss, _ = module.objectives(module.views_of(batch), batch)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

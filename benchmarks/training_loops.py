@@ -71,7 +71,7 @@ def measure_ours(job: Job) -> dict[str, Any]:
     with torch.no_grad():
         module.eval()
         torch.manual_seed(0)  # DenoSent's noise is drawn here too
-        first_loss = module.objectives(module.views(encoder, batch, module.objectives.extra_inputs(batch)), batch)[0]
+        first_loss = module.objectives(module.views_of(batch), batch)[0]
         module.train()
 
     clock = Clock(job)

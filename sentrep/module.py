@@ -97,7 +97,6 @@ class SentRepModule(Configurable, LightningModule):
                 "nothing is left to train: model.encoder.trainable is false, and neither the head nor an objective has "
                 "parameters; name what to train, for example trainable: [encoder.layer.11.*]"
             )
-        encoder.need = self.objectives.need
         check_options(self.objectives, optimizer)
         if encoder.compute.compiles_training:
             self.objectives.compile_terms("default" if encoder.compute.compile is True else "reduce-overhead")
@@ -149,7 +148,7 @@ class SentRepModule(Configurable, LightningModule):
         """The weighted sum for one batch: a function of weights, seed, epoch, batch and rank alone."""
         self._join_step()
         distributed.seed_step(self.seed, self.current_epoch, batch_idx)
-        views = self.views(self.encoder, batch, self.objectives.extra_inputs(batch))
+        views = self.views_of(batch)
         loss, losses = self.objectives(views, batch)
         if self._replay.active:  # at perturbed weights: nothing to log or to remember
             return loss
@@ -160,6 +159,10 @@ class SentRepModule(Configurable, LightningModule):
         if self._log_every is not None:
             self._log(self.terms, loss, self._log_every)
         return loss
+
+    def views_of(self, batch: TextBatch) -> Views:
+        """The views of one batch, from a pass that makes what the objectives read."""
+        return self.views(self.encoder, batch, self.objectives.extra_inputs(batch), self.objectives.need)
 
     @property
     def _whole(self) -> LightningModule:

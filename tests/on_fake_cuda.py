@@ -194,7 +194,7 @@ def test_pass_and_objective_of_the_stock_recipe_are_one_graph(precision: str) ->
         return graph.forward
 
     def loss(batch: TextBatch) -> Tensor:
-        return module.objectives(module.views(module.encoder, batch, {}), batch)[0]
+        return module.objectives(module.views_of(batch), batch)[0]
 
     module, batch = stock()
     to_fake_cuda(module, MODE)

@@ -184,7 +184,7 @@ def test_nothing_is_compiled_after_warm_up(graphs: list[fx.GraphModule]) -> None
 
     def steps(widths: range) -> None:
         for batch in batches(encoder, widths):
-            views = module.views(encoder, batch, {})
+            views = module.views_of(batch)
             module.objectives(views, batch)[0].backward()
             with torch.no_grad():
                 module.objectives.after_step(views)

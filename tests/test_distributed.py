@@ -132,7 +132,7 @@ def autocast(dtype: torch.dtype) -> dict[str, Tensor]:
     mine = slice(distributed.rank() * share, (distributed.rank() + 1) * share)
     batch = text_batch(encoder, sentences[:8][mine], sentences[8:][mine])
     with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
-        module.objectives(module.views(encoder, batch, {}), batch)[0].backward()
+        module.objectives(module.views_of(batch), batch)[0].backward()
     return {
         name: distributed.total(p.grad) / distributed.world_size()
         for name, p in module.named_parameters()

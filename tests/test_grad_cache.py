@@ -247,7 +247,7 @@ def test_bf16_stays_within_its_rounding(teacher: str, monkeypatch: pytest.Monkey
         batch = text_batch(encoder, ANCHORS, POSITIVES)
         torch.manual_seed(5)
         with torch.autocast("cpu", torch.bfloat16):
-            views = module.views(encoder, batch, module.objectives.extra_inputs(batch))
+            views = module.views_of(batch)
             loss, _ = module.objectives(views, batch)
         loss.backward()
         return loss.detach(), {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
@@ -295,7 +295,7 @@ def saved_bytes(chunk: int | None, rows: int) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        module.objectives(module.views(encoder, batch, {}), batch)
+        module.objectives(module.views_of(batch), batch)
     return sum(seen.values())
 
 

@@ -9,6 +9,7 @@ from sentrep.doctor.gradients import gradients_of, loss_and_gradients, relative_
 from sentrep.doctor.outcome import Outcome
 from sentrep.doctor.subject import Subject
 from sentrep.module import SentRepModule
+from sentrep.types import Need
 
 BOUND = 1e-5
 """Of the largest gradient, in float64 (a teacher model computes in float32)."""
@@ -41,7 +42,7 @@ def _encoder(subject: Subject, cached: bool) -> dict[str, Tensor]:
     encoder, tokens = module.encoder, subject.batch(module).anchor
     torch.manual_seed(subject.seed)
     parts = [tokens] if cached else tokens.split(_ROWS)  # the same draws: group by group
-    vectors = torch.cat([encoder(part).embedding for part in parts])
+    vectors = torch.cat([encoder(part, need=Need(tokens=False)).embedding for part in parts])
     directions = torch.linspace(-1, 1, vectors.numel(), dtype=vectors.dtype, device=vectors.device)
     (vectors * directions.view_as(vectors)).sum().backward()
     return gradients_of(encoder)

@@ -20,7 +20,7 @@ def loss_and_gradients(module: SentRepModule, batch: TextBatch) -> tuple[Tensor,
     """
     module.double()
     part = _rows(batch, distributed.own_rows(len(batch) // distributed.world_size(), batch.rows.device))
-    views = module.views(module.encoder, part, module.objectives.extra_inputs(part))
+    views = module.views_of(part)
     loss, _ = module.objectives(views, part)
     loss.backward()
     loss, gradients = loss.detach(), gradients_of(module)

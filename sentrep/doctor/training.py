@@ -67,7 +67,7 @@ def _random_objectives(subject: Subject) -> tuple[list[str], list[str]]:
     for seed in (1, 2):
         torch.manual_seed(seed)
         with torch.no_grad():
-            views = module.views(module.encoder, batch, module.objectives.extra_inputs(batch))
+            views = module.views_of(batch)
             losses.append(module.objectives(views, batch)[1])
     names = list(losses[0])
     return names, [name for name in names if not torch.equal(losses[0][name], losses[1][name])]
@@ -114,7 +114,7 @@ def accumulation(subject: Subject) -> Outcome:
     module = subject.module().to(subject.device)
     for number, batch in enumerate(recorder.batches[:_MICRO_BATCHES]):
         distributed.seed_step(module.seed, 0, number)
-        loss, _ = module.objectives(module.views(module.encoder, batch, module.objectives.extra_inputs(batch)), batch)
+        loss, _ = module.objectives(module.views_of(batch), batch)
         (loss / _MICRO_BATCHES).backward()
     found = {name: gradient.to(module.device) for name, gradient in recorder.gradients.items()}
     return Outcome.of_difference(

@@ -64,7 +64,7 @@ class EncoderCopy(nn.Module):
         return super().train(mode and self.trainable)
 
     @torch.compiler.disable
-    def forward(self, tokens: TokenBatch, words: Tensor | None = None, need: Need = Need()) -> EncoderOutput:  # noqa: B008
+    def forward(self, tokens: TokenBatch, words: Tensor | None = None, need: Need = Need()) -> EncoderOutput:
         """One pass over B sentences; see `SentenceEncoder.forward`.
 
         Args:
@@ -72,12 +72,12 @@ class EncoderCopy(nn.Module):
             words: (B, L, W) word embeddings in place of looking the tokens up, or None.
             need: what is read beside the vectors: the tokens' states, layers (`sentrep.types.Need`).
         """
-        self.encoder.need = need
+        run = functools.partial(self.encoder, need=need)
         if self.trainable:
-            return self.encoder(tokens, words)
+            return run(tokens, words)
         rows = self.encoder.compute.rows_at_once
         with torch.no_grad():
-            return self.encoder(tokens, words) if rows is None else some_rows_at_once(self.encoder, tokens, words, rows)
+            return run(tokens, words) if rows is None else some_rows_at_once(run, tokens, words, rows)
 
     def project(self, embedding: Tensor) -> Tensor:
         """The copy's projection head on pooled vectors, (B, H) → (B, D); the vectors themselves where there is none."""

@@ -79,8 +79,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         pretrained: bool = True,
         tokenizer: str | None = None,
         dropout: float | None = None,
-        hub: Hub = Hub(),  # noqa: B008 (frozen)
-        compute: Compute = Compute(),  # noqa: B008
+        hub: Hub = Hub(),
+        compute: Compute = Compute(),
         trainable: bool | list[str] = True,
         adapter: Lora | None = None,
         modules: list[SentenceModule] | None = None,
@@ -102,7 +102,6 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.prompts: dict[str, str] = {}
         self.max_length, self.max_seq_length = max_length, max_seq_length
         self.trained: Trained | None = None  # of a checkpoint that it was loaded from
-        self.need = Need()  # until `SentRepModule` knows what its objectives read
         subtracts = isinstance(prompt, Prompt) and prompt.subtract
         self._pass = plan(self.backbone, self._readout(pooling, subtracts), compute)
         if modules is None:
@@ -225,13 +224,15 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             add_prompt=self._add_prompt,
         )
 
-    def forward(self, tokens: TokenBatch, word_embeddings: Tensor | None = None) -> EncoderOutput:
-        """One pass over B sentences: vectors (B, D), token states (B, L, H), embedding-layer output (B, L, E).
+    def forward(self, tokens: TokenBatch, word_embeddings: Tensor | None = None, need: Need = Need()) -> EncoderOutput:
+        """One pass over B sentences.
 
-        ``word_embeddings`` (B, L, W), where given, take the place of looking the tokens up (`look_up`). Where nothing
-        reads the tokens' states (``need``), they are not made.
+        Args:
+            tokens: (B, L).
+            word_embeddings: (B, L, W) in place of looking the tokens up (`look_up`), or None.
+            need: what is read of the output beside the vectors (B, D); nothing else is made.
         """
-        return self._pass(tokens, word_embeddings, self.need)
+        return self._pass(tokens, word_embeddings, need)
 
     def compile_encoding(self) -> None:
         """From now on run `encode` through `torch.compile`; worth it for text that takes many minutes on a GPU."""

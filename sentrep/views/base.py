@@ -9,7 +9,7 @@ from torch import nn
 
 from sentrep.config import Configurable
 from sentrep.encoder import SentenceEncoder
-from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
+from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
 
 
 class ViewMaker(Configurable, nn.Module, ABC):
@@ -22,13 +22,16 @@ class ViewMaker(Configurable, nn.Module, ABC):
         """Create parameters and buffers here; called once, before those of the objectives and the optimiser."""
 
     @abstractmethod
-    def forward(self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch]) -> Views:
+    def forward(
+        self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch], need: Need = Need()
+    ) -> Views:
         """Encode everything that this step needs.
 
         Args:
             encoder: called once.
             batch: B sentences.
             extra: more inputs for the same pass, from `Objective.extra_inputs`.
+            need: what the objectives read of the pass, to hand on: ``encoder(tokens, need=need)``.
 
         Returns:
             Projected views, and the encoder's raw output for each of them and for each entry of ``extra``.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sentrep import checks
 from sentrep.encoder import SentenceEncoder
-from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
+from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
 from sentrep.views.perturbation import Perturbation, check_place, contrastive_loss
 from sentrep.views.token_augmentation import TokenAugmentation
@@ -61,13 +61,15 @@ class EncodedViews(ViewMaker):
         if self.positive_prompt is not None:
             self._enclose = spec.add_prompt(self.positive_prompt)
 
-    def forward(self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch]) -> Views:
+    def forward(
+        self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch], need: Need = Need()
+    ) -> Views:
         """See `ViewMaker.forward`."""
         read = self._read(batch)
         inputs = [tokens for tokens in (read.anchor, read.positive, read.negative) if tokens is not None]
         tokens = TokenBatch.concatenate([*inputs, *extra.values()], encoder.tokenize.pad_token_id)
         size = len(batch)
-        output = encoder(tokens, self._augmented_words(encoder, tokens, size, len(inputs)))
+        output = encoder(tokens, self._augmented_words(encoder, tokens, need, size, len(inputs)), need)
         projected = encoder.project(output.embedding[: len(inputs) * size]).split(size)
         return Views(
             anchor=projected[0],
@@ -101,7 +103,9 @@ class EncodedViews(ViewMaker):
         negative = None if batch.negative is None else enclose(batch.negative)
         return TextBatch(anchor, enclose(positive), negative, batch.rows)
 
-    def _augmented_words(self, encoder: SentenceEncoder, tokens: TokenBatch, size: int, views: int) -> Tensor | None:
+    def _augmented_words(
+        self, encoder: SentenceEncoder, tokens: TokenBatch, need: Need, size: int, views: int
+    ) -> Tensor | None:
         """Word embeddings of the stacked batch, ``views`` times ``size`` rows and the extra ones; None for its own."""
         if not self._active(Perturbation):
             return None
@@ -112,7 +116,7 @@ class EncodedViews(ViewMaker):
                 return torch.cat([words[: rows.start], x, words[rows.stop :]])
 
             def loss_fn(x: Tensor, temperature: float) -> Tensor:
-                embedding = encoder(tokens, replaced(x)).embedding
+                embedding = encoder(tokens, replaced(x), need).embedding
                 anchor, positive, *negative = encoder.project(embedding[: views * size]).split(size)
                 return contrastive_loss(anchor, positive, negative[0] if negative else None, temperature)
 

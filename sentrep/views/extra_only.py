@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
-from sentrep.types import TextBatch, TokenBatch, Views
+from sentrep.types import Need, TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
 
 
@@ -21,7 +21,9 @@ class ExtraInputsOnly(ViewMaker):
         InputError: when no objective adds an input.
     """
 
-    def forward(self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch]) -> Views:
+    def forward(
+        self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch], need: Need = Need()
+    ) -> Views:
         """See `ViewMaker.forward`."""
         if not extra:
             raise InputError(
@@ -29,7 +31,7 @@ class ExtraInputsOnly(ViewMaker):
                 "the others need EncodedViews"
             )
         tokens = TokenBatch.concatenate([*extra.values()], encoder.tokenize.pad_token_id)
-        outputs = encoder(tokens).split(0, extra)
+        outputs = encoder(tokens, need=need).split(0, extra)
         first = next(iter(outputs.values()))
         vectors = encoder.project(first.embedding)
         return Views(vectors, vectors, None, first, first, outputs)

@@ -11,7 +11,7 @@ from torch import Tensor
 from sentrep import checks
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
-from sentrep.types import TextBatch, TokenBatch, Views
+from sentrep.types import Need, TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
 from sentrep.views.perturbation import Perturbation, check_place, contrastive_loss
 
@@ -41,7 +41,9 @@ class OutputPerturbedViews(ViewMaker):
         self.perturbation = perturbation
         self.negatives = negatives
 
-    def forward(self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch]) -> Views:
+    def forward(
+        self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch], need: Need = Need()
+    ) -> Views:
         """See `ViewMaker.forward`."""
         if batch.positive is not None:
             raise InputError(
@@ -51,7 +53,7 @@ class OutputPerturbedViews(ViewMaker):
         size = len(batch)
         inputs = [batch.anchor] * (2 if self.negatives == "second_view" else 1)
         tokens = TokenBatch.concatenate([*inputs, *extra.values()], encoder.tokenize.pad_token_id)
-        output = encoder(tokens)
+        output = encoder(tokens, need=need)
         anchor, *second = encoder.project(output.embedding[: len(inputs) * size]).split(size)
 
         def loss_fn(x: Tensor, temperature: float) -> Tensor:

@@ -193,7 +193,7 @@ class Step(torch.nn.Module):
         self.module = module
 
     def forward(self, batch: TextBatch) -> Tensor:
-        return self.module.objectives(self.module.views(self.module.encoder, batch, {}), batch)[0]
+        return self.module.objectives(self.module.views_of(batch), batch)[0]
 
 
 def every_part_through_ddp() -> list[dict[str, Tensor]]:
@@ -249,8 +249,8 @@ def test_the_fast_passes_stay(layout: str, pooling: str) -> None:
     slow.load_state_dict(encoder.state_dict())
     tokens = text_batch(encoder, SENTENCES).anchor
     for need in (Need(tokens=False), Need()):
-        encoder.need = slow.need = need
-        torch.testing.assert_close(encoder(tokens).embedding, slow(tokens).embedding, rtol=0, atol=1e-6)
+        vectors = [each(tokens, need=need).embedding for each in (encoder, slow)]
+        torch.testing.assert_close(*vectors, rtol=0, atol=1e-6)
     assert (encoder._pass.last_layer is not None) == (pooling == "cls")
 
 

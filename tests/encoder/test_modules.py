@@ -18,7 +18,6 @@ from sentrep.cli import main
 from sentrep.encoder import ConvolutionalPooling, Dense, Flow, Normalize, SentenceModule
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.objectives import Alignment, Contrastive
-from sentrep.types import Need
 from support import checkpoint_of, loss_and_gradients, text_batch, tiny_encoder, toy_sentences, write_workplace
 
 SENTENCES = toy_sentences(9)
@@ -76,9 +75,7 @@ def test_one_vector_in_training_scoring_checkpoint_folder_and_elsewhere(
     expected = encoder.encode(SENTENCES)
     assert expected.shape == (9, encoder.embedding_dim) == (9, encoder.spec(0).embedding_dim)
 
-    trained = [module.views(encoder, batch, {}).anchor]
-    encoder.need = Need()
-    trained.append(encoder(batch.anchor).embedding)
+    trained = [module.views_of(batch).anchor, encoder(batch.anchor).embedding]
     for vectors in trained:
         np.testing.assert_allclose(vectors.detach(), expected, atol=1e-6)
     cosine = encoder.pairwise_cosine(SENTENCES[:4], SENTENCES[4:8])  # what validation scores

@@ -81,7 +81,7 @@ def expected(model: SentRepModule, micro_batches: list[int]) -> dict[str, Tensor
         for index in micro_batches:
             distributed.seed_step(3, 0, index)
             batch = data[index]
-            views = model.views(model.encoder, batch, model.objectives.extra_inputs(batch))
+            views = model.views_of(batch)
             _, losses = model.objectives(views, batch)
             (model.objectives.weights[name] * losses[name] / len(micro_batches)).backward()
         flat = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.encoder.parameters()]
@@ -217,7 +217,7 @@ def statistics_of_a_global_batch() -> dict[str, Tensor]:
     share = 8 // distributed.world_size()
     start = distributed.rank() * share
     batch = text_batch(encoder, SENTENCES[start : start + share], SENTENCES[8 + start : 8 + start + share])
-    views = model.views(encoder, batch, {})
+    views = model.views_of(batch)
     loss, losses = model.objectives(views, batch)
     model.terms = StepTerms(views, losses, model.objectives.weighted(losses))
     trainer, monitor = _Trainer(), GradientMonitor(1)

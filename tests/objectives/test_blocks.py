@@ -38,8 +38,8 @@ def result(objective: Contrastive, hard: bool, dropout: float = 0.0) -> tuple[Te
     batch = text_batch(encoder, *(SENTENCES[start : start + 12] for start in ((0, 12, 24) if hard else (0, 12))))
     torch.manual_seed(5)
     with torch.no_grad():
-        module.objectives.after_step(module.views(encoder, batch, {}))
-    loss, _ = module.objectives(module.views(encoder, batch, {}), batch)
+        module.objectives.after_step(module.views_of(batch))
+    loss, _ = module.objectives(module.views_of(batch), batch)
     assert loss.dtype == torch.float64
     return loss.detach(), list(torch.autograd.grad(loss, list(encoder.parameters())))
 

@@ -124,7 +124,7 @@ def test_two_objectives_of_one_class_add_up() -> None:
 def test_vectors_are_projected_only_where_they_are_asked_for() -> None:
     module = SentRepModule(tiny_encoder(), {"mlm": MaskedLanguageModeling()}, head=ProjectionHead())
     batch = text_batch(module.encoder, toy_sentences(4))
-    views = module.views(module.encoder, batch, module.objectives.extra_inputs(batch))
+    views = module.views_of(batch)
     module.objectives(views, batch)
     assert list(views.extra) == ["mlm.masked_language_modeling"]
     assert not views.projected

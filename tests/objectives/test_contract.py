@@ -90,12 +90,12 @@ def step(objective: Objective, autocast: bool = False) -> tuple[Tensor, Views, T
     encoder = tiny_encoder(dropout=0.0, modules=[Flow(steps=2)] if isinstance(objective, FlowLikelihood) else [])
     encoder.attach_head(ProjectionHead("mlp"))
     objective.build(encoder.spec(seed=5))
-    encoder.need = WeightedSum([objective]).need
+    need = WeightedSum([objective]).need
     sentences = toy_sentences(18)
     batch = text_batch(encoder, sentences[:6], sentences[6:12], sentences[12:])
     torch.manual_seed(4)  # of what objectives draw
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-        views = EncodedViews()(encoder, batch, objective.extra_inputs(batch))
+        views = EncodedViews()(encoder, batch, objective.extra_inputs(batch), need)
         if objective.projects_extra:  # as `WeightedSum` does
             views.projected = {key: encoder.project(output.embedding) for key, output in views.extra.items()}
         before = copy.deepcopy([views.anchor.detach(), views.positive.detach(), batch])

@@ -41,7 +41,7 @@ TSDAE: dict[str, Any] = {"target": "anchor", "noise": 0.0, "causal": True, "toke
 def step(module: SentRepModule, batch: TextBatch, seed: int = 1) -> tuple[Tensor, Views]:
     """The loss as in a training step."""
     torch.manual_seed(seed)
-    views = module.views(module.encoder, batch, module.objectives.extra_inputs(batch))
+    views = module.views_of(batch)
     return module.objectives(views, batch)[0], views
 
 

@@ -35,7 +35,7 @@ def test_a_student_that_is_its_teacher_has_nothing_to_learn(teacher: str) -> Non
     student = SentenceEncoder(teacher, pooling="mean", dropout=0.0, max_length=64)
     module = SentRepModule(student, {"distillation": Distillation(teacher)})
     batch = text_batch(student, toy_sentences(8))
-    loss, _ = module.objectives(module.views(student, batch, {}), batch)
+    loss, _ = module.objectives(module.views_of(batch), batch)
     assert loss.item() == pytest.approx(0.0, abs=1e-5)
 
 
@@ -59,4 +59,4 @@ def test_one_sentence_has_no_similarities(teacher: str) -> None:
     module = SentRepModule(encoder, {"distillation": Distillation(teacher)})
     batch = text_batch(encoder, toy_sentences(1))
     with pytest.raises(InputError, match="batch of one sentence"):
-        module.objectives(module.views(encoder, batch, {}), batch)
+        module.objectives(module.views_of(batch), batch)

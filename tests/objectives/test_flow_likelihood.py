@@ -48,7 +48,7 @@ def test_it_makes_vectors_more_likely() -> None:
     losses = []
     for _ in range(30):
         optimizer.zero_grad()
-        loss, _ = module.objectives(module.views(encoder, batch, {}), batch)
+        loss, _ = module.objectives(module.views_of(batch), batch)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())

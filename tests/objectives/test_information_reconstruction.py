@@ -73,4 +73,4 @@ def test_what_does_not_fit_is_refused() -> None:
 
 def test_the_lower_layer_is_that_in_the_middle() -> None:
     module = SentRepModule(tiny_encoder(), [InformationReconstruction(heads=2)])
-    assert module.encoder.need == Need(tokens=False, layers=(1,))
+    assert module.objectives.need == Need(tokens=False, layers=(1,))

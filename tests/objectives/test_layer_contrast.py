@@ -27,7 +27,7 @@ def test_it_equals_the_loop_in_value_and_gradient(regularisation: float) -> None
             parameter.add_(0.05 * torch.randn_like(parameter))
     batch = text_batch(made.encoder, toy_sentences(5))
     tokens, objective = batch.anchor, made.objectives.terms["guided"]
-    loss, _ = made.objectives(made.views(made.encoder, batch, {}), batch)
+    loss, _ = made.objectives(made.views_of(batch), batch)
     now = made.encoder.backbone(tokens.input_ids, tokens.attention_mask).last_hidden_state[:, 0]
     layers = before(tokens.input_ids, tokens.attention_mask, output_hidden_states=True).hidden_states
     assert len(layers) == 3

@@ -18,7 +18,7 @@ def test_value_and_gradient_equal_the_loops(convolutions: bool) -> None:
     encoder = tiny_encoder(dropout=0.0, pooling="mean", modules=[pooling] if convolutions else []).double()
     module = SentRepModule(encoder, [LocalGlobalInformation()]).double()
     batch = text_batch(encoder, toy_sentences(5))
-    views = module.views(encoder, batch, {})
+    views = module.views_of(batch)
     loss = module.objectives.terms["localglobalinformation"](views, batch)
 
     lengths = batch.anchor.attention_mask.sum(1).tolist()
@@ -40,7 +40,7 @@ def test_value_and_gradient_equal_the_loops(convolutions: bool) -> None:
 def test_what_does_not_fit_is_refused() -> None:
     module = SentRepModule(tiny_encoder(), [LocalGlobalInformation()])
     batch = text_batch(module.encoder, toy_sentences(1))
-    views = module.views(module.encoder, batch, {})
+    views = module.views_of(batch)
     with pytest.raises(InputError, match=r"raise data\.batch_size"):
         module.objectives(views, batch)
     with pytest.raises(InputError, match="put it first"):

@@ -108,7 +108,7 @@ def test_every_family_in_one_pass_with_a_contrastive_term(family: str, monkeypat
     forward = encoder.forward
     monkeypatch.setattr(encoder, "forward", lambda *args: passes.append(1) or forward(*args))
     batch = text_batch(encoder, toy_sentences(6))
-    total, terms = module.objectives(module.views(encoder, batch, module.objectives.extra_inputs(batch)), batch)
+    total, terms = module.objectives(module.views_of(batch), batch)
     assert passes == [1]
     torch.testing.assert_close(total, terms["simcse"] + 0.1 * terms["mlm"])
     total.backward()
@@ -122,7 +122,7 @@ def test_alone_it_encodes_the_masked_sentences_only() -> None:
     batch = text_batch(encoder, toy_sentences(6))
     rows = []
     encoder.register_forward_pre_hook(lambda _, args: rows.append(len(args[0])))
-    views = module.views(encoder, batch, module.objectives.extra_inputs(batch))
+    views = module.views_of(batch)
     assert rows == [6]
     assert torch.isfinite(module.objectives(views, batch)[0])
     with pytest.raises(InputError, match="needs an objective with inputs of its own"):

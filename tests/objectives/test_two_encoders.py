@@ -23,7 +23,7 @@ def step(objective: Any, sentences: list[str], given: bool) -> tuple[Tensor, Any
         object.__setattr__(objective, "module", SentRepModule(tiny_encoder(dropout=0.0), terms).double())
     module = objective.module
     batch = text_batch(module.encoder, sentences, sentences[::-1] if given else None)
-    views = module.views(module.encoder, batch, {})
+    views = module.views_of(batch)
     views.anchor = views.anchor.detach().requires_grad_()
     views.positive = views.positive.detach().requires_grad_()
     return objective(views, batch), views, batch

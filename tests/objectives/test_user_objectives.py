@@ -71,7 +71,7 @@ def encoder() -> SentenceEncoder:
 def first_step(encoder: SentenceEncoder, objective: Objective) -> tuple[Tensor, WeightedSum]:
     module = SentRepModule(encoder, {"mine": objective})
     batch = text_batch(encoder, toy_sentences(4))
-    loss, _ = module.objectives(module.views(encoder, batch, {}), batch)
+    loss, _ = module.objectives(module.views_of(batch), batch)
     return loss, module.objectives
 
 

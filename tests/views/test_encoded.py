@@ -37,7 +37,7 @@ def words_read(encoder: SentenceEncoder, maker: EncodedViews, batch: TextBatch) 
     seen: dict[str, Any] = {}
 
     def record(module: Any, arguments: tuple[Any, ...]) -> None:
-        seen["tokens"], seen["words"] = arguments
+        seen["tokens"], seen["words"], _ = arguments
 
     with encoder.register_forward_pre_hook(record):
         maker(encoder, batch, {})

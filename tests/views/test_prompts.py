@@ -58,9 +58,8 @@ def test_vectors_and_gradients_are_those_of_two_encoders(
     encoder = prompted(OWN, subtract, family, **how)
     maker = EncodedViews(positive_prompt=other)
     maker.build(encoder.spec(0))
-    encoder.need = need
     extra = text_batch(encoder, TEXTS[0]).anchor
-    views = maker(encoder, text_batch(encoder, *TEXTS), {"more": extra})
+    views = maker(encoder, text_batch(encoder, *TEXTS), {"more": extra}, need)
     found = [views.anchor, views.positive, views.negative, views.extra["more"].embedding]
     weighted(*found).backward()  # type: ignore[arg-type]
     parts = [prompted(OWN, subtract, family), prompted(other, subtract, family)]
@@ -80,7 +79,7 @@ def test_augmentations_spare_the_words_of_either_prompt() -> None:
     seen: list[Any] = []
     with encoder.register_forward_pre_hook(lambda module, arguments: seen.extend(arguments)):
         maker(encoder, text_batch(encoder, TEXTS[0]), {})
-    tokens, words = seen
+    tokens, words, _ = seen
     touched = (words != encoder.look_up(tokens)).any(-1)
     own = encoder.own(tokens)
     assert touched.any(1).all()

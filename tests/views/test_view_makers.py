@@ -26,6 +26,7 @@ from sentrep import (  # fmt: skip
 )
 from sentrep.objectives import Contrastive
 from sentrep.stability import SAM
+from sentrep.types import Need
 from sentrep.views import EncodedViews, TokenSwap, WordRepetition
 from support import tiny_encoder
 
@@ -42,8 +43,10 @@ class Scaled(ViewMaker):
         self.augmented = EncodedViews([WordRepetition(), TokenSwap(0.5), Masked()])
         self.augmented.build(spec)
 
-    def forward(self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch]) -> Views:
-        views = self.augmented(encoder, batch, extra)
+    def forward(
+        self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch], need: Need = Need()
+    ) -> Views:
+        views = self.augmented(encoder, batch, extra, need)
         views.positive = views.positive * self.scale * (1 + 0.01 * self.steps)
         return views
 

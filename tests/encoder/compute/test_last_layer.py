@@ -26,9 +26,8 @@ POOLINGS = [
 
 
 def vectors_and_gradients(encoder: SentenceEncoder, need: Need) -> tuple[Tensor, list[Tensor]]:
-    encoder.need = need
     tokens = text_batch(encoder, toy_sentences(10)).anchor
-    output = encoder(tokens)
+    output = encoder(tokens, need=need)
     weight = torch.linspace(-1, 1, output.embedding.numel(), dtype=output.embedding.dtype)
     (output.embedding.flatten() * weight).square().sum().backward()
     return output.embedding, [torch.zeros_like(p) if p.grad is None else p.grad for p in encoder.parameters()]
@@ -70,11 +69,10 @@ def test_families_of_robertas_build(family: str) -> None:
 @pytest.mark.parametrize(("shortened", "length"), [(True, 1), (False, None)])
 def test_the_last_layer_ends_for_one_token(family: str, shortened: bool, length: int | None) -> None:
     encoder = tiny_encoder(family, layout="padded", short_last_layer=shortened)
-    encoder.need = Need(tokens=False)
     tokens = text_batch(encoder, toy_sentences(4)).anchor
     shapes = []
     hook = encoder.backbone.encoder.layer[-1].output.register_forward_hook(lambda *seen: shapes.append(seen[-1].shape))
-    encoder(tokens)
+    encoder(tokens, need=Need(tokens=False))
     encoder.embed(tokens)
     hook.remove()
     assert [shape[1] for shape in shapes] == [length or tokens.input_ids.shape[1]] * 2
@@ -82,8 +80,7 @@ def test_the_last_layer_ends_for_one_token(family: str, shortened: bool, length:
 
 def test_whoever_reads_the_other_tokens_is_told_what_to_do() -> None:
     encoder = tiny_encoder()
-    encoder.need = Need(tokens=False)
-    output = encoder(text_batch(encoder, toy_sentences(4)).anchor)
+    output = encoder(text_batch(encoder, toy_sentences(4)).anchor, need=Need(tokens=False))
     with pytest.raises(InputError, match="must say reads_tokens = True"):
         output.token_states.sum()
 

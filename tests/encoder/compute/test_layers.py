@@ -38,10 +38,9 @@ def without_a_compiler() -> Iterator[None]:
 @pytest.mark.filterwarnings("ignore:mpnet cannot be packed")
 def test_they_are_those_of_transformers_in_value_and_gradient(family: str, way: str) -> None:
     encoder = tiny_encoder(family, dropout=0.0, pooling="mean", **WAYS[way]).double()
-    encoder.need = Need(tokens=False, layers=ASKED)
     tokens = text_batch(encoder, toy_sentences(9)).anchor
     real = tokens.attention_mask.bool()
-    found = [states[real] for states in encoder(tokens).layers.values()]
+    found = [states[real] for states in encoder(tokens, need=Need(tokens=False, layers=ASKED)).layers.values()]
     output = encoder.backbone(tokens.input_ids, tokens.attention_mask, output_hidden_states=True)
     expected = [output.hidden_states[number][real] for number in ASKED]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
@@ -90,8 +89,8 @@ def test_an_objective_reads_them_of_every_view(way: str) -> None:
 
 def test_what_objectives_read_is_put_together() -> None:
     def need(*objectives: Objective) -> Need:
-        module = SentRepModule(tiny_encoder(), {str(number): each for number, each in enumerate(objectives)})
-        return module.encoder.need
+        named = {str(number): each for number, each in enumerate(objectives)}
+        return SentRepModule(tiny_encoder(), named).objectives.need
 
     own = Alignment()
     own.reads_layers = (2, 1)  # of this one alone

@@ -196,12 +196,10 @@ def assert_same_pass(padded: SentenceEncoder, row: SentenceEncoder, words: bool 
     results = []
     for encoder in (padded, row):
         embedded = encoder.look_up(tokens) if words else None
-        encoder.need = Need()
         output = encoder(tokens, embedded)
         states, inputs = output.token_states[real], output.input_embeddings[real]
         loss = output.embedding.square().sum() + states.sin().sum() + inputs.cos().sum()
-        encoder.need = Need(tokens=False)
-        alone = encoder(tokens).embedding
+        alone = encoder(tokens, need=Need(tokens=False)).embedding
         results.append([output.embedding, states, inputs, *gradients(loss, encoder)])
         results[-1] += [alone, *gradients(alone.sin().sum(), encoder)]
     assert len(results[0]) > 20
@@ -226,7 +224,7 @@ def test_prompts(subtract: bool) -> None:
     assert_same_pass(*pair(prompt=Prompt('"[X]" means [MASK].', subtract), pooling="mask"))
 
 
-def rows_computed(encoder: SentenceEncoder, tokens: TokenBatch) -> list[int]:
+def rows_computed(encoder: SentenceEncoder, tokens: TokenBatch, need: Need = Need()) -> list[int]:
     """Of every linear layer in the order of a pass, how many tokens it sees."""
     seen: list[int] = []
     hooks = [
@@ -234,7 +232,7 @@ def rows_computed(encoder: SentenceEncoder, tokens: TokenBatch) -> list[int]:
         for module in encoder.backbone.modules()
         if isinstance(module, torch.nn.Linear)
     ]
-    encoder(tokens)
+    encoder(tokens, need=need)
     for hook in hooks:
         hook.remove()
     return seen
@@ -248,9 +246,8 @@ def test_no_layer_computes_padding_in_training_on_a_cpu() -> None:
 
 def test_the_last_layer_ends_for_the_pooled_tokens() -> None:
     _, row = pair()
-    row.need = Need(tokens=False)
     tokens = text_batch(row, toy_sentences(9)).anchor
-    seen = rows_computed(row, tokens)
+    seen = rows_computed(row, tokens, Need(tokens=False))
     assert seen[-3:] == [9] * 3  # output projection and the feed-forward block
     assert set(seen[:-3]) == {tokens.count()}
 
