@@ -138,7 +138,7 @@ def _encode_place(folder: Path) -> Path:
     from sentrep.data import toy
 
     folder.mkdir()
-    (folder / "lines.txt").write_text("\n".join(toy.sentences(LINES, seed=5)) + "\n", encoding="utf-8")
+    (folder / "lines.txt").write_text("\n".join(toy.sentences(LINES)) + "\n", encoding="utf-8")
     return folder
 
 

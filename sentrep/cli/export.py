@@ -85,7 +85,7 @@ def export_model(
         place = expanded(folder)
         write_graph(place, format, quantize, sentences, trust_remote_code)
         graph = GraphEncoder(place, format, trust_remote_code)
-        _compare(encoder, graph, sentences or toy.sentences(100, seed=0), exact=quantize is None)
+        _compare(encoder, graph, sentences or toy.sentences(100), exact=quantize is None)
         if sts is not None:
             _compare_scores(encoder, graph, sts, sts_folder)
 

@@ -13,7 +13,7 @@ from sentrep.data.text.documents import Document
 
 def documents(count: int, sentences: int = 6, seed: int = 0) -> list[Document]:
     """Documents about five words each; a title has three, a sentence two and five of twenty that all use."""
-    words = sorted({word for line in toy.sentences(2000, 0) for word in line.rstrip(".").split() if word.isalpha()})
+    words = sorted({word for line in toy.sentences(2000) for word in line.rstrip(".").split() if word.isalpha()})
     rng = np.random.default_rng(seed)
     common, rare = np.split(rng.permutation(words), [20])
 

@@ -48,7 +48,7 @@ def test_projection_negatives_and_scores_of_a_model(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
-    rows = [f'"{text}",{"AB"[number % 2]}\n' for number, text in enumerate(toy.sentences(20, seed=1))]
+    rows = [f'"{text}",{"AB"[number % 2]}\n' for number, text in enumerate(toy.sentences(20))]
     Path("texts.csv").write_text("title,topic\n" + "".join(rows))
     words = ["model", "--texts", "texts.csv", "--column", "title", "--labels", "topic", "--device", "cpu"]
     assert main(["plot", "projection", *words, "--method", "tsne", "--limit", "15"]) == 0
@@ -64,7 +64,7 @@ def test_projection_negatives_and_scores_of_a_model(
     assert [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()][:4] == table[:4]
     assert main(["plot", "negatives", *words, "--output", "usual"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()][2] == "16"
-    rows = [f'"{text}",a b,{number}\n' for number, text in enumerate(toy.sentences(9, seed=2))]
+    rows = [f'"{text}",a b,{number}\n' for number, text in enumerate(toy.sentences(9))]
     Path("pairs.csv").write_text("one,two,gold\n" + "".join(rows))
     assert main(["plot", "scores", "model", "--set", "pairs.csv", "--columns", "[one,two,gold]"]) == 0
     assert main(["plot", "scores", "model", "--set", "toy-dev", "--output", "toy"]) == 0

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from sentrep.data import toy
 from sentrep.encoder.text.tokenizer import TextTokenizer
 
-SENTENCES = toy.sentences(1000, seed=1)
+SENTENCES = toy.sentences(1000)
 SPECIAL = ["<unk>", "<pad>"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import glob
 import hashlib
 import os
@@ -23,8 +22,6 @@ from sentrep.io.paths import check_name, check_plain, expanded, not_there
 if TYPE_CHECKING:
     import datasets
 
-_TOY_SENTENCES = 20_000
-_TOY_SEED = 0
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -109,20 +106,15 @@ class ToySource:
     fraction_read = 0.0
 
     def fingerprint(self) -> str:
-        text = "\n".join(_toy_sentences())
+        text = "\n".join(toy.sentences())
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     stamp = fingerprint
 
     def rows(self, columns: Columns | None) -> Iterator[Row]:
         pick_columns(self.name, ["text"], columns)
-        for number, sentence in enumerate(_toy_sentences(), start=1):
+        for number, sentence in enumerate(toy.sentences(), start=1):
             yield Row(number, (sentence,))
-
-
-@functools.cache
-def _toy_sentences() -> list[str]:
-    return toy.sentences(_TOY_SENTENCES, _TOY_SEED)
 
 
 def find_sources(spec: str, split: str, streaming: bool) -> list[Source]:

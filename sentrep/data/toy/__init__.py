@@ -4,8 +4,6 @@ It exists so that training can be tried and tested in a minute without any downl
 ``toy-dev`` and ``toy-test`` say nothing about real sentences.
 """
 
-from sentrep.data.toy.grammar import sentences
-from sentrep.data.toy.pairs import scored_pairs
-from sentrep.data.toy.wordpiece import tokenizer
+from sentrep.data.toy.corpus import scored_pairs, sentences, tokenizer
 
 __all__ = ["scored_pairs", "sentences", "tokenizer"]
