@@ -26,7 +26,6 @@ COMMANDS = {
     "compare": ("sentrep.cli.compare", "train recipes under several seeds and say whether they differ"),
     "doctor": ("sentrep.cli.doctor", "check on this machine that training with a configuration does what it should"),
     "export": ("sentrep.cli.export", "turn a checkpoint into a folder for transformers and sentence-transformers"),
-    "push": ("sentrep.cli.push", "upload a model folder to the Hugging Face hub, with its model card"),
     "plot": ("sentrep.cli.plot", "draw runs, sweeps, embeddings and scores for a paper: PNG and SVG"),
     "data": ("sentrep.cli.data", "'data check' counts evaluation sentences that stand in the training text"),
     "backtranslate": ("sentrep.cli.backtranslate", "make pairs: sentences translated to another language and back"),

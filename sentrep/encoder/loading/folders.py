@@ -12,7 +12,7 @@ import os
 import pydoc
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -28,7 +28,7 @@ from sentrep.encoder import adapters
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.loading import sources, st_folders
-from sentrep.encoder.loading.model_card import CARD, add_scores, model_card, read_card, score, write_card
+from sentrep.encoder.loading.model_card import CARD, model_card
 from sentrep.encoder.loading.model_files import first_line, not_found, read_json, write_json
 from sentrep.encoder.loading.soundness import check_files, check_finite
 from sentrep.encoder.loading.sources import Hub
@@ -346,43 +346,13 @@ def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
 
 
 def push(encoder: Encoder, repo_id: str, *, private: bool | None, token: str | None) -> str:
-    """Upload the folder of `save` to the hub."""
+    """Upload the folder of `save` to the hub, where the repository is made if there is none."""
+    api = HfApi(token=token)
     with tempfile.TemporaryDirectory() as folder:
         save(encoder, Path(folder))
-        return upload(Path(folder), repo_id, private=private, token=token)
-
-
-def upload(folder: Path, repo_id: str, *, private: bool | None, token: str | None = None) -> str:
-    """Upload a model folder to the hub, where the repository is made if there is none."""
-    api = HfApi(token=token)
-    address = api.create_repo(repo_id, private=private, exist_ok=True)
-    api.upload_folder(repo_id=repo_id, folder_path=str(folder), commit_message="Upload a sentence encoder")
+        address = api.create_repo(repo_id, private=private, exist_ok=True)
+        api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message="Upload a sentence encoder")
     return str(address)
-
-
-def complete_card(
-    folder: Path, repo_id: str, license: str | None, scores: Sequence[tuple[str, str, str, float]]
-) -> None:
-    """Put into a folder's card what is known when it is published: name, licence, more scores.
-
-    Args:
-        folder: of the model.
-        repo_id: what its snippets load from now on.
-        license: a name that the hub knows; None where the card has one.
-        scores: set, split, metric and score × 100 of each.
-
-    Raises:
-        InputError: there is no licence, neither given nor in the card.
-    """
-    data, text = read_card(folder)
-    if license is None and not data.license:
-        raise InputError(
-            f"{folder}: under which licence? Name it (--license apache-2.0, or other for one of your own): that of the "
-            "base model may bind you, and none is guessed"
-        )
-    data.license = license or data.license
-    add_scores(data, (score(*one) for one in scores), repo_id.rpartition("/")[2])
-    write_card(folder, data, text, repo_id)
 
 
 def _download(name: str, revision: str | None) -> Path:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-
-from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub import EvalResult, ModelCardData
 
 from sentrep.encoder.loading.trained import Trained
 from sentrep.encoder.protocol import Encoder
-from sentrep.io.files import write_text
 from sentrep.io.harmless import markdown_text, printable
 from sentrep.version import __version__
 
@@ -66,8 +62,9 @@ def model_card(encoder: Encoder, missing: str | None) -> str:
         base_model=trained.base,
         pipeline_tag="sentence-similarity",
         tags=["sentence-similarity", "sentrep"],
+        eval_results=[_score(name, value) for name, value in trained.scores.items()] or None,
+        model_name="sentence encoder" if trained.scores else None,  # the hub wants one beside scores
     )
-    add_scores(data, (score(name, "dev", "spearman", value) for name, value in trained.scores.items()))
     text = _CARD.format(
         version=__version__,
         base=f" from {markdown_text(trained.base)}" if trained.base else "",
@@ -77,45 +74,19 @@ def model_card(encoder: Encoder, missing: str | None) -> str:
         elsewhere=(_SAME if missing is None else _OWN_MODULE).format(missing=missing, place=PLACE),
         trained=_training(trained),
     )
-    return _whole(data, text)
+    return f"---\n{data.to_yaml()}\n---\n{text}"
 
 
-def score(name: str, split: str, metric: str, value: float) -> EvalResult:
-    """A score × 100 as the hub has it, between 0 and 1; a rank correlation is of the cosine."""
-    similarity = metric in ("spearman", "pearson")
+def _score(name: str, value: float) -> EvalResult:
+    """Spearman's correlation × 100 of a development set as the hub has it: of the cosine, between 0 and 1."""
     return EvalResult(
-        task_type="semantic-similarity" if similarity else "sentence-embedding",
+        task_type="semantic-similarity",
         dataset_type=printable(name),
         dataset_name=printable(name),
-        dataset_split=printable(split),
-        metric_type=f"{metric}_cosine" if similarity else metric.replace("@", "_at_").replace("-", "_"),
+        dataset_split="dev",
+        metric_type="spearman_cosine",
         metric_value=round(value / 100, 6),
     )
-
-
-def add_scores(data: ModelCardData, scores: Iterable[EvalResult], name: str = "sentence encoder") -> None:
-    """Put scores into a card, in the place of older ones of the same sets and metrics."""
-    found = {
-        (one.dataset_name, one.dataset_split, one.metric_type): one for one in [*(data.eval_results or []), *scores]
-    }
-    if found:
-        data.eval_results, data.model_name = list(found.values()), data.model_name or name
-
-
-def read_card(folder: Path) -> tuple[ModelCardData, str]:
-    """Front matter and text of a model folder's card; whatever somebody has added to them stays."""
-    card = ModelCard((folder / CARD).read_text(encoding="utf-8"), ignore_metadata_errors=True)
-    assert isinstance(card.data, ModelCardData)
-    return card.data, card.text.lstrip("\n")
-
-
-def write_card(folder: Path, data: ModelCardData, text: str, name: str) -> None:
-    """Write a card back, its snippets with the name that they are to load."""
-    write_text(folder / CARD, _whole(data, text.replace(PLACE, name)))
-
-
-def _whole(data: ModelCardData, text: str) -> str:
-    return f"---\n{data.to_yaml()}\n---\n{text}"
 
 
 def _training(trained: Trained) -> str:
