@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from sentrep.data.toy.corpus import CORPUS_FILE, SPECIAL_TOKENS, TOKENIZER_FILE
+from sentrep.data.toy.shipped import CORPUS_FILE, SPECIAL_TOKENS, TOKENIZER_FILE
 
 
 class Verb(NamedTuple):

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from sentrep.data import toy
-from sentrep.data.toy.corpus import CORPUS_FILE, MODEL_MAX_LENGTH, TOKENIZER_FILE
+from sentrep.data.toy.shipped import CORPUS_FILE, MODEL_MAX_LENGTH, TOKENIZER_FILE
 from sentrep.errors import InputError
 
 SCRIPT = str(Path(__file__).resolve().parents[2] / "benchmarks" / "toy_corpus.py")

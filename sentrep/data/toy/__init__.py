@@ -4,6 +4,6 @@ It exists so that training can be tried and tested in a minute without any downl
 ``toy-dev`` and ``toy-test`` say nothing about real sentences.
 """
 
-from sentrep.data.toy.corpus import scored_pairs, sentences, tokenizer
+from sentrep.data.toy.shipped import scored_pairs, sentences, tokenizer
 
 __all__ = ["scored_pairs", "sentences", "tokenizer"]
