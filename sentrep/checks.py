@@ -153,8 +153,8 @@ def named(owner: object, kind: type, **values: Any) -> None:
                 nn.ModuleDict({key: None})  # type: ignore[dict-item]
             except (KeyError, TypeError):
                 raise InputError(
-                    f"{_name(owner)}: {name} has the name {key!r}, which torch.nn.ModuleDict refuses; take another word, "
-                    "without a dot"
+                    f"{_name(owner)}: {name} has the name {key!r}, which torch.nn.ModuleDict refuses; take "
+                    "another word, without a dot"
                 ) from None
             if element is not None:
                 instance(owner, kind, **{f"{name}.{key}": element})

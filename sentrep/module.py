@@ -207,7 +207,7 @@ class SentRepModule(Configurable, LightningModule):
         self._after_step()
 
     def _after_step(self) -> None:
-        """Tell all that remember what was trained on; of a step that has been told of, or left out, there is nothing."""
+        """Tell all that remember what was trained on; a step that they know of, or that was left out, left nothing."""
         if self._last_views is not None:
             with torch.no_grad():
                 self.objectives.after_step(self._last_views)

@@ -44,7 +44,6 @@ ONE_CONCEPT = {
     "export": "the library's function, and its command",
     "noise": "the drawing of it, the views made with it, the doctor's check of it",
     "outcome": "of a check of the doctor, of an adaptation",
-    "pairs": "those of the toy, and those that a text's structure gives",
     "questions": "the making of them, and the command",
     "report": "of an evaluation, of an adaptation",
     "sts": "reading the sets, and scoring them",
