@@ -183,7 +183,8 @@ class SentRepModule(Configurable, LightningModule):
     def log(self, *arguments: Any, **options: Any) -> None:
         """As Lightning's; as a part of another module, in that one's name."""
         whole = self._whole
-        (super() if whole is self else whole).log(*arguments, **options)
+        log: Any = super().log if whole is self else whole.log
+        log(*arguments, **options)
 
     def _refuse_no_number(self, losses: dict[str, Tensor]) -> None:
         """At the first step."""

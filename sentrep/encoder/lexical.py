@@ -44,6 +44,7 @@ class LexicalFeatures(SentenceModule):
 
     reads_ids: ClassVar[bool] = True
     table: Tensor
+    vocabulary: int
 
     def __init__(self, vocabulary: int, features: int = 384, weight: float = 0.2) -> None:
         super().__init__()
