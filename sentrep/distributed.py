@@ -107,12 +107,6 @@ def _gather_all(x: Tensor) -> Tensor:
     return _Gather.apply(x)
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """A tensor that FSDP2 has divided among the processes in one piece, on each of them; any other as it is."""
-    gathered: Tensor = getattr(tensor, "full_tensor", lambda: tensor)()
-    return gathered
-
-
 def share(items: Sequence[T]) -> Sequence[T]:
     """Every W-th of the items: the part of this process, one of W. Together the parts are all items, once."""
     return items[rank() :: world_size()]

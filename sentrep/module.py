@@ -20,7 +20,7 @@ from sentrep.checkpoint.rebuild import payload, rebuild, record
 from sentrep.checkpoint.rehearsal import rehearse
 from sentrep.checkpoint.resumable import check
 from sentrep.checkpoint.resume import align_position
-from sentrep.config import Configurable, check_initialised, moved
+from sentrep.config import Configurable, check_initialised
 from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.encoder import EncoderCopy, ProjectionHead, SentenceEncoder
 from sentrep.encoder.encoder import check_storable
@@ -28,13 +28,12 @@ from sentrep.encoder.loading.lm_head import head_to_keep
 from sentrep.errors import InputError
 from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
-from sentrep.io.checkpoint_file import PAYLOAD_KEY, bring_up_to_date
+from sentrep.io.checkpoint_file import PAYLOAD_KEY
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
-from sentrep.training.arguments import check_module, check_options
+from sentrep.training.arguments import check_module, check_options, check_strategy
 from sentrep.training.hyperparameters import log_settings
 from sentrep.training.parameter_groups import parameter_groups
-from sentrep.training.sharding import check_strategy, is_sharded, restore_extra_states, shard, whole_encoder
 from sentrep.types import HeldOut, OptimizerCallable, ScoredPairs, StepTerms, TextBatch, Views
 from sentrep.views import EncodedViews, ViewMaker
 
@@ -64,7 +63,6 @@ class SentRepModule(Configurable, LightningModule):
         terms: of the batch in hand, for a callback's ``on_before_backward``; None in SAM's and AWP's second pass.
     """
 
-    @moved({"grad_cache_chunk": "encoder.compute.rows_at_once", "compile": "encoder.compute.compile"})
     def __init__(
         self,
         encoder: SentenceEncoder,
@@ -112,12 +110,9 @@ class SentRepModule(Configurable, LightningModule):
         self._validation, self._test = Scoring("val"), Scoring("test")
         record(self)
 
-    def configure_model(self) -> None:
-        """Divide the module among the processes where the strategy is FSDP2; see `sentrep.training.sharding`."""
-        strategy = self.trainer.strategy
-        check_strategy(self, strategy, self.trainer.world_size)
-        if self.device_mesh is not None and not is_sharded(self):
-            shard(self, self.device_mesh["data_parallel"], strategy.root_device)
+    def setup(self, stage: str) -> None:
+        """Refuse a strategy that would divide the weights."""
+        check_strategy(self.trainer.strategy)
 
     def on_fit_start(self) -> None:
         """Tell the loggers the settings (`sentrep.training.hyperparameters`)."""
@@ -272,8 +267,7 @@ class SentRepModule(Configurable, LightningModule):
 
     def predict_step(self, sentences: list[str], batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """Vectors (n, D) of n sentences."""
-        encoder = whole_encoder(self)
-        return encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
+        return self.encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Put inside what the checkpoint needs to be used alone: architecture, tokenizer, settings, provenance."""
@@ -282,12 +276,8 @@ class SentRepModule(Configurable, LightningModule):
         checkpoint[PAYLOAD_KEY] = payload(self.encoder, self.seed, data, head_to_keep(self))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse a damaged one before torch reads it; restore what FSDP2 leaves out."""
-        bring_up_to_date(checkpoint)
-        if is_sharded(self):  # what is divided has been read by now; `sentrep fit` has looked before
-            restore_extra_states(self, str(self.trainer.ckpt_path))
-        else:
-            check(checkpoint, self, self.trainer, self.trainer.ckpt_path, self.trainer.state.fn == "fit")
+        """Refuse a damaged one before torch reads it."""
+        check(checkpoint, self, self.trainer, self.trainer.ckpt_path, self.trainer.state.fn == "fit")
 
     @classmethod
     def load_from_checkpoint(  # type: ignore[override]

@@ -13,12 +13,14 @@ import scipy.stats
 import torch
 import yaml
 from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy, Strategy
 from torch import Tensor
 
 from sentrep import InputError, Objective, ProjectionHead, SentenceEncoder, SentRepModule, TextBatch, Views
 from sentrep.data import toy
 from sentrep.functional.geometry import pair_statistics
 from sentrep.objectives import Contrastive
+from sentrep.training.arguments import check_strategy
 from sentrep.training.parameter_groups import parameter_groups
 from support import forbid_network, forked, text_batch, tiny_encoder, toy_sentences
 
@@ -288,3 +290,9 @@ def test_a_training_step_needs_no_trainer() -> None:
     torch.testing.assert_close(loss, sum(module.terms.weighted.values()))
     loss.backward()
     assert any(parameter.grad is not None and parameter.grad.any() for parameter in module.encoder.parameters())
+
+
+@pytest.mark.parametrize("strategy", [FSDPStrategy(), ModelParallelStrategy()])
+def test_a_strategy_that_divides_the_weights_is_refused(strategy: Strategy) -> None:
+    with pytest.raises(InputError, match=r"use ddp.*rows_at_once.*model\.encoder\.adapter"):
+        check_strategy(strategy)

@@ -55,9 +55,6 @@ PRIVATE = {
     "sentrep/cli/signals.py: trainer._signal_connector": "ends a run as SIGTERM does; should_stop skips validation",
     "sentrep/io/strangers.py: config._attn_implementation": "asked for by a stranger; there is no public reader",
     "sentrep/io/strangers.py: config._experts_implementation": "likewise",
-    "sentrep/training/sharding.py: strategy._data_parallel_size": "what the user asked for, before the mesh is made",
-    "sentrep/training/sharding.py: strategy._save_distributed_checkpoint": "Lightning shows it nowhere else",
-    "sentrep/training/sharding.py: strategy._tensor_parallel_size": "what the user asked for, before the mesh is made",
 }
 """Uses of other packages' private names, and why there is no way around. This list only gets shorter."""
 

@@ -282,8 +282,6 @@ def test_a_checkpoint_cannot_give_itself_permission(checkpoint: dict[str, Any], 
     settings = checkpoint["hyper_parameters"]["encoder"].setdefault("init_args", {})
     settings["hub"] = {"trust_remote_code": True}
     assert "hub" not in recorded_arguments(checkpoint, "x.ckpt")["encoder"]["init_args"]
-    settings |= {"trust_remote_code": True, "fast_dropout": True}  # as an earlier version had it
-    assert "trust_remote_code" not in recorded_arguments(checkpoint, "x.ckpt")["encoder"]["init_args"]
     checkpoint["sentrep"]["settings"]["trust_remote_code"] = True
     with pytest.raises(InputError, match="unknown setting 'trust_remote_code'"):
         SentenceEncoder.from_pretrained(written(checkpoint, tmp_path))

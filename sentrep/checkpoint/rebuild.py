@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
 from lightning.pytorch import LightningModule
 
-from sentrep.checkpoint.older import complete, translate
 from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.config import to_config
 from sentrep.encoder import SentenceEncoder
@@ -63,12 +63,12 @@ def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str 
 
 
 def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str, Any]:
-    """Constructor arguments recorded in a checkpoint, by today's names, its encoder's origin replaced by itself.
+    """Constructor arguments recorded in a checkpoint, its encoder's origin replaced by itself.
 
     Raises:
         InputError: where there are none.
     """
-    recorded = translate(checkpoint.get("hyper_parameters"), "SentRepModule")
+    recorded: Any = copy.deepcopy(checkpoint.get("hyper_parameters"))
     encoder = recorded.get("encoder") if isinstance(recorded, dict) else None
     settings = encoder.get("init_args", encoder) if isinstance(encoder, dict) else None
     if not isinstance(settings, dict):
@@ -90,7 +90,7 @@ def rebuild(
     """See `SentRepModule.load_from_checkpoint`."""
     from lightning.pytorch.cli import instantiate_module  # needs jsonargparse, which training in Python does not
 
-    checkpoint = complete(read_checkpoint(path))
+    checkpoint = read_checkpoint(path)
     recorded = {k: v for k, v in recorded_arguments(checkpoint, path).items() if k not in overrides}
     if not trust_plugins:
         refuse_foreign_classes(cls, recorded, str(path))

@@ -12,7 +12,9 @@ from sentrep.checkpoint.io import unreadable
 from sentrep.encoder.loading.folders import check_rebuilds
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY
-from sentrep.training.sharding import EXTRA_STATE
+
+_EXTRA_STATE = "_extra_state"
+"""Last part of the key under which a state dict holds what `nn.Module.get_extra_state` gives."""
 
 
 class Rehearsal(CheckpointIO):
@@ -78,8 +80,8 @@ def _owner(trainer: Trainer, module: LightningModule, section: str, path: list[A
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if callback.state_key == path[0]:
                 return f"callback {type(callback).__name__}", f"{place} of its state_dict"
-    if section == "state_dict" and str(path[0]).endswith(EXTRA_STATE):
-        name = str(path[0]).removesuffix(EXTRA_STATE).rstrip(".")
+    if section == "state_dict" and str(path[0]).endswith(_EXTRA_STATE):
+        name = str(path[0]).removesuffix(_EXTRA_STATE).rstrip(".")
         return f"{type(module.get_submodule(name)).__name__} ({name})", f"{place} of its get_extra_state"
     return f"the checkpoint's {section}", ".".join(map(str, path)) or "it"
 

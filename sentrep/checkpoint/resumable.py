@@ -15,7 +15,6 @@ from lightning.pytorch import Trainer
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sentrep.checkpoint.older import complete
 from sentrep.checks import LARGEST
 from sentrep.errors import InputError
 from sentrep.training.parameter_groups import parameter_groups
@@ -29,7 +28,7 @@ def check(content: dict[str, Any], module: Any, trainer: Trainer, path: object, 
     """All that Lightning takes from a checkpoint: weights, callbacks, counters and, to train on, everything else.
 
     Args:
-        content: of the file; what it lacks because it is older is put in (`sentrep.checkpoint.older`).
+        content: of the file.
         module: `SentRepModule` that it is for.
         trainer: that would read it.
         path: of the file, for the messages.
@@ -42,7 +41,7 @@ def check(content: dict[str, Any], module: Any, trainer: Trainer, path: object, 
     version = reader.part(content, "pytorch-lightning_version", str)
     if not re.match(r"\d+\.\d+", version):
         raise reader.refuse("pytorch-lightning_version", f"is {_show(version)}")
-    _check_weights(reader, reader.part(complete(content), "state_dict", dict), module)
+    _check_weights(reader, reader.part(content, "state_dict", dict), module)
     callbacks = reader.part(content, "callbacks", dict) if "callbacks" in content else {}
     for name in callbacks:
         reader.part(callbacks, name, dict, "callbacks")
@@ -200,8 +199,8 @@ def _check_optimizer(
         reader.kind(group, dict, key)
         names = reader.entries(group, "params", len(own["params"]), key)
         _check_settings(reader, group, own, key)
-        kept, named = _kept(module, group), dict(module.named_parameters())  # FSDP2 counts by name
-        expected |= {name: (named.get(name, own["params"][place]), kept) for place, name in enumerate(names)}
+        kept = _kept(module, group)
+        expected |= {name: (parameter, kept) for name, parameter in zip(names, own["params"], strict=True)}
         if kept and step and not states:
             raise reader.refuse(f"{where}.state", f"is empty after {step} steps")
     for name, state in states.items():

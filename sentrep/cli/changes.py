@@ -8,7 +8,6 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from sentrep.checkpoint.older import SETTINGS
 from sentrep.checkpoint.resume import convert_position
 from sentrep.cli.configuration import Tree
 from sentrep.cli.errors import UsageError
@@ -36,7 +35,7 @@ Differences = dict[str, tuple[Any, Any]]
 
 
 def canonical_precision(precision: Any) -> str:
-    """Lightning's name of a precision as configurations write it, and as older checkpoints have it: None is float32."""
+    """Lightning's name of a precision as configurations write it; None is float32."""
     return {"None": "32-true", **_PRECISIONS}.get(str(precision), str(precision))
 
 
@@ -97,9 +96,6 @@ def run_differences(mine: Tree, checkpoint: Tree) -> Differences:
     if not isinstance(saved, dict):
         kind = type(saved).__name__
         raise UsageError(f"the checkpoint's {RECORD} is a {kind}; it is damaged, use another checkpoint")
-    saved = {SETTINGS.get(key, key): value for key, value in saved.items()}
-    if (precision := "trainer.precision") in saved:
-        saved[precision] = canonical_precision(saved[precision])
     return {key: (saved[key], mine[key]) for key in mine if key in saved and saved[key] != mine[key]}
 
 

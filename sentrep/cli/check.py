@@ -14,7 +14,6 @@ from typing import Any, get_args, get_origin
 from sentrep.checkpoint.annotations import alternatives, hints, item, plugins
 from sentrep.cli.configuration import NODE_KEYS, Tree, is_node
 from sentrep.cli.errors import UsageError
-from sentrep.config import moved_names
 from sentrep.errors import did_you_mean
 
 _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -27,14 +26,12 @@ def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied
     no dict is left to the type check.
 
     Raises:
-        UsageError: names the key, and the argument that was probably meant or the place where it is now.
+        UsageError: names the key, and the argument that was probably meant.
     """
     if not isinstance(values, dict):
         return
     parameters = inspect.signature(target).parameters
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    if now := moved_names(getattr(target, "__init__", target), values, f"{path}."):
-        raise UsageError(f"{now}; write it there")
     known, given = hints(target), {str(key).removesuffix("+"): (key, value) for key, value in values.items()}
     for name, (key, value) in given.items():
         if name not in parameters and not open_ended:

@@ -18,8 +18,6 @@ from sentrep.cli.errors import UsageError, summarize
 from sentrep.errors import did_you_mean
 
 _NUMBERS = (list[int], list[int] | None)
-_FORMER = {"folder": "sts_folder", "senteval": "sts_folder", "data.sts_folder": "sts_folder"}
-"""Other names of options, which still work where no option is called so."""
 
 
 def search_current_folder() -> None:
@@ -55,8 +53,7 @@ def run_function(function: Callable[..., Any], command: str, words: list[str]) -
     )
     parser.add_function_arguments(function, as_positional=True)
     try:
-        today = [_of_today(_with_underscores(word), function) for word in words]
-        settings = parser.parse_args(_with_lists(function, today))
+        settings = parser.parse_args(_with_lists(function, [_with_underscores(word) for word in words]))
     except argparse.ArgumentError as error:
         message = str(error)
         unknown = re.search(r"unrecognized arguments: (?:--)?([\w.-]+)", message)
@@ -66,16 +63,6 @@ def run_function(function: Callable[..., Any], command: str, words: list[str]) -
     return function(**arguments | {name: group(**arguments[name]) for name, group in groups.items()})
 
 
-def _of_today(word: str, function: Callable[..., Any]) -> str:
-    """An option by its name of today, which is said."""
-    name, equals, value = word.removeprefix("--").partition("=")
-    parameters, new = inspect.signature(function).parameters, _FORMER.get(name)
-    if not word.startswith("--") or new not in parameters or name in parameters:
-        return word
-    print(f"sentrep: --{name} is called --{new} everywhere now", file=sys.stderr)
-    return f"--{new}{equals}{value}"
-
-
 def _groups(function: Callable[..., Any]) -> dict[str, Any]:
     """The parameters that are dataclasses."""
     parameters = inspect.signature(function, eval_str=True).parameters.values()
@@ -83,12 +70,10 @@ def _groups(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _meant(word: str, function: Callable[..., Any]) -> str:
-    """What a word is called now that it is in a group, or the name that was probably meant."""
+    """The name that was probably meant, with its group."""
     names = {name: name for name in inspect.signature(function).parameters}
     for group, kind in _groups(function).items():
         for field in dataclasses.fields(kind):
-            if word in (field.name, f"{field.name}_{group}"):
-                return f"; this is --{group}.{field.name} now"
             names |= dict.fromkeys((f"{group}.{field.name}", field.name), f"{group}.{field.name}")
     hint = did_you_mean(word, names)
     return hint and hint.replace(meant := hint.split("'")[1], names[meant])

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from jsonargparse import Namespace
 
-from sentrep.cli.changes import RECORD, canonical_precision
+from sentrep.cli.changes import RECORD
 from sentrep.cli.configuration import Tree
 from sentrep.cli.logs import say
 
@@ -30,7 +30,7 @@ def settle_precision(trainer: Namespace, checkpoint: Tree | None) -> dict[str, A
     default = _of_device(trainer)
     record = (checkpoint or {}).get(RECORD)
     if isinstance(record, dict):  # anything else is refused where the settings are compared
-        saved = canonical_precision(record.get("trainer.precision"))
+        saved = record["trainer.precision"]
         if saved != (default or "32-true"):
             say(f"trainer.precision is not set: {saved}, as in the checkpoint; {_CHANGE}")
         return {"precision": saved}

@@ -53,7 +53,6 @@ from sentrep.data import SentRepDataModule
 from sentrep.distributed import explain_lost_peer, leave_gloo_group
 from sentrep.errors import InputError
 from sentrep.module import SentRepModule
-from sentrep.training.sharding import NOT_FSDP1
 
 COMMANDS = ("fit", "validate", "test", "predict")
 _ALLOW = ("--allow-changes", "--allow_changes")
@@ -163,8 +162,6 @@ class SentRepCLI(LightningCLI):
             InputError: for a strategy, devices or a precision that is not to be had.
         """
         asked = self.config[self._command].trainer
-        if str(asked.strategy).startswith("fsdp"):
-            raise InputError(NOT_FSDP1)
         if self._command == "fit":
             kwargs = {**settle_precision(asked, self._checkpoint), **kwargs}
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sentrep import checks
@@ -34,8 +34,6 @@ class Reading:
 
 
 AS_USUAL = Reading()
-MOVED = {name: f"reading.{name}" for name in asdict(AS_USUAL)}
-"""Arguments of `SentRepDataModule` as they once were, and where they are now."""
 
 
 def check_arguments(data: Any) -> None:

@@ -11,8 +11,7 @@ from torch import nn
 from torch.utils.data import Subset
 
 from sentrep import distributed
-from sentrep.config import moved
-from sentrep.data.arguments import AS_USUAL, MOVED, Reading, check_arguments
+from sentrep.data.arguments import AS_USUAL, Reading, check_arguments
 from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
 from sentrep.data.batches.sampler import GlobalBatchSampler
@@ -61,7 +60,6 @@ class SentRepDataModule(LightningDataModule):
         reading: how the text is read and kept: split, fraction, cache, workers, streaming.
     """
 
-    @moved(MOVED)
     def __init__(
         self,
         train: TrainingText = "toy",

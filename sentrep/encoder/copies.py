@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from sentrep import checks, distributed
+from sentrep import checks
 from sentrep.encoder.compute.recompute import some_rows_at_once
 from sentrep.errors import InputError
 from sentrep.types import EncoderOutput, Need, TokenBatch
@@ -88,7 +88,7 @@ class EncoderCopy(nn.Module):
         """Move by the momentum, after an optimiser step; nothing to do without one. Buffers are copied."""
         for source in self._followed:
             for own, parameter in zip(self.encoder.parameters(), source.parameters(), strict=True):
-                own.lerp_(distributed.whole(parameter), 1 - self.momentum)  # type: ignore[operator]
+                own.lerp_(parameter, 1 - self.momentum)  # type: ignore[operator]
             for own, buffer in zip(self.encoder.buffers(), source.buffers(), strict=True):
                 own.copy_(buffer)
 

@@ -14,7 +14,6 @@ from torch.optim import Optimizer
 from sentrep import checks, distributed
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32
-from sentrep.training.sharding import is_sharded
 from sentrep.types import StepTerms, TextBatch
 
 
@@ -51,10 +50,6 @@ class GradientMonitor(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Refuse an interval at which nothing would be logged."""
         check_watched(self, trainer, pl_module)
-        if is_sharded(pl_module):
-            raise InputError(
-                "GradientMonitor needs each weight in one piece; leave it out, or use trainer.strategy ddp"
-            )
         self._sums = {}
 
     def on_train_batch_start(

@@ -14,7 +14,6 @@ from sentrep.evaluation.label_free import label_free_criteria
 from sentrep.evaluation.proxy import proxy_values, rank_passages, score_rankings
 from sentrep.functional import spearman
 from sentrep.functional.geometry import pair_statistics
-from sentrep.training.sharding import whole_encoder
 from sentrep.types import HeldOut, ScoredPairs
 
 
@@ -84,7 +83,7 @@ class Scoring:
         Raises:
             InputError: for vectors that give no score, and for held-out sentences without dropout.
         """
-        encoder = whole_encoder(module)
+        encoder: Any = module.encoder
         if isinstance(batch, HeldOut):
             values = label_free_criteria(encoder, batch.ids, shared=True)
         elif isinstance(batch, ProxyTasks):

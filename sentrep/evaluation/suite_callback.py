@@ -14,7 +14,6 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.encode import encode
 from sentrep.errors import InputError
 from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
-from sentrep.training.sharding import whole_encoder
 
 STAGES = {"val": ("fit", "validate"), "test": ("test",)}
 
@@ -82,7 +81,8 @@ class SuiteEvaluation(Callback):
 
     def _score(self, pl_module: LightningModule) -> None:
         assert self._sets is not None
-        shared: Any = _SharedEncoder(whole_encoder(pl_module))
+        encoder: Any = pl_module.encoder
+        shared: Any = _SharedEncoder(encoder)
         results = evaluate_suite(self.suite, shared, self._sets, batch_size=self.batch_size, show_progress_bar=False)
         prefix = f"{self.stage}/{self.suite}"
         for result in results:

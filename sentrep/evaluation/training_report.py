@@ -31,7 +31,6 @@ from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.sts import display_name
 from sentrep.evaluation.untouched import untouched
 from sentrep.io.harmless import printable, screen_text
-from sentrep.training.sharding import whole_encoder
 from sentrep.types import HeldOut, ScoredPairs, TextBatch
 
 MODEL = "model"
@@ -81,7 +80,7 @@ class TrainingReport(Callback):
         self._history, self._replaced = MetricHistory(), None
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
-        encoder = whole_encoder(pl_module)
+        encoder: Any = pl_module.encoder
         # On one process alone, which no other waits for before the first gradient: nothing in here may communicate.
         if trainer.is_global_zero:
             sets = _sets(trainer, "val")
@@ -148,7 +147,7 @@ class TrainingReport(Callback):
         folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
-        encoder = whole_encoder(pl_module)
+        encoder: Any = pl_module.encoder
         if trainer.is_global_zero:
             self._report(trainer, encoder, folder)
 

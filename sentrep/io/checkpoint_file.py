@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import pickle
-import re
 import zipfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,6 @@ PAYLOAD_KEY = "sentrep"
 
 _PAYLOAD = ("architecture", "tokenizer", "settings")
 
-_HEAD_OF_OLD = re.compile(r"objectives\.terms\.[^.]+\.lm_head\.")
 _OF_CONTENT = (errno.EINVAL, errno.EOVERFLOW)
 """What the system answers to the impossible offsets of a damaged file; other numbers are its own trouble."""
 
@@ -57,46 +54,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: the checkpoint's weights are missing or damaged; use another checkpoint")
     if wrong := [part for part in _PAYLOAD if not isinstance(payload.get(part), dict)]:
         raise InputError(f"{path}: the checkpoint's {wrong[0]} is missing or damaged; use another checkpoint")
-    bring_up_to_date(checkpoint)
     return checkpoint
-
-
-def bring_up_to_date(checkpoint: dict[str, Any]) -> None:
-    """Give a checkpoint's settings and weights the names of today: a head that was kept is a module of the encoder."""
-    payload = checkpoint.get(PAYLOAD_KEY)
-    if not isinstance(payload, dict) or not isinstance(settings := payload.get("settings"), dict):
-        return
-    payload["settings"] = settings_of_today(settings)
-    if "head" in settings and any("Dense" in str(module) for module in payload["settings"].get("modules", [])):
-        names = {
-            name: re.sub(r"^encoder\.head\.", "encoder.sentence_modules.0.", name) for name in checkpoint["state_dict"]
-        }
-        checkpoint["state_dict"] = {names[name]: value for name, value in checkpoint["state_dict"].items()}
-
-
-def settings_of_today(settings: dict[str, Any]) -> dict[str, Any]:
-    """A model's settings, in which a head that was kept and ``normalize`` have become modules."""
-    head, normalize = settings.get("head"), settings.get("normalize", False)
-    if "modules" in settings or not isinstance(head, (dict, type(None))) or not isinstance(normalize, bool):
-        return settings  # of today, or damaged, which whoever reads them will say
-    rest = {key: value for key, value in settings.items() if key not in ("head", "normalize")}
-    return {**rest, "modules": modules_of_head(head, normalize)}
-
-
-def modules_of_head(head: dict[str, Any] | None, normalize: bool) -> list[dict[str, Any]]:
-    """Modules, as plain data, that do what a projection head with ``keep`` and ``normalize`` once did.
-
-    Args:
-        head: its arguments; None for none.
-        normalize: whether vectors were scaled to length 1.
-    """
-    modules = []
-    if head is not None and head.get("keep"):
-        kind = str(head.get("kind", "mlp"))
-        activation = {"linear": "identity", "mlp": "tanh", "pooler": "tanh"}.get(kind, kind)
-        arguments = {"activation": activation, "out_features": head.get("out_features")}
-        modules.append({"class_path": "sentrep.encoder.modules.Dense", "init_args": arguments})
-    return modules + [{"class_path": "sentrep.encoder.modules.Normalize", "init_args": {}}] * normalize
 
 
 def verify(path: str | Path) -> None:
@@ -132,19 +90,13 @@ def trained_head(checkpoint: dict[str, Any]) -> dict[str, Tensor] | None:
     Args:
         checkpoint: of `read_checkpoint`; its payload says where in the weights the head lies.
     """
-    state, payload = checkpoint["state_dict"], checkpoint[PAYLOAD_KEY]
-    place = payload["lm_head"] if "lm_head" in payload else _place_in_old(state)
+    state, place = checkpoint["state_dict"], checkpoint[PAYLOAD_KEY].get("lm_head")
     if not isinstance(place, str):
         return None
     prefix = place.rstrip(".") + "."
     shared = {tensor.data_ptr() for key, tensor in state.items() if key.startswith("encoder.")}
     found = {key.removeprefix(prefix): tensor for key, tensor in state.items() if key.startswith(prefix)}
     return {key: tensor for key, tensor in found.items() if tensor.data_ptr() not in shared} or None
-
-
-def _place_in_old(names: Iterable[str]) -> str | None:
-    """Of the head in a checkpoint that does not record it, as the first ones did not: the first objective's own."""
-    return next((found[0] for found in map(_HEAD_OF_OLD.match, names) if found), None)
 
 
 def _names_code(path: str | Path) -> bool:

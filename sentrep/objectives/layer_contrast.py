@@ -78,7 +78,7 @@ class LayerContrast(Objective):
         near = similar.gather(1, own).squeeze(1)
         far = similar.scatter(1, own, -torch.inf).flatten(1).logsumexp(1, keepdim=True)
         pairs = zip(self.backbone_parameters(), self.guide.encoder.backbone.parameters(), strict=True)
-        moves = [at_least_float32(distributed.whole(now) - distributed.whole(before)) for now, before in pairs]
+        moves = [at_least_float32(now - before) for now, before in pairs]
         distance = torch.stack([move.square().sum() for move in moves]).sum()
         self.metrics = {"distance": distance.detach()}
         return F.softplus(far - near).mean() + self.regularisation * distance

@@ -15,7 +15,7 @@ def clip_gradients(optimizer: Optimizer, limit: float, algorithm: Literal["norm"
 
     Lightning's own refuses fused optimisers in mixed precision, with a gradient scaler, which they take off in their
     step, and without one, where there is nothing in the way (`refuse_gradient_scaler` refuses the first case). The norm
-    is that of the whole gradient where DDP has averaged it, and where FSDP2 has divided it among the processes.
+    is that of the whole gradient, which DDP has averaged.
 
     Args:
         optimizer: whose gradients are complete: all micro-batches, all processes.

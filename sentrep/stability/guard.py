@@ -157,7 +157,7 @@ class NonFiniteGuard(Callback):
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         norm = torch.zeros_like(loss)
         if trainer.scaler is None and gradients:
-            norm = distributed.whole(get_total_norm(gradients)).float()
+            norm = get_total_norm(gradients).float()
         found = torch.stack([loss, norm])
         processes = distributed.total((~found.isfinite()).any().float().reshape(1))
         return torch.cat([found, processes, *(term.reshape(1) for term in self._terms.values())])

@@ -1,1 +1,1 @@
-"""What `SentRepModule` hands over: its arguments, its parameter groups, its parts on many devices."""
+"""What `SentRepModule` hands over: the checks of its arguments, its parameter groups, its settings for loggers."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy, Strategy
 from torch import nn
 from torch.optim import Optimizer
 
@@ -36,6 +37,20 @@ def check_module(arguments: Mapping[str, Any]) -> None:
         raise InputError(f"{owner}: warmup_steps {warmup} is neither a whole number of steps nor a share below 1")
     checks.whole(owner, 0, 2**63 - 1, **checks.given(seed=arguments["seed"]))
     check_optimizer(arguments["optimizer"])
+
+
+def check_strategy(strategy: Strategy) -> None:
+    """Refuse a strategy that divides the weights among the processes: the checkpoint is one file of whole ones.
+
+    Raises:
+        InputError: names the strategies and settings that take its place.
+    """
+    if isinstance(strategy, (FSDPStrategy, ModelParallelStrategy)):
+        raise InputError(
+            f"trainer.strategy {type(strategy).__name__} divides the weights among the processes, which is not done "
+            "here; use ddp and, where memory is short, GradCache (model.encoder.compute.rows_at_once) or LoRA "
+            "(model.encoder.adapter)"
+        )
 
 
 def check_options(objectives: nn.Module, make: Any) -> None:

@@ -170,7 +170,7 @@ def test_other_settings_are_refused(models: list[str], capsys: pytest.CaptureFix
         (["--input", "bytes.txt"], 1, "bytes.txt, line 2: not valid UTF-8"),
         (["--device", "abacus"], 1, "device abacus cannot be used here"),
         (["--bema", "1"], 2, "did you mean 'generation.beams'?"),
-        (["--keep-identical", "true"], 2, "; this is --filter.keep_identical now"),
+        (["--keep-identical", "true"], 2, "; did you mean 'filter.keep_identical'"),
     ],
 )
 def test_bad_input_is_named(

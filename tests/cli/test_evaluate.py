@@ -68,7 +68,7 @@ def test_clustering_with_named_columns(model: str) -> None:
         ("--suite clustering --sets [news.csv]", 1, "which columns hold text and label? found 'title', 'topic'"),
         ("--suite transfer", 1, "mr: where is it? Give the folder of the SentEval data"),
         ("--sts_foldr b", 2, "did you mean 'sts_folder'?"),
-        ("--device cpu", 2, "this is --compute.device now"),
+        ("--device cpu", 2, "did you mean 'compute.device'"),
         ("--suite retrieval --sets [facts] --output scores.xlsx", 1, "no format for the ending '.xlsx'"),
     ],
 )
@@ -123,7 +123,7 @@ def test_sts_under_both_protocols(
     assert "the model's own pooling (mean) and length (the model's own limit; 0 of" in out
     assert [note.split(":")[0] for note in report["notes"]] == ["SICK-R", "Both protocols"]
 
-    assert main(["evaluate", model, "--folder", "data", "--sets", "[sts12,stsb]", "--detail", "true"]) == 0
+    assert main(["evaluate", model, "--sts_folder", "data", "--sets", "[sts12,stsb]", "--detail", "true"]) == 0
     out = capsys.readouterr().out
     assert "Pearson" in out
     assert "forum" in out

@@ -17,7 +17,6 @@ from sentrep import SentenceEncoder
 from sentrep.cli import encode as encode_command
 from sentrep.cli import main
 from sentrep.cli.configuration import parse_request
-from sentrep.cli.functions import run_function
 from sentrep.cli.writers import NpyWriter, open_writer
 from sentrep.errors import InputError
 from support import tiny_encoder, toy_sentences
@@ -84,7 +83,7 @@ def test_encode_standard_input(model: str, monkeypatch: pytest.MonkeyPatch) -> N
         (
             "--input lines.txt --output out --rows-per-file 3",
             2,
-            "--rows_per_file 3; this is --stored.rows_per_file now",
+            "--rows_per_file 3; did you mean 'stored.rows_per_file'",
         ),
         ("--input lines.txt --output out.npy --batch_size x", 2, "encode: batch_size: expected int, got 'x'"),
         ("--input lines.txt", 2, "encode: the following arguments are required: output"),
@@ -181,23 +180,6 @@ def test_half_precision_gives_nearly_the_same(model: str) -> None:
     full, half = np.load("fp32.npy"), np.load("bf16.npy")
     assert half.dtype == np.float32
     assert 0 < np.abs(full - half).max() < 0.05
-
-
-@pytest.mark.parametrize("word", ["--folder", "--senteval", "--data.sts_folder", "--sts-folder"])
-def test_the_folder_of_the_sts_sets_has_one_name(word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    def score(*, sts_folder: str | None = None) -> str | None:
-        """Score."""
-        return sts_folder
-
-    assert run_function(score, "score", [f"{word}=data"]) == "data"
-    hint = f"sentrep: {word} is called --sts_folder everywhere now\n" if word != "--sts-folder" else ""
-    assert capsys.readouterr().err == hint
-
-    def save(*, folder: str) -> str:
-        """Save."""
-        return folder
-
-    assert run_function(save, "save", ["--folder", "x"]) == "x"
 
 
 def test_fit_takes_the_name_without_its_section() -> None:

@@ -187,7 +187,7 @@ def test_the_key_is_written_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("more", "status", "message"),
     [
-        (["--input-price", "1"], 2, "; this is --price.input now"),
+        (["--input_dollars", "1"], 2, "unrecognized arguments"),
         (["--model", "other", "--server.retries", "0"], 1, "knows no such address or no model 'other'"),
     ],
 )

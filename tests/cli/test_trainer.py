@@ -394,7 +394,6 @@ def test_signals_end_a_run_with_their_status_and_a_checkpoint(
     ("words", "message"),
     [
         ("--trainer.precision 16-mixed", "a CPU has no mixed precision in float16; use bf16-mixed"),
-        ("--trainer.strategy fsdp", "use FSDP2: -c configs/overrides/fsdp2.yaml"),
         ("--trainer.num_nodes 0", "num_nodes must be 1 or more"),
     ],
 )

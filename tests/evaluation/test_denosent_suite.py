@@ -130,7 +130,7 @@ def test_what_is_there_is_scored_and_what_is_missing_is_named(
     tiny_encoder(pooling="mean").save_pretrained("model")
     for name in ("banking77", "AskUbuntuDupQuestions"):
         shutil.copytree(folder / name, tmp_path / "sets" / name)
-    words = ["--suite", "denosent", "--folder", "sets", "--output", "scores.json", "--compute.device", "cpu"]
+    words = ["--suite", "denosent", "--sts_folder", "sets", "--output", "scores.json", "--compute.device", "cpu"]
     assert main(["evaluate", "model", *words]) == 0
     out = capsys.readouterr().out
     missing = [name for name in PAPER_SETS if name not in ("Banking77", "AskUbuntuDupQuestions")]

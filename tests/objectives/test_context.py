@@ -194,15 +194,3 @@ def test_training_with_own_settings_resumes_exactly(tmp_path: Path, optimizer: A
 def test_settings_that_no_optimizer_has_are_refused(options: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         SentRepModule(tiny_encoder(), {"a": Reversed(options=options)}, optimizer=ADAMW)
-
-
-def test_an_older_checkpoint_has_the_step_of_its_run(tmp_path: Path) -> None:
-    saver = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=2)
-    fit(SentRepModule(tiny_encoder(), [Contrastive()]), tmp_path, 2, callbacks=[saver])
-    saved = torch.load(tmp_path / "step=2.ckpt", weights_only=True)
-    assert saved["state_dict"].pop("objectives._extra_state") == 2
-    torch.save(saved, tmp_path / "older.ckpt")
-    assert SentRepModule.load_from_checkpoint(tmp_path / "older.ckpt").objectives.terms["contrastive"].step == 2
-    resumed = SentRepModule(tiny_encoder(), [Contrastive()])
-    fit(resumed, tmp_path, 3, tmp_path / "older.ckpt", callbacks=[ModelCheckpoint(tmp_path / "again")])
-    assert resumed.objectives.terms["contrastive"].step == 3

@@ -37,7 +37,7 @@ from sentrep.encoder.modules import SentenceModule, described
 from sentrep.encoder.protocol import Encoder
 from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.errors import InputError
-from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint, settings_of_today
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint
 from sentrep.io.files import atomic_folder, write_text
 from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_name, check_plain, expanded, writing
@@ -47,8 +47,6 @@ Model = TypeVar("Model", bound=Encoder)
 
 SETTINGS_FILE = "sentrep.json"
 MODULES_FILE = "sentrep_modules.safetensors"
-FORMER_FILE = "sentrep_head.safetensors"
-"""Weights of a head that was kept, now the first module."""
 
 _MODULES = "sentence_modules."
 
@@ -88,7 +86,6 @@ def checked_settings(stored: dict[str, Any], source: str | Path) -> dict[str, An
     Raises:
         InputError: for another key, or a value of another type.
     """
-    stored = settings_of_today(stored)
     for key, value in stored.items():
         if key not in _SETTINGS:
             raise InputError(f"{source}: unknown setting {str(key)[:80]!r}; it is damaged or of a newer sentrep")
@@ -271,10 +268,8 @@ def built(modules: Any, source: str, trusted: bool) -> list[SentenceModule]:
 
 def _weights(folder: Path) -> dict[str, Tensor]:
     """Of the modules, by the names that they have in a list of them."""
-    for file, prefix in ((folder / MODULES_FILE, ""), (folder / FORMER_FILE, "0.")):
-        if file.is_file():
-            return {prefix + key: tensor for key, tensor in st_folders.tensors(file).items()}
-    return {}
+    file = folder / MODULES_FILE
+    return st_folders.tensors(file) if file.is_file() else {}
 
 
 def _take_weights(encoder: Encoder, modules: list[dict[str, Any]], weights: dict[str, Tensor], name: str) -> None:
