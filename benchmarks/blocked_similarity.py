@@ -24,7 +24,7 @@ from harness import memory_mib
 from torch import Tensor
 
 from sentrep.functional import info_nce
-from sentrep.functional.chunked_cross_entropy import rows_at_once
+from sentrep.functional.sum_in_chunks import rows_at_once
 
 WAYS = ("plain", "blocked")
 

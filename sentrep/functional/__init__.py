@@ -4,10 +4,9 @@ from sentrep.functional.chunked_cross_entropy import chunked_cross_entropy
 from sentrep.functional.correlation import spearman
 from sentrep.functional.deviation import deviation
 from sentrep.functional.geometry import alignment, effective_rank, retrieval_accuracy, uniformity
-from sentrep.functional.info_nce import info_nce
 from sentrep.functional.listwise import jensen_shannon, list_mle, list_net
 from sentrep.functional.noise import refine_noise
-from sentrep.functional.similarity import cosine_similarity_matrix
+from sentrep.functional.similarity import cosine_similarity_matrix, info_nce
 
 __all__ = [
     "alignment",

@@ -11,9 +11,6 @@ from torch.autograd.function import once_differentiable
 
 from sentrep.functional.similarity import at_least_float32
 
-LOGITS_AT_ONCE = 2**23
-"""Logits that `rows_at_once` allows in memory: 32 MiB in float32."""
-
 
 def chunked_cross_entropy(
     states: Tensor,
@@ -48,16 +45,6 @@ def chunked_cross_entropy(
     """
     with_gradient = torch.is_grad_enabled()
     return _ChunkedCrossEntropy.apply(states, targets, head, chunk, with_gradient, *parameters)
-
-
-def rows_at_once(vocab_size: int) -> int:
-    """A chunk that keeps logits small, but has rows enough for efficient matrix products.
-
-    Examples:
-        >>> rows_at_once(30522), rows_at_once(250002)
-        (274, 128)
-    """
-    return max(128, LOGITS_AT_ONCE // vocab_size)
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sentrep.functional.chunked_cross_entropy import rows_at_once
 from sentrep.functional.similarity import LARGEST_MATRIX, cosine_similarity_matrix, unit
-from sentrep.functional.sum_in_chunks import sum_in_chunks
+from sentrep.functional.sum_in_chunks import rows_at_once, sum_in_chunks
 
 _QUERIES = 1024
 """Rows compared at a time with all others: bounds the similarity matrix."""

@@ -9,6 +9,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+LOGITS_AT_ONCE = 2**23
+"""Logits that `rows_at_once` allows in memory: 32 MiB in float32."""
+
 
 @torch.compiler.disable
 def sum_in_chunks(
@@ -40,6 +43,16 @@ def sum_in_chunks(
     with_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     value, count = _SumInChunks.apply(function, chunk, with_gradient, len(rows), *tensors)
     return value, count
+
+
+def rows_at_once(width: int) -> int:
+    """Rows of ``width`` logits to compute at a time: few enough for the memory, enough for efficient matrix products.
+
+    Examples:
+        >>> rows_at_once(30522), rows_at_once(250002)
+        (274, 128)
+    """
+    return max(128, LOGITS_AT_ONCE // width)
 
 
 class _SumInChunks(torch.autograd.Function):

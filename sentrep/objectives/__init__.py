@@ -1,7 +1,7 @@
 """The terms of the loss and their sum."""
 
 from sentrep.objectives.alignment import Alignment
-from sentrep.objectives.base import Objective
+from sentrep.objectives.base import Objective, WeightedSum
 from sentrep.objectives.bidirectional_margin import BidirectionalMargin
 from sentrep.objectives.contrastive import Contrastive
 from sentrep.objectives.contrastive_tension import ContrastiveTension
@@ -21,7 +21,6 @@ from sentrep.objectives.replaced_tokens import ReplacedTokenDetection
 from sentrep.objectives.sign_flipped import SignFlippedContrastive
 from sentrep.objectives.uncertainty_weighted import UncertaintyWeighted
 from sentrep.objectives.uniformity import Uniformity
-from sentrep.objectives.weighted_sum import WeightedSum
 
 __all__ = [
     "Alignment",

@@ -1,18 +1,22 @@
-"""What every term of the loss has in common, and what its value must be."""
+"""The terms of the loss, what each must be, and their weighted sum."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from sentrep.config import Configurable
+from sentrep import checks
+from sentrep.config import Configurable, check_initialised
 from sentrep.errors import InputError
-from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
+from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
+
+T = TypeVar("T")
 
 
 class Objective(Configurable, nn.Module, ABC):
@@ -86,6 +90,157 @@ def draw_weights(module: nn.Module, std: float = 0.02) -> None:
             nn.init.normal_(parameter, std=std)
         elif name.endswith("bias"):
             nn.init.zeros_(parameter)
+
+
+class WeightedSum(nn.Module):
+    """L = Σ_k weight_k · L_k over named objectives, on one set of views.
+
+    Args:
+        objectives: by name, or a list (named after their classes, lower case); None entries are left out.
+        weights: by name; 1 where not given.
+
+    Raises:
+        InputError: for no objective at all, two of one name, or a weight for an objective that does not exist.
+    """
+
+    def __init__(
+        self,
+        objectives: Mapping[str, Objective | None] | Sequence[Objective],
+        weights: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__()
+        terms = _named(objectives)
+        checks.named("model", Objective, objectives=terms)
+        if not isinstance(weights or {}, Mapping):
+            raise InputError(f"weights must be a dict of numbers by the objectives' names, got {weights!r}")
+        if not terms:
+            raise InputError(
+                "no objective to train with: name at least one under model.objectives, for example Contrastive"
+            )
+        unknown = set(weights or {}) - set(terms)
+        if unknown:
+            raise InputError(f"weights for unknown objectives {sorted(unknown)}; the objectives are {sorted(terms)}")
+        checks.within("model.weights", -checks.LARGEST, checks.LARGEST, open_below=False, **(weights or {}))
+        for name, objective in terms.items():
+            check_initialised(objective, f"objective {name!r}")
+        self.terms = nn.ModuleDict(terms)
+        self.weights = {name: float((weights or {}).get(name, 1.0)) for name in terms}
+        if not any(self.weights.values()):
+            raise InputError("model.weights: all are 0, so nothing is trained; give one objective a weight above 0")
+        self.step = 0
+        self._checked: set[str] = set()
+
+    @property
+    def need(self) -> Need:
+        """What the objectives read of the encoder's output, all together."""
+        terms = [objective for _, objective in self._objectives()]
+        layers = {layer for objective in terms for layer in objective.reads_layers}
+        return Need(any(objective.reads_tokens for objective in terms), tuple(sorted(layers)))
+
+    def build(self, spec: EncoderSpec) -> None:
+        """Build every objective.
+
+        Raises:
+            InputError: for an objective that reads a layer which the encoder does not have.
+        """
+        self._project = spec.project
+        for name, objective in self._objectives():
+            objective.build(replace(spec, name=f"{spec.name}.{name}".lstrip(".")))
+            for layer in objective.reads_layers:
+                if not -spec.layers - 1 <= layer <= spec.layers:
+                    raise InputError(
+                        f"objective {name!r}: it reads layer {layer}, but the encoder has the layers 0 (the embedding "
+                        f"layer) to {spec.layers}, or {-spec.layers - 1} to -1 from the end"
+                    )
+
+    def compile_terms(self, mode: str) -> None:
+        """Run the objectives that say that they can (`Objective.compiles`) through `torch.compile`."""
+        for _, objective in self._objectives():
+            if objective.compiles:
+                objective.compile(mode=mode)
+
+    def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
+        """What all objectives add to the shared pass, by ``objective.key``: no name of an objective has a dot."""
+        return {f"{n}.{key}": tokens for n, o in self._objectives() for key, tokens in o.extra_inputs(batch).items()}
+
+    def forward(self, views: Views, batch: TextBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The total, and every term before weighting, by name.
+
+        Raises:
+            InputError: when an objective's first loss is no scalar with a gradient.
+        """
+        for name, objective in self._objectives():
+            if objective.projects_extra:
+                wanted = [key for key in views.extra if key.startswith(f"{name}.")]
+                views.projected |= {key: self._project(views.extra[key].embedding) for key in wanted}
+        losses = {name: objective(own_views(views, name), batch) for name, objective in self._objectives()}
+        for name in losses.keys() - self._checked:
+            check_term(name, type(self.terms[name]).__name__, losses[name])
+            self._checked.add(name)
+        return torch.stack(list(self.weighted(losses).values())).sum(), losses
+
+    def weighted(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """weight_k · L_k, by name: the summands of the total."""
+        return {name: self.weights[name] * loss for name, loss in losses.items()}
+
+    def after_step(self, views: Views) -> None:
+        """Count an optimiser step, and pass its end on."""
+        self._count(self.step + 1)
+        for name, objective in self._objectives():
+            objective.after_step(own_views(views, name))
+
+    def get_extra_state(self) -> Tensor:
+        """The step, for the checkpoint."""
+        return torch.tensor(self.step)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the step from a checkpoint."""
+        self._count(int(state))
+
+    def _count(self, step: int) -> None:
+        """For all objectives, those within others too."""
+        self.step = step
+        for part in self.modules():
+            if isinstance(part, Objective):
+                part.step = step
+
+    def metrics(self) -> dict[str, Tensor]:
+        """What the objectives want logged, as ``objective/metric``; scalars, detached.
+
+        Raises:
+            InputError: for a metric that is no number.
+        """
+        return {
+            f"{n}/{key}": check_metric(n, key, value) for n, o in self._objectives() for key, value in o.metrics.items()
+        }
+
+    def _objectives(self) -> Iterable[tuple[str, Objective]]:
+        return self.terms.items()  # type: ignore[return-value]
+
+
+def own_views(views: Views, name: str) -> Views:
+    """The views with the extra inputs of one objective alone, under its own keys."""
+    if not views.extra:
+        return views
+    prefix = f"{name}."
+
+    def own(found: dict[str, T]) -> dict[str, T]:
+        return {key.removeprefix(prefix): value for key, value in found.items() if key.startswith(prefix)}
+
+    return replace(views, extra=own(views.extra), projected=own(views.projected))
+
+
+def _named(objectives: Mapping[str, Objective | None] | Sequence[Objective]) -> dict[str, Objective]:
+    if isinstance(objectives, Mapping):
+        return {name: objective for name, objective in objectives.items() if objective is not None}
+    checks.each("model", Objective, objectives=objectives)
+    terms: dict[str, Objective] = {}
+    for objective in objectives:
+        name = type(objective).__name__.lower()
+        if name in terms:
+            raise InputError(f"two objectives of class {type(objective).__name__}: give them names, as a dict")
+        terms[name] = objective
+    return terms
 
 
 def check_term(name: str, kind: str, loss: Any) -> None:

@@ -10,8 +10,7 @@ from torch import Tensor
 from sentrep import checks
 from sentrep.config import check_initialised
 from sentrep.errors import InputError
-from sentrep.objectives.base import Objective
-from sentrep.objectives.weighted_sum import WeightedSum
+from sentrep.objectives.base import Objective, WeightedSum
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 

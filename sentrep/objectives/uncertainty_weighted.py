@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import checks
-from sentrep.objectives.base import Objective
-from sentrep.objectives.weighted_sum import WeightedSum
+from sentrep.objectives.base import Objective, WeightedSum
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +10,9 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from sentrep.functional import geometry, info_nce, uniformity
+from sentrep.functional import geometry, info_nce, similarity, uniformity
 from sentrep.functional.sum_in_chunks import sum_in_chunks
 
-info_nce_module = importlib.import_module("sentrep.functional.info_nce")
 N, K, M, WIDTH = 13, 17, 6, 5
 
 
@@ -121,8 +119,8 @@ def test_large_batches_go_in_blocks_by_themselves(monkeypatch: pytest.MonkeyPatc
         return lambda: info_nce(x, x, temperature=0.1, block=block)
 
     assert largest(run(None)) == 300 * 300
-    monkeypatch.setattr(info_nce_module, "LARGEST_MATRIX", 300 * 300 - 1)
-    monkeypatch.setattr(info_nce_module, "rows_at_once", lambda columns: 7)
+    monkeypatch.setattr(similarity, "LARGEST_MATRIX", 300 * 300 - 1)
+    monkeypatch.setattr(similarity, "rows_at_once", lambda columns: 7)
     assert largest(run(None)) == 7 * 300
     assert largest(run(20)) == 20 * 300
     assert largest(run(0)) == 300 * 300  # the way to turn it off

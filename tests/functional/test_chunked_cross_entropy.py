@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sentrep.functional import chunked_cross_entropy
-from sentrep.functional.chunked_cross_entropy import rows_at_once
+from sentrep.functional.sum_in_chunks import rows_at_once
 
 ROWS, WIDTH, CLASSES = 23, 8, 50
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sentrep import InputError, distributed
 from sentrep.negatives import GaussianNegatives, NegativeSampler
-from sentrep.objectives.candidates import Candidates
+from sentrep.objectives.contrastive import Candidates
 from sentrep.types import Views
 
 OUTPUT: Any = None
