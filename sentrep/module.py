@@ -108,6 +108,7 @@ class SentRepModule(Configurable, LightningModule):
         """Steps from one log to the next; None before a Trainer has come, and nothing is logged."""
         self._checked_views = self._checked_loss = False
         self._validation, self._test = Scoring("val"), Scoring("test")
+        self._resumed: dict[str, Any] | None = None
         record(self)
 
     def setup(self, stage: str) -> None:
@@ -224,6 +225,9 @@ class SentRepModule(Configurable, LightningModule):
         """The optimiser over its groups (`parameter_groups`), and the schedule by step."""
         optimizer = self.optimizer(parameter_groups(self))
         refuse_gradient_scaler(optimizer, self.trainer.scaler, clips=bool(self.trainer.gradient_clip_val))
+        if self._resumed is not None:  # else a loader that is made to count its steps never hears of its place in the
+            self.trainer.fit_loop.load_state_dict(self._resumed)  # text (Lightning #20550)
+            self._resumed = None
         steps = self.trainer.estimated_stepping_batches
         if math.isinf(steps) and (self.scheduler != "constant" or 0 < self.warmup_steps < 1):
             raise InputError(
@@ -277,7 +281,9 @@ class SentRepModule(Configurable, LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse a damaged one before torch reads it."""
-        check(checkpoint, self, self.trainer, self.trainer.ckpt_path, self.trainer.state.fn == "fit")
+        training = self.trainer.state.fn == "fit"
+        check(checkpoint, self, self.trainer, self.trainer.ckpt_path, training)
+        self._resumed = checkpoint["loops"]["fit_loop"] if training else None
 
     @classmethod
     def load_from_checkpoint(  # type: ignore[override]

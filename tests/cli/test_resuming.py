@@ -42,13 +42,19 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("end", [3, 4])  # within an epoch of four, and at its end
-def test_last_goes_on_in_the_folder_of_the_run(end: int, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert fit("--trainer.max_steps=6", "--trainer.default_root_dir=whole", "--trainer.logger=false") == 0
-    assert fit("--ckpt_path=last", f"--trainer.max_steps={end}") == 0  # nothing there yet: from the beginning
+@pytest.mark.parametrize(
+    ("end", "epochs"),
+    [(3, -1), (4, -1), (3, 3)],  # within an epoch of four, at its end; where the steps of the epochs are counted first
+)
+def test_last_goes_on_in_the_folder_of_the_run(
+    end: int, epochs: int, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = f"--trainer.max_epochs={epochs}"
+    assert fit(limit, "--trainer.max_steps=6", "--trainer.default_root_dir=whole", "--trainer.logger=false") == 0
+    assert fit(limit, "--ckpt_path=last", f"--trainer.max_steps={end}") == 0  # nothing there yet: from the beginning
     assert "no checkpoint in runs/run/version_0/checkpoints yet" in capsys.readouterr().err
     assert torch.load(CHECKPOINTS / "last.ckpt", weights_only=True)["global_step"] == end
-    assert fit("--ckpt_path=last", "--trainer.max_steps=6") == 0
+    assert fit(limit, "--ckpt_path=last", "--trainer.max_steps=6") == 0
     assert f"--ckpt_path last is {CHECKPOINTS / 'last.ckpt'}" in capsys.readouterr().err
     assert [path.name for path in Path("runs/run").iterdir()] == ["version_0"]
     assert same(weights(CHECKPOINTS / "last.ckpt"), weights(Path("whole/checkpoints/last.ckpt")))
