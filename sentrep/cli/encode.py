@@ -104,7 +104,10 @@ def encode(
 
         def embed(chunk: list[str]) -> Any:
             with in_precision(precision, encoder):
-                return encoder.encode(chunk, batch_size, False, normalize_embeddings=normalize, truncate_dim=width)
+                return encoder.encode(
+                    chunk, batch_size=batch_size, show_progress_bar=False, normalize_embeddings=normalize,
+                    truncate_dim=width,
+                )  # fmt: skip
 
         if writer is not None:
             message = _write_file(source, writer, embed)
