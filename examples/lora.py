@@ -15,11 +15,8 @@ SENTENCES = ["a dog runs", "an old dog sleeps", "the train is late"]
 
 if __name__ == "__main__":
     small = {"model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-    adapter = Lora(rank=4, alpha=8, targets=["query", "value"])
-    # trainable names what is trained beside the adapter
-    encoder = sentrep.SentenceEncoder(
-        small, pooling="mean", tokenizer="toy", adapter=adapter, trainable=["*.LayerNorm.*"]
-    )
+    adapter = Lora(rank=4, alpha=8, targets=["query", "value"], also=["*.LayerNorm.*"])
+    encoder = sentrep.SentenceEncoder(small, pooling="mean", tokenizer="toy", trainable=adapter)
     module = sentrep.SentRepModule(encoder, [Contrastive()])
     counts = [sum(p.numel() for p in encoder.parameters() if p.requires_grad in kinds) for kinds in ({True}, {0, 1})]
     print("{:,} of {:,} parameters are trained".format(*counts))

@@ -37,7 +37,7 @@ VIEWS: dict[str, Callable[[], ViewMaker]] = {
     "tokens": lambda: EncodedViews([TokenDeletion(), TokenSwap()]),
 }
 ENCODERS: dict[str, dict[str, Any]] = {
-    "adapter": {"adapter": Lora(rank=2, dropout=0.1)},
+    "adapter": {"trainable": Lora(rank=2, dropout=0.1)},
     "last": {"pooling": "last"},
     "modernbert": {"family": "modernbert", "dropout": None},
     "modules": {"modules": [Dense(activation="tanh", out_features=16), Normalize()]},

@@ -152,6 +152,12 @@ def test_what_is_no_sentence_is_named(sentences: Any, message: str, encoder: Sen
     assert_one_sentence(caught.value, message)
 
 
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_batch_needs_a_size(size: int, encoder: SentenceEncoder) -> None:
+    with pytest.raises(InputError, match="batch_size must be at least 1"):
+        encoder.encode(["a"], size)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

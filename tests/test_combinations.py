@@ -121,7 +121,7 @@ def parts(teacher: str) -> dict[str, Part]:
         modules(plugin("ConvolutionalPooling", filters=8)),
         modules(plugin("Flow", steps=2), flow=plugin("FlowLikelihood")),
         encoder("backbone", trainable=["encoder.layer.*"]),
-        encoder("backbone", adapter={"rank": 2}),
+        encoder("backbone", trainable={"rank": 2}),
         encoder("rows", compute={"rows_at_once": 3}),
         encoder("layout", compute={"layout": "packed"}),
         ("prompt", merge(encoder("", **PROMPT)[1], {"views": {"positive_prompt": '"[X]" is [MASK].'}})),

@@ -185,10 +185,10 @@ def test_a_row_trains_under_the_override_of_the_test_bed(row: str, tiny: list[st
 def test_lora_is_laid_over_a_recipe_and_exported_without_it(tiny: list[str], tmp_path: Path) -> None:
     pytest.importorskip("peft")
     words = ["-c", str(CONFIGS / "simcse/bert-base.yaml"), "-c", str(OVERRIDE.with_name("lora.yaml"))]
-    assert main(["fit", *words, *tiny, "--data.train", "corpus.txt", "--model.encoder.adapter.rank", "2"]) == 0
+    assert main(["fit", *words, *tiny, "--data.train", "corpus.txt", "--model.encoder.trainable.rank", "2"]) == 0
     (checkpoint,) = tmp_path.rglob("last.ckpt")
     content = torch.load(checkpoint, weights_only=True)
-    settings = {"rank": 2, "alpha": 16.0, "dropout": 0.0, "targets": ["query", "value"]}
+    settings = {"rank": 2, "alpha": 16.0, "dropout": 0.0, "targets": ["query", "value"], "also": []}
     assert content["sentrep"]["settings"]["adapter"] == settings
     assert main(["export", str(checkpoint), str(tmp_path / "model")]) == 0
     assert "adapter" not in (tmp_path / "model" / "sentrep.json").read_text(encoding="utf-8")

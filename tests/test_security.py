@@ -280,8 +280,8 @@ def test_a_folder_cannot_give_itself_permission(tmp_path: Path) -> None:
 
 def test_a_checkpoint_cannot_give_itself_permission(checkpoint: dict[str, Any], tmp_path: Path) -> None:
     settings = checkpoint["hyper_parameters"]["encoder"].setdefault("init_args", {})
-    settings["hub"] = {"trust_remote_code": True}
-    assert "hub" not in recorded_arguments(checkpoint, "x.ckpt")["encoder"]["init_args"]
+    settings["backbone"] = {"name": "evil/model", "trust_remote_code": True}
+    assert recorded_arguments(checkpoint, "x.ckpt")["encoder"]["init_args"]["backbone"] == "x.ckpt"
     checkpoint["sentrep"]["settings"]["trust_remote_code"] = True
     with pytest.raises(InputError, match="unknown setting 'trust_remote_code'"):
         SentenceEncoder.from_pretrained(written(checkpoint, tmp_path))

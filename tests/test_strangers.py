@@ -221,8 +221,8 @@ def test_training_goes_on_without_a_checkpoints_keys(name: str, tmp_path: Path, 
     content = torch.load(checkpoint_of(module, tmp_path), weights_only=True)
     content["sentrep"]["architecture"] |= LEFT_OUT[name]
     encoder = content["hyper_parameters"]["encoder"]
-    permission = {"hub": {"trust_remote_code": True}}
-    encoder.get("init_args", encoder).update(backbone={**FAMILIES["bert"], **LEFT_OUT[name]}, **permission)
+    backbone = {**FAMILIES["bert"], **LEFT_OUT[name], "trust_remote_code": True}
+    encoder.get("init_args", encoder).update(backbone=backbone)
     torch.save(content, tmp_path / "x.ckpt")
     SentRepModule.load_from_checkpoint(tmp_path / "x.ckpt")
     assert alarm == []

@@ -12,7 +12,8 @@ from lightning.pytorch import LightningModule
 from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.config import to_config
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.loading import folders, sources
+from sentrep.encoder.loading import sources
+from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.tokenizers import tokenizer_files
 from sentrep.encoder.loading.trained import hub_name
 from sentrep.errors import InputError
@@ -54,7 +55,7 @@ def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str 
         "architecture": sources.architecture(encoder.backbone),
         **({"pooler": encoder.spare_pooler} if encoder.spare_pooler else {}),
         "tokenizer": tokenizer_files(encoder.tokenize.tokenizer),
-        "settings": folders.settings(encoder),
+        "settings": encoder.settings.plain(),
         "seed": seed,
         "data": data,
         "lm_head": lm_head,
@@ -75,7 +76,6 @@ def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str
         raise InputError(f"{path}: the checkpoint does not say how its model was built; use one written by sentrep fit")
     arguments = {k: v for k, v in recorded.items() if not k.startswith("_")}
     settings.update(backbone=str(path), tokenizer=None, pretrained=True)
-    settings.pop("hub", None)  # no permission to run code
     return arguments
 
 
@@ -96,6 +96,6 @@ def rebuild(
         refuse_foreign_classes(cls, recorded, str(path))
     module: Module = instantiate_module(cls, {**recorded, **overrides})
     encoder: Any = module.encoder
-    encoder.prompts = folders.checked_settings(checkpoint[PAYLOAD_KEY]["settings"], path).get("prompts", {})
+    encoder.prompts = Settings.read(checkpoint[PAYLOAD_KEY]["settings"], path).prompts
     module.load_state_dict(checkpoint["state_dict"], strict=strict)
     return module.to(map_location or "cpu")

@@ -9,7 +9,7 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import nn
 
 from sentrep.checkpoint.io import unreadable
-from sentrep.encoder.loading.folders import check_rebuilds
+from sentrep.encoder.loading.weights import check_rebuilds
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY
 

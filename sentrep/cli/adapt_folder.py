@@ -20,7 +20,6 @@ from sentrep.cli.precision import cpu_has_bf16
 from sentrep.data.text.documents import Document
 from sentrep.data.text.fingerprints import hash_of
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.loading.folders import settings
 from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.runs import version_of
 from sentrep.evaluation.selection import FILE as SELECTION
@@ -104,7 +103,7 @@ class AdaptationFolder:
         if start.prompt is not None:
             encoder["prompt"] = {"template": start.prompt, "subtract": start.subtract_template}
         if not is_checkpoint(backbone):  # which brings its own
-            encoder["modules"] = settings(start)["modules"]
+            encoder["modules"] = start.settings.modules
         terms = tree.get("model", {}).get("objectives", {})
         teachers = {
             name: {"init_args": {"model": backbone}}

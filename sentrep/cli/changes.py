@@ -27,7 +27,7 @@ _TRAINER = (
 )  # fmt: skip
 _SIZES = ("data.batch_size", "trainer.accumulate_grad_batches", "processes")
 
-_ORIGIN = {f"model.encoder.{key}" for key in ("backbone", "tokenizer", "pretrained", "hub")}
+_ORIGIN = {f"model.encoder.{key}" for key in ("backbone", "tokenizer", "pretrained")}
 """Where an encoder was built from; a checkpoint stands in for that itself."""
 
 Differences = dict[str, tuple[Any, Any]]

@@ -104,10 +104,7 @@ def encode(
 
         def embed(chunk: list[str]) -> Any:
             with in_precision(precision, encoder):
-                return encoder.encode(
-                    chunk, batch_size=batch_size, show_progress_bar=False, normalize_embeddings=normalize,
-                    truncate_dim=width,
-                )  # fmt: skip
+                return encoder.encode(chunk, batch_size, False, normalize_embeddings=normalize, truncate_dim=width)
 
         if writer is not None:
             message = _write_file(source, writer, embed)

@@ -87,13 +87,11 @@ def offline(subject: Subject) -> Outcome:
     """Backbone and tokenizer are local, or in the hub's cache; says whether HF_HUB_OFFLINE is set."""
     encoder: dict[str, Any] = subject.model.get("encoder") or {}
     settings: dict[str, Any] = encoder.get("init_args", encoder)
-    backbone = settings.get("backbone")
+    backbone, revision = settings.get("backbone"), None
+    if isinstance(backbone, dict) and "name" in backbone:
+        backbone, revision = backbone["name"], backbone.get("revision")
     names = {"backbone": backbone, "tokenizer": settings.get("tokenizer", backbone)}
-    found = {
-        what: _place(what, name, (settings.get("hub") or {}).get("revision"))
-        for what, name in names.items()
-        if name is not None
-    }
+    found = {what: _place(what, name, revision) for what, name in names.items() if name is not None}
     missing = [f"{what} {names[what]}" for what, place in found.items() if place is None]
     places = [f"{what}: {place or 'not on this machine'}" for what, place in found.items()]
     mode = f"HF_HUB_OFFLINE is {'set' if constants.HF_HUB_OFFLINE else 'not set'}"

@@ -13,7 +13,6 @@ from sentrep.encoder.graph_encoder import GraphEncoder
 from sentrep.encoder.graph_export import write_graph
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.lexical import LexicalFeatures, fit_lexical, with_lexical
-from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.modules import Dense, Normalize, SentenceModule
 from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.encoder.whitening import fit_whitening
@@ -27,7 +26,6 @@ __all__ = [
     "Flow",
     "FrozenEncoder",
     "GraphEncoder",
-    "Hub",
     "LexicalFeatures",
     "Lora",
     "Normalize",

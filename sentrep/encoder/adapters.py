@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,6 +28,7 @@ class Lora:
         dropout: rate in [0, 1) on the adapters' inputs in training.
         targets: names of linear layers, or their ends, as ``query`` for all of that name; None for all linear layers of
             the backbone.
+        also: patterns (`fnmatch`) of names of the backbone's own parameters that are trained beside the adapters.
 
     Raises:
         InputError: for values out of range.
@@ -37,15 +38,15 @@ class Lora:
     alpha: float = 16.0
     dropout: float = 0.0
     targets: list[str] | None = None
+    also: list[str] = field(default_factory=list, compare=False)
 
     def __post_init__(self) -> None:
-        checks.whole("adapter", 1, 1024, rank=self.rank)
-        checks.positive("adapter", alpha=self.alpha)
-        checks.share("adapter", dropout=self.dropout)
-        if self.targets is not None:
-            checks.each("adapter", str, targets=self.targets)
-            if not self.targets:
-                raise InputError("adapter: targets is empty; name linear layers, or leave it out for all")
+        checks.whole(self, 1, 1024, rank=self.rank)
+        checks.positive(self, alpha=self.alpha)
+        checks.share(self, dropout=self.dropout)
+        checks.each(self, str, also=self.also, **checks.given(targets=self.targets))
+        if self.targets == []:
+            raise InputError("Lora: targets is empty; name linear layers, or leave it out for all")
 
 
 def inject(backbone: nn.Module, adapter: Lora) -> None:
@@ -57,7 +58,7 @@ def inject(backbone: nn.Module, adapter: Lora) -> None:
     try:
         import peft  # takes two seconds
     except ImportError:
-        raise InputError("model.encoder.adapter needs the package peft: pip install 'sentrep[lora]'") from None
+        raise InputError("model.encoder.trainable: Lora needs the package peft: pip install 'sentrep[lora]'") from None
     alpha: Any = adapter.alpha  # peft's type says int, and any number does
     config = peft.LoraConfig(
         r=adapter.rank,
@@ -117,5 +118,5 @@ def _targets(backbone: nn.Module, wanted: Iterable[str] | None) -> list[str]:
         if not any(f".{name}".endswith(f".{target}") for name in linear):
             ends = sorted({name.rsplit(".", 1)[-1] for name in linear})
             hint = did_you_mean(target, ends) or f"; their names end in {', '.join(ends)}"
-            raise InputError(f"model.encoder.adapter: targets: {target!r} is no linear layer of the backbone{hint}")
+            raise InputError(f"model.encoder.trainable: targets: {target!r} is no linear layer of the backbone{hint}")
     return [name for name in linear if any(f".{name}".endswith(f".{target}") for target in wanted)]

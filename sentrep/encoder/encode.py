@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor
 
-from sentrep import checks, distributed
+from sentrep import distributed
 from sentrep.encoder.search import Neighbours, search
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.errors import InputError
@@ -56,15 +56,6 @@ class Batch:
         return pad([ids[row] for row in [*self.rows, *again]], pad_token_id, device, self.width)
 
 
-_THEIRS: dict[str, tuple[Any, str]] = {
-    "output_value": ("sentence_embedding", "the tokens' states are those of encoder(tokens).token_states"),
-    "precision": ("float32", "narrow the vectors: vectors.astype('float16'), or quantize_embeddings of theirs"),
-    "device": (None, "move the encoder before: encoder.to(device)"),
-    "pool": (None, "several processes share the work of sentrep encode, under torchrun"),
-    "chunk_size": (None, "several processes share the work of sentrep encode, under torchrun"),
-}
-"""Arguments of sentence-transformers' ``encode`` that this one has one value for, and the way to others."""
-
 Window = tuple[int, int, list[tuple[list[int], TokenBatch]]]
 """Where it starts, how many sentences it has, and the rows (within it) and tokens of each batch of this process."""
 
@@ -76,7 +67,7 @@ class TextEncoder(ABC):
         tokenize: text to token ids.
         max_seq_length: longest sequence of `encode`, in tokens; None for the model's own limit.
         prompts: what stands before a text, by name: ``query`` for `encode_query`, ``document`` (or ``passage``,
-            ``corpus``) for `encode_document`. `encode` takes none by itself.
+            ``corpus``) for `encode_document`. `encode` takes none.
     """
 
     tokenize: TextTokenizer
@@ -109,43 +100,32 @@ class TextEncoder(ABC):
     def encode(
         self,
         sentences: str | Sequence[str],
-        prompt_name: str | None = None,
-        prompt: str | None = None,
         batch_size: int = 32,
         show_progress_bar: bool | None = None,
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
         truncate_dim: int | None = None,
-        **theirs: Any,
     ) -> np.ndarray | Tensor | list[Tensor]:
         """Vectors of sentences, in evaluation mode; names and defaults as in sentence-transformers.
 
         Args:
             sentences: one sentence, or any number of them.
-            prompt_name: which of `prompts` stands before each of them.
-            prompt: what stands before each of them, in its place.
             batch_size: sentences of average length in one forward pass; of shorter ones there are more.
             show_progress_bar: None shows it when logging is at INFO or below.
             convert_to_numpy: return one numpy array.
             convert_to_tensor: return one tensor on the encoder's device; takes precedence.
             normalize_embeddings: scale every vector to length 1.
             truncate_dim: keep the first so many dimensions; where a module has scaled vectors, they are scaled again.
-            theirs: other arguments of sentence-transformers, of whose values only the defaults are here.
 
         Returns:
             (n, D) float32; (D,) for a single sentence; a list of n tensors when neither conversion is wanted.
 
         Raises:
-            InputError: for anything in ``sentences`` that is not a string, or is no valid Unicode; for a prompt that
-                the model does not have, and values that are not here.
+            InputError: for anything in ``sentences`` that is not a string, or is no valid Unicode.
         """
-        _refuse_theirs(theirs)
-        checks.whole("encode", 1, **checks.given(truncate_dim=truncate_dim))
-        single, texts = isinstance(sentences, str), as_list(sentences)
-        if before := self._prompt(prompt_name, prompt):
-            texts = [before + text if isinstance(text, str) else text for text in texts]
-        vectors = encode(self, texts, batch_size, show_progress_bar)
+        single = isinstance(sentences, str)
+        vectors = encode(self, as_list(sentences), batch_size, show_progress_bar)
         if truncate_dim is not None:
             vectors = vectors[:, :truncate_dim]
         if normalize_embeddings or (truncate_dim is not None and self.normalizes):
@@ -159,24 +139,11 @@ class TextEncoder(ABC):
 
     def encode_query(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
         """`encode` with the prompt called ``query`` before each text, where the model has one."""
-        return self.encode(sentences, **self._with_prompt(options, "query"))
+        return self.encode(_prompted(sentences, self.prompts, ("query",)), **options)
 
     def encode_document(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
         """`encode` with the prompt called ``document``, ``passage`` or ``corpus``, the first that the model has."""
-        return self.encode(sentences, **self._with_prompt(options, "document", "passage", "corpus"))
-
-    def _with_prompt(self, options: dict[str, Any], *names: str) -> dict[str, Any]:
-        """Options that name the first of these prompts that there is, unless they have one."""
-        found = next((name for name in names if self.prompts.get(name)), None)
-        return options if options.keys() & {"prompt", "prompt_name"} else {**options, "prompt_name": found}
-
-    def _prompt(self, name: str | None, prompt: str | None) -> str:
-        if prompt is not None or name is None:
-            checks.instance("encode", str, **checks.given(prompt=prompt))
-            return prompt or ""
-        if name not in self.prompts:
-            raise InputError(f"encode: no prompt has the name {name!r}; encoder.prompts has {', '.join(self.prompts)}")
-        return self.prompts[name]
+        return self.encode(_prompted(sentences, self.prompts, ("document", "passage", "corpus")), **options)
 
     def search(
         self,
@@ -220,46 +187,12 @@ class TextEncoder(ABC):
         return (one * other).sum(1)
 
     def similarity(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
-        """Cosine of all pairs: (n, D), (m, D) → (n, m).
-
-        Raises:
-            InputError: for shapes that do not fit.
-        """
-        return cosine_similarity_matrix(*_vectors("similarity", embeddings1, embeddings2))
+        """Cosine of all pairs: (n, D), (m, D) → (n, m)."""
+        return cosine_similarity_matrix(torch.as_tensor(embeddings1), torch.as_tensor(embeddings2))
 
     def similarity_pairwise(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
-        """Cosine of row i with row i: (n, D), (n, D) → (n,).
-
-        Raises:
-            InputError: for shapes that do not fit.
-        """
-        one, other = _vectors("similarity_pairwise", embeddings1, embeddings2)
-        if len(one) != len(other):
-            raise InputError(
-                f"similarity_pairwise: {len(one)} and {len(other)} vectors are no pairs; give as many of both"
-            )
-        return (unit(one) * unit(other)).sum(-1)
-
-
-def _vectors(where: str, *given: Any) -> list[Tensor]:
-    try:
-        found = [torch.as_tensor(vectors) for vectors in given]
-    except (RuntimeError, TypeError, ValueError):
-        found = []
-    found = [vectors[None] if vectors.ndim == 1 else vectors for vectors in found]  # one vector is one row
-    if not found or any(vectors.ndim != 2 for vectors in found) or found[0].shape[1] != found[1].shape[1]:
-        shapes = " and ".join(str(tuple(vectors.shape)) for vectors in found) or "what is no vectors"
-        raise InputError(f"{where}: expected vectors (n, D) and (m, D) of one model, got {shapes}")
-    return found
-
-
-def _refuse_theirs(theirs: Mapping[str, Any]) -> None:
-    for name, value in theirs.items():
-        if name not in _THEIRS:
-            raise TypeError(f"encode() got an unexpected keyword argument {name!r}")
-        default, way = _THEIRS[name]
-        if value != default:
-            raise InputError(f"encode: {name} can only be {default!r} here, got {value!r}; {way}")
+        """Cosine of row i with row i: (n, D), (n, D) → (n,)."""
+        return (unit(torch.as_tensor(embeddings1)) * unit(torch.as_tensor(embeddings2))).sum(-1)
 
 
 def encode(
@@ -358,10 +291,17 @@ def as_list(sentences: object) -> list[str]:
     """
     if isinstance(sentences, str):
         return [sentences]
-    unordered = isinstance(sentences, (bytes, Mapping, Set)) or getattr(sentences, "ndim", 1) == 0
-    if unordered or not isinstance(sentences, Iterable):
+    if isinstance(sentences, (bytes, Mapping)) or not isinstance(sentences, Iterable):
         raise InputError(f"expected a sentence or a list of sentences, got {type(sentences).__name__}")
     return list(sentences)
+
+
+def _prompted(sentences: object, prompts: Mapping[str, str], names: Sequence[str]) -> str | list[str]:
+    """Sentences behind the first of these prompts that there is."""
+    prompt = next((prompts[name] for name in names if prompts.get(name)), "")
+    texts = as_list(sentences)
+    behind = [prompt + text for text in texts] if prompt and all(isinstance(text, str) for text in texts) else texts
+    return behind[0] if isinstance(sentences, str) else behind
 
 
 def encode_pairs(
@@ -424,7 +364,8 @@ def _few_shapes(device: torch.device) -> bool:
 
 
 def _check(sentences: Sequence[str], batch_size: int) -> None:
-    checks.whole("encode", 1, batch_size=batch_size)
+    if batch_size < 1:
+        raise InputError(f"batch_size must be at least 1, got {batch_size}")
     for row, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
             raise InputError(

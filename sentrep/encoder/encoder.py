@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from sentrep.config import Configurable
-from sentrep.encoder import adapters
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.arguments import check_arguments
 from sentrep.encoder.compute.compiled import check_compiler
@@ -21,13 +21,13 @@ from sentrep.encoder.compute.plan import Compute, Readout, plan
 from sentrep.encoder.compute.template import Template
 from sentrep.encoder.copies import copier
 from sentrep.encoder.encode import TextEncoder
-from sentrep.encoder.freezing import freeze
+from sentrep.encoder.freezing import make_trainable
 from sentrep.encoder.heads import ProjectionHead
-from sentrep.encoder.loading import folders, sources
-from sentrep.encoder.loading.lm_head import HeadOrigin, language_model_head
+from sentrep.encoder.loading import folders, sources, weights
+from sentrep.encoder.loading.lm_head import language_model_head
 from sentrep.encoder.loading.pooler import pooler_weights
+from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.soundness import check_tokenizer
-from sentrep.encoder.loading.sources import Hub
 from sentrep.encoder.loading.tokenizers import load_tokenizer
 from sentrep.encoder.loading.trained import Trained
 from sentrep.encoder.modules import Normalize, SentenceModule, chain, described
@@ -41,7 +41,9 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     Args:
         backbone: a hub id; a folder (transformers, sentence-transformers or ours); a checkpoint of `sentrep fit`; or a
-            transformers configuration as a dict with ``model_type``, for random weights.
+            dict: one of these as ``name``, with ``revision`` (branch, tag or commit of the hub) or
+            ``trust_remote_code: true`` (the model may run its own code), or a transformers configuration with
+            ``model_type``, for random weights.
         pooling: one of `sentrep.encoder.POOLINGS`.
         prompt: a template such as ``"[X]" means [MASK].`` (quotes included), a `Prompt`, or None. Needed by pooling
             ``mask``.
@@ -50,13 +52,11 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         pretrained: False takes the architecture with random weights.
         tokenizer: folder or hub id of another tokenizer than the backbone's; ``toy`` is the embedded one.
         dropout: replaces every dropout rate of the backbone; None keeps its own.
-        hub: revision of a hub's model, and whether its code is trusted (`Hub`).
         compute: how passes run (`Compute`): layout, GradCache, compilation.
-        trainable: which parameters of the backbone are trained: True for all (with an adapter, for that alone), False
-            for none, or patterns of their names as ``encoder.layer.1[01].*``, trained beside an adapter. Frozen parts
-            keep their dropout in training.
-        adapter: trains low-rank matrices beside the backbone's own (`Lora`); None for none. A folder holds the merged
-            weights, a checkpoint both; another adapter than the checkpoint's begins beside the merged ones.
+        trainable: what of the backbone is trained: True for all of it, False for nothing, patterns of its parameters'
+            names as ``encoder.layer.1[01].*``, or low-rank matrices beside it (`Lora`). Frozen parts keep their dropout
+            in training. A folder holds the matrices merged, a checkpoint both; others than the checkpoint's begin
+            beside the merged ones.
         modules: what follows the pooling and belongs to the model, in this order (`sentrep.encoder.SentenceModule`).
             None: where ``backbone`` is a checkpoint, what it has; else nothing.
 
@@ -79,38 +79,33 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         pretrained: bool = True,
         tokenizer: str | None = None,
         dropout: float | None = None,
-        hub: Hub = Hub(),
         compute: Compute = Compute(),
-        trainable: bool | list[str] = True,
-        adapter: Lora | None = None,
+        trainable: bool | list[str] | Lora = True,
         modules: list[SentenceModule] | None = None,
     ) -> None:
         super().__init__()
         check_arguments(self.init_args)
-        source = sources.open_source(backbone, hub)
-        self.backbone = sources.load_backbone(source, pretrained, dropout, pooler=pooling == "pooler")
-        self.spare_pooler = source.pooler
-        self.adapter = adapter
-        if adapter is not None:
-            adapters.inject(self.backbone, adapter)
-        freeze(self.backbone, trainable, adapter is not None)
-        own = load_tokenizer(source, tokenizer)
-        check_tokenizer(own, self.vocab_size, source.name)
-        template = prompt.template if isinstance(prompt, Prompt) else prompt
-        self.tokenize = TextTokenizer(own, template, sources.position_limit(self.backbone))
-        self.prompt = template
-        self.prompts: dict[str, str] = {}
+        source = sources.open_source(backbone)
+        tokens = load_tokenizer(source, tokenizer)
+        source = source if pretrained else source.without_weights()
+        self.backbone = sources.load_backbone(source, dropout, pooler=pooling == "pooler")
+        self.adapter = trainable if isinstance(trainable, Lora) else None
+        make_trainable(self.backbone, trainable)
+        check_tokenizer(tokens, self.vocab_size, source.name)
+        self.prompt = prompt.template if isinstance(prompt, Prompt) else prompt
+        self.tokenize = TextTokenizer(tokens, self.prompt, sources.position_limit(self.backbone.config))
+        self.prompts = {}
         self.max_length, self.max_seq_length = max_length, max_seq_length
-        self.trained: Trained | None = None  # of a checkpoint that it was loaded from
+        self.trained = Trained()  # of a checkpoint that it was loaded from
         subtracts = isinstance(prompt, Prompt) and prompt.subtract
         self._pass = plan(self.backbone, self._readout(pooling, subtracts), compute)
         if modules is None:
-            modules = folders.modules_of(source, hub.trust_remote_code) if pretrained else []
+            modules = weights.built(source.settings.modules, source.name, source.trusted)
         self.set_modules(chain(modules, self.hidden_size, self._initial_std))
         self.head: ProjectionHead | None = None
-        self._head_origin = HeadOrigin.of(source, pretrained)
-        if pretrained and source.state is not None:
-            folders.restore(self, source)
+        if source.state is not None:
+            weights.restore(self, self.adapter, self.sentence_modules, source)
+        self._source = replace(source, state=None)
         self.train()  # Lightning leaves from_pretrained's eval mode: SimCSE would see no dropout
 
     @property
@@ -122,6 +117,20 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     def subtract_template(self) -> bool:
         """Whether the prompt's own vector is taken off."""
         return self._pass.readout.subtracts
+
+    @property
+    def settings(self) -> Settings:
+        """What makes this encoder of its transformer; it travels with the model."""
+        behind = described(self.sentence_modules)
+        lengths = (self.max_length, self.max_seq_length)
+        return Settings(
+            self.pooling, self.prompt, self.subtract_template, *lengths, self.adapter, dict(self.prompts), behind
+        )
+
+    @property
+    def spare_pooler(self) -> dict[str, Tensor]:
+        """Weights of the start model's trained pooler, which the pooling does not read; exports hold it."""
+        return self._source.pooler
 
     @property
     def compute(self) -> Compute:
@@ -187,9 +196,9 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         """
         if head is not None:
             head.build(self.embedding_dim, self._initial_std)
-            weights = pooler_weights(self._head_origin, self.embedding_dim) if head.kind == "pooler" else None
-            if weights is not None:
-                head.dense.load_state_dict(weights)
+            dense = pooler_weights(self._source, self.embedding_dim) if head.kind == "pooler" else None
+            if dense is not None:
+                head.dense.load_state_dict(dense)
             head.to(self.device)
         self.head = head
 
@@ -218,7 +227,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             layers=self.backbone.config.num_hidden_layers,
             backbone_parameters=self.backbone.parameters,
             word_starts=lambda: self.tokenize.word_starts(self.vocab_size),
-            lm_head=functools.cache(lambda: language_model_head(self.backbone, self._head_origin, seed)),
+            lm_head=functools.cache(lambda: language_model_head(self.backbone, self._source, seed)),
             project=self.project,
             copy_encoder=copier(self),
             add_prompt=self._add_prompt,
@@ -275,12 +284,12 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             InputError: the folder cannot be one, or the encoder holds code that no folder holds.
         """
         check_storable(self)
-        folders.save(self, Path(folder))
+        folders.write(self._stored(), Path(folder))
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
         """Upload the folder that `save_pretrained` writes; returns the address of the model."""
         check_storable(self)
-        return folders.push(self, repo_id, private=private, token=token)
+        return folders.push(self._stored(), repo_id, private=private, token=token)
 
     @classmethod
     def from_pretrained(
@@ -290,11 +299,27 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
         Args:
             name: what the constructor takes as ``backbone``.
-            revision: see `Hub`.
-            trust_remote_code: see `Hub`.
+            revision: branch, tag or commit of a hub's model; None for the main one.
+            trust_remote_code: let the model run its own code.
             overrides: replace arguments of the constructor that are stored there.
         """
-        return folders.load(cls, str(name), Hub(revision, trust_remote_code), overrides).eval()
+        stored = folders.read(str(name), revision)
+        if stored.settings is None and "pooling" not in overrides:
+            warnings.warn(f"{name}: a plain transformers model, which carries no pooling; taking 'cls'", stacklevel=2)
+        settings = stored.settings or Settings()
+        if "modules" not in overrides:
+            overrides["modules"] = weights.built(settings.modules, str(name), trust_remote_code)
+        backbone = {"name": stored.place, "trust_remote_code": True} if trust_remote_code else stored.place
+        encoder = cls(backbone, **{**settings.arguments(), **overrides})
+        encoder.prompts, encoder.trained = settings.prompts, stored.trained
+        weights.fill(encoder.sentence_modules, settings.modules, stored.weights, str(name))
+        return encoder.eval()
+
+    def _stored(self) -> folders.Model:
+        return folders.Model(
+            self.backbone, self.tokenize, self.sentence_modules, self.settings, self.embedding_dim,
+            self.spare_pooler, self.trained,
+        )  # fmt: skip
 
     def _readout(self, pooling: str, subtracts: bool) -> Readout:
         """What is read of the backbone's states."""

@@ -33,7 +33,7 @@ def export(
         whiten: sentences to fit a whitening on, which becomes part of the model (`sentrep.encoder.fit_whitening`); on a
             GPU where there is one.
         whiten_dim: how many dimensions the whitening keeps; None for all that vary.
-        trust_remote_code: whether code that the source names may run (`sentrep.encoder.Hub`).
+        trust_remote_code: whether code that the source names may run.
 
     Returns:
         The encoder that was written.

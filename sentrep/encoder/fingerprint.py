@@ -8,7 +8,6 @@ import torch
 
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.graph_encoder import GraphEncoder
-from sentrep.encoder.modules import described
 
 
 def fingerprint(encoder: SentenceEncoder | GraphEncoder) -> str:
@@ -17,10 +16,11 @@ def fingerprint(encoder: SentenceEncoder | GraphEncoder) -> str:
     They follow the weights, the tokenizer, the prompt and its subtraction, the length limits, the pooling and the
     modules.
     """
-    how = [encoder.tokenize.fingerprint, encoder.pooling, encoder.max_seq_length, encoder.normalizes]
-    if encoder.subtract_template:
+    settings = encoder.settings
+    how = [encoder.tokenize.fingerprint, settings.pooling, settings.max_seq_length, encoder.normalizes]
+    if settings.subtract_template:
         how.append("subtract_template")
-    others = described(encoder.sentence_modules)[: -1 if encoder.normalizes else None]
+    others = settings.modules[: -1 if encoder.normalizes else None]
     digest = hashlib.blake2b("/".join(map(str, [*how, others or None])).encode(), digest_size=8)
     for name, weights in sorted(encoder.state_dict().items()):
         if not name.startswith("head."):

@@ -6,26 +6,27 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 
-from sentrep.encoder.adapters import is_adapters, without_adapter
+from sentrep.encoder.adapters import Lora, inject, is_adapters, without_adapter
 from sentrep.errors import InputError, did_you_mean
 
 
-def freeze(backbone: nn.Module, trainable: bool | list[str], adapted: bool) -> None:
+def make_trainable(backbone: nn.Module, trainable: bool | list[str] | Lora) -> None:
     """Say which parameters of a backbone have a gradient. Frozen parts keep their mode: in training, their dropout.
 
     Args:
         backbone: changed in place.
-        trainable: True for all of it or, where it has adapters, these alone; False for nothing; or patterns
-            (`fnmatch`) of names of parameters, which are trained beside the adapters.
-        adapted: whether it has adapters.
+        trainable: True for all of it; False for nothing; patterns (`fnmatch`) of names of parameters; or adapters,
+            which are put into it, and the parameters that they name beside themselves.
 
     Raises:
-        InputError: for a pattern that fits no name.
+        InputError: for a pattern that fits no name, or adapters that cannot be had.
     """
-    if trainable is True and not adapted:
+    if trainable is True:
         return  # some families have tables that are never trained
+    if isinstance(trainable, Lora):
+        inject(backbone, trainable)
+    patterns = trainable.also if isinstance(trainable, Lora) else trainable or []
     names = {without_adapter(name): parameter for name, parameter in backbone.named_parameters()}
-    patterns = [] if isinstance(trainable, bool) else trainable
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise InputError(
@@ -33,5 +34,4 @@ def freeze(backbone: nn.Module, trainable: bool | list[str], adapted: bool) -> N
                 f"{did_you_mean(pattern, names) or f', which are named as {next(iter(names))}'}"
             )
     for name, parameter in names.items():
-        adapts = trainable is not False and is_adapters(name)
-        parameter.requires_grad_(adapts or any(fnmatchcase(name, pattern) for pattern in patterns))
+        parameter.requires_grad_(is_adapters(name) or any(fnmatchcase(name, pattern) for pattern in patterns))

@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sentrep.encoder.encode import TextEncoder
 from sentrep.encoder.loading import folders, sources
-from sentrep.encoder.loading.model_files import first_line, read_json
-from sentrep.encoder.loading.sources import Hub
+from sentrep.encoder.loading.model_files import first_line
 from sentrep.encoder.loading.st_folders import GRAPH_FILES
 from sentrep.encoder.loading.tokenizers import load_tokenizer
+from sentrep.encoder.modules import Normalize, described
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.errors import InputError
 from sentrep.io.paths import expanded
@@ -39,14 +39,13 @@ class GraphEncoder(TextEncoder):
     Args:
         folder: of the model.
         backend: ``onnx`` (the package onnxruntime) or ``openvino``; both compute on the CPU, with torch's threads.
-        trust_remote_code: see `sentrep.encoder.Hub`.
+        trust_remote_code: whether code that the folder names may run.
 
     Raises:
         InputError: the graph or the package is missing, or something in the folder is damaged.
     """
 
     device = torch.device("cpu")
-    adapter = None
     embedding_dim: int = 0
     normalizes: bool = False
 
@@ -60,20 +59,13 @@ class GraphEncoder(TextEncoder):
                 f"{folder}: no graph of sentrep in it ({GRAPH_FILES[backend]}); write one: "
                 f"sentrep export MODEL FOLDER --format {backend}"
             )
-        source = sources.open_source(str(place), Hub(trust_remote_code=trust_remote_code))
-        stored = read_json(place / folders.SETTINGS_FILE)
-        stored.pop("version", None)
-        settings = folders.checked_settings(stored, place / folders.SETTINGS_FILE)
-        self.pooling: str = settings.get("pooling", "cls")
-        self.prompt: str | None = settings.get("prompt")
-        self.prompts = settings.get("prompts", {})
-        self.subtract_template: bool = settings.get("subtract_template", False)
-        self.max_length: int = settings.get("max_length", 32)
-        self.max_seq_length = settings.get("max_seq_length")
-        last = (settings.get("modules") or [{}])[-1]
-        self.normalizes = str(last.get("class_path")).startswith("sentrep.") and "Normalize" in last["class_path"]
-        self.tokenize = TextTokenizer(load_tokenizer(source, None), self.prompt, sources.position_limit(source))
-        self.sentence_modules = nn.ModuleList()  # they are in the graph
+        self.settings = settings = folders.read_settings(place)
+        self.pooling, self.prompt, self.prompts = settings.pooling, settings.prompt, settings.prompts
+        self.max_seq_length = settings.max_seq_length
+        self.normalizes = settings.modules[-1:] == described([Normalize()])
+        source = sources.open_source({"name": str(place), "trust_remote_code": trust_remote_code})
+        limit = sources.position_limit(source.config)
+        self.tokenize = TextTokenizer(load_tokenizer(source, None), settings.prompt, limit)
         try:
             self._run, self.embedding_dim = _OPENERS[backend](self._file)
         except InputError:

@@ -50,7 +50,7 @@ def write_graph(
         quantize: ``int8``: products in 8 bits, the weights by output column, attention in float32.
         calibration: sentences by whose activations they are scaled once and for all; without them activations are
             scaled in each pass, which OpenVINO does not do.
-        trust_remote_code: see `sentrep.encoder.Hub`.
+        trust_remote_code: whether code that the folder names may run.
 
     Raises:
         InputError: a package is missing, or the model cannot be written so.
@@ -166,7 +166,7 @@ def _template_table(subtracting: SentenceEncoder, plain: SentenceEncoder) -> Ten
 
 def _export(encoder: SentenceEncoder, file: Path) -> None:
     """Write the graph for any number of sentences of any length."""
-    graph = _Graph(encoder, states=missing_for(encoder) is None).eval()
+    graph = _Graph(encoder, states=missing_for(encoder.settings) is None).eval()
     ids = encoder.tokenize
     tokens = encoding.pad([[*ids.prefix, *[ids.suffix[-1]] * n, *ids.suffix] for n in (3, 5)], ids.pad_token_id)
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=ids.limit)}

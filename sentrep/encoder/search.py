@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -98,9 +98,9 @@ def search(
     asked: Any = queries
     if one:
         asked = [queries] if isinstance(queries, str) else asked[None]
-    _check(asked, "queries")
-    _check(corpus, "the corpus")
-    best = TopK(next(_vectors(asked, encode_queries, "queries", len(asked))).to(device), k)
+    if isinstance(corpus, str) or not len(corpus):
+        raise InputError("search: the corpus is empty or one text; give a list of texts, or vectors (N, D)")
+    best = TopK(next(_vectors(asked, encode_queries, "queries", len(asked) or 1)).to(device), k)
     for number, block in enumerate(_vectors(corpus, encode_documents, "the corpus", BLOCK)):
         if best.queries.shape[1] != block.shape[1]:
             widths = f"{best.queries.shape[1]} and {block.shape[1]}"
@@ -110,21 +110,13 @@ def search(
     return Neighbours(found.indices[0], found.scores[0]) if one else found
 
 
-def _check(given: Any, what: str) -> None:
-    expected = "expected a list of texts, or vectors (n, D)"
-    if isinstance(given, (np.ndarray, Tensor)):
-        numbers = isinstance(given, Tensor) or given.dtype.kind in "fiu"
-        if given.ndim != 2 or not numbers:
-            raise InputError(f"search: {what} of shape {tuple(given.shape)} and type {given.dtype}; {expected}")
-    elif isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__getitem__"):
-        raise InputError(f"search: {what} may not be one {type(given).__name__}; {expected}")
-    if not len(given):
-        raise InputError(f"search: {what}: nothing given; {expected}")
-
-
 def _vectors(given: Any, encode: Callable[[Any], Tensor], what: str, at_once: int) -> Iterator[Tensor]:
     """(B, D) float32, finite, of texts or vectors, so many at a time."""
     texts = not isinstance(given, (np.ndarray, Tensor))
+    if not len(given):
+        raise InputError(f"search: {what}: nothing given; give texts, or vectors (n, D)")
+    if not texts and given.ndim != 2:
+        raise InputError(f"search: {what} of shape {tuple(given.shape)}; expected vectors (n, D), or a list of texts")
     for start in range(0, len(given), at_once):
         part = given[start : start + at_once]
         vectors = encode(list(part)) if texts else torch.as_tensor(part).float()

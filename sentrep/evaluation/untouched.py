@@ -7,7 +7,9 @@ from typing import Any
 import torch
 
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.loading.folders import own_settings, settings
+from sentrep.encoder.loading.folders import read
+from sentrep.encoder.loading.settings import Settings
+from sentrep.encoder.loading.sources import on_hub
 from sentrep.encoder.modules import Normalize
 from sentrep.errors import InputError
 
@@ -25,30 +27,32 @@ def untouched(encoder: SentenceEncoder) -> tuple[SentenceEncoder, str] | None:
         it is one of the encoder's: the same pooling, prompt and modules, or a model that says nothing of these.
     """
     arguments: dict[str, Any] = encoder.init_args
-    name, hub = arguments["backbone"], arguments.get("hub")
+    name, hub = on_hub(arguments["backbone"])
     if not isinstance(name, str) or arguments.get("pretrained") is False:
         return None
-    found = own_settings(name, getattr(hub, "revision", None))
-    if found is None:
-        return None
-    own, mine = _wording(found[1]), _wording(settings(encoder))
-    replaced = [f"{key} ({own[key]}) by {mine[key]}" for key in own if own[key] != mine[key]]
-    if not replaced:
-        return None
-    trusted: dict[str, Any] = {"trust_remote_code": getattr(hub, "trust_remote_code", False)}
+    trust = hub["trust_remote_code"]
     try:
+        found = read(name, hub["revision"], small=True)
+        if found.settings is None:
+            return None
+        own, mine = _wording(found.settings), _wording(encoder.settings)
+        replaced = [f"{key} ({own[key]}) by {mine[key]}" for key in own if own[key] != mine[key]]
+        if not replaced:
+            return None
         with torch.random.fork_rng(devices=[]):  # layers draw their initial weights before the stored ones arrive
-            start = SentenceEncoder.from_pretrained(found[0], tokenizer=arguments.get("tokenizer"), **trusted)
+            start = SentenceEncoder.from_pretrained(
+                found.place, tokenizer=arguments.get("tokenizer"), trust_remote_code=trust
+            )
     except InputError:  # a folder that trains all the same
         return None
     return start.to(encoder.device), f"its own {', '.join(replaced)}"
 
 
-def _wording(stored: dict[str, Any]) -> dict[str, str]:
+def _wording(settings: Settings) -> dict[str, str]:
     """What the cosine of two sentences depends on beside the backbone; a length does not matter to it."""
-    modules = [module["class_path"] for module in stored.get("modules", []) if module["class_path"] != _NORMALIZE]
+    modules = [module["class_path"] for module in settings.modules if module["class_path"] != _NORMALIZE]
     return {
-        "pooling": str(stored.get("pooling")),
-        "prompt": repr(stored["prompt"]) if stored.get("prompt") else "none",
+        "pooling": settings.pooling,
+        "prompt": repr(settings.prompt) if settings.prompt else "none",
         "modules": ", ".join(path.rpartition(".")[2] for path in modules) or "none",
     }

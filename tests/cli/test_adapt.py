@@ -88,7 +88,7 @@ def test_an_adaptation_goes_with_what_it_is_combined_with(
     more: dict[str, object] = {"trainer": {"precision": "bf16-mixed", "accumulate_grad_batches": 2}}
     if way == "lora":
         pytest.importorskip("peft")
-        more = {"model": {"encoder": {"adapter": {"rank": 4, "targets": ["query", "value"]}}}}
+        more = {"model": {"encoder": {"trainable": {"rank": 4, "targets": ["query", "value"]}}}}
     (folder / "more.yaml").write_text(json.dumps(more))
     command = ["adapt", "docs.jsonl", "--backbone", "model", *recipe("pairs"), "--force", "true"]
     command[-3] = command[-3].replace("]", ",more.yaml]")

@@ -66,7 +66,7 @@ def test_names_say_what_is_trained() -> None:
         ),
         ({"trainable": [1]}, "trainable"),
         ({"trainable": "all"}, "trainable"),
-        ({"adapter": {"rank": 4}}, "adapter"),
+        ({"trainable": {"rank": 4}}, "trainable must be .*Lora"),
     ],
 )
 def test_what_fits_nothing_is_refused(arguments: dict[str, Any], says: str) -> None:
@@ -75,10 +75,10 @@ def test_what_fits_nothing_is_refused(arguments: dict[str, Any], says: str) -> N
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"rank": 0}, {"alpha": 0.0}, {"dropout": 1.0}, {"targets": []}, {"targets": [1]}]
+    "arguments", [{"rank": 0}, {"alpha": 0.0}, {"dropout": 1.0}, {"targets": []}, {"targets": [1]}, {"also": "*"}]
 )
 def test_an_adapter_is_checked(arguments: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=f"adapter: {next(iter(arguments))}"):
+    with pytest.raises(InputError, match=f"Lora: {next(iter(arguments))}"):
         Lora(**arguments)
 
 
@@ -100,8 +100,8 @@ CASES: dict[str, dict[str, Any]] = {
     "last layer": {"trainable": LAST},
 }
 if PEFT:
-    CASES["lora"] = {"adapter": Lora(rank=4)}
-    CASES["lora and last layer"] = {"adapter": Lora(rank=4, targets=["query"]), "trainable": LAST}
+    CASES["lora"] = {"trainable": Lora(rank=4)}
+    CASES["lora and last layer"] = {"trainable": Lora(rank=4, targets=["query"], also=LAST)}
 PARTS = pytest.mark.parametrize("arguments", CASES.values(), ids=CASES)
 
 
@@ -113,7 +113,7 @@ def test_gradients_are_those_of_the_whole_and_the_same_in_groups_of_rows(argumen
     frozen = {f"encoder.backbone.{n}" for n, p in encoder.backbone.named_parameters() if not p.requires_grad}
     assert frozen
     assert not frozen & found.keys()
-    if "adapter" not in arguments:
+    if encoder.adapter is None:
         whole, expected = gradients()
         assert torch.equal(loss, whole)
         assert all(torch.allclose(gradient, expected[name], atol=1e-12) for name, gradient in found.items())
@@ -212,7 +212,7 @@ def test_ddp_waits_for_no_frozen_parameter() -> None:
 @needs_peft
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_gives_the_merged_vectors(family: str, tmp_path: Path) -> None:
-    encoder = disturb(tiny_encoder(family, pooling="mean", adapter=Lora(rank=4, dropout=0.1)))
+    encoder = disturb(tiny_encoder(family, pooling="mean", trainable=Lora(rank=4, dropout=0.1)))
     plain = tiny_encoder(family, pooling="mean")
     assert type(encoder.backbone) is type(plain.backbone)
     vectors = encoder.encode(SENTENCES)
@@ -227,23 +227,22 @@ def test_every_family_gives_the_merged_vectors(family: str, tmp_path: Path) -> N
 
 @needs_peft
 def test_adapters_begin_with_the_backbones_vectors_and_name_their_layers() -> None:
-    encoder = tiny_encoder(adapter=Lora(targets=["query", "attention.output.dense"]), dropout=0.0)
+    encoder = tiny_encoder(trainable=Lora(targets=["query", "attention.output.dense"]), dropout=0.0)
     np.testing.assert_allclose(encoder.encode(SENTENCES), tiny_encoder().encode(SENTENCES), atol=1e-6)
     layers = {name.split(".lora_")[0].split(".", 3)[-1] for name in trained(encoder)}
     assert layers == {"attention.self.query", "attention.output.dense"}
-    assert trained(tiny_encoder(adapter=Lora(), trainable=False)) == set()
     with pytest.raises(InputError, match="'queri' is no linear layer of the backbone; did you mean 'query'"):
-        tiny_encoder(adapter=Lora(targets=["queri"]))
+        tiny_encoder(trainable=Lora(targets=["queri"]))
 
 
 @needs_peft
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_the_fast_passes_stay(layout: str, pooling: str) -> None:
-    encoder = disturb(tiny_encoder(pooling=pooling, adapter=Lora(), layout=layout, dropout=0.0))
+    encoder = disturb(tiny_encoder(pooling=pooling, trainable=Lora(), layout=layout, dropout=0.0))
     slow = disturb(
         tiny_encoder(
-            pooling=pooling, adapter=Lora(), layout="padded", dropout=0.0, cheap_dropout=False, short_last_layer=False
+            pooling=pooling, trainable=Lora(), layout="padded", dropout=0.0, cheap_dropout=False, short_last_layer=False
         )
     )
     slow.load_state_dict(encoder.state_dict())
@@ -257,7 +256,7 @@ def test_the_fast_passes_stay(layout: str, pooling: str) -> None:
 @needs_peft
 def test_a_checkpoint_rebuilds_alone_and_may_be_gone_on_with(tmp_path: Path) -> None:
     adapter = Lora(rank=3, alpha=5.0, targets=["query", "value"])
-    module = SentRepModule(disturb(tiny_encoder(pooling="mean", adapter=adapter)), [Contrastive()])
+    module = SentRepModule(disturb(tiny_encoder(pooling="mean", trainable=adapter)), [Contrastive()])
     path = checkpoint_of(module, tmp_path)
     vectors = module.encoder.encode(SENTENCES)
     content = torch.load(path, weights_only=True)
@@ -266,17 +265,17 @@ def test_a_checkpoint_rebuilds_alone_and_may_be_gone_on_with(tmp_path: Path) -> 
     assert again.adapter == adapter
     np.testing.assert_array_equal(again.encode(SENTENCES), vectors)
     np.testing.assert_array_equal(SentRepModule.load_from_checkpoint(path).encoder.eval().encode(SENTENCES), vectors)
-    for other in (None, Lora(rank=2)):
-        encoder = SentenceEncoder(str(path), pooling="mean", adapter=other)
-        assert encoder.adapter == other
+    for other in (True, Lora(rank=2)):
+        encoder = SentenceEncoder(str(path), pooling="mean", trainable=other)
+        assert encoder.adapter == (None if other is True else other)
         np.testing.assert_allclose(encoder.encode(SENTENCES), vectors, atol=1e-6)
     content["sentrep"]["settings"]["adapter"]["rank"] = "many"
     torch.save(content, tmp_path / "damaged.ckpt")
-    with pytest.raises(InputError, match=r"damaged.ckpt: its adapter cannot be built: adapter: rank"):
+    with pytest.raises(InputError, match=r"damaged.ckpt: Lora: rank must be 1 or more, got 'many'"):
         SentenceEncoder.from_pretrained(tmp_path / "damaged.ckpt")
 
 
 def test_without_peft_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(InputError, match=r"needs the package peft: pip install 'sentrep\[lora\]'"):
-        tiny_encoder(adapter=Lora())
+        tiny_encoder(trainable=Lora())

@@ -4,48 +4,18 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
-from transformers import AutoModelForMaskedLM, PreTrainedModel
+from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from sentrep.distributed import own_draws
 from sentrep.encoder.loading.model_files import first_line
 from sentrep.encoder.loading.sources import Source, quiet_transformers
 from sentrep.errors import InputError
-
-
-@dataclass(frozen=True)
-class HeadOrigin:
-    """Where a head's weights come from: what is kept of a `Source` after the encoder is built."""
-
-    name: str
-    path: str | None
-    """Folder or hub id to load from; None for fresh weights, or those of a checkpoint."""
-    hub: dict[str, Any]
-    state: dict[str, Tensor] | None
-    """Weights found in a checkpoint, without the word embeddings."""
-    dense: dict[str, Tensor]
-    """Weights of a checkpoint's projection head, or of its backbone's pooler; empty where it has neither."""
-    pretrained: bool
-
-    @classmethod
-    def of(cls, source: Source, pretrained: bool) -> HeadOrigin:
-        """The origin of the head that belongs to an encoder's source."""
-        trained = pretrained and (source.path is not None or source.state is not None)
-        path, state = (source.path, source.lm_head) if trained else (None, None)
-        return cls(source.name, path, source.hub, state, _dense(source.state or {}), trained)
-
-
-def _dense(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    for prefix in ("head.dense.", "backbone.pooler.dense."):
-        if found := {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}:
-            return found
-    return {}
 
 
 class LanguageModelHead(nn.Module):
@@ -117,63 +87,47 @@ def head_to_keep(module: nn.Module) -> str | None:
     return max(heads, key=lambda name: any(p.requires_grad for p in heads[name].parameters()), default=None)
 
 
-def language_model_head(backbone: PreTrainedModel, origin: HeadOrigin, seed: int) -> LanguageModelHead:
-    """The head for ``backbone``: with the weights of its origin, else as the family initialises them.
+def language_model_head(backbone: PreTrainedModel, source: Source, seed: int) -> LanguageModelHead:
+    """The head for ``backbone``: with the weights of its source, else as the family initialises them.
 
     What is drawn depends on ``seed`` alone and leaves torch's global generator as it was.
 
     Args:
         backbone: the transformer that is trained.
-        origin: where it came from; a local folder is read without the network.
+        source: where it came from; a local folder is read without the network.
         seed: of fresh weights.
 
     Raises:
         InputError: when the family has no masked-LM head, or one that cannot be used alone.
     """
-    with own_draws(seed, "lm_head"), quiet_transformers():
-        if origin.path is None:
-            model, missing = _fresh(backbone, origin), origin.pretrained and origin.state is None
-        else:
-            model, missing = _from_files(backbone, origin, origin.path)
+    try:
+        with own_draws(seed, "lm_head"), quiet_transformers():
+            model, missing = _made(copy.deepcopy(backbone.config), source)
+    except ValueError as error:
+        raise InputError(
+            f"transformers has no masked-LM head for model type '{backbone.config.model_type}'; "
+            "leave out the objectives that need it, or take another backbone"
+        ) from error
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"{source.name}: its masked-LM head cannot be loaded: {first_line(error)}") from error
     if missing:
         warnings.warn(
-            f"{origin.name} has no masked-LM head, or not all of it: what is missing starts from random weights",
+            f"{source.name} has no masked-LM head, or not all of it: what is missing starts from random weights",
             stacklevel=2,
         )
     head = LanguageModelHead(model, backbone.get_input_embeddings().weight)  # type: ignore[arg-type]
-    if origin.state is not None:
-        _, unexpected = head.load_state_dict(origin.state, strict=False)
-        if unexpected:
-            raise InputError(f"{origin.name}: the checkpoint's masked-LM head does not fit, e.g. {unexpected[0]}")
+    _, unexpected = head.load_state_dict(source.lm_head or {}, strict=False)
+    if unexpected:
+        raise InputError(f"{source.name}: the checkpoint's masked-LM head does not fit, e.g. {unexpected[0]}")
     return head
 
 
-def _fresh(backbone: PreTrainedModel, origin: HeadOrigin) -> PreTrainedModel:
-    try:
-        return AutoModelForMaskedLM.from_config(
-            copy.deepcopy(backbone.config),
-            dtype=torch.float32,
-            trust_remote_code=origin.hub.get("trust_remote_code", False),
-        )
-    except ValueError as error:
-        raise InputError(_no_such_head(backbone)) from error
-
-
-def _from_files(backbone: PreTrainedModel, origin: HeadOrigin, path: str) -> tuple[PreTrainedModel, bool]:
-    """The model, and whether weights of its head are missing in the files."""
-    try:
-        model, info = AutoModelForMaskedLM.from_pretrained(
-            path, config=copy.deepcopy(backbone.config), dtype=torch.float32, output_loading_info=True, **origin.hub
-        )
-    except ValueError as error:
-        raise InputError(_no_such_head(backbone)) from error
-    except (OSError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"{origin.name}: its masked-LM head cannot be loaded: {first_line(error)}") from error
-    return model, any(not key.startswith(f"{model.base_model_prefix}.") for key in info["missing_keys"])
-
-
-def _no_such_head(backbone: PreTrainedModel) -> str:
-    return (
-        f"transformers has no masked-LM head for model type '{backbone.config.model_type}'; "
-        "leave out the objectives that need it, or take another backbone"
+def _made(config: PretrainedConfig, source: Source) -> tuple[PreTrainedModel, bool]:
+    """A masked-LM model, and whether it lacks weights of a head that its source should have."""
+    if source.path is None:
+        model = AutoModelForMaskedLM.from_config(config, dtype=torch.float32, trust_remote_code=source.trusted)
+        return model, bool(source.payload) and source.lm_head is None
+    model, info = AutoModelForMaskedLM.from_pretrained(
+        source.path, config=config, dtype=torch.float32, output_loading_info=True, **source.hub
     )
+    return model, any(not key.startswith(f"{model.base_model_prefix}.") for key in info["missing_keys"])

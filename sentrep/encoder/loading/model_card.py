@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from huggingface_hub import EvalResult, ModelCardData
 
+from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.trained import Trained
-from sentrep.encoder.protocol import Encoder
 from sentrep.io.harmless import markdown_text, printable
 from sentrep.version import __version__
 
@@ -48,15 +48,16 @@ transformers loads the transformer and its tokenizer alone, without {missing}.
 """
 
 
-def model_card(encoder: Encoder, missing: str | None) -> str:
+def model_card(settings: Settings, embedding_dim: int, trained: Trained, missing: str | None) -> str:
     """What the model is, how it was trained and how to load it. The licence is left to whoever publishes it.
 
     Args:
-        encoder: what the folder holds.
+        settings: of the model.
+        embedding_dim: D.
+        trained: how it came about.
         missing: what of it sentence-transformers cannot express by itself; None for nothing.
     """
-    pooling = encoder.pooling if encoder.prompt is None else f"{encoder.pooling}, prompt: {encoder.prompt}"
-    trained = encoder.trained or Trained()
+    pooling = settings.pooling if settings.prompt is None else f"{settings.pooling}, prompt: {settings.prompt}"
     data = ModelCardData(
         library_name="sentence-transformers" if missing is None else "sentrep",
         base_model=trained.base,
@@ -69,7 +70,7 @@ def model_card(encoder: Encoder, missing: str | None) -> str:
         version=__version__,
         base=f" from {markdown_text(trained.base)}" if trained.base else "",
         pooling=markdown_text(pooling),
-        width=encoder.embedding_dim,
+        width=embedding_dim,
         place=PLACE,
         elsewhere=(_SAME if missing is None else _OWN_MODULE).format(missing=missing, place=PLACE),
         trained=_training(trained),

@@ -1,4 +1,4 @@
-"""What is wrong with a model before it is built or used: absurd sizes, weights that are missing or not finite."""
+"""What is wrong with a model, seen before it is used: absurd sizes, weights that do not fit or are not finite."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,6 @@ _LARGEST = {
     "vocab_size": 100_000_000,
     "max_position_embeddings": 100_000_000,
 }
-_BYTES = 4
 
 
 def check_files(folder: Path) -> None:
@@ -61,13 +61,20 @@ def check_sizes(config: PretrainedConfig, name: str) -> None:
         sizes[called] = max(size or 0, 0)
     layers, _, width, inner, words, positions = sizes.values()
     layers = getattr(config, "num_hidden_groups", layers)  # of layers that share their weights
-    need = _BYTES * (width * (words + positions) + layers * width * (4 * width + 2 * inner))
-    if need > 2 * _memory():  # a rough count: what is certain not to fit
+    need, memory = 4 * (width * (words + positions) + layers * width * (4 * width + 2 * inner)), _memory()
+    if need > 2 * memory:  # a rough count: what is certain not to fit
         listed = ", ".join(f"{key} {size}" for key, size in sizes.items())
         raise InputError(
-            f"{name}: its weights take about {need / 1e9:,.0f} GB, and this machine has {_memory() / 1e9:,.0f}; "
+            f"{name}: its weights take about {need / 1e9:,.0f} GB, and this machine has {memory / 1e9:,.0f}; "
             f"check {listed}"
         )
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # where it cannot be asked
+        return 1 << 42
 
 
 def check_complete(model: nn.Module, missing: Iterable[str], unexpected: Iterable[str], name: str) -> None:
@@ -90,6 +97,35 @@ def check_complete(model: nn.Module, missing: Iterable[str], unexpected: Iterabl
                     f"{name}: the weights have {key}, but the configuration has {lists[before]} such layers; "
                     "correct its number of layers (num_hidden_layers)"
                 )
+
+
+def check_weights(
+    found: Mapping[str, Any], places: Mapping[str, Tensor], name: str, part: str = "", optional: str = "\0"
+) -> None:
+    """Refuse weights of other names or shapes than a model's, or with a number that is not finite.
+
+    Args:
+        found: the weights.
+        places: those that the model has, on whatever device.
+        name: where they come from, for the message.
+        part: of the model, likewise.
+        optional: beginning of the names that may be on one side only.
+
+    Raises:
+        InputError: names one of the weights.
+    """
+    for key in sorted(found.keys() | places.keys()):
+        here, there = (_shape(weights.get(key)) for weights in (found, places))
+        if here != there and not (key.startswith(optional) and None in (here, there)):
+            what = f"has the shape {here} where {there} was expected"
+            if here is None or there is None:
+                what = "is missing" if here is None else "has no place in the model"
+            raise InputError(f"{name}: the weights do not fit the architecture: {part}{key} {what}")
+    check_finite({f"{part}{key}": tensor for key, tensor in found.items()}, name)
+
+
+def _shape(weight: Any) -> tuple[int, ...] | None:
+    return tuple(weight.shape) if isinstance(weight, Tensor) else None
 
 
 def check_finite(weights: Mapping[str, Tensor], name: str) -> None:
@@ -121,10 +157,3 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, embeddings: int, name: s
         tokenizer("\u2603 zq\u4e00\U0010fffd")
     except Exception as error:  # tokenizers has no types of its own
         raise InputError(f"{name}: the tokenizer fails on unknown words ({str(error)[:200]}); use another") from error
-
-
-def _memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # where it cannot be asked
-        return 1 << 42

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from transformers.utils import logging as transformers_logging
 from sentrep import checks
 from sentrep.encoder.compute.layout import OFFSET_POSITIONS
 from sentrep.encoder.loading.model_files import first_line, not_found
+from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.soundness import check_complete, check_files, check_finite, check_sizes
 from sentrep.encoder.loading.st_folders import transformer_folder
 from sentrep.errors import InputError
@@ -33,35 +34,15 @@ _DROPOUT_NAMES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Hub:
-    """How a model is taken from a hub.
-
-    Args:
-        revision: branch, tag or commit; None for the main one.
-        trust_remote_code: let the model run its own code.
-
-    Raises:
-        InputError: for a value of another type.
-    """
-
-    revision: str | None = None
-    trust_remote_code: bool = False
-
-    def __post_init__(self) -> None:
-        checks.text("hub", **checks.given(revision=self.revision))
-        checks.flag("hub", trust_remote_code=self.trust_remote_code)
-
-
 @dataclass
 class Source:
-    """An opened origin of a backbone."""
+    """An opened origin of a backbone. Without ``path`` and ``state`` weights are random."""
 
     name: str
     path: str | None
     """Folder or hub id that transformers loads from; None for a checkpoint or a configuration."""
     config: PretrainedConfig
-    hub: dict[str, Any]
+    hub: dict[str, Any] = field(default_factory=dict)
     """Arguments for every ``from_pretrained`` of this source."""
     state: dict[str, Tensor] | None = None
     """Weights of a checkpoint, keyed as in `SentenceEncoder`."""
@@ -71,45 +52,97 @@ class Source:
     """Weights of the masked-LM head that a checkpoint's objectives were trained with, if they had one."""
     pooler: dict[str, Tensor] = field(default_factory=dict)
     """Weights of a trained pooler that the pooling does not read: they go into exports, which others load with it."""
+    dense: dict[str, Tensor] = field(default_factory=dict)
+    """Weights of the projection head that a checkpoint was trained with, or else of a trained pooler's layer."""
+
+    @property
+    def settings(self) -> Settings:
+        """What a checkpoint says of the model."""
+        return Settings.read(self.payload["settings"], self.name) if self.payload else Settings()
+
+    def without_weights(self) -> Source:
+        """The same architecture, for random weights."""
+        return Source(self.name, None, self.config, self.hub)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the user lets it run its own code."""
+        return self.hub.get("trust_remote_code", False)
 
 
-def open_source(backbone: str | dict[str, Any], asked: Hub) -> Source:
+def on_hub(backbone: str | Mapping[str, Any]) -> tuple[str | dict[str, Any], dict[str, Any]]:
+    """The name or configuration of a backbone as `SentenceEncoder` takes it, and what ``from_pretrained`` is told.
+
+    Raises:
+        InputError: for what is none.
+    """
+    checks.instance("encoder", (str, Mapping), backbone=backbone)
+    rest = {} if isinstance(backbone, str) else dict(backbone)
+    hub = {"revision": rest.pop("revision", None), "trust_remote_code": rest.pop("trust_remote_code", False)}
+    checks.text("encoder.backbone", **checks.given(revision=hub["revision"]))
+    checks.flag("encoder.backbone", trust_remote_code=hub["trust_remote_code"])
+    name = backbone if isinstance(backbone, str) else rest.get("name")
+    if name is not None:
+        checks.text("encoder", backbone=name)
+        if rest.keys() - {"name"}:
+            raise InputError(f"encoder.backbone: {min(rest.keys() - {'name'})!r} does not go with a name")
+        check_name(name, "the model")
+    return rest if name is None else name, hub
+
+
+def open_source(backbone: str | Mapping[str, Any]) -> Source:
     """Find out what ``backbone`` names and read its configuration. A local path never touches the network.
 
     Raises:
         InputError: when nothing is found, or what is found is no encoder.
     """
-    if isinstance(backbone, dict):
-        return Source("configuration", None, config_from(backbone, "backbone", asked.trust_remote_code, own=True), {})
-    check_name(backbone, "the model")
-    path = expanded(backbone)
-    if os.path.lexists(path) and not path.is_dir():
-        check_plain(path)
+    source = _open(*on_hub(backbone))
+    check_sizes(source.config, source.name)
+    return source
+
+
+def _open(name: str | dict[str, Any], hub: dict[str, Any]) -> Source:
+    trust = {"trust_remote_code": hub["trust_remote_code"]}
+    if not isinstance(name, str):
+        return Source("configuration", None, config_from(name, "backbone", own=True, **trust), trust)
+    path = expanded(name)
+    if is_file(path):
         checkpoint = read_checkpoint(path)
         payload = checkpoint[PAYLOAD_KEY]
         prefix = "encoder."
         state = {k[len(prefix) :]: v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
-        config = config_from(payload["architecture"], str(backbone), asked.trust_remote_code)
-        head, pooler = trained_head(checkpoint), payload.get("pooler", {})
-        return Source(str(backbone), None, config, {}, state, payload, head, pooler)
-    hub: dict[str, Any] = {"trust_remote_code": asked.trust_remote_code}
-    if path.is_dir():
-        name = str(transformer_folder(path))
-        check_files(Path(name))
-        hub["local_files_only"] = True
+        config = config_from(payload["architecture"], name, **trust)
+        dense = _below("head.dense.", state) or _below("backbone.pooler.dense.", state)
+        spare = payload.get("pooler", {})
+        return Source(name, None, config, trust, state, payload, trained_head(checkpoint), spare, dense)
+    place = name
+    if local := path.is_dir():
+        place = str(transformer_folder(path))
+        check_files(Path(place))
+        hub = {"local_files_only": True, **trust}
     else:
         fail_fast()
-        name = backbone
-        hub["revision"] = asked.revision
     try:
-        return Source(name, name, read_config(name, hub), hub)
+        return Source(place, place, read_config(place, hub), hub)
     except InputError:
         raise
     except Exception as error:  # transformers has a dozen types for values that do not fit
-        raise InputError(not_found(backbone, error if path.is_dir() else None)) from error
+        raise InputError(not_found(name, error if local else None)) from error
 
 
-def load_backbone(source: Source, pretrained: bool, dropout: float | None, pooler: bool) -> PreTrainedModel:
+def is_file(path: Path) -> bool:
+    """Whether this is a file, as a checkpoint is, and no folder.
+
+    Raises:
+        InputError: for a pipe, a device or a broken link.
+    """
+    if not os.path.lexists(path) or os.path.isdir(path):  # where Path.is_file fails for a name that is too long
+        return False
+    check_plain(path)
+    return True
+
+
+def load_backbone(source: Source, dropout: float | None, pooler: bool) -> PreTrainedModel:
     """The transformer itself, in float32, with the source's weights (or random ones).
 
     Raises:
@@ -117,25 +150,22 @@ def load_backbone(source: Source, pretrained: bool, dropout: float | None, poole
             has none to load.
     """
     config = source.config
-    check_sizes(config, source.name)
-    if dropout is not None:
-        for name in _DROPOUT_NAMES:
-            if hasattr(config, name):
-                setattr(config, name, dropout)
+    for name in _DROPOUT_NAMES if dropout is not None else ():
+        if hasattr(config, name):
+            setattr(config, name, dropout)
     # Some families take the switch for their pooler, the rest fail on it. Without this an unused pooler breaks DDP.
     model_class: Any = MODEL_MAPPING.get(type(config), None)
     arguments = {}
     if model_class is not None and "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
         arguments["add_pooling_layer"] = pooler
-    if not pretrained or source.path is None:
-        arguments["trust_remote_code"] = source.hub.get("trust_remote_code", False)
+    missing: set[str] = set()
+    if source.path is not None:
+        model, missing = _from_files(source, source.path, arguments)
+    else:
         try:
-            model = AutoModel.from_config(config, dtype=torch.float32, **arguments)
+            model = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=source.trusted, **arguments)
         except Exception as error:  # of its code and torch's, for values that do not fit together
             raise InputError(f"{source.name}: no model can be built so: {first_line(error)}") from error
-        missing: set[str] = set()
-    else:
-        model, missing = _from_files(source, source.path, arguments)
     if pooler and (getattr(model, "pooler", None) is None or any(key.startswith("pooler.") for key in missing)):
         raise InputError(f"{source.name} has no trained pooler; choose another pooling, or head.kind mlp for a new one")
     return model
@@ -164,12 +194,17 @@ def _from_files(source: Source, path: str, arguments: dict[str, Any]) -> tuple[P
     missing = set(info["missing_keys"])
     absent = (key for key in missing if not key.startswith("pooler."))
     check_complete(model, absent, info["unexpected_keys"], source.name)
+    if "add_pooling_layer" in arguments and not any(key.startswith("pooler.") for key in missing):
+        pooler = model.pooler.state_dict()
+        source.dense, source.pooler = _below("dense.", pooler), pooler if spare else {}
     if spare:
-        if not any(key.startswith("pooler.") for key in missing):
-            source.pooler = model.pooler.state_dict()
         model.pooler = None  # as without `add_pooling_layer`: an unused one breaks DDP
     check_finite(model.state_dict(), source.name)
     return model, missing
+
+
+def _below(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): tensor for key, tensor in state.items() if key.startswith(prefix)}
 
 
 @contextmanager
@@ -191,18 +226,16 @@ def architecture(backbone: PreTrainedModel) -> dict[str, Any]:
     return json.loads(backbone.config.to_json_string(use_diff=False))
 
 
-def position_limit(model: PreTrainedModel | Source) -> int | None:
-    """Longest sequence that the position table holds (None for models without one)."""
-    positions = getattr(model.config, "max_position_embeddings", None)
-    if positions is not None and positions < 1:  # how XLNet says that it has none
+def position_limit(config: PretrainedConfig) -> int | None:
+    """The longest sequence that the position table holds (None for models without one)."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is None or positions < 1:  # how XLNet says that it has none
         return None
-    if positions is not None and model.config.model_type in OFFSET_POSITIONS:
-        positions -= 2
-    return positions
+    return positions - 2 if config.model_type in OFFSET_POSITIONS else positions
 
 
 def config_from(
-    description: dict[str, Any], source: str, trust_remote_code: bool, own: bool = False
+    description: dict[str, Any], source: str, trust_remote_code: bool = False, own: bool = False
 ) -> PretrainedConfig:
     """A transformers configuration from plain data: the user's ``own``, or a checkpoint's.
 

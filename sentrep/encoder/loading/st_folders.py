@@ -5,16 +5,17 @@ Both layouts are read, and the older one, which all versions load, is written.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from sentrep.encoder.loading.model_files import read_json, write_json
+from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.modules import Dense, Normalize, described
-from sentrep.encoder.protocol import Encoder
 from sentrep.errors import InputError
 
 # our name → key of sentence-transformers' Pooling
@@ -34,13 +35,15 @@ GRAPH_FILES: dict[str, str] = {"onnx": "onnx/model.onnx", "openvino": "openvino/
 """Where in a model folder the graph of a backend lies."""
 
 
-def missing_for(encoder: Encoder) -> str | None:
-    """What of an encoder sentence-transformers' own modules cannot express; None where they give the same vectors."""
-    if encoder.prompt is not None:
+def missing_for(settings: Settings) -> str | None:
+    """What of a model sentence-transformers' own modules cannot express; None where they give the same vectors."""
+    if settings.prompt is not None:
         return "a prompt"
-    if encoder.pooling not in POOLINGS:
-        return f"pooling '{encoder.pooling}'"
-    return next((type(x).__name__ for x in encoder.sentence_modules if type(x) not in (Dense, Normalize)), None)
+    if settings.pooling not in POOLINGS:
+        return f"pooling '{settings.pooling}'"
+    native = {module["class_path"] for module in described([Dense(), Normalize()])}
+    others = [module["class_path"] for module in settings.modules if module["class_path"] not in native]
+    return others[0].rpartition(".")[2] if others else None
 
 
 def remove_graphs(folder: Path) -> None:
@@ -58,9 +61,20 @@ def write_own_module(folder: Path) -> None:
     write_json(folder / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": OWN_MODULE}])
 
 
-def write_modules(encoder: Encoder, folder: Path) -> None:
-    """The same encoder in sentence-transformers' words."""
-    types = ["Transformer", "Pooling", *(type(module).__name__ for module in encoder.sentence_modules)]
+def write_modules(
+    settings: Settings, sentence_modules: Iterable[nn.Module], width: int, limit: int | None, folder: Path
+) -> None:
+    """Write the same model in sentence-transformers' words.
+
+    Args:
+        settings: of the model.
+        sentence_modules: what follows its pooling, built.
+        width: H, of its token states.
+        limit: longest sequence that it reads, None for any.
+        folder: where the files go.
+    """
+    behind = list(sentence_modules)
+    types = ["Transformer", "Pooling", *(type(module).__name__ for module in behind)]
     modules = []
     for number, kind in enumerate(types):
         path = "" if kind == "Transformer" else f"{number}_{kind}"
@@ -71,12 +85,11 @@ def write_modules(encoder: Encoder, folder: Path) -> None:
             (folder / path).mkdir(exist_ok=True)
     write_json(folder / "modules.json", modules)
     # without a limit they would take the tokenizer's, which is not ours
-    limit = min((n for n in (encoder.max_seq_length, encoder.tokenize.limit) if n is not None), default=_UNLIMITED)
-    write_json(folder / "sentence_bert_config.json", {"max_seq_length": limit, "do_lower_case": False})
-    width = encoder.hidden_size
-    modes = {key: name == encoder.pooling for name, key in POOLINGS.items()}
+    longest = min((n for n in (settings.max_seq_length, limit) if n is not None), default=_UNLIMITED)
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False})
+    modes = {key: name == settings.pooling for name, key in POOLINGS.items()}
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **modes})
-    for number, module in enumerate(encoder.sentence_modules, 2):
+    for number, module in enumerate(behind, 2):
         if isinstance(module, Dense):
             place = folder / f"{number}_Dense"
             sizes = {"in_features": module.dense.in_features, "out_features": module.out_features, "bias": True}

@@ -26,16 +26,16 @@ def load_tokenizer(source: Source, tokenizer: str | None) -> PreTrainedTokenizer
     name = tokenizer or source.path
     if name is None:
         raise InputError("a backbone given as a configuration has no tokenizer; name one with `tokenizer:`")
-    trust = source.hub.get("trust_remote_code", False)
-    hub = {"local_files_only": True, "trust_remote_code": trust} if Path(name).is_dir() else source.hub
+    local = Path(name).is_dir()
+    hub = {"local_files_only": True, "trust_remote_code": source.trusted} if local else source.hub
     fail_fast()
     try:
         loaded = read_tokenizer(name, hub, source.config if tokenizer is None else None)
     except InputError:
         raise
     except Exception as error:  # transformers and tokenizers raise a dozen types for damaged files
-        raise InputError(not_found(name, error if Path(name).is_dir() else None, "tokenizer")) from error
-    if Path(name).is_dir() and not _has_vocabulary(loaded, Path(name)):
+        raise InputError(not_found(name, error if local else None, "tokenizer")) from error
+    if local and not _has_vocabulary(loaded, Path(name)):
         raise InputError(f"{name}: no tokenizer in this folder; copy tokenizer.json into it, or name one (`tokenizer`)")
     return loaded
 

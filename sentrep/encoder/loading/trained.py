@@ -45,6 +45,7 @@ class Trained:
 
 def hub_name(backbone: Any) -> str | None:
     """The backbone where it is from a hub: no configuration, and nothing that lies on this machine."""
+    backbone = backbone.get("name") if isinstance(backbone, dict) else backbone
     if not isinstance(backbone, str) or not _HUB_ID.fullmatch(backbone) or os.path.lexists(expanded(backbone)):
         return None
     return backbone

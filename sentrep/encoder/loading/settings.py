@@ -1,0 +1,82 @@
+"""What makes an encoder of a transformer, as plain data beside the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from sentrep import checks
+from sentrep.encoder.adapters import Lora
+from sentrep.encoder.compute.pooling import POOLINGS
+from sentrep.encoder.loading.model_files import first_line
+from sentrep.encoder.text.tokenizer import Prompt
+from sentrep.errors import InputError
+
+LONGEST = 10**6
+"""Tokens of a sequence."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What travels with a model; its arguments are those of `SentenceEncoder`. A projection head is no part of it.
+
+    Raises:
+        InputError: names the argument that is wrong.
+    """
+
+    pooling: str = "cls"
+    prompt: str | None = None
+    subtract_template: bool = False
+    max_length: int = 32
+    max_seq_length: int | None = None
+    adapter: Lora | None = None
+    prompts: dict[str, str] = field(default_factory=dict)
+    """What stands before a text, by name."""
+    modules: list[dict[str, Any]] = field(default_factory=list)
+    """Class and arguments of what follows the pooling (`sentrep.encoder.modules.described`)."""
+
+    def __post_init__(self) -> None:
+        owner, given = "encoder", checks.given
+        checks.one_of(owner, tuple(POOLINGS), pooling=self.pooling)
+        checks.text(owner, **given(prompt=self.prompt))
+        if self.pooling == "mask" and self.prompt is None:
+            raise InputError("pooling 'mask' needs a prompt with a [MASK], for example '\"[X]\" means [MASK].'")
+        checks.flag(owner, subtract_template=self.subtract_template)
+        checks.whole(owner, 1, LONGEST, max_length=self.max_length, **given(max_seq_length=self.max_seq_length))
+        checks.instance(owner, dict, prompts=self.prompts)
+        if not all(isinstance(text, str) for item in self.prompts.items() for text in item):
+            raise InputError(f"its prompts are {str(self.prompts)[:80]}, not texts by name")
+        checks.each(owner, dict, modules=self.modules)
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any], source: str | Path) -> Settings:
+        """The settings that came with a model, which say nothing else: no permission to run code, no other tokenizer.
+
+        Raises:
+            InputError: names the source and the setting that is unknown or wrong.
+        """
+        if unknown := stored.keys() - {one.name for one in fields(cls)}:
+            name = str(min(unknown))[:80]
+            raise InputError(f"{source}: unknown setting {name!r}; it is damaged, or of another version of sentrep")
+        try:
+            adapter = stored.get("adapter")
+            return cls(**{**stored, "adapter": None if adapter is None else Lora(**adapter)})
+        except (TypeError, InputError) as error:
+            raise InputError(f"{source}: {first_line(error)}; the model is damaged") from error
+
+    def plain(self) -> dict[str, Any]:
+        """What `read` reads."""
+        return asdict(self)
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `SentenceEncoder`, but for the modules."""
+        subtracting = self.prompt is not None and self.subtract_template
+        return {
+            "pooling": self.pooling,
+            "prompt": Prompt(self.prompt, subtract=True) if subtracting else self.prompt,  # type: ignore[arg-type]
+            "max_length": self.max_length,
+            "max_seq_length": self.max_seq_length,
+            **({} if self.adapter is None else {"trainable": self.adapter}),
+        }
