@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.runs import RunFolder
-from sentrep.evaluation.selection import FILE as SELECTION
+from sentrep.evaluation.selection import selected_step
 
 
 def curve_of(run: Path) -> tuple[dict[str, float], ...]:
@@ -32,7 +31,6 @@ def curve_of(run: Path) -> tuple[dict[str, float], ...]:
 def settings_of(run: Path, share: float) -> dict[str, str]:
     """What was trained on what."""
     asked = RunFolder(run, run.name)
-    chosen = json.loads((run / SELECTION).read_text(encoding="utf-8"))
     terms = {name: term["class_path"] for name, term in asked.setting("model.objectives").items() if term}
     return {
         "objectives": ", ".join(f"{name} ({kind.rpartition('.')[2]})" for name, kind in terms.items()),
@@ -40,7 +38,7 @@ def settings_of(run: Path, share: float) -> dict[str, str]:
         "batch": str(asked.setting("data.batch_size")),
         "tokens of a training passage": str(asked.setting("model.encoder.max_length")),
         "training time at most": str(asked.setting("trainer.max_time")),
-        "chosen step": str(chosen["step"]),
+        "chosen step": str(selected_step(run)),
         "share of the trained weights": f"{share:g}",
         "seed": str(asked.setting("seed_everything")),
     }

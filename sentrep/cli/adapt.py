@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,8 @@ from sentrep.io.harmless import screen_text
 from sentrep.io.paths import check_target, expanded
 
 _NO_STRUCTURE = (
-    "Nothing can be judged: too few documents have a title or several sentences, so the text's own structure gives no "
-    "questions with known answers"
+    "Nothing can be judged: too few documents have a title or several sentences and words of their own, so the text's "
+    "own structure gives no questions with known answers"
 )
 
 
@@ -98,7 +99,7 @@ def adapt(
     checks.whole("adapt", 100, passages=passages)
     checks.whole("adapt", 0, 2**32 - 1, seed=seed)
     check_target(output, [text], folder=True)
-    if expanded(output).resolve().is_relative_to(expanded(text).resolve()):
+    if Path(os.path.realpath(expanded(output))).is_relative_to(os.path.realpath(expanded(text))):
         raise UsageError(
             f"adapt: {output} lies in {text}, and its report would be read as text; choose another --output"
         )

@@ -22,7 +22,7 @@ from sentrep.data.text.fingerprints import hash_of
 from sentrep.encoder import SentenceEncoder
 from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.runs import version_of
-from sentrep.evaluation.selection import FILE as SELECTION
+from sentrep.evaluation.selection import selected_step
 from sentrep.evaluation.training_report import MODEL
 from sentrep.io.files import write_text
 from sentrep.io.paths import expanded
@@ -59,7 +59,7 @@ class AdaptationFolder:
         texts = hash_of([(document.title, document.sentences) for document in documents])
         asked = json.dumps({"text": texts, "seed": self.seed, **settings}, sort_keys=True)
         note = self.files / "settings.json"
-        if note.exists() and note.read_text(encoding="utf-8") != asked:
+        if note.exists() and note.read_text(encoding="utf-8", errors="replace") != asked:
             raise UsageError(f"adapt: {self.folder} holds an adaptation with other settings; choose another --output")
         write_text(note, asked)
 
@@ -73,7 +73,7 @@ class AdaptationFolder:
     @property
     def trained(self) -> Path | None:
         """The run that has come to its end; None where there is none."""
-        runs = [path.parent for path in self.files.glob(f"run/version_*/{SELECTION}")]
+        runs = [path for path in self.files.glob("run/version_*") if selected_step(path) is not None]
         return max(runs, key=version_of, default=None)
 
     def fit(self, recipes: Sequence[str], start: SentenceEncoder, backbone: str) -> int:

@@ -23,12 +23,14 @@ from rich.progress import track
 from sentrep import checks
 from sentrep.cli.configuration import Tree, parse_request, read_config
 from sentrep.cli.errors import UsageError
+from sentrep.cli.logs import say
 from sentrep.cli.sections import build_tree
 from sentrep.data import SentRepDataModule
 from sentrep.data.sets.sts import PairsFile, load_sts
 from sentrep.data.text.pairing import open_training_text
 from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.errors import InputError
+from sentrep.evaluation.comparison import read_scores
 from sentrep.evaluation.runs import version_of
 from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import MODEL
@@ -119,8 +121,8 @@ def _refuse_other_settings(runs: Sequence[Run], wanted: Wanted) -> None:
     notes = {run.folder / f"settings{wanted.suffix}.json": run.settings(wanted) for run in runs}
     for note, settings in notes.items():
         for other in note.parent.glob("settings*.json"):
-            found = json.loads(other.read_text(encoding="utf-8"))
-            if found["recipe"] != settings["recipe"] or (other == note and found != settings):
+            found = _noted(other)
+            if found.get("recipe") != settings["recipe"] or (other == note and found != settings):
                 raise UsageError(
                     f"compare: {note.parent} holds a run with other settings; choose another --output, or delete it"
                 )
@@ -128,9 +130,31 @@ def _refuse_other_settings(runs: Sequence[Run], wanted: Wanted) -> None:
         write_text(note, json.dumps(settings))
 
 
+def _noted(note: Path) -> dict[str, Any]:
+    """The settings that a run was begun with; nothing where the file is damaged."""
+    try:
+        found = json.loads(note.read_text(encoding="utf-8"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_scored(scores: Path) -> bool:
+    """Whether there are scores; damaged ones are removed, to be made again."""
+    if not scores.exists():
+        return False
+    try:
+        read_scores(scores)
+    except InputError as error:
+        say(str(error))
+        scores.unlink()
+        return False
+    return True
+
+
 def _train_and_score(run: Run, wanted: Wanted, jobs: int) -> str | None:
     """One run to its end, unless it has been there; returns why it failed."""
-    if (run.folder / wanted.scores).exists():
+    if _is_scored(run.folder / wanted.scores):
         return None
     try:
         with hold(run.folder / "lock", "this run"):  # a trainer that outlives a killed comparison holds its own folder

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from rich.console import Console
 
+from sentrep.errors import InputError
 from sentrep.evaluation.page import html_page, html_table, inline_svg
 from sentrep.evaluation.plots.comparison import plot_beside_published, plot_comparison
 from sentrep.evaluation.rank_agreement import RankAgreement, agreement, order, with_released
@@ -332,12 +335,22 @@ def _numbers(label: str, row: Mapping[str, Any]) -> dict[str, Any]:
     return {**sets, **own, **published, **difference, "verdict": found.get("verdict", "baseline")}
 
 
+def read_scores(path: Path) -> dict[str, Array]:
+    """The arrays of a run's score file, see `Comparison.read`.
+
+    Raises:
+        InputError: it is damaged or cut off.
+    """
+    try:
+        with np.load(path) as arrays:
+            return {key: arrays[key] for key in arrays.files}
+    except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path}: no readable scores ({error}); sentrep compare makes them again") from error
+
+
 def _read(paths: Mapping[int, Path], fixed: bool) -> tuple[RecipeScores, list[str]]:
     """The runs' scores by seed, and the metrics that they are."""
-    runs = []
-    for path in paths.values():
-        with np.load(path) as arrays:
-            runs.append({key: arrays[key] for key in arrays.files})
+    runs = [read_scores(path) for path in paths.values()]
     keys = [key.partition("/")[::2] for key in runs[0]]
     names = [name for kind, name in keys if kind == "gold"]
     cosines: dict[str, Array] = {

@@ -71,6 +71,14 @@ class Selection:
         write_text(folder / FILE, json.dumps({**asdict(self), "reason": self.reason()}, indent=1) + "\n")
 
 
+def selected_step(run: Path) -> int | None:
+    """The step that a run has chosen; None where it has not come to its end, or a crash has cut ``selection.json``."""
+    try:
+        return int(json.loads((run / FILE).read_text(encoding="utf-8"))["step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _labels(criteria: set[str], sets: Sequence[ScoredPairs]) -> tuple[str, ...]:
     """Whose labels the criteria contain; of scores that a callback logged (`SuiteEvaluation`) the criterion's name."""
     names = [pairs.name for pairs in sets]

@@ -111,6 +111,22 @@ def test_training_is_in_bf16_where_the_cpu_multiplies_it(
     assert "precision" not in work._overlay({"trainer": {"precision": "32-true"}}, start, "model")["trainer"]
 
 
+@pytest.mark.parametrize("record", ['{"step": 3', "", "[]", "\udcff"])
+def test_a_run_whose_record_was_cut_by_a_crash_has_not_come_to_its_end(record: str, tmp_path: Path) -> None:
+    run = tmp_path / "work" / "run" / "version_0"
+    run.mkdir(parents=True)
+    (run / "selection.json").write_bytes(record.encode("utf-8", "surrogateescape"))
+    assert AdaptationFolder(tmp_path, 1.0, 0).trained is None
+    (run / "selection.json").write_text('{"step": 3}')
+    assert AdaptationFolder(tmp_path, 1.0, 0).trained == run
+
+
+def test_a_text_that_is_a_loop_of_links_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "loop").symlink_to("loop")
+    assert main(["adapt", "loop", "--backbone", "model"]) == 1
+    assert "a link to loop, where there is nothing; mend the link" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("minutes", "between"), [(2.0, "00:00:03:00"), (15.0, "00:00:03:00"), (60.0, "00:00:12:00")])
 def test_validations_leave_most_of_the_minutes_to_training(minutes: float, between: str, tmp_path: Path) -> None:
     by_clock = {"trainer": {"val_check_interval": "00:00:01:00"}}

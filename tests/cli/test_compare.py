@@ -105,6 +105,28 @@ def test_the_report_says_which_recipe_is_better(
         assert (tmp_path / "comparisons" / name).stat().st_size > 1000
 
 
+@pytest.mark.parametrize("cut", [100, 0])
+def test_damaged_scores_are_made_again_and_damaged_settings_refused(
+    cut: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trained = fake_runs(monkeypatch, {"plain": 0.2, "good": 5.0})
+    command = ["compare", *recipes("plain", "good"), *SETS, "--resamples", "5", "--seeds", "2"]
+    assert main(command) == 0
+    report = (tmp_path / "comparisons" / "report.md").read_text()
+    scores = tmp_path / "comparisons" / "plain" / f"seed-{THESIS_SEEDS[0]}" / SCORES
+    scores.write_bytes(scores.read_bytes()[:cut])
+    trained.clear()
+    assert main(command) == 0
+    assert trained == [f"plain/{THESIS_SEEDS[0]}"]
+    assert "no readable scores" in capsys.readouterr().err
+    assert (tmp_path / "comparisons" / "report.md").read_text() == report
+    settings = scores.with_name("settings.json")
+    settings.write_bytes(settings.read_bytes()[: cut // 5])
+    assert main(command) == 2
+    assert "holds a run with other settings" in capsys.readouterr().err
+
+
 def test_variants_compete_with_the_first_recipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
