@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class InputError(ValueError):
@@ -21,7 +21,16 @@ class InputError(ValueError):
 
 
 class NoColumnError(InputError):
-    """A table has no column of the wanted name."""
+    """A table has no column of the wanted name.
+
+    Args:
+        message: the sentence.
+        found: the columns that it has.
+    """
+
+    def __init__(self, message: str, found: Sequence[str]) -> None:
+        super().__init__(message)
+        self.found = found
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -356,6 +356,8 @@ class Tokenize(Protocol):
     fingerprint: str
     """Changes whenever the same sentence could get other ids: the tokenizer's content and the prompt."""
     pad_token_id: int
+    vocabulary_size: int
+    """Every id is below it."""
 
     def __call__(self, sentences: Sequence[str], max_length: int | None) -> tuple[list[list[int]], int]:
         """Ids of every sentence, special tokens and prompt included, and how many sentences were cut.

@@ -10,6 +10,7 @@ class WordTokenize:
     """``[CLS] word … [SEP]``; a word's id is a hash."""
 
     pad_token_id = 0
+    vocabulary_size = 1003
 
     def __init__(self, fingerprint: str = "words") -> None:
         self.fingerprint = fingerprint

@@ -60,6 +60,8 @@ def split_documents(documents: Sequence[Document], seed: int = 0) -> Split | Non
 def has_copy(documents: Sequence[Document], asked: NDArray[np.int64]) -> NDArray[np.bool_]:
     """(n,) whether another document is nearly the same as each of n, by its words (TF-IDF).
 
+    Where no word tells two documents apart, for there is none or all have the same few, each is a copy of another.
+
     Args:
         documents: all of them.
         asked: numbers of n documents.
@@ -67,9 +69,11 @@ def has_copy(documents: Sequence[Document], asked: NDArray[np.int64]) -> NDArray
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     # words that a third of the documents use cost most of the time and tell no two apart
-    vectors = TfidfVectorizer(max_df=max(1 / 3, 2 / len(documents)), token_pattern=r"\w+").fit_transform(
-        f"{document.title or ''} {document.text}" for document in documents
-    )
+    vectorizer = TfidfVectorizer(max_df=max(1 / 3, 2 / len(documents)), token_pattern=r"\w+")
+    try:
+        vectors = vectorizer.fit_transform(f"{document.title or ''} {document.text}" for document in documents)
+    except ValueError:  # no word is left
+        return np.ones(len(asked), bool)
     near = [
         np.asarray(((vectors[rows] @ vectors.T) >= _NEAR).sum(axis=1)).ravel() > 1
         for rows in np.array_split(asked, max(1, len(asked) // 64))

@@ -8,6 +8,7 @@ from typing import Any
 from sentrep import checks
 from sentrep.data.sets.sts import PairsFile
 from sentrep.data.text.cells import shown
+from sentrep.data.text.lines import LONGEST_LINE
 from sentrep.data.text.memory import EXPECTED, in_memory
 from sentrep.errors import InputError
 
@@ -24,6 +25,8 @@ class Reading:
     """Share of the training text to use, in (0, 1]."""
     cache_dir: str | None = None
     """Where the tokenised text is kept; None means ``$SENTREP_CACHE`` or ``~/.cache/sentrep``."""
+    longest_line: int = LONGEST_LINE
+    """Characters of a sentence; of a longer one the rest is not read (counted), before it fills the memory."""
     num_workers: int = 0
     """Processes that prepare batches ahead."""
     streaming: bool = False
@@ -61,6 +64,7 @@ def check_arguments(data: Any) -> None:
     _check_columns("reading.pair_columns", reading.pair_columns, 2, 2)
     checks.text(owner, split=reading.split, **checks.given(cache_dir=reading.cache_dir))
     checks.whole(owner, 1, shuffle_buffer=reading.shuffle_buffer)
+    checks.whole(owner, 1, 10**9, longest_line=reading.longest_line)
     checks.whole(owner, 0, 10_000, num_workers=reading.num_workers)
     checks.within(owner, 0, 1, open_below=True, fraction=reading.fraction)
     checks.flag(owner, streaming=reading.streaming)

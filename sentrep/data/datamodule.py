@@ -183,7 +183,7 @@ class SentRepDataModule(LightningDataModule):
     def predict_dataloader(self) -> SentenceLoader:
         """Batches of sentences (list of str)."""
         assert self.predict is not None
-        corpus = open_corpus(self.predict, self.columns, self.reading.split)
+        corpus = open_corpus(self.predict, self.columns, self.reading.split, longest=self.reading.longest_line)
         return SentenceLoader(corpus, self.batch_size, **self._place())
 
     def report(self) -> dict[str, Any]:
@@ -200,6 +200,7 @@ class SentRepDataModule(LightningDataModule):
                 "blank": counts.blank,
                 "kept": counts.kept,
                 "sentences cut": counts.cut,
+                "sentences cut in reading": counts.too_long,
             }
             if self.held_out and isinstance(self._rows, Subset):
                 report["train"] |= {"held out": self.held_out, "held-out rows": len(self._tokens) - len(self._rows)}
@@ -222,7 +223,8 @@ class SentRepDataModule(LightningDataModule):
                 self.trainer.max_steps if self.trainer else None, {"reading.fraction": reading.fraction != 1, **asked}
             )
         corpus = open_training_text(
-            self.train, self.columns, self.pairs, reading.pair_columns, reading.split, reading.streaming
+            *(self.train, self.columns, self.pairs, reading.pair_columns, reading.split, reading.streaming),
+            longest=reading.longest_line,
         )
         if isinstance(corpus, Corpus) and reading.streaming:
             self.fingerprint = corpus.stamp

@@ -70,6 +70,13 @@ def test_what_is_held_out_is_split_without_overlap_and_has_no_copy() -> None:
     assert split_documents(made[:60]) is None  # too few to judge by
 
 
+@pytest.mark.parametrize("words", [["😀", "😁", "😂"], ["!", "?", ";"], ["ape", "bee", "cow", "dog", "elk"]])
+def test_a_text_whose_words_tell_no_documents_apart_is_not_judged(words: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    said = [tuple(" ".join(rng.permutation(words)) + "." for _ in range(6)) for _ in range(400)]
+    assert split_documents([Document(" ".join(rng.permutation(words)), sentences) for sentences in said]) is None
+
+
 def test_rankings_are_those_of_a_loop_and_leave_the_query_itself_out(tmp_path: Path) -> None:
     made, encoder = tasks(tmp_path / "t"), tiny_encoder(pooling="mean")
 

@@ -41,6 +41,7 @@ def test_without_a_trainer(corpus: str) -> None:
             "blank": 1,
             "kept": 21,
             "sentences cut": 0,
+            "sentences cut in reading": 0,
             "used": 10,
             "left out of each epoch": 2,
         },

@@ -54,6 +54,8 @@ class CorpusCounts:
     """Rows left out because a needed sentence was empty."""
     cut: int = 0
     """Sentences that were longer than the limit and are cut."""
+    too_long: int = 0
+    """Sentences of more characters than ``data.reading.longest_line``, of which the rest was not read."""
     unpaired: int = 0
     """Kept rows that are their own positive, because the pairs joined to the corpus have none for them."""
 
@@ -94,6 +96,15 @@ class TokenizedCorpus:
             raise pa.ArrowInvalid(f"{path} is empty")
         self._starts = np.cumsum([0, *(len(chunk.rows) for chunk in self._chunks)])
         self.counts = CorpusCounts(**{name: int(metadata[name.encode()]) for name in asdict(CorpusCounts())})
+
+    def check_ids(self, vocabulary_size: int) -> None:
+        """Refuse ids that no token has.
+
+        Raises:
+            ValueError: there is one.
+        """
+        if any(chunk.largest_id() >= vocabulary_size for chunk in self._chunks):
+            raise ValueError(f"it has ids that none of {vocabulary_size} tokens has")
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -152,6 +163,10 @@ class _Chunk:
             columns.append(sums[offsets[1:] - offsets[0]] - sums[starts - offsets[0]])
         return np.stack(columns, axis=1)
 
+    def largest_id(self) -> int:
+        # as unsigned numbers, where the negative ones are the largest
+        return max(int(values.view(np.uint32).max(initial=0)) for _, values in self._columns)
+
     def checksum(self) -> str:
         crc = 0
         for array in chain([self.rows], *self._columns):
@@ -183,16 +198,19 @@ def tokenize_corpus(
     how = "from the cache"
     try:
         tokens = TokenizedCorpus(path)
+        tokens.check_ids(tokenize.vocabulary_size)
     except (FileNotFoundError, pa.ArrowException, OSError, KeyError, ValueError) as problem:
         if not isinstance(problem, FileNotFoundError):
             logger.warning("%s cannot be used (%s) and is built again", path, problem)
         _build(corpus, tokenize, max_length, path)
         tokens, how = TokenizedCorpus(path), "tokenised"
     counts = tokens.counts
-    alone = f"{counts.unpaired} without a pair and their own positive, " if isinstance(corpus, PairedCorpus) else ""
+    some = f"{counts.unpaired} without a pair and their own positive, " if isinstance(corpus, PairedCorpus) else ""
+    if counts.too_long:
+        some += f"{counts.too_long} sentences cut in reading (data.reading.longest_line), "
     logger.info(
         "%s: %d rows %s (%d read, %d blank and skipped, %s%d sentences cut to %s tokens)",
-        *(corpus.name, counts.kept, how, counts.rows, counts.blank, alone, counts.cut),
+        *(corpus.name, counts.kept, how, counts.rows, counts.blank, some, counts.cut),
         max_length or "the model's limit in",
     )
     share = counts.cut / (counts.kept * len(tokens[0].ids))
@@ -222,7 +240,7 @@ def _write(
 ) -> CorpusCounts:
     counts = CorpusCounts()
     writer: pa.RecordBatchFileWriter | None = None
-    rows = corpus.rows()
+    rows, before = corpus.rows(), corpus.too_long
     with _progress() as progress:
         task = progress.add_task(f"Tokenising {corpus.name}", total=1.0, rows="0")
         while chunk := list(islice(rows, _CHUNK_ROWS)):
@@ -230,6 +248,7 @@ def _write(
             counts.rows += len(chunk)
             counts.blank += len(chunk) - len(kept)
             counts.unpaired += sum(not row.paired for row in kept)
+            counts.too_long = corpus.too_long - before
             batch, cut = _tokenize_chunk(kept, len(chunk[0].sentences), tokenize, max_length)
             counts.cut += cut
             if writer is None:

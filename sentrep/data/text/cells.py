@@ -103,14 +103,15 @@ def pick_columns(source: str, found: Sequence[str], columns: Columns | None) -> 
         columns = next((names for names in _USUAL_COLUMNS if set(names) <= set(found)), None)
         if columns is None:
             raise InputError(
-                f"{source}: which columns hold the sentences? Found {_quoted(found)}; name one to three of them "
+                f"{source}: which columns hold the sentences? Found {quoted(found)}; name one to three of them "
                 "(`columns`), or give positions (0, 1) for a csv or tsv file without a header"
             )
     for column in columns:
         if isinstance(column, int):
-            raise InputError(f"{source}: column {column} is a position, but these columns have names: {_quoted(found)}")
+            raise InputError(f"{source}: column {column} is a position, but these columns have names: {quoted(found)}")
         if column not in found:
-            raise NoColumnError(f"{source}: no column {column!r}; found {_quoted(found)}{did_you_mean(column, found)}")
+            message = f"{source}: no column {column!r}; found {quoted(found)}{did_you_mean(column, found)}"
+            raise NoColumnError(message, found)
         if found.count(column) > 1:
             raise InputError(f"{source}: the column {column!r} stands there twice; rename or remove one of the two")
     return [found.index(str(column)) for column in columns]
@@ -135,5 +136,6 @@ def check_delimiter(source: str, header: Sequence[str], delimiter: str) -> None:
             )
 
 
-def _quoted(names: Sequence[str]) -> str:
+def quoted(names: Sequence[str]) -> str:
+    """Names in a message, cut where they are long."""
     return ", ".join(repr(name if len(name) <= 40 else name[:40] + "…") for name in names) or "none"

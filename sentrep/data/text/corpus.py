@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from sentrep.data.text.cells import Columns, text_cell
 from sentrep.data.text.fingerprints import hash_of
+from sentrep.data.text.lines import LONGEST_LINE, LineLimit
 from sentrep.data.text.memory import MemoryTable, in_memory
 from sentrep.data.text.text_sources import Source, find_sources
 from sentrep.errors import InputError
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 else:  # what a configuration can say; these packages are not imported to say more
     TrainingText = str | list[str]
 """Where training text comes from: a file, a list of files or texts or pairs, a data set, a data frame."""
+
+logger = logging.getLogger("sentrep")
 
 
 class CorpusRow(NamedTuple):
@@ -53,11 +57,15 @@ class Corpus:
         sources: at least one, see `open_corpus`.
         columns: one name (sentences), two (with positives) or three (with hard negatives); or positions, see
             `TableFile`; None picks the usual names.
+        longest: characters of a sentence; what follows is cut off, and counted in `too_long`.
     """
 
-    def __init__(self, sources: Sequence[Source], columns: Sequence[str | int] | None = None) -> None:
+    def __init__(
+        self, sources: Sequence[Source], columns: Sequence[str | int] | None = None, longest: int = LONGEST_LINE
+    ) -> None:
         self.sources = list(sources)
         self.columns = checked_columns(columns)
+        self.limit = LineLimit(longest)
         self._current = 0
         self._width: tuple[int, str] | None = None
 
@@ -72,15 +80,20 @@ class Corpus:
         """How far the current reading is, in [0, 1]."""
         return (self._current + self.sources[self._current].fraction_read) / len(self.sources)
 
+    @property
+    def too_long(self) -> int:
+        """Sentences that were cut in reading so far."""
+        return self.limit.cut
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """Hash of the text and the choice of columns, the same wherever the files lie."""
-        return hash_of([source.fingerprint() for source in self.sources], self.columns)
+        return hash_of([source.fingerprint() for source in self.sources], self.columns, self.limit.longest)
 
     @functools.cached_property
     def stamp(self) -> str:
         """Hash of names, sizes and the choice of columns: a fingerprint of text that is too large to be read first."""
-        return hash_of("stamp", [source.stamp() for source in self.sources], self.columns)
+        return hash_of("stamp", [source.stamp() for source in self.sources], self.columns, self.limit.longest)
 
     def rows(self) -> Iterator[CorpusRow]:
         """All rows, blank ones included.
@@ -97,8 +110,9 @@ class Corpus:
     def sentences_of(self, index: int, skip: int = 0) -> Iterator[tuple[str, ...]]:
         """The sentences of every row of one source behind the first ``skip`` rows; raises as `rows` does."""
         source, self._current = self.sources[index], index
+        before = self.too_long
         for line, cells in islice(source.rows(self.columns), skip, None):
-            sentences = tuple(text_cell(cell, f"{source.name}, {source.unit} {line}") for cell in cells)
+            sentences = tuple(self.limit(text_cell(cell, f"{source.name}, {source.unit} {line}")) for cell in cells)
             if self._width is None:
                 self._width = len(sentences), source.name
             if len(sentences) != self._width[0]:
@@ -107,6 +121,11 @@ class Corpus:
                     f"{self._width[0]}; name the columns (`columns`)"
                 )
             yield sentences
+        if self.too_long > before:
+            logger.warning(
+                "%s: %d sentences have more than %d characters (data.reading.longest_line); their rest is not read",
+                *(source.name, self.too_long - before, self.limit.longest),
+            )
 
 
 def open_corpus(
@@ -114,6 +133,7 @@ def open_corpus(
     columns: Sequence[str | int] | None = None,
     split: str = "train",
     streaming: bool = False,
+    longest: int = LONGEST_LINE,
 ) -> Corpus:
     """Find the training text. Nothing is read yet; the network is used for addresses and data sets of the Hub only.
 
@@ -127,17 +147,18 @@ def open_corpus(
         columns: see `Corpus`.
         split: which split of a data set.
         streaming: read what is on the Hub from there, instead of downloading it first.
+        longest: characters of a sentence, see `Corpus`.
 
     Raises:
         InputError: there is no such file, folder or data set, or it cannot be reached.
     """
     if in_memory(train):
-        return Corpus([MemoryTable(train, checked_columns(columns))], columns)
+        return Corpus([MemoryTable(train, checked_columns(columns))], columns, longest)
     named: Any = [train] if isinstance(train, (str, Path)) else train
-    sources = [source for spec in named for source in find_sources(str(spec), split, streaming)]
+    sources = [source for spec in named for source in find_sources(str(spec), split, streaming, longest)]
     if not sources:
         raise InputError("no training text: `train` is an empty list; name a file, a data set or toy")
-    return Corpus(sources, columns)
+    return Corpus(sources, columns, longest)
 
 
 def checked_columns(columns: Sequence[str | int] | None) -> Columns | None:

@@ -6,12 +6,12 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import accumulate, chain, dropwhile, groupby
+from operator import not_
 from pathlib import Path
 
-import numpy as np
-
-from sentrep.data.text.cells import text_cell
+from sentrep.data.text.cells import quoted, text_cell
+from sentrep.data.text.lines import LineLimit, lines_of
 from sentrep.data.text.tables import TableFile
 from sentrep.data.text.text_sources import Source, find_sources
 from sentrep.errors import InputError, NoColumnError
@@ -27,14 +27,16 @@ TEXTS = ("text", "body", "abstract", "content", "article", "document", "descript
 _TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 _SECTION = 1000
 """Words of a section of a long document."""
-_LONGEST_TITLE = 25
-"""Words of a first line that may still be a title."""
+_LONGEST_TITLE = 200
+"""Characters of a line that may still be a title."""
+# Each of these takes a time that is linear in the text: none can begin at many places and go on from each to its end.
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9À-Þ])|(?<=[。！？])")
 _NO_END = re.compile(r"(\b(Dr|Mr|Mrs|Ms|Prof|St|Fig|Figs|Eq|No|vs|cf|al|e\.g|i\.e|approx|resp)|\b[A-Z])\.$")
 """What a sentence does not end with: abbreviations, initials."""
-_HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*$")
+_LONGEST_NO_END = len("approx.")
+_HEADING = re.compile(r"#{1,6}\s")
 _CODE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*(?:\([^()]*\)[^()]*)*\)")
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,20 @@ def load_documents(source: str | Path, columns: Sequence[str] | None = None) -> 
     """
     if columns is not None and not 1 <= len(columns) <= 2:
         raise InputError(f"columns {list(columns)}: expected [title,text] or [text]")
-    read = list(_folder(Path(source), columns) if _is_folder(Path(source)) else _sources(str(source), columns))
+    limit = LineLimit()
+    folder = _is_folder(Path(source))
+    read = list(_folder(Path(source), columns, limit) if folder else _sources(str(source), columns, limit))
     kept = {document.text: document for document in reversed(read) if document is not None}
     if not kept:
         raise InputError(f"{source}: no text in it; give documents with a title and a text, or sentences")
     blank = sum(document is None for document in read)
     left_out = f"; {blank} blank and {len(read) - blank - len(kept)} repeated ones are left out"
     logger.info("%s: %d documents%s", source, len(kept), left_out if len(kept) < len(read) else "")
+    if limit.cut:
+        logger.warning(
+            "%s: %d lines or cells have more than %d characters, and their rest is not read; put line breaks there",
+            *(source, limit.cut, limit.longest),
+        )
     return [section for document in reversed(kept.values()) for section in _sections(document)]
 
 
@@ -86,7 +95,7 @@ def split_sentences(text: str) -> tuple[str, ...]:
     found: list[str] = []
     text, start = " ".join(text.split()), 0
     for end in _END.finditer(text):
-        if not _NO_END.search(text, start, end.start()):
+        if not _NO_END.search(text, max(start, end.start() - _LONGEST_NO_END), end.start()):
             found.append(text[start : end.end()].strip())
             start = end.end()
     return tuple(filter(None, [*found, text[start:].strip()]))
@@ -132,14 +141,12 @@ def _document(title: str | None, text: str | Iterable[str]) -> Document | None:
 
 def _sections(document: Document) -> Iterator[Document]:
     """The document, or its sections where it is more than two of them long; the first one has the title."""
-    counts = np.array([len(sentence.split()) for sentence in document.sentences])
-    if counts.sum() <= 2 * _SECTION:
+    words = list(accumulate((len(sentence.split()) for sentence in document.sentences), initial=0))
+    if words[-1] <= 2 * _SECTION:
         yield document
         return
-    numbers = (np.cumsum(counts) - counts) // _SECTION
-    for section in np.unique(numbers):
-        rows = np.flatnonzero(numbers == section)
-        yield Document(None if section else document.title, document.sentences[rows[0] : rows[-1] + 1])
+    for section, rows in groupby(zip(words, document.sentences, strict=False), key=lambda row: row[0] // _SECTION):
+        yield Document(None if section else document.title, tuple(sentence for _, sentence in rows))
 
 
 def _is_folder(path: Path) -> bool:
@@ -148,94 +155,87 @@ def _is_folder(path: Path) -> bool:
     return path.is_dir() and not any((path / name).exists() for name in ("dataset_info.json", "dataset_dict.json"))
 
 
-def _folder(path: Path, columns: Sequence[str] | None) -> Iterator[Document | None]:
+def _folder(path: Path, columns: Sequence[str] | None, limit: LineLimit) -> Iterator[Document | None]:
     path = expanded(path)
-    if (path / "corpus.jsonl").is_file():
-        yield from _table(TableFile(path / "corpus.jsonl"), columns)
-        return
-    files = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in (".txt", ".md", *_TABLES)]
+    files = [path / "corpus.jsonl"]
+    if not files[0].is_file():
+        endings = (".txt", ".md", *_TABLES)
+        files = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in endings and not file.is_dir()]
     if not files:
         raise InputError(f"{path}: no .txt, .md, .csv, .jsonl or .parquet file in this folder; name another one")
     for file in files:
         if file.suffix.lower() in _TABLES:
-            yield from _table(TableFile(file), columns)
+            yield from _table(TableFile(file), columns, limit)
+        elif file.suffix.lower() == ".md":
+            yield from _markdown(lines_of(file, limit))
         else:
-            try:
-                text = text_cell(file.read_text(encoding="utf-8-sig"), str(file))
-            except UnicodeDecodeError as error:
-                raise InputError(f"{file}: not valid UTF-8 (byte {error.start}); convert the file") from None
-            yield from _markdown(text) if file.suffix.lower() == ".md" else [_plain(text.splitlines())]
+            yield _plain(lines_of(file, limit))
 
 
-def _sources(source: str, columns: Sequence[str] | None) -> Iterator[Document | None]:
+def _sources(source: str, columns: Sequence[str] | None, limit: LineLimit) -> Iterator[Document | None]:
     path = expanded(source)
     if path.suffix.lower() == ".md" and path.is_file():
-        yield from _markdown(path.read_text(encoding="utf-8-sig", errors="replace"))
+        yield from _markdown(lines_of(path, limit))
         return
-    for found in find_sources(source, "train", streaming=False):
+    for found in find_sources(source, "train", streaming=False, longest=limit.longest):
         if isinstance(found, TableFile) and found.format == ".txt":
-            lines = [text_cell(cells[0], f"{found.name}, line {line}") for line, cells in found.rows()]
-            if any(line.strip() for line in lines) and not all(line.strip() for line in lines):
+            lines = [limit(text_cell(cells[0], f"{found.name}, line {line}")) for line, cells in found.rows()]
+            if any(map(str.strip, lines)) and not all(map(str.strip, lines)):
                 blocks = groupby(lines, key=lambda line: bool(line.strip()))
                 yield from (_document(None, list(block)) for filled, block in blocks if filled)
             else:
                 yield from (_document(None, line) for line in lines)
         else:
-            yield from _table(found, columns)
+            yield from _table(found, columns, limit)
 
 
-def _table(source: Source, columns: Sequence[str] | None) -> Iterator[Document | None]:
+def _table(source: Source, columns: Sequence[str] | None, limit: LineLimit) -> Iterator[Document | None]:
     for line, cells in source.rows(columns or _known_columns(source)):
-        *title, text = (text_cell(cell, f"{source.name}, {source.unit} {line}") for cell in cells)
+        *title, text = (limit(text_cell(cell, f"{source.name}, {source.unit} {line}")) for cell in cells)
         yield _document(title[0] if title else None, text)
 
 
 def _known_columns(source: Source) -> list[str]:
     """Those of titles and texts; that of texts alone where no title is."""
-
-    def known(names: Sequence[str]) -> str | None:
-        for name in chain.from_iterable((name, name.capitalize(), name.upper()) for name in names):
-            try:
-                next(iter(source.rows([name])), None)
-                return name
-            except NoColumnError as error:
-                seen.append(str(error))
-        return None
-
-    seen: list[str] = []
-    title, text = known(TITLES), known(TEXTS)
+    try:
+        next(iter(source.rows([TITLES[0], TEXTS[0]])), None)
+        return [TITLES[0], TEXTS[0]]
+    except NoColumnError as error:
+        found = error.found
+    title, text = (
+        next((column for name in names for column in found if column.lower() == name), None)
+        for names in (TITLES, TEXTS)
+    )
     if text is None:
-        found = seen[-1].rpartition("found ")[2].split("; did you mean")[0]
         raise InputError(
-            f"{source.name}: which column holds the text? Found {found}; name title and text (--columns [title,text]), "
-            "or the text alone"
+            f"{source.name}: which column holds the text? Found {quoted(found)}; name title and text (--columns "
+            "[title,text]), or the text alone"
         )
     return [text] if title is None else [title, text]
 
 
-def _plain(lines: Sequence[str]) -> Document | None:
+def _plain(lines: Iterable[str]) -> Document | None:
     """A file of text: its first line is the title where it is short, ends without a full stop and stands alone."""
-    lines = [line.strip() for line in lines]
-    while lines and not lines[0]:
-        lines = lines[1:]
-    if len(lines) > 2 and not lines[1] and len(lines[0].split()) <= _LONGEST_TITLE and lines[0][-1] not in ".!?,;":
+    lines = list(dropwhile(not_, map(str.strip, lines)))
+    if len(lines) > 2 and not lines[1] and len(lines[0]) <= _LONGEST_TITLE and lines[0][-1] not in ".!?,;":
         return _document(lines[0], _paragraphs(lines[2:]))
     return _document(None, _paragraphs(lines))
 
 
-def _paragraphs(lines: Sequence[str]) -> list[str]:
+def _paragraphs(lines: Iterable[str]) -> list[str]:
     """Lines joined up to the next blank one."""
-    return [" ".join(block) for filled, block in groupby(lines, key=bool) if filled]
+    return [" ".join(block) for filled, block in groupby(map(str.strip, lines), key=bool) if filled]
 
 
-def _markdown(text: str) -> Iterator[Document | None]:
+def _markdown(lines: Iterable[str]) -> Iterator[Document | None]:
     """A document for each section with text; its title is the page's and its own heading."""
-    page, heading, lines = "", "", list[str]()
-    for line in [*_LINK.sub(r"\1", _CODE.sub("", text)).splitlines(), "# "]:
-        if (found := _HEADING.match(line)) or line == "# ":
-            if any(map(str.strip, lines)):
-                yield _document(heading and (page if heading == page else f"{page}: {heading}"), _paragraphs(lines))
-            heading, lines = found[1] if found else "", []
-            page = page or heading
-        else:
-            lines.append(line.strip())
+    page, heading, section = "", "", list[str]()
+    for line in [*_LINK.sub(r"\1", _CODE.sub("", "\n".join(lines))).split("\n"), "# "]:
+        found = _HEADING.match(line)
+        if found is None or len(line) > _LONGEST_TITLE:
+            section.append(line)
+            continue
+        if any(map(str.strip, section)):
+            yield _document(heading and (page if heading == page else f"{page}: {heading}"), _paragraphs(section))
+        heading, section = line[found.end() :].rstrip("# \t"), []
+        page = page or heading

@@ -14,6 +14,7 @@ import numpy as np
 
 from sentrep.data.text.corpus import Corpus, CorpusRow, TrainingText, open_corpus
 from sentrep.data.text.fingerprints import hash_of
+from sentrep.data.text.lines import LONGEST_LINE
 from sentrep.errors import InputError
 
 _CHUNK_ROWS = 8192
@@ -44,6 +45,11 @@ class PairedCorpus:
     def fraction_read(self) -> float:
         """How far the reading of the corpus is, in [0, 1]."""
         return self.corpus.fraction_read
+
+    @property
+    def too_long(self) -> int:
+        """Sentences of both that were cut in reading so far."""
+        return self.corpus.too_long + self.pairs.too_long
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -85,14 +91,15 @@ def open_training_text(
     pair_columns: Sequence[str | int] | None = None,
     split: str = "train",
     streaming: bool = False,
+    longest: int = LONGEST_LINE,
 ) -> Corpus | PairedCorpus:
     """The corpus, joined with pairs where there are any; the arguments are those of `SentRepDataModule`.
 
     Raises:
         InputError: a file is missing.
     """
-    corpus = open_corpus(train, columns, split, streaming)
-    return corpus if pairs is None else PairedCorpus(corpus, open_corpus(pairs, pair_columns, split))
+    corpus = open_corpus(train, columns, split, streaming, longest)
+    return corpus if pairs is None else PairedCorpus(corpus, open_corpus(pairs, pair_columns, split, longest=longest))
 
 
 class _Positives:

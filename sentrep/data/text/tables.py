@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import lzma
 import zipfile
 import zlib
@@ -19,9 +18,13 @@ from fsspec.utils import infer_compression
 
 from sentrep.data.text.cells import Columns, check_delimiter, parse_json, pick_columns
 from sentrep.data.text.fingerprints import hash_files
+from sentrep.data.text.lines import LONGEST_LINE, read_lines
 from sentrep.data.text.locations import is_address, open_binary, size_of
 from sentrep.errors import InputError
 from sentrep.io.paths import check_plain
+
+_RECORD = 100
+"""Lines of a csv, tsv or jsonl file may be so many times as long as a cell: cells are found in whole lines only."""
 
 
 class Row(NamedTuple):
@@ -41,14 +44,19 @@ class TableFile:
     A ``.jsonl`` file has one object a line. Text is UTF-8, with or without a byte order mark. Empty lines are blank
     rows, except before the first row of a csv, tsv or jsonl file.
 
+    Args:
+        path: or address.
+        longest: characters of a line of a ``.txt`` file; a longer one gives its first ``longest + 1``. A line of a csv,
+            tsv or jsonl file may have a hundred times as many.
+
     Raises:
-        InputError: the name has no known extension, or while reading: a pipe or a device, bytes that are not UTF-8, a
+        InputError: the name has no known extension, or while reading: a pipe or a device, a line that is too long, a
             ragged row, a column that is missing or stands there twice, cells that another character separates, a
             damaged file; with the file and the line.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.name = str(path)
+    def __init__(self, path: str | Path, longest: int = LONGEST_LINE) -> None:
+        self.name, self._longest = str(path), longest
         self.compression = infer_compression(self.name)
         self.format = Path(self.name[: self.name.rindex(".")] if self.compression else self.name).suffix.lower()
         if self.format not in _READERS:
@@ -81,7 +89,7 @@ class TableFile:
         """
         try:
             with self._open() as stream:
-                yield from _READERS[self.format](stream, self.name, columns)
+                yield from _READERS[self.format](stream, self.name, columns, self._longest)
         except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, pa.ArrowException) as error:
             raise InputError(f"{self.name}: cannot be read ({error}); is the file damaged or cut off?") from error
 
@@ -102,23 +110,30 @@ class TableFile:
             yield compr[self.compression](self._raw, mode="rb")
 
 
-def _text(stream: BinaryIO, newline: str | None) -> io.TextIOWrapper:
-    # surrogateescape lets undecodable bytes through to `text_cell`, which knows the line they are on
-    return io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline=newline)
+def _records(stream: BinaryIO, name: str, longest: int, newline: str | None = None) -> Iterator[str]:
+    """Lines that are of use as a whole only."""
+    for number, line in enumerate(read_lines(stream, _RECORD * longest, newline), start=1):
+        if len(line) > _RECORD * longest:
+            raise InputError(
+                f"{name}, line {number}: more than {_RECORD * longest:,} characters; expected one row a line, so are "
+                "line ends missing?"
+            )
+        yield line
 
 
-def _read_text(stream: BinaryIO, name: str, columns: Columns | None) -> Iterator[Row]:
+def _read_text(stream: BinaryIO, name: str, columns: Columns | None, longest: int) -> Iterator[Row]:
     pick_columns(name, ["text"], columns)
-    for number, line in enumerate(_text(stream, newline=None), start=1):
+    for number, line in enumerate(read_lines(stream, longest), start=1):
         yield Row(number, (line.removesuffix("\n"),))
 
 
-def _read_csv(stream: BinaryIO, name: str, columns: Columns | None) -> Iterator[Row]:
-    return _read_delimited(csv.reader(_text(stream, newline=""), strict=True), ",", name, columns)
+def _read_csv(stream: BinaryIO, name: str, columns: Columns | None, longest: int) -> Iterator[Row]:
+    reader = csv.reader(_records(stream, name, longest, newline=""), strict=True)
+    return _read_delimited(reader, ",", name, columns)
 
 
-def _read_tsv(stream: BinaryIO, name: str, columns: Columns | None) -> Iterator[Row]:
-    reader = csv.reader(_text(stream, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
+def _read_tsv(stream: BinaryIO, name: str, columns: Columns | None, longest: int) -> Iterator[Row]:
+    reader = csv.reader(_records(stream, name, longest, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
     return _read_delimited(reader, "\t", name, columns)
 
 
@@ -161,9 +176,9 @@ def _positions(where: str, first_row: list[str], columns: Columns | None) -> lis
     return [int(column) for column in columns]
 
 
-def _read_jsonl(stream: BinaryIO, name: str, columns: Columns | None) -> Iterator[Row]:
+def _read_jsonl(stream: BinaryIO, name: str, columns: Columns | None, longest: int) -> Iterator[Row]:
     keys: list[str] = []
-    for number, line in enumerate(_text(stream, newline=None), start=1):
+    for number, line in enumerate(_records(stream, name, longest), start=1):
         where = f"{name}, line {number}"
         if not line.strip():
             if keys:
@@ -181,7 +196,7 @@ def _read_jsonl(stream: BinaryIO, name: str, columns: Columns | None) -> Iterato
         yield Row(number, tuple(record[key] for key in keys))
 
 
-def _read_parquet(stream: BinaryIO, name: str, columns: Columns | None) -> Iterator[Row]:
+def _read_parquet(stream: BinaryIO, name: str, columns: Columns | None, longest: int) -> Iterator[Row]:
     file = pq.ParquetFile(stream)
     found = file.schema_arrow.names
     wanted = [found[position] for position in pick_columns(name, found, columns)]
@@ -198,7 +213,7 @@ def has_table_ending(name: str) -> bool:
     return (name[: name.rindex(".")] if compression else name).lower().endswith(tuple(_READERS))
 
 
-_READERS: dict[str, Callable[[BinaryIO, str, Columns | None], Iterator[Row]]] = {
+_READERS: dict[str, Callable[[BinaryIO, str, Columns | None, int], Iterator[Row]]] = {
     ".txt": _read_text,
     ".csv": _read_csv,
     ".tsv": _read_tsv,

@@ -117,23 +117,23 @@ class ToySource:
             yield Row(number, (sentence,))
 
 
-def find_sources(spec: str, split: str, streaming: bool) -> list[Source]:
+def find_sources(spec: str, split: str, streaming: bool, longest: int) -> list[Source]:
     """What one entry of `open_corpus` names."""
     if spec.startswith(HUB_FILE) and not streaming:
-        return [TableFile(download_hub_file(spec))]
+        return [TableFile(download_hub_file(spec), longest)]
     if is_address(spec):
-        return [TableFile(address) for address in find_addresses(spec)]
+        return [TableFile(address, longest) for address in find_addresses(spec)]
     check_name(spec, "the text to read (input, data.train)")
     path = expanded(spec)
     if os.path.isdir(path):  # where Path.is_dir fails for a name that is too long
         return [_load_folder(path, split)]
     if os.path.lexists(path):
         check_plain(path)
-        return [TableFile(path)]
+        return [TableFile(path, longest)]
     if spec == "toy":
         return [ToySource()]
     if matches := sorted(match for match in glob.glob(str(path), recursive=True) if os.path.isfile(match)):
-        return [TableFile(match) for match in matches]
+        return [TableFile(match, longest) for match in matches]
     if _looks_local(spec):
         raise not_there(path, "file or folder")
     if streaming:

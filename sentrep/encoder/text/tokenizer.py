@@ -66,6 +66,7 @@ class TextTokenizer:
         self.prompt = prompt
         self.limit = limit
         self.pad_token_id: int = tokenizer.pad_token_id
+        self.vocabulary_size = 1 + max(tokenizer.get_vocab().values())
         before, after = self._special_tokens()
         left, right = self._prompt_ids()
         self.prefix, self.suffix = before + left, right + after

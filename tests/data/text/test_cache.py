@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import os
@@ -9,6 +10,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from words import WordTokenize
 
@@ -97,6 +100,32 @@ def test_damaged_cache_is_built_again(pairs: Path, damage, caplog: pytest.LogCap
     assert [ids.tolist() for row in map(again.__getitem__, range(80)) for ids in row.ids] == expected
     assert any("cannot be used" in message and "is built again" in message for message in caplog.messages)
     assert len(build(pairs)) == 80
+
+
+def test_a_cache_with_ids_that_no_token_has_is_built_again(pairs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whole by its checksum, and an index out of range in training."""
+    smaller = WordTokenize()
+    smaller.vocabulary_size = 3
+    build(pairs)
+    assert len(build(pairs, tokenize=smaller)) == 80
+    assert "it has ids that none of 3 tokens has) and is built again" in caplog.text
+
+
+@pytest.mark.parametrize("held", ["a.txt", "a.jsonl", "a.parquet", "memory"])
+def test_long_sentences_are_cut_before_they_are_tokenised_and_counted(
+    held: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = ["one " * 50, "two", "", "four five"]
+    if held == "a.parquet":
+        pq.write_table(pa.table({"text": texts}), tmp_path / held)
+    else:
+        rows = texts if held == "a.txt" else [json.dumps({"text": text}) for text in texts]
+        (tmp_path / held).write_text("\n".join(rows))
+    corpus = open_corpus(texts if held == "memory" else tmp_path / held, longest=8)
+    tokens = tokenize_corpus(corpus, WordTokenize(), 8, tmp_path / "cache")
+    assert tokens.counts == cache.CorpusCounts(rows=4, blank=1, too_long=2)
+    assert [len(tokens[row].ids[0]) for row in range(3)] == [4, 3, 4]  # with [CLS] and [SEP]
+    assert "2 sentences have more than 8 characters (data.reading.longest_line)" in caplog.text
 
 
 def test_memory_map_is_shared_not_copied(pairs: Path) -> None:

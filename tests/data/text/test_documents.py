@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from sentrep.data.text.documents import Document, count_tokens, load_documents, split_passages
+from sentrep.data.text import documents
+from sentrep.data.text.documents import Document, count_tokens, load_documents, split_passages, split_sentences
 from sentrep.errors import InputError
 from support import tiny_encoder
 
@@ -62,6 +67,78 @@ def test_lines_are_documents_unless_blank_lines_separate_them(tmp_path: Path) ->
     assert load_documents(lines) == [Document(None, ("One.", "Two.")), Document(None, ("Three.",))]
     blocks = write(tmp_path, "b.txt", "one\ntwo\n\n\nthree\n")
     assert load_documents(blocks) == [Document(None, ("one", "two")), Document(None, ("three",))]
+
+
+PIECES = [*"aZé1 \n\t.!?\"')([。", "J. ", "Dr. ", "e.g. ", "x. Y", "\u2028", "😀"]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.sampled_from(PIECES) | st.characters()))
+def test_sentences_are_all_of_the_text_in_its_order(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("name", "piece"),
+    [
+        ("a.txt", "J. K. L. "),
+        ("a.txt", "。"),
+        ("a.txt", '."))'),
+        ("a.txt", "\n"),
+        ("a.md", "["),
+        ("a.md", "[a]("),
+        ("a.md", "[a](b(c)"),
+        ("a.md", "```\n~~~\nx\n"),
+        ("a.md", "# "),
+        ("a.md", "# A\n\nb\n\n"),
+    ],
+)
+def test_splitting_takes_no_more_than_linear_time(name: str, piece: str, tmp_path: Path) -> None:
+    """Each takes seconds; by a search from the beginning for every piece it took minutes to hours."""
+    write(tmp_path, name, f"# {' ' * 10**6}x\n{piece * 300_000}\nThe end.\n")
+    assert load_documents(tmp_path)[-1].sentences[-1].endswith("The end.")
+
+
+def test_a_folder_is_read_but_for_what_waits_for_ever(tmp_path: Path) -> None:
+    write(tmp_path, "notes.md/a.txt", "One.")
+    (tmp_path / "loop.txt").symlink_to(tmp_path)
+    assert load_documents(tmp_path) == [Document(None, ("One.",))]
+    os.mkfifo(tmp_path / "b.txt")
+    with pytest.raises(InputError, match=r"b\.txt: a pipe"):
+        load_documents(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("[Fish](x_(y).html)", "Fish"),
+        ("[![Built](a.svg)](b)", "[Built](b)"),
+        ("a [b c", "a [b c"),
+        ("#Tag", "#Tag"),
+        ("#  ", ""),
+        ("# " + "Long " * 60, "# " + "Long " * 60),
+    ],
+)
+def test_markdown_that_is_none_is_text(line: str, text: str, tmp_path: Path) -> None:
+    (found,) = load_documents(write(tmp_path, "a.md", f"{line}\n\nEnd.\n"))
+    assert found == Document(None, tuple(filter(None, [text.strip(), "End."])))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.jsonl", "folder/a.txt", "folder/a.md"])
+def test_a_line_that_is_too_long_is_cut_and_counted(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(documents, "LineLimit", functools.partial(documents.LineLimit, 20))
+    rows = ["long " * 99, "exactly 20 character"]
+    text = "\n\n".join(json.dumps({"text": row}) for row in rows) if name == "a.jsonl" else "\n\n".join(rows)
+    path = write(tmp_path, name, text)
+    found = load_documents(path.parent if "/" in name else path)
+    said = " ".join(part for one in found for part in (one.title, one.text) if part)
+    assert said == "long long long long exactly 20 character"
+    assert caplog.text.count("1 lines or cells have more than 20 characters") == 1
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import tempfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sentrep.data.text.lines import LONGEST_LINE, read_lines
 from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError
 from support import shared_path
@@ -62,6 +64,33 @@ def test_jsonl_and_parquet_round_trip(cells: list[str]) -> None:
         assert read(write(Path(folder) / "a.jsonl", lines)) == [(cell,) for cell in cells]
         pq.write_table(pa.table({"text": cells, "id": [1] * len(cells)}), Path(folder) / "a.parquet")
         assert read(Path(folder) / "a.parquet") == [(cell,) for cell in cells]
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.text(st.sampled_from("ab é😀\r\n\ufeff"), max_size=60), st.integers(1, 9))
+def test_a_long_line_gives_its_beginning_and_one_character_more(text: str, longest: int) -> None:
+    lines = io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8-sig").read().splitlines(keepends=True)
+    expected = [line if len(line) <= longest + 1 and line[-1] == "\n" else line[: longest + 1] for line in lines]
+    assert list(read_lines(io.BytesIO(text.encode()), longest)) == expected
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+def test_a_row_that_cannot_be_cut_is_refused_where_it_is_too_long(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, f"a\n{'b' * 1000}\n".replace("a", "text" if name != "a.jsonl" else '{"text": "a"}'))
+    with pytest.raises(InputError, match=rf"{name}, line 2: more than 500 characters; .* line ends missing"):
+        list(TableFile(path, longest=5).rows())
+
+
+@pytest.mark.slow
+def test_a_zip_bomb_of_one_line_stays_small(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.txt.zip", "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a", "w") as file:
+        for _ in range(300):
+            file.write(b"a" * 1_000_000)
+        file.write(b"\nlast")
+    tracemalloc.start()
+    assert [len(line) for (line,) in read(tmp_path / "a.txt.zip")] == [LONGEST_LINE + 1, 4]
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
 
 
 def test_only_line_feed_and_carriage_return_end_a_line(tmp_path: Path) -> None:
