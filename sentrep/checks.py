@@ -16,7 +16,7 @@ from sentrep.errors import InputError, did_you_mean
 SMALLEST, LARGEST = 1e-37, 1e37
 """What float32 holds, with a margin, besides 0."""
 MOST = 10**9
-"""Of anything that is counted: more fits into no memory or lifetime."""
+"""Largest number of anything that is counted: more fits into no memory or lifetime."""
 
 
 def given(**values: Any) -> dict[str, Any]:

@@ -18,9 +18,9 @@ class Choice:
 
     model: Remembered | WithWords
     share: float
-    """Of the trained weights."""
+    """Share of the trained weights."""
     weight: float
-    """Of matching words."""
+    """Weight of matching words."""
     shares: tuple[tuple[float, float], ...]
     """(share, proxy)."""
     weights: tuple[tuple[float, float], ...]

@@ -10,7 +10,7 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 
 SHARES = (0.25, 0.5, 0.75)
-"""Of the trained end, between the two ends: 0 is the untouched model, 1 the trained one."""
+"""Shares of the trained end that are tried, between the two ends: 0 is the untouched model, 1 the trained one."""
 
 
 def interpolate(start: SentenceEncoder, end: SentenceEncoder, share: float) -> SentenceEncoder:

@@ -19,7 +19,7 @@ _STAYS = 0.1
 """Chance that a sentence stays in the passage that it is to find: matching words must not be forgotten (Lee et al.
 2019, Latent Retrieval for Weakly Supervised Open Domain Question Answering, section 3)."""
 _FEWEST_WORDS = 5
-"""Of a sentence that stands for a query."""
+"""Words that a sentence needs to stand for a query."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Pair:
     query: str
     passage: str
     number: int
-    """Of the passage that ``passage`` is a part of."""
+    """Number of the passage that ``passage`` is a part of."""
 
 
 def make_pairs(

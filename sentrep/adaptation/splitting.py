@@ -12,7 +12,7 @@ from sentrep.data.sets.proxy_tasks import is_judgeable
 from sentrep.data.text.documents import Document
 
 _SHARE, _LEAST, _MOST = 0.2, 200, 1000
-"""Of the documents that are held out: the share, at least (but never more than half) and at most."""
+"""How many documents are held out: a share of them, at least (but never more than half) and at most so many."""
 _CHOOSE = 0.4
 """Share of them that chooses; the others judge."""
 _STRUCTURED = 1 / 3

@@ -26,7 +26,7 @@ class Judgement:
 
     verdict: Verdict
     difference: Estimate
-    """Of the mean over all queries."""
+    """The difference of the means over all queries, with its interval."""
     tasks: tuple[TaskOutcome, ...]
 
 
@@ -114,5 +114,5 @@ def _estimate(scores: Mapping[str, TaskScores], values: Mapping[str, Array]) -> 
 
 
 def _mean_of_sums(sums: Array, counts: Array, axis: int = -1) -> Array:
-    """Of the queries, from their documents' sums and numbers of queries."""
+    """The mean over the queries, from their documents' sums and numbers of queries."""
     return sums.sum(axis) / counts.sum(axis)

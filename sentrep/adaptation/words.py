@@ -14,7 +14,8 @@ from sentrep.encoder.encode import pad
 from sentrep.encoder.lexical import mixture
 
 WEIGHTS = (0.1, 0.2)
-"""Of the lexical part. Tasks of the text's own words favour it, and more is less sure (docs/results.md)."""
+"""Weights of the lexical part that are tried. Tasks of the text's own words favour it, and more is less sure
+(docs/results.md)."""
 _BLOCK = 256
 
 

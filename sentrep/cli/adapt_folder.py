@@ -30,7 +30,7 @@ from sentrep.io.paths import expanded
 PATIENCE = 4
 """Validations without a better one that end the training."""
 _VALIDATIONS = 5
-"""Of a training that takes all its minutes."""
+"""Validations of a training that takes all its minutes."""
 _LEAST_MINUTES = 3.0
 """Between two: one takes up to a minute on two CPU cores, while the clock runs. The end is validated in any case."""
 

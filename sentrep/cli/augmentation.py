@@ -29,7 +29,7 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True)
 class Price:
-    """Of a million tokens; without one there is no cost to print.
+    """The price of a million tokens; without one there is no cost to print.
 
     Examples:
         >>> Price(1.5, 8.0).cost(2_000_000, 500_000), Price().cost(1, 1)
@@ -50,7 +50,7 @@ class Price:
                 raise InputError(f"price.{name} {price}: expected 0 or more, the price of a million tokens")
 
     def cost(self, input_tokens: int, output_tokens: int) -> str:
-        """Of so many tokens; empty without prices."""
+        """The cost of so many tokens as text; empty without prices."""
         if self.input is None and self.output is None:
             return ""
         return f"{(input_tokens * (self.input or 0.0) + output_tokens * (self.output or 0.0)) / 1e6:,.2f}"

@@ -138,7 +138,7 @@ def _pass_over_damaged(path: Path, report: bool, tidy: bool) -> bool:
 
 
 def _run_folder(tree: Tree) -> tuple[Path, Path, str | None]:
-    """Of a run of these settings: what to lock, where its checkpoints are, and its version (None: none to set)."""
+    """What a run of these settings locks, where its checkpoints are, and its version (None: none to set)."""
     arguments = _arguments(tree.get("checkpoint"))
     if arguments.get("dirpath"):
         own = expanded(arguments["dirpath"])

@@ -31,7 +31,7 @@ from sentrep.io.harmless import printable
 from sentrep.io.paths import check_target, expanded
 
 THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
-"""Of the thesis (section 5.2); further ones are derived."""
+"""The thesis's seeds (section 5.2); further ones are derived."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class Words:
 
     recipes: list[str] = field(default_factory=list)
     variants: dict[str, list[str]] = field(default_factory=dict)
-    """Of the first recipe: by name, the words that are laid over it."""
+    """The first recipe's variants: by name, the words that are laid over it."""
     own: list[str] = field(default_factory=list)
     shared: list[str] = field(default_factory=list)
 

@@ -42,11 +42,11 @@ class Request:
     trust_plugins: bool = False
     """Whether a checkpoint may name classes that are not sentrep's."""
     row: str | None = None
-    """Of the table below all files, where there is one."""
+    """The row of the table below all files, where there is one."""
 
     @property
     def name(self) -> str:
-        """Of the run: that of the first file, or of the table, with its folders below ``configs``, and the row's.
+        """The run's name: that of the first file, or of the table, with its folders below ``configs``, and the row's.
 
         ``configs/dclr/bert-base.yaml`` gives ``dclr-bert-base``: methods have recipes of one name.
         """

@@ -226,7 +226,7 @@ class EmbeddingParts:
         return sorted(entry.rsplit("/", 1)[-1] for entry in self._system.ls(self._root, detail=False))
 
     def _read_records(self, names: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Of these parts, or all, that are there and as long as their records say."""
+        """The records of those of these parts, or of all, that are there and as long as their records say."""
         found = {}
         for name in self._names() if names is None else names:
             if name.startswith("part-") and name.endswith(".json"):

@@ -35,7 +35,7 @@ _PACKAGE = Path(__file__).parents[1]
 _format_others = warnings.formatwarning
 _NOISE = re.compile("💡 Tip|TPU available|HPU available")
 _WARNINGS = ("isinstance.treespec, LeafSpec", "Total length of `list` across ranks is zero")
-"""Of Lightning's own code, about what no user of it can mend."""
+"""Warnings of Lightning's own code, about what no user of it can mend."""
 
 
 def _format_warning(

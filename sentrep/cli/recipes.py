@@ -36,7 +36,7 @@ class Recipe:
     expect: str
     """The score that the header promises; empty where it has no number."""
     title: str
-    """Of a table; empty for a recipe."""
+    """The title of a table; empty for a recipe."""
 
     @classmethod
     def read(cls, name: str, path: Path) -> Recipe:

@@ -52,10 +52,10 @@ class Run:
     """One run: a recipe under one seed."""
 
     label: str
-    """Of the recipe, as the report prints it."""
+    """The recipe's name, as the report prints it."""
     seed: int
     words: list[str]
-    """Of ``sentrep fit``, without the folder."""
+    """The words after ``sentrep fit``, without the folder."""
     folder: Path
     untrained: bool | str = False
     """Whether its encoder is scored as it is; ``whitened``: after a whitening on the training text."""
@@ -79,7 +79,7 @@ class Wanted:
 
     @property
     def suffix(self) -> str:
-        """Of what a run has for each suite: nothing for similarity."""
+        """What ends the names of a suite's files: nothing for similarity."""
         return "" if self.suite == "sts" else f"-{self.suite}"
 
     @property
@@ -210,7 +210,7 @@ def _score(run: Run, wanted: Wanted) -> str | None:
 
 
 def _cosines(encoder: SentenceEncoder, wanted: Wanted, data: Tree) -> dict[str, np.ndarray]:
-    """Of the pairs of similarity sets, and their gold scores."""
+    """The cosines of the pairs of similarity sets, and their gold scores."""
     request = wanted.request_for(data)
     arrays: dict[str, np.ndarray] = {}
     for name in request.sets or data.get("test", []):

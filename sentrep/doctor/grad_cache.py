@@ -12,7 +12,7 @@ from sentrep.module import SentRepModule
 from sentrep.types import Need
 
 BOUND = 1e-5
-"""Of the largest gradient, in float64 (a teacher model computes in float32)."""
+"""Largest difference, as a share of the largest gradient, in float64 (a teacher model computes in float32)."""
 _ROWS = 3
 _REMEDY = "leave model.encoder.compute.rows_at_once out (null), and report the versions of torch and transformers"
 

@@ -21,9 +21,9 @@ from sentrep.negatives import NegativeSampler
 from sentrep.types import TextBatch
 
 _GATHER_BOUND = 1e-5
-"""Of the largest gradient. The checks compute in float64, a teacher model in float32."""
+"""Largest difference, as a share of the largest gradient. The checks compute in float64, a teacher model in float32."""
 _ACCUMULATION_BOUND = 1e-4
-"""Of the largest gradient, in float32."""
+"""Largest difference in float32, as a share of the largest gradient."""
 _RESUME_BOUND_ON_GPU = 1e-4
 """Absolute, in the weights: a GPU adds up in another order each time. On a CPU the bound is 0."""
 _PRECISION_BOUND = 5e-2
@@ -85,7 +85,7 @@ def noise(subject: Subject) -> Outcome:
 
 
 def draws(subject: Subject) -> dict[str, Any]:
-    """Of this process: what must be shared (a stream of its own and every sampler's vectors), and what must not."""
+    """This process's draws: those to be shared (a stream of its own and every sampler's vectors), and those not."""
     module = subject.module().eval()
     shared: list[Tensor] = [torch.randn(8, generator=distributed.step_generator(module.seed, "doctor", 0))]
     width = module.encoder.spec(module.seed).embedding_dim

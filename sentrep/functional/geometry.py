@@ -14,7 +14,7 @@ from sentrep.functional.sum_in_chunks import rows_at_once, sum_in_chunks
 _QUERIES = 1024
 """Rows compared at a time with all others: bounds the similarity matrix."""
 _SAME_MEANING = 0.8
-"""Of the highest gold score: 4 of STS-B's 5."""
+"""Share of the highest gold score from which two sentences mean the same: 4 of STS-B's 5."""
 
 
 def alignment(x: Tensor, y: Tensor) -> Tensor:

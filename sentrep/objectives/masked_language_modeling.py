@@ -13,7 +13,7 @@ from sentrep.objectives.base import Objective
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 KEY = "masked_language_modeling"
-"""Of the masked sentences among the extra inputs."""
+"""Key of the masked sentences among the extra inputs."""
 
 
 class MaskedLanguageModeling(Objective):

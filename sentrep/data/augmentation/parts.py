@@ -28,9 +28,9 @@ from sentrep.io.paths import check_target, expanded
 logger = logging.getLogger("sentrep")
 
 ROW = "row"
-"""Of a finished row: its number in the input, from 0."""
+"""Key of a finished row's number in the input, from 0."""
 VERDICT = "verdict"
-"""Of a finished row: `KEPT`, or why it is left out."""
+"""Key of a finished row's verdict: `KEPT`, or why it is left out."""
 Finished = Mapping[str, Any]
 """A finished row: `ROW`, `VERDICT`, its texts and its counts."""
 

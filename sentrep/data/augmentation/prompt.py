@@ -26,7 +26,7 @@ class Prompt:
     """What is asked about a text, answered by a JSON object."""
 
     name: str
-    """Of the answer, for the server."""
+    """The answer's name, for the server."""
     schema: dict[str, Any]
     """JSON schema of the answer."""
     messages: Callable[[str, int, int], Messages]

@@ -31,7 +31,7 @@ class RankingSet:
     queries: dict[str, str]
     """Text of every query that has at least one relevant document, by id."""
     judgements: Judgements
-    """Of these queries."""
+    """The judgements of these queries."""
     document_ids: list[str]
     """Every document of the corpus, in its order."""
     corpus: Path

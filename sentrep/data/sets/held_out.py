@@ -13,7 +13,7 @@ from sentrep.errors import InputError
 from sentrep.types import HeldOut
 
 _SEED = 0
-"""Of the choice: not the run's, so that runs with different seeds are judged on the same sentences."""
+"""Seed of the choice. It is not the run's, so that runs with different seeds are judged on the same sentences."""
 
 
 def hold_out(tokens: TokenizedCorpus, count: int) -> tuple[HeldOut, Subset]:

@@ -35,7 +35,7 @@ class Overlap(NamedTuple):
     kind: str
     """``exact`` or ``near``."""
     jaccard: float
-    """Of the character trigrams, in (0, 1]."""
+    """Jaccard similarity of the two sentences' character trigrams, in (0, 1]."""
     evaluation: str
     """As the evaluation set has it."""
     training: str
@@ -52,9 +52,9 @@ class SetLeakage:
     sentences: int
     """Distinct sentences (after `normalise`)."""
     exact: int
-    """Of these: how many are in the training text."""
+    """How many of these are in the training text."""
     near: int
-    """Of the others: how many have a training sentence at or above the threshold."""
+    """How many of the others have a training sentence at or above the threshold."""
 
     @property
     def share(self) -> float:
@@ -154,7 +154,7 @@ class _Index:
         self._near: set[str] = set()
 
     def overlaps(self, lines: Sequence[tuple[CorpusRow, str]], texts: Sequence[str]) -> Iterator[Overlap]:
-        """Of training sentences: row and original, and the normal form."""
+        """Yields what is found of training sentences, given as row and original, and as normal form."""
         for text, (row, original) in zip(texts, lines, strict=True):
             if text in self._members:
                 self._exact.add(text)

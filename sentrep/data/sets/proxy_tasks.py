@@ -30,7 +30,7 @@ _RECORD = "proxy.json"
 _SENTENCES = 6
 """Taken out of a document at most, and never more than half of it."""
 _FEWEST_WORDS = 5
-"""Of a sentence that is a query."""
+"""Words that a sentence needs to be a query."""
 
 
 @dataclass  # not frozen: it is a batch, which Lightning copies
@@ -41,7 +41,7 @@ class ProxyTasks:
     passages: dict[str, str]
     """Every passage that is searched, by id."""
     queries: dict[str, str]
-    """Of all tasks, by id. A query with the id of a passage is this passage, which it must not find."""
+    """The queries of all tasks, by id. A query with the id of a passage is this passage, which it must not find."""
     answers: dict[str, Judgements]
     """By task: the passages of each query's own document."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import datasets
 
     class DataFrame(Protocol):
-        """Of pandas, on which nothing here depends."""
+        """The part of pandas' DataFrame that is read here."""
 
         columns: Any
 

@@ -120,7 +120,7 @@ def split_passages(document: Document, tokens: Sequence[int], limit: int) -> lis
 
 
 def count_tokens(documents: Sequence[Document], tokenize: Tokenize) -> Iterator[list[int]]:
-    """Of each document: the tokens of each of its sentences, as a part of a longer text."""
+    """Yields, for each document, how many tokens each of its sentences has as a part of a longer text."""
     frame = len(tokenize([""], None)[0][0])
     ids = tokenize([sentence for document in documents for sentence in document.sentences], None)[0]
     lengths = (len(row) - frame for row in ids)

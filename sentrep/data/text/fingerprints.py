@@ -56,5 +56,5 @@ class TextHash:
             yield sentence
 
     def hexdigest(self) -> str:
-        """Of those so far."""
+        """The fingerprint of all sentences so far."""
         return self._digest.hexdigest()
