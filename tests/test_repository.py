@@ -211,6 +211,15 @@ def test_no_two_files_share_a_name() -> None:
     refuse(f"{name}: shared by no files any more; take it out of ONE_CONCEPT" for name in ONE_CONCEPT.keys() - shared)
 
 
+def test_what_reads_files_knows_no_encoder() -> None:
+    refuse(
+        f"{name_of(path, node)}: loading goes from files to settings and weights, of which SentenceEncoder makes one"
+        for path in (PACKAGE / "encoder" / "loading").glob("*.py")
+        for node, module, name in imports(path)
+        if module == "sentrep.encoder.encoder" or (module, name) == ("sentrep.encoder", "SentenceEncoder")
+    )
+
+
 def test_no_function_is_called_pass() -> None:
     refuse(
         f"{name_of(path, node)}: say whose pass it is"

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sentrep.encoder.encode import TextEncoder
 from sentrep.encoder.loading import folders, sources
-from sentrep.encoder.loading.model_files import first_line
+from sentrep.encoder.loading.model_files import one_sentence
 from sentrep.encoder.loading.st_folders import GRAPH_FILES
 from sentrep.encoder.loading.tokenizers import load_tokenizer
 from sentrep.encoder.modules import Normalize, described
@@ -66,12 +66,8 @@ class GraphEncoder(TextEncoder):
         source = sources.open_source({"name": str(place), "trust_remote_code": trust_remote_code})
         limit = sources.position_limit(source.config)
         self.tokenize = TextTokenizer(load_tokenizer(source, None), settings.prompt, limit)
-        try:
+        with one_sentence(f"{self._file}: this graph cannot be read"):
             self._run, self.embedding_dim = _OPENERS[backend](self._file)
-        except InputError:
-            raise
-        except Exception as error:  # of either package, for a file that is no graph
-            raise InputError(f"{self._file}: this graph cannot be read: {first_line(error)}") from error
 
     def embed(self, tokens: TokenBatch) -> Tensor:
         """Vectors (B, D), float32, see `TextEncoder.embed`."""

@@ -9,7 +9,7 @@ import torch
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.loading.folders import read
 from sentrep.encoder.loading.settings import Settings
-from sentrep.encoder.loading.sources import on_hub
+from sentrep.encoder.loading.sources import parse_backbone
 from sentrep.encoder.modules import Normalize
 from sentrep.errors import InputError
 
@@ -27,7 +27,7 @@ def untouched(encoder: SentenceEncoder) -> tuple[SentenceEncoder, str] | None:
         it is one of the encoder's: the same pooling, prompt and modules, or a model that says nothing of these.
     """
     arguments: dict[str, Any] = encoder.init_args
-    name, hub = on_hub(arguments["backbone"])
+    name, hub = parse_backbone(arguments["backbone"])
     if not isinstance(name, str) or arguments.get("pretrained") is False:
         return None
     trust = hub["trust_remote_code"]

@@ -24,7 +24,7 @@ from transformers import PreTrainedModel
 from sentrep.encoder import adapters
 from sentrep.encoder.loading import st_folders
 from sentrep.encoder.loading.model_card import CARD, model_card
-from sentrep.encoder.loading.model_files import not_found, read_json, write_json
+from sentrep.encoder.loading.model_files import not_found, one_sentence, read_json, write_json
 from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.soundness import check_files
 from sentrep.encoder.loading.sources import is_file, quiet_transformers
@@ -113,11 +113,9 @@ def _download(name: str, revision: str | None, small: bool) -> Path:
     from huggingface_hub import snapshot_download
 
     fail_fast()
-    try:
-        patterns = ["*.json", "[0-9]_*/*", "sentrep*"] if small else None
+    patterns = ["*.json", "[0-9]_*/*", "sentrep*"] if small else None
+    with one_sentence(not_found(name, local=False), reason=False):
         return Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
-    except (OSError, ValueError) as error:
-        raise InputError(not_found(name)) from error
 
 
 def write(model: Model, folder: Path) -> None:

@@ -13,7 +13,7 @@ from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from sentrep.distributed import own_draws
-from sentrep.encoder.loading.model_files import first_line
+from sentrep.encoder.loading.model_files import first_line, one_sentence
 from sentrep.encoder.loading.sources import Source, quiet_transformers
 from sentrep.errors import InputError
 
@@ -60,10 +60,8 @@ class LanguageModelHead(nn.Module):
     def _check(self) -> None:
         """Some families' heads ask more of their backbone than its hidden states."""
         weight = next(self.model.parameters())
-        try:
+        with one_sentence(self._refusal("it asks more of it than hidden states")):
             logits = self(weight.new_zeros(2, self.hidden_size))
-        except Exception as error:  # whatever such a head stumbles over
-            raise InputError(self._refusal(first_line(error))) from error
         if logits.ndim != 2:
             raise InputError(self._refusal(f"its logits have shape {tuple(logits.shape)}"))
 

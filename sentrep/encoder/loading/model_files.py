@@ -1,8 +1,10 @@
-"""Files of a model folder, and the sentences for a model that cannot be found."""
+"""Files of a model folder, and the sentences for what cannot be found or read."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +37,33 @@ def write_json(file: Path, content: Any) -> None:
         write_text(file, json.dumps(content, indent=2) + "\n")
 
 
-def not_found(name: str, folder_error: Exception | None = None, what: str = "model") -> str:
-    """The sentence for a name that led nowhere; ``folder_error`` is what an existing folder failed with."""
-    if folder_error is not None:
-        return f"{name}: this folder holds no {what} that transformers can load: {first_line(folder_error)}"
+def not_found(name: str, local: bool, what: str = "model") -> str:
+    """The sentence for a name that led nowhere, or to a folder, ``local``, that holds something else."""
+    if local:
+        return f"{name}: this folder holds no {what} that transformers can load"
     return (
         f"{name}: no such folder or checkpoint, and the {what} hub did not answer or has no such {what}; "
         "check the spelling, or give the path of a local folder"
     )
+
+
+@contextmanager
+def one_sentence(says: str, reason: bool = True) -> Iterator[None]:
+    """Turn what other packages raise, who have a dozen types for files and values that do not fit, into one sentence.
+
+    Args:
+        says: the sentence.
+        reason: whether it ends with what they say.
+
+    Raises:
+        InputError: for any other exception.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{says}: {first_line(error)}" if reason else says) from error
 
 
 def first_line(error: Exception) -> str:

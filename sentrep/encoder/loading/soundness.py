@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,17 +13,19 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from sentrep.data.text.cells import parse_json
+from sentrep.encoder.loading.model_files import one_sentence
 from sentrep.errors import InputError
 from sentrep.io.paths import check_plain_files
 
 _LARGEST = {
-    "num_hidden_layers": 10_000,
-    "num_attention_heads": 100_000,
-    "hidden_size": 1_000_000,
-    "intermediate_size": 10_000_000,
-    "vocab_size": 100_000_000,
-    "max_position_embeddings": 100_000_000,
+    "num_hidden_layers": 1_000,
+    "num_attention_heads": 10_000,
+    "hidden_size": 100_000,
+    "intermediate_size": 1_000_000,
+    "vocab_size": 10_000_000,
+    "max_position_embeddings": 10_000_000,
 }
+"""Well beyond every model that there is; what fits no memory is refused by torch."""
 
 
 def check_files(folder: Path) -> None:
@@ -51,30 +52,12 @@ def check_sizes(config: PretrainedConfig, name: str) -> None:
     """
     if getattr(config, "is_encoder_decoder", False):
         raise InputError(f"{name}: {config.model_type} is an encoder-decoder model; choose an encoder such as bert")
-    sizes = {}
     for key, largest in _LARGEST.items():
         size = getattr(config, key, None)
-        called = config.attribute_map.get(key, key)
         least = -1 if key == "max_position_embeddings" else 1  # there a family without such a table says so
         if size is not None and (type(size) is not int or not least <= size <= largest):
+            called = config.attribute_map.get(key, key)
             raise InputError(f"{name}: {called} is {str(size)[:40]}; expected a whole number from 1 to {largest:,}")
-        sizes[called] = max(size or 0, 0)
-    layers, _, width, inner, words, positions = sizes.values()
-    layers = getattr(config, "num_hidden_groups", layers)  # of layers that share their weights
-    need, memory = 4 * (width * (words + positions) + layers * width * (4 * width + 2 * inner)), _memory()
-    if need > 2 * memory:  # a rough count: what is certain not to fit
-        listed = ", ".join(f"{key} {size}" for key, size in sizes.items())
-        raise InputError(
-            f"{name}: its weights take about {need / 1e9:,.0f} GB, and this machine has {memory / 1e9:,.0f}; "
-            f"check {listed}"
-        )
-
-
-def _memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # where it cannot be asked
-        return 1 << 42
 
 
 def check_complete(model: nn.Module, missing: Iterable[str], unexpected: Iterable[str], name: str) -> None:
@@ -153,7 +136,5 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, embeddings: int, name: s
     largest = max((number for token, number in tokenizer.get_vocab().items() if token not in added), default=0)
     if max(largest, tokenizer.pad_token_id or 0) >= embeddings:
         raise InputError(f"{name}: the tokenizer knows more tokens than the model; use the model's own")
-    try:
+    with one_sentence(f"{name}: use another tokenizer, as this one fails on unknown words"):
         tokenizer("\u2603 zq\u4e00\U0010fffd")
-    except Exception as error:  # tokenizers has no types of its own
-        raise InputError(f"{name}: the tokenizer fails on unknown words ({str(error)[:200]}); use another") from error

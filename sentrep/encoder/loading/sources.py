@@ -18,7 +18,7 @@ from transformers.utils import logging as transformers_logging
 
 from sentrep import checks
 from sentrep.encoder.compute.layout import OFFSET_POSITIONS
-from sentrep.encoder.loading.model_files import first_line, not_found
+from sentrep.encoder.loading.model_files import not_found, one_sentence
 from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.soundness import check_complete, check_files, check_finite, check_sizes
 from sentrep.encoder.loading.st_folders import transformer_folder
@@ -70,7 +70,7 @@ class Source:
         return self.hub.get("trust_remote_code", False)
 
 
-def on_hub(backbone: str | Mapping[str, Any]) -> tuple[str | dict[str, Any], dict[str, Any]]:
+def parse_backbone(backbone: str | Mapping[str, Any]) -> tuple[str | dict[str, Any], dict[str, Any]]:
     """The name or configuration of a backbone as `SentenceEncoder` takes it, and what ``from_pretrained`` is told.
 
     Raises:
@@ -96,7 +96,7 @@ def open_source(backbone: str | Mapping[str, Any]) -> Source:
     Raises:
         InputError: when nothing is found, or what is found is no encoder.
     """
-    source = _open(*on_hub(backbone))
+    source = _open(*parse_backbone(backbone))
     check_sizes(source.config, source.name)
     return source
 
@@ -122,12 +122,8 @@ def _open(name: str | dict[str, Any], hub: dict[str, Any]) -> Source:
         hub = {"local_files_only": True, **trust}
     else:
         fail_fast()
-    try:
+    with one_sentence(not_found(name, local), reason=local):
         return Source(place, place, read_config(place, hub), hub)
-    except InputError:
-        raise
-    except Exception as error:  # transformers has a dozen types for values that do not fit
-        raise InputError(not_found(name, error if local else None)) from error
 
 
 def is_file(path: Path) -> bool:
@@ -162,10 +158,8 @@ def load_backbone(source: Source, dropout: float | None, pooler: bool) -> PreTra
     if source.path is not None:
         model, missing = _from_files(source, source.path, arguments)
     else:
-        try:
+        with one_sentence(f"{source.name}: no model can be built so"):
             model = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=source.trusted, **arguments)
-        except Exception as error:  # of its code and torch's, for values that do not fit together
-            raise InputError(f"{source.name}: no model can be built so: {first_line(error)}") from error
     if pooler and (getattr(model, "pooler", None) is None or any(key.startswith("pooler.") for key in missing)):
         raise InputError(f"{source.name} has no trained pooler; choose another pooling, or head.kind mlp for a new one")
     return model
@@ -176,16 +170,14 @@ def _from_files(source: Source, path: str, arguments: dict[str, Any]) -> tuple[P
     spare = arguments.get("add_pooling_layer") is False
     if spare:
         arguments = {**arguments, "add_pooling_layer": True}
-    try:
-        # a masked-LM checkpoint has a head that an encoder does not load; a pooler that is not there draws its weights
-        with quiet_transformers(), torch.random.fork_rng(devices=[]):
-            model, info = AutoModel.from_pretrained(
-                path, config=source.config, dtype=torch.float32, output_loading_info=True,
-                ignore_mismatched_sizes=True,  # its own error points to a report that nobody sees
-                **source.hub, **arguments,
-            )  # fmt: skip
-    except Exception as error:  # transformers, safetensors, pickle and torch have types of their own
-        raise InputError(f"{source.name}: its weights cannot be loaded: {first_line(error)}") from error
+    refusing = one_sentence(f"{source.name}: its weights cannot be loaded")
+    # a masked-LM checkpoint has a head that an encoder does not load; a pooler that is not there draws its weights
+    with refusing, quiet_transformers(), torch.random.fork_rng(devices=[]):
+        model, info = AutoModel.from_pretrained(
+            path, config=source.config, dtype=torch.float32, output_loading_info=True,
+            ignore_mismatched_sizes=True,  # its own error points to a report that nobody sees
+            **source.hub, **arguments,
+        )  # fmt: skip
     for key, found, wanted in sorted(info["mismatched_keys"]):
         raise InputError(
             f"{source.name}: the weights of {key} have the shape {tuple(found)}, and the configuration asks for "
@@ -244,11 +236,7 @@ def config_from(
     """
     if "model_type" not in description:
         raise InputError("a backbone given as a configuration needs `model_type`, for example bert")
-    try:
+    with one_sentence("backbone configuration"):
         if trust_remote_code or description["model_type"] not in CONFIG_MAPPING:  # which says what families there are
             return AutoConfig.for_model(**description)
         return build_config(description, source, own)
-    except InputError:
-        raise
-    except Exception as error:  # transformers checks some values itself, and stumbles over others
-        raise InputError(f"backbone configuration: {first_line(error)}") from error

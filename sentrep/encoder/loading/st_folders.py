@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from sentrep.encoder.loading.model_files import read_json, write_json
+from sentrep.encoder.loading.model_files import one_sentence, read_json, write_json
 from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.modules import Dense, Normalize, described
 from sentrep.errors import InputError
@@ -198,7 +198,5 @@ def listed_modules(folder: Path) -> list[tuple[str, Path]]:
 
 def tensors(file: Path) -> dict[str, Tensor]:
     """Weights of a safetensors file, or of an older one of PyTorch, which runs no code."""
-    try:
+    with one_sentence(f"{file}: the weights are missing or damaged", reason=False):
         return load_file(file) if file.suffix == ".safetensors" else torch.load(file, "cpu", weights_only=True)
-    except Exception as error:  # safetensors, pickle, zip and the disk have types of their own
-        raise InputError(f"{file}: the weights are missing or damaged ({type(error).__name__})") from error

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
-from sentrep.encoder.loading.model_files import first_line, not_found
+from sentrep.encoder.loading.model_files import not_found, one_sentence
 from sentrep.encoder.loading.sources import Source
 from sentrep.errors import InputError
 from sentrep.io.hub import fail_fast
@@ -29,12 +29,8 @@ def load_tokenizer(source: Source, tokenizer: str | None) -> PreTrainedTokenizer
     local = Path(name).is_dir()
     hub = {"local_files_only": True, "trust_remote_code": source.trusted} if local else source.hub
     fail_fast()
-    try:
+    with one_sentence(not_found(name, local, "tokenizer"), reason=local):
         loaded = read_tokenizer(name, hub, source.config if tokenizer is None else None)
-    except InputError:
-        raise
-    except Exception as error:  # transformers and tokenizers raise a dozen types for damaged files
-        raise InputError(not_found(name, error if local else None, "tokenizer")) from error
     if local and not _has_vocabulary(loaded, Path(name)):
         raise InputError(f"{name}: no tokenizer in this folder; copy tokenizer.json into it, or name one (`tokenizer`)")
     return loaded
@@ -51,15 +47,13 @@ def _stored_tokenizer(source: str, files: dict[str, str]) -> PreTrainedTokenizer
     for name, text in files.items():
         if not isinstance(text, str) or name in ("", ".", "..") or re.search(r"[/\\\0]", str(name)):
             raise InputError(f"{source}: the tokenizer's file {str(name)[:80]!r} is no plain file; do not use it")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, one_sentence(f"{source}: its tokenizer cannot be loaded"):
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
         try:
-            for name, text in files.items():
-                (Path(folder) / name).write_text(text, encoding="utf-8")
             return read_tokenizer(folder, {"local_files_only": True, "trust_remote_code": False})
         except InputError as error:
             raise InputError(str(error).replace(folder, source)) from error
-        except Exception as error:  # transformers and tokenizers raise a dozen types for damaged files
-            raise InputError(f"{source}: its tokenizer cannot be loaded: {first_line(error)}") from error
 
 
 def tokenizer_files(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,24 +21,27 @@ class Trained:
     base: str | None = None
     """Hub id of the model that the training began with; None for a local one, whose place is nobody's business."""
     objectives: dict[str, str] = field(default_factory=dict)
-    """By name, the class."""
+    """Name and class of each."""
     data: str | None = None
     """Fingerprint of the training text."""
     step: int | None = None
     scores: dict[str, float] = field(default_factory=dict)
-    """By development set, Spearman × 100 at this step."""
+    """Spearman × 100 of each development set at this step."""
 
     @classmethod
     def of(cls, checkpoint: dict[str, Any]) -> Trained:
-        """From the content of a checkpoint; what is not there, or of another type than it should be, is left out."""
-        payload, settings = checkpoint[PAYLOAD_KEY], checkpoint.get("hyper_parameters")
-        objectives = settings.get("objectives") if isinstance(settings, dict) else None
-        classes = {name: _class(value) for name, value in objectives.items()} if isinstance(objectives, dict) else {}
-        base, data, step = payload.get("base"), payload.get("data"), checkpoint.get("global_step")
+        """What the content of a checkpoint tells; whatever has another form than `sentrep fit` gives it is left out."""
+        payload, step = checkpoint[PAYLOAD_KEY], checkpoint.get("global_step")
+        base, data = payload.get("base"), payload.get("data")
+        objectives: dict[str, str] = {}
+        with suppress(AttributeError, KeyError, TypeError):
+            for name, objective in checkpoint["hyper_parameters"]["objectives"].items():
+                if objective is not None:
+                    objectives[str(name)] = objective["class_path"].rpartition(".")[2]
         return cls(
             base if isinstance(base, str) and _HUB_ID.fullmatch(base) else None,
-            {str(name): found for name, found in classes.items() if found},
-            data if isinstance(data, str) and data else None,
+            objectives,
+            data if isinstance(data, str) else None,
             step if isinstance(step, int) else None,
             _scores(checkpoint.get("callbacks"), step),
         )
@@ -51,22 +55,12 @@ def hub_name(backbone: Any) -> str | None:
     return backbone
 
 
-def _class(objective: Any) -> str:
-    name = objective.get("class_path") if isinstance(objective, dict) else objective
-    return name.rsplit(".", 1)[-1] if isinstance(name, str) else ""
-
-
 def _scores(callbacks: Any, step: Any) -> dict[str, float]:
-    """Of the sets, ``val/NAME``, as the run's report had them at the step."""
-    states = callbacks.values() if isinstance(callbacks, dict) else ()
-    kept = [state.get("history") for state in states if isinstance(state, dict)]
+    """Scores of the sets, ``val/NAME``, that the run's report has at the step."""
     found: dict[str, float] = {}
-    for history in (one for one in kept if isinstance(one, dict)):
-        for name, course in history.items():
-            one = str(name).removeprefix("val/")
-            if f"val/{one}/alignment" not in history or not isinstance(course, list):  # which sets have beside theirs
-                continue
-            value = next((point[1] for point in course if isinstance(point, list) and point[:1] == [step]), None)
-            if isinstance(value, float):
-                found[one] = value
+    for state in callbacks.values() if isinstance(callbacks, dict) else ():
+        with suppress(AttributeError, KeyError, TypeError, ValueError):
+            for name, course in state["history"].items():
+                if f"{name}/alignment" in state["history"]:  # which sets have beside theirs
+                    found[name.removeprefix("val/")] = float(dict(course)[step])
     return found
