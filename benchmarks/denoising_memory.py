@@ -13,14 +13,15 @@ import argparse
 import dataclasses
 from statistics import mean, stdev
 
+import pandas as pd
 import torch
 from rich.console import Console
 
 from sentrep import SentRepModule
 from sentrep.data.text.corpus import open_corpus
 from sentrep.encoder.encode import pad
-from sentrep.evaluation.report import plain_table
 from sentrep.objectives import Denoising
+from sentrep.reports.frames import screen_table
 from sentrep.types import TextBatch
 
 
@@ -39,12 +40,14 @@ def main() -> None:
         _losses(module, objective, rows[options.skip + i * options.batch_size :][: options.batch_size], i)
         for i in range(options.batches)
     ]
-    table = plain_table("memory", "loss, nats a token")
-    for name, values in zip(("the sentence's own", "another's"), zip(*losses, strict=True), strict=True):
-        table.add_row(name, f"{mean(values):.4f}")
-    gaps = [other - own for own, other in losses]
-    table.add_row("difference", f"{mean(gaps):+.4f} ± {stdev(gaps) / len(gaps) ** 0.5:.4f}")
-    Console().print(table)
+    own, other = zip(*losses, strict=True)
+    gaps = [b - a for a, b in losses]
+    rows = {
+        "the sentence's own": f"{mean(own):.4f}",
+        "another's": f"{mean(other):.4f}",
+        "difference": f"{mean(gaps):+.4f} ± {stdev(gaps) / len(gaps) ** 0.5:.4f}",
+    }
+    Console().print(screen_table(pd.DataFrame(rows.items(), columns=["memory", "loss, nats a token"])))
 
 
 @torch.no_grad()

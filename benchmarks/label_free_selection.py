@@ -25,12 +25,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import scipy.stats
 from numpy.typing import NDArray
 from rich.console import Console
 
 from sentrep.evaluation.label_free import CRITERIA
-from sentrep.evaluation.report import plain_table
+from sentrep.reports.frames import markdown_table, screen_table
 
 Array = NDArray[np.float64]
 Run = dict[str, Array]
@@ -45,15 +46,11 @@ def main() -> None:
     """Read, compute, print."""
     options = _options()
     runs = [read_run(folder / "metrics.csv", options.dev) for folder in options.runs]
-    rows = table(runs, options.dev, options.resamples)
+    shown = pd.DataFrame(table(runs, options.dev, options.resamples), columns=_COLUMNS)
     if options.markdown:
-        lines = [_COLUMNS, ["---", *["---:"] * (len(_COLUMNS) - 1)], *rows]
-        print("".join(f"| {' | '.join(line)} |\n" for line in lines), end="")
-        return
-    printed = plain_table(*_COLUMNS)
-    for row in rows:
-        printed.add_row(*row)
-    Console().print(printed)
+        print(markdown_table(shown))
+    else:
+        Console().print(screen_table(shown))
 
 
 def _options() -> argparse.Namespace:

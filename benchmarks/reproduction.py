@@ -21,7 +21,7 @@ from tables import table
 from sentrep.cli.paper_tables import Row, Table, read_table
 from sentrep.evaluation.comparison import Published
 from sentrep.evaluation.rank_agreement import RankAgreement
-from sentrep.io.harmless import markdown_text
+from sentrep.reports.text import markdown_text
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from sentrep.evaluation.plots.style import BLUE, COLOURS, GREY, LINES, legend_below, new_figure, styled
-from sentrep.io.harmless import html_text
 
 _HEIGHT = 2.2
 _GROUPS = 6
@@ -69,33 +68,28 @@ def draw_weights(
     return figure
 
 
-def map_groups(points: NDArray[np.floating], seed: int = 0) -> NDArray[np.int64]:
-    """A number from 0 for every point (n, 2): the groups that the map falls into, to be coloured by, (n,)."""
-    from sklearn.cluster import KMeans
-
-    found = KMeans(min(_GROUPS, len(np.unique(points, axis=0))), n_init=1, random_state=seed).fit(points)
-    return np.asarray(found.labels_, dtype=np.int64)
-
-
-def draw_map(
-    points: NDArray[np.floating], texts: Sequence[str], groups: NDArray[np.int64], reach: float, name: str
-) -> str:
-    """A map as SVG, in which every point says its text to who stays on it.
+def map_dots(
+    before: NDArray[np.floating], after: NDArray[np.floating], texts: Sequence[str], seed: int = 0
+) -> dict[str, list[tuple[float, float, str, str]]]:
+    """Two maps of the same texts on one scale, as `Maps` takes them; a colour for each group of the map before.
 
     Args:
-        points: (n, 2) around the origin.
+        before: (n, 2) around the origin.
+        after: (n, 2).
         texts: n.
-        groups: (n,) numbers, a colour each.
-        reach: the greatest coordinate that has room; maps to be compared share it.
-        name: what the map shows, for those who do not see it.
+        seed: of the grouping.
     """
-    places = 50 + 48 * np.asarray(points) / max(reach, 1e-12) * [1, -1]
-    drawn = [
-        f'<circle cx="{x:.2f}" cy="{y:.2f}" r=".9" fill="{COLOURS[group % len(COLOURS)]}"><title>'
-        f"{html_text(textwrap.shorten(text, _LONGEST, placeholder=' …'))}</title></circle>"
-        for (x, y), text, group in zip(places, texts, groups.tolist(), strict=True)
-    ]
-    return f'<svg viewBox="0 0 100 100" role="img" aria-label="{html_text(name)}">{"".join(drawn)}</svg>'
+    from sklearn.cluster import KMeans
+
+    groups = KMeans(min(_GROUPS, len(np.unique(before, axis=0))), n_init=1, random_state=seed).fit_predict(before)
+    colours = [COLOURS[group % len(COLOURS)] for group in groups.tolist()]
+    shown = [textwrap.shorten(text, _LONGEST, placeholder=" …") for text in texts]
+    reach = max(float(np.abs([before, after]).max()), 1e-12)
+    maps = {}
+    for name, points in (("Before", before), ("After", after)):
+        places = (50 + 48 * points / reach * [1, -1]).round(2).tolist()
+        maps[name] = [(x, y, colour, text) for (x, y), colour, text in zip(places, colours, shown, strict=True)]
+    return maps
 
 
 def _columns(rows: Sequence[Mapping[str, float]], name: str) -> tuple[list[float], list[float]]:

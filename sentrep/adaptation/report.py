@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
-from sentrep.adaptation.outcome import Adaptation, Estimate, Neighbours
-from sentrep.adaptation.pictures import draw_curve, draw_map, draw_weights, map_groups
-from sentrep.evaluation.page import html_page, html_table, inline_figure
-from sentrep.evaluation.report import markdown_table
+from sentrep.adaptation.outcome import Adaptation, Estimate
+from sentrep.adaptation.pictures import draw_curve, draw_weights, map_dots
+from sentrep.evaluation.plots.style import svg_text
 from sentrep.io.files import write_text
-from sentrep.io.harmless import html_text, markdown_text
 from sentrep.io.paths import writing
+from sentrep.reports.document import Change, Document, Heading, Maps, Part, Picture, Side, Table, Text
+from sentrep.reports.frames import as_frame
 
 _LOOKS = {"better": "good", "not better": "bad", "worse": "bad", "cannot be told": "unsure"}
 _LONGEST = 180
@@ -33,6 +34,7 @@ _MAP = (
     "The same texts before and after, turned and scaled onto each other and seen from the same side; the colours are "
     "those of the groups before. Stay on a point to read it."
 )
+_SETTINGS = "What was trained on what"
 
 
 def write_report(adaptation: Adaptation, folder: str | Path) -> Path:
@@ -51,100 +53,68 @@ def write_report(adaptation: Adaptation, folder: str | Path) -> Path:
         InputError: for a place that cannot be written.
     """
     page = Path(folder) / "report.html"
-    title = f"{_last(adaptation.backbone)}, adapted to {_last(adaptation.text)}: {adaptation.verdict}"
-    for file, text in {
-        page.with_suffix(".md"): "\n".join(_markdown(adaptation)) + "\n",
-        page: html_page(title, _html(adaptation)),
-    }.items():
+    document = Document([*_parts(adaptation)], f"{_about(adaptation)}: {adaptation.verdict}")
+    for file, text in {page.with_suffix(".md"): document.markdown(), page: document.html()}.items():
         with writing(file):
             write_text(file, text)
     return page
 
 
-def _html(adaptation: Adaptation) -> Iterator[str]:
-    look = _LOOKS[adaptation.verdict]
-    model, text = _last(adaptation.backbone), _last(adaptation.text)
-    yield f'<p class="faint">{html_text(f"{model}, adapted to {text}")}: <strong>{adaptation.verdict}</strong></p>'
-    yield f'<h1 class="{look}">{html_text(adaptation.sentence).replace(" %", "&nbsp;%")}</h1>'
-    yield f"<p>{html_text(_facts(adaptation))}</p>"
+def _parts(adaptation: Adaptation) -> Iterator[Part]:
+    sentence = adaptation.sentence.replace(" %", "\u00a0%")
+    yield Heading(sentence, level=1, look=_LOOKS[adaptation.verdict])
+    yield Text(f"{_about(adaptation)}: {adaptation.verdict}", faint=True)
+    yield Text(_facts(adaptation))
     if adaptation.tasks:
-        columns, rows = _tasks(adaptation)
-        yield "<h2>Before and after</h2>"
-        yield html_table(columns, rows, "Scores before and after", _LOOKS)
-        yield f'<p class="faint">{html_text(_TASKS)}</p>'
-    if adaptation.curve or adaptation.interpolation:
-        yield '<h2>Training</h2>\n<div class="side">'
-        if adaptation.curve:
-            yield inline_figure(draw_curve(adaptation.curve), "Course of the proxy during training", _CURVE)
-        if adaptation.interpolation:
-            yield inline_figure(draw_weights(adaptation.interpolation), "Proxy by weight", _INTERPOLATION)
-        if adaptation.lexical:
-            figure = draw_weights(adaptation.lexical, "matching words", "without")
-            yield inline_figure(figure, "Proxy by weight of matching words", _LEXICAL)
-        yield "</div>"
+        yield Heading("Before and after")
+        yield Table(_tasks(adaptation), "Scores before and after", _LOOKS)
+        yield Text(_TASKS, faint=True)
+    if courses := [*_courses(adaptation)]:
+        yield Heading("Training")
+        yield Side(courses)
     if adaptation.neighbours:
-        yield f'<h2>Nearest sentences</h2>\n<p class="faint">{html_text(_NEIGHBOURS)}</p>'
-        yield from map(_card, adaptation.neighbours)
-    if len(adaptation.map_texts):
-        yield f'<h2>Map</h2>\n<div class="side">{_maps(adaptation)}</div>\n<p class="faint">{html_text(_MAP)}</p>'
-    for head, columns, rows in _records(adaptation):
-        yield f"<h2>{head}</h2>"
-        yield html_table(columns, rows, head, broken=True)
-
-
-def _card(found: Neighbours) -> str:
-    sides = {"before": found.before, "after": found.after}
-    if found.before == found.after:
-        sides = {"before and after": found.before}
-    lists = []
-    for name, texts in sides.items():
-        shown = [html_text(_short(text)) for text in texts]
-        new = ["<strong>new:</strong> " if text not in found.before else "" for text in texts]
-        items = "".join(f"<li>{mark}{text}</li>" for mark, text in zip(new, shown, strict=True))
-        lists.append(f'<div><p class="faint">{name}</p><ol>{items}</ol></div>')
-    head = html_text(_short(found.sentence))
-    return f'<section class="card"><h3>{head}</h3><div class="side">{"".join(lists)}</div></section>'
-
-
-def _maps(adaptation: Adaptation) -> str:
-    maps = {"Before": adaptation.map_before, "After": adaptation.map_after}
-    groups = map_groups(adaptation.map_before)
-    reach = float(np.abs(np.stack(list(maps.values()))).max())
-    drawn = {
-        name: draw_map(points, adaptation.map_texts, groups, reach, f"Map of {len(points)} texts, {name.lower()}")
-        for name, points in maps.items()
-    }
-    return "".join(f"<figure>{svg}<figcaption>{name}</figcaption></figure>" for name, svg in drawn.items())
-
-
-def _markdown(adaptation: Adaptation) -> Iterator[str]:
-    yield f"# {markdown_text(adaptation.sentence)}"
-    yield f"\n{markdown_text(_facts(adaptation))}"
-    if adaptation.tasks:
-        yield "\n## Before and after\n"
-        yield from markdown_table(*_tasks(adaptation))
-        yield f"\n{markdown_text(_TASKS)}"
-    if adaptation.curve:
-        columns = list(dict.fromkeys(name for row in adaptation.curve for name in row))
-        rows = [[f"{row[name]:.4g}" if name in row else "" for name in columns] for row in adaptation.curve]
-        yield f"\n## Training\n\n{markdown_text(_CURVE)}\n"
-        yield from markdown_table(columns, rows)
-    if adaptation.interpolation:
-        yield f"\n## Between start and end\n\n{markdown_text(_INTERPOLATION)}\n"
-        yield from markdown_table(["weight", "proxy"], [[f"{w:g}", f"{v:.2f}"] for w, v in adaptation.interpolation])
-    if adaptation.lexical:
-        yield f"\n## Matching words\n\n{markdown_text(_LEXICAL)}\n"
-        yield from markdown_table(["weight", "proxy"], [[f"{w:g}", f"{v:.2f}"] for w, v in adaptation.lexical])
-    if adaptation.neighbours:
-        yield f"\n## Nearest sentences\n\n{markdown_text(_NEIGHBOURS)}"
+        yield Heading("Nearest sentences")
+        yield Text(_NEIGHBOURS, faint=True)
         for found in adaptation.neighbours:
-            yield f"\n### {markdown_text(_short(found.sentence))}\n"
-            for name, texts in (("before", found.before), ("after", found.after)):
-                yield from (f"{number}. {name}: {markdown_text(_short(text))}" for number, text in enumerate(texts, 1))
-                yield ""
-    for head, columns, rows in _records(adaptation):
-        yield f"\n## {head}\n"
-        yield from markdown_table(columns, rows)
+            yield Change(_short(found.sentence), [*map(_short, found.before)], [*map(_short, found.after)])
+    if len(adaptation.map_texts):
+        yield Maps("Map", map_dots(adaptation.map_before, adaptation.map_after, adaptation.map_texts), _MAP)
+    if adaptation.seconds:
+        yield Heading("Time")
+        took = {part: _duration(seconds) for part, seconds in adaptation.seconds.items()}
+        yield Table(_pairs(took, "part", "time"), "Time", broken=True)
+    if adaptation.settings:
+        yield Heading(_SETTINGS)
+        yield Table(_pairs(adaptation.settings, "setting", "value"), _SETTINGS, broken=True)
+
+
+def _courses(adaptation: Adaptation) -> Iterator[Picture]:
+    """The pictures of the training."""
+    if adaptation.curve:
+        numbers = as_frame(adaptation.curve).map(lambda cell: "" if cell is None else f"{cell:.4g}")
+        yield _picture(draw_curve(adaptation.curve), "Course of the proxy during training", _CURVE, numbers)
+    if adaptation.interpolation:
+        figure = draw_weights(adaptation.interpolation)
+        yield _picture(figure, "Proxy by weight", _INTERPOLATION, _weights(adaptation.interpolation))
+    if adaptation.lexical:
+        figure = draw_weights(adaptation.lexical, "matching words", "without")
+        yield _picture(figure, "Proxy by weight of matching words", _LEXICAL, _weights(adaptation.lexical))
+
+
+def _picture(figure: Figure, alt: str, caption: str, numbers: pd.DataFrame) -> Picture:
+    return Picture(svg_text(figure), alt, caption, frame=numbers)
+
+
+def _weights(points: Sequence[tuple[float, float]]) -> pd.DataFrame:
+    return as_frame([[f"{weight:g}", f"{value:.2f}"] for weight, value in points], ["weight", "proxy"])
+
+
+def _pairs(rows: Mapping[str, str], *columns: str) -> pd.DataFrame:
+    return as_frame([*rows.items()], columns=columns)
+
+
+def _about(adaptation: Adaptation) -> str:
+    return f"{_last(adaptation.backbone)}, adapted to {_last(adaptation.text)}"
 
 
 def _facts(adaptation: Adaptation) -> str:
@@ -156,11 +126,10 @@ def _facts(adaptation: Adaptation) -> str:
     return f"{counts}. {where}"
 
 
-def _tasks(adaptation: Adaptation) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the table of before and after; without BM25 where no task has it."""
-    columns: dict[str, list[str]] = {}
-    for task in adaptation.tasks:
-        cells = {
+def _tasks(adaptation: Adaptation) -> pd.DataFrame:
+    """The table of before and after; without BM25 where no task has it."""
+    rows = [
+        {
             "task": task.name,
             "before": _interval(task.start),
             "after": _interval(task.adapted),
@@ -170,19 +139,10 @@ def _tasks(adaptation: Adaptation) -> tuple[list[str], list[list[str]]]:
             "shared words": f"{task.overlap:.0%}",
             "queries / texts": f"{task.queries:,} / {task.candidates:,}",
         }
-        for column, cell in cells.items():
-            columns.setdefault(column, []).append(cell)
-    if not any(columns["BM25"]):
-        del columns["BM25"]
-    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
-
-
-def _records(adaptation: Adaptation) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Heading, columns and rows of the tables at the end."""
-    if adaptation.seconds:
-        yield "Time", ["part", "time"], [[part, _duration(seconds)] for part, seconds in adaptation.seconds.items()]
-    if adaptation.settings:
-        yield "What was trained on what", ["setting", "value"], [[*item] for item in adaptation.settings.items()]
+        for task in adaptation.tasks
+    ]
+    table = as_frame(rows)
+    return table if table["BM25"].any() else table.drop(columns="BM25")
 
 
 def _interval(estimate: Estimate, form: str = ".1f") -> str:

@@ -35,11 +35,11 @@ from sentrep.data.text.documents import Document, load_documents
 from sentrep.encoder import LexicalFeatures, SentenceEncoder, fit_lexical
 from sentrep.errors import InputError
 from sentrep.evaluation.proxy import word_matching
-from sentrep.evaluation.report import plain_table
 from sentrep.evaluation.training_report import MODEL
 from sentrep.io.files import hold, write_text
-from sentrep.io.harmless import screen_text
 from sentrep.io.paths import check_target, expanded
+from sentrep.reports.frames import as_frame, screen_table
+from sentrep.reports.text import screen_text
 
 _NO_STRUCTURE = (
     "Nothing can be judged: too few documents have a title or several sentences and words of their own, so the text's "
@@ -215,15 +215,19 @@ def _report(outcome: Adaptation, work: AdaptationFolder) -> None:
     places = {"numbers": work.folder / "outcome.json", "report": write_report(outcome, work.folder)}
     console = Console()
     if outcome.tasks:
-        table = plain_table("task", "queries", "words", "BM25", "before", "after", "difference")
-        for task in outcome.tasks:
-            gain = task.difference
-            table.add_row(
-                task.name, str(task.queries), f"{task.overlap:.0%}", "—" if task.bm25 is None else f"{task.bm25:.1f}",
-                f"{task.start.value:.1f}", f"{task.adapted.value:.1f}",
-                f"{gain.value:+.2f} ± {(gain.high - gain.low) / 2:.2f}",
-            )  # fmt: skip
-        console.print(table)
+        rows = [
+            {
+                "task": task.name,
+                "queries": str(task.queries),
+                "words": f"{task.overlap:.0%}",
+                "BM25": "—" if task.bm25 is None else f"{task.bm25:.1f}",
+                "before": f"{task.start.value:.1f}",
+                "after": f"{task.adapted.value:.1f}",
+                "difference": f"{task.difference.value:+.2f} ± {(task.difference.high - task.difference.low) / 2:.2f}",
+            }
+            for task in outcome.tasks
+        ]
+        console.print(screen_table(as_frame(rows)))
     took = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in outcome.seconds.items())
     for line in (outcome.sentence, f"took      {took}", *(f"{name:<8}  {place}" for name, place in places.items())):
         console.print(screen_text(line), soft_wrap=True, highlight=False)

@@ -14,14 +14,14 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from sentrep.data.augmentation.asking import COUNTS, MALFORMED, Asking
 from sentrep.data.augmentation.endpoint import Endpoint
 from sentrep.data.augmentation.parts import VERDICT, Finished, check_output
 from sentrep.data.text.corpus import Corpus, open_corpus
 from sentrep.errors import InputError
-from sentrep.io.harmless import screen_text
+from sentrep.reports.frames import as_frame, screen_table
+from sentrep.reports.text import screen_text
 
 PATIENCE = 10.0
 """Seconds without an answer after which that is said."""
@@ -93,17 +93,10 @@ def progress_bar(visible: bool = True) -> Progress:
 def print_verdicts(what: str, verdicts: Mapping[str, int], output: str | Path, more: Mapping[str, str]) -> None:
     """How many rows were kept and why the others were not."""
     rows = sum(verdicts.values())
-    table = Table(box=None, pad_edge=False)
-    table.add_column(what)
-    table.add_column("rows", justify="right")
-    table.add_column("share", justify="right")
-    for name, count in verdicts.items():
-        table.add_row(screen_text(name), f"{count:,}", f"{count / rows:.1%}")
-    table.add_row("all", f"{rows:,}", "")
-    for name, value in more.items():
-        table.add_row(name, value, "")
+    counts = [[name, f"{count:,}", f"{count / rows:.1%}"] for name, count in verdicts.items()]
+    lines = [*counts, ["all", f"{rows:,}", ""], *([name, value, ""] for name, value in more.items())]
     console = Console()
-    console.print(table)
+    console.print(screen_table(as_frame(lines, columns=[what, "rows", "share"])))
     console.print(f"{verdicts.get('kept', 0)} pairs: {screen_text(str(output))}", soft_wrap=True, highlight=False)
 
 

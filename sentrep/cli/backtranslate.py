@@ -16,8 +16,8 @@ from sentrep.data.augmentation.translation import Generation, Translator
 from sentrep.data.text.corpus import Corpus, CorpusRow
 from sentrep.data.text.shard import Shard, local_rank
 from sentrep.errors import InputError
-from sentrep.io.harmless import printable
 from sentrep.io.paths import check_name
+from sentrep.reports.text import printable
 
 GENERATION, FILTER = Generation(), PairFilter()
 

@@ -21,8 +21,8 @@ from sentrep.cli.writers import NpyWriter
 from sentrep.data.text.locations import is_address
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write, write_text
-from sentrep.io.harmless import printable
 from sentrep.io.paths import writing
+from sentrep.reports.text import printable
 
 
 class SaveConfig(SaveConfigCallback):

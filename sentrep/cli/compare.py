@@ -27,8 +27,8 @@ from sentrep.distributed import derive_seed
 from sentrep.errors import InputError
 from sentrep.evaluation.comparison import Comparison, Format, Published
 from sentrep.evaluation.suites import Request, load_suite
-from sentrep.io.harmless import printable
 from sentrep.io.paths import check_target, expanded
+from sentrep.reports.text import printable
 
 THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
 """The thesis's seeds (section 5.2); further ones are derived."""

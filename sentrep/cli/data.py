@@ -14,9 +14,9 @@ from sentrep.data.sets.leakage import Leakage, check_leakage, overlap_list
 from sentrep.data.text.corpus import open_corpus
 from sentrep.errors import InputError
 from sentrep.evaluation.leakage_report import print_leakage, write_leakage
-from sentrep.evaluation.report import check_report_path
-from sentrep.io.harmless import printable
 from sentrep.io.paths import check_target
+from sentrep.reports.saving import check_report_path
+from sentrep.reports.text import printable
 
 
 def run(command: str, words: list[str]) -> int:

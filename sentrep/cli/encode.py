@@ -24,8 +24,8 @@ from sentrep.data.text.shard import Shard, local_rank
 from sentrep.encoder import GraphEncoder, SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
-from sentrep.io.harmless import printable
 from sentrep.io.paths import check_target
+from sentrep.reports.text import printable
 
 Precision = Literal["fp32", "bf16"]
 Backend = Literal["torch", "onnx", "openvino"]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sentrep.errors import InputError
-from sentrep.io.harmless import printable
 from sentrep.io.paths import remedy
+from sentrep.reports.text import printable
 
 LONGEST = 400
 """Characters of a message; the rest of a long one is a dump of values that helps nobody."""

@@ -16,8 +16,8 @@ from sentrep.encoder.export import export
 from sentrep.encoder.graph_export import CALIBRATION, check_graph
 from sentrep.errors import InputError
 from sentrep.functional.similarity import unit
-from sentrep.io.harmless import printable
 from sentrep.io.paths import expanded
+from sentrep.reports.text import printable
 
 _SAME = 0.9999
 """Least cosine of vectors that should differ by rounding alone."""

@@ -34,10 +34,10 @@ from sentrep.evaluation.plots.negatives import RANKS as NEGATIVE_RANKS
 from sentrep.evaluation.plots.negatives import check_batches, mean_and_deviation
 from sentrep.evaluation.plots.style import picture_files
 from sentrep.evaluation.plots.sweep import Take
-from sentrep.evaluation.report import plain_table
 from sentrep.evaluation.runs import find_runs
 from sentrep.evaluation.sts import display_name
-from sentrep.io.harmless import printable
+from sentrep.reports.frames import as_frame, screen_table
+from sentrep.reports.text import printable
 
 
 def run(command: str, words: list[str]) -> int:
@@ -176,7 +176,7 @@ def negatives(
         (f"{size:,}", *(f"{mean:.3f} ± {sd:.3f}" for mean, sd in zip(*mean_and_deviation(cosines), strict=True)))
         for size, cosines in found.items()
     ]
-    Console().print(plain_table("batch size", *NEGATIVE_RANKS, rows=rows))
+    Console().print(screen_table(as_frame(rows, columns=["batch size", *NEGATIVE_RANKS])))
     _save(draw_negatives(found), output)
 
 

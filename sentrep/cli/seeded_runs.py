@@ -35,7 +35,7 @@ from sentrep.evaluation.runs import version_of
 from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import MODEL
 from sentrep.io.files import BusyError, atomic_write, hold, write_text
-from sentrep.io.harmless import screen_text
+from sentrep.reports.text import screen_text
 
 SCORES = "scores.npz"
 """What a finished run leaves: cosines and gold scores of every set."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Sequence
 
+import pandas as pd
 from rich.console import Console
 
-from sentrep.evaluation.report import markdown_table, plain_table, save_as
-from sentrep.io.harmless import markdown_text, screen_text
+from sentrep.reports.document import Document, Heading, Table, Text
+from sentrep.reports.frames import as_frame, screen_table
+from sentrep.reports.saving import save_as
+from sentrep.reports.text import screen_text
 from sentrep.version import __version__
 
-_HEAD = ("", "check", "measured", "bound")
-_MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "dim")}
+_MARKS = {True: "✓", False: "✗", None: "–"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,12 +48,7 @@ def print_outcomes(outcomes: Sequence[Outcome], console: Console | None = None) 
         console: where to; None for standard output.
     """
     console = console or Console()
-    table = plain_table(*_HEAD)
-    for outcome in outcomes:
-        mark, colour = _MARKS[outcome.passed]
-        cells = (outcome.check, outcome.measured, outcome.bound)
-        table.add_row(f"[{colour}]{mark}[/]", *map(screen_text, cells))
-    console.print(table)
+    console.print(screen_table(_table(outcomes)))
     for outcome in failed(outcomes):
         line = f"[red]{screen_text(outcome.check)}[/]: {screen_text(outcome.remedy)}"
         console.print(line, soft_wrap=True, highlight=False)
@@ -67,7 +65,8 @@ def write_outcomes(outcomes: Sequence[Outcome], path: str) -> None:
     Raises:
         InputError: for another ending, or a place that cannot be written.
     """
-    save_as(path, {".json": _json, ".md": _markdown}, outcomes)
+    formats = {".json": _json, ".md": _markdown}
+    save_as(path, {ending: functools.partial(form, outcomes) for ending, form in formats.items()})
 
 
 def _json(outcomes: Sequence[Outcome]) -> str:
@@ -77,7 +76,10 @@ def _json(outcomes: Sequence[Outcome]) -> str:
 
 
 def _markdown(outcomes: Sequence[Outcome]) -> str:
-    rows = [[_MARKS[item.passed][0], item.check, item.measured, item.bound] for item in outcomes]
-    lines = ["# Doctor", "", *markdown_table(_HEAD, rows), ""]
-    lines += [f"- {markdown_text(outcome.check)}: {markdown_text(outcome.remedy)}" for outcome in failed(outcomes)]
-    return "\n".join([*lines, "", f"sentrep {__version__}"]) + "\n"
+    notes = [*(f"{one.check}: {one.remedy}" for one in failed(outcomes)), f"sentrep {__version__}"]
+    return Document([Heading("Doctor", level=1), Table(_table(outcomes), "Checks"), *map(Text, notes)]).markdown()
+
+
+def _table(outcomes: Sequence[Outcome]) -> pd.DataFrame:
+    rows = [[_MARKS[one.passed], one.check, one.measured, one.bound] for one in outcomes]
+    return as_frame(rows, columns=["", "check", "measured", "bound"])

@@ -6,7 +6,7 @@ from sentrep.evaluation.gradient_monitor import GradientMonitor
 from sentrep.evaluation.monitors import CollapseMonitor
 from sentrep.evaluation.mteb_adapter import MTEBEncoder
 from sentrep.evaluation.plots.curves import plot_training_curves
-from sentrep.evaluation.report import Evaluation, check_report_path, print_results, write_report
+from sentrep.evaluation.report import Evaluation, print_results, write_report
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
 from sentrep.evaluation.sts import (
@@ -21,6 +21,7 @@ from sentrep.evaluation.suite_callback import SuiteEvaluation
 from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import TrainingReport
 from sentrep.evaluation.transfer import evaluate_transfer
+from sentrep.reports.saving import check_report_path
 
 __all__ = [
     "DEFAULT_SUITE",

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import json
-import re
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 
 from sentrep.errors import InputError
-from sentrep.evaluation.page import html_page, html_table, inline_svg
 from sentrep.evaluation.plots.comparison import plot_beside_published, plot_comparison
 from sentrep.evaluation.rank_agreement import RankAgreement, agreement, order, with_released
-from sentrep.evaluation.report import csv_table, markdown_table, metric_name, plain_table
-from sentrep.evaluation.significance import (
-    Array,
-    Difference,
-    RecipeScores,
-    bootstrap,
-    difference,
-    holm,
-)
+from sentrep.evaluation.report import metric_name
+from sentrep.evaluation.significance import Array, Difference, RecipeScores, bootstrap, difference, holm
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
-from sentrep.io.harmless import csv_text, html_text, latex_text, markdown_text, screen_text
+from sentrep.reports.document import Document, Heading, Picture, Table, Text
+from sentrep.reports.frames import as_frame, csv_table, latex_table, markdown_table, screen_table
+from sentrep.reports.text import screen_text
 
 Format = Literal["latex", "csv", "markdown"]
 
@@ -44,7 +38,6 @@ _PAIRED = (
     "text and the same noise in each."
 )
 _UNPAIRED = "Recipes that ran under other seeds than the baseline are not paired with it by seed: {}."
-_MINUS = re.compile(r"(?<![\w-])-(?=\d)")
 _MARK = "*: p < 0.05 after Holm's correction for all rows of the table as well."
 _RANKS = (
     "Spearman's correlation is of our order of the rows, by mean, and the published one; p by permutation of the rows, "
@@ -136,33 +129,21 @@ class Comparison:
 
     def print(self, console: Console) -> None:
         """The tables without the single sets, which would not fit a terminal."""
-        columns = self._columns()
-        beside = ("published", "published difference", "order")
-        console.print(_plain({name: cells for name, cells in columns.items() if name not in beside}))
+        table = self.table()
+        beside = ["published", "published difference", "order"]
+        console.print(screen_table(table.drop(columns=beside, errors="ignore")))
         if self.published is not None:
-            console.print(_plain({name: columns[name] for name in ("recipe", "mean", *beside)}))
+            console.print(screen_table(table[["recipe", "mean", *beside]]))
             sentences = [f"{self._title()}. {self._measured()}", *self._agreement_lines()]
             console.print(screen_text(" ".join(sentences)), highlight=False)
         console.print(screen_text(" ".join(self._seed_notes())), highlight=False)
 
     def text(self, format: Format) -> str:
         """The whole table, with a column for each set, for a paper or a program."""
-        columns = self._columns(sets=True)
-        if format == "markdown":
-            return "\n".join(markdown_table(list(columns), _rows(columns))) + "\n"
-        if format == "latex":
-            return _latex(columns)
-        rows = self.record()["rows"]
-        numbers = [
-            "recipe",
-            "seeds",
-            *map(csv_text, self._sets()),
-            "mean",
-            "sd",
-            *(["published"] if self.published else []),
-        ]
-        numbers += ["difference", "low", "high", "p", "p holm", "verdict"]
-        return csv_table(numbers, [_numbers(label, row) for label, row in rows.items()])
+        if format == "csv":
+            return csv_table(as_frame(_numbers(label, row) for label, row in self.record()["rows"].items()))
+        table = self.table(sets=True)
+        return latex_table(table) if format == "latex" else markdown_table(table) + "\n"
 
     def write(self, folder: Path, about: Mapping[str, Any] | None = None, name: str = "report") -> None:
         """Write report.md, .tex, .csv, .html, .json, .png and .svg, and with ranks agreement.png and .svg.
@@ -180,20 +161,21 @@ class Comparison:
             released = () if self.published is None else self.published.released
             pictures.append(name.replace("report", "agreement"))
             plot_beside_published(self.recipes, published, folder / pictures[1], ranks.correlation(), released)
-        columns = self._columns(sets=True)
-        table = self.text("markdown")
-        head, notes = self._title(), self._notes()
-        text = "\n\n".join(map(markdown_text, notes)) + "\n\n" + "\n\n".join(f"![]({one}.png)" for one in pictures)
-        write_text(folder / f"{name}.md", f"# {markdown_text(head)}\n\n{table}\n{text}\n")
-        for ending, format in (("tex", "latex"), ("csv", "csv")):
-            write_text(folder / f"{name}.{ending}", self.text(format))  # type: ignore[arg-type]
-        below = [f"<p>{html_text(note)}</p>" for note in notes]
-        drawn = [(folder / f"{one}.svg").read_text(encoding="utf-8") for one in pictures]
-        page = [f"<h1>{html_text(head)}</h1>", html_table(list(columns), _rows(columns), head), *below]
-        page += [inline_svg(svg, f"{alt} of {head}") for svg, alt in zip(drawn, _ALTS, strict=False)]
-        write_text(folder / f"{name}.html", html_page(head, page))
-        record = json.dumps({**self.record(), **(about or {})}, indent=1, allow_nan=False)
-        write_text(folder / f"{name}.json", record + "\n")
+        head = self._title()
+        drawn = [
+            Picture((folder / f"{one}.svg").read_text(encoding="utf-8"), f"{alt} of {head}", file=f"{one}.png")
+            for one, alt in zip(pictures, _ALTS, strict=False)
+        ]
+        table, notes = Table(self.table(sets=True), head), map(Text, self._notes())
+        document = Document([Heading(head, level=1), table, *notes, *drawn], head)
+        for ending, text in {
+            "md": document.markdown(),
+            "html": document.html(),
+            "tex": self.text("latex"),
+            "csv": self.text("csv"),
+            "json": json.dumps({**self.record(), **(about or {})}, indent=1, allow_nan=False) + "\n",
+        }.items():
+            write_text(folder / f"{name}.{ending}", text)
 
     def record(self) -> dict[str, Any]:
         """Everything, as JSON has it."""
@@ -225,32 +207,29 @@ class Comparison:
             }
         return whole
 
-    def _columns(self, sets: bool = False) -> dict[str, list[str]]:
-        """Cells by column, with a column for each set on demand."""
-        columns: dict[str, list[str]] = {}
+    def table(self, sets: bool = False) -> pd.DataFrame:
+        """A row for each recipe as people read it, with a column for each set on demand."""
+        labels = self.recipes if self.published is None else self.published.scores
+        return as_frame(self._row(label, sets) for label in labels)
 
-        def add(column: str, cell: str) -> None:
-            columns.setdefault(column, []).append(cell)
-
-        for label in self.published.scores if self.published is not None else self.recipes:
-            scores, found, seeds = self.recipes.get(label), self.differences.get(label), self._per_seed(label)
-            add("recipe", label)
-            add("seeds", str(len(seeds)) if len(seeds) else "")
-            by_set = {} if scores is None or not sets else scores.by_set()
-            for name in self._sets() if sets else ():
-                add(display_name(name), _mean_and_sd(by_set[name]) if name in by_set else "")
-            add("mean", _mean_and_sd(seeds))
-            if self.published is not None:
-                add("published", self.published.cell(label))
-            add("difference", "" if found is None else _difference(found))
-            if self.published is not None:
-                gap = self._published_difference(label)
-                add("published difference", "" if gap is None or label == self._baseline() else f"{gap:+.2f}")
-            add("p", "" if found is None or found.p_value is None else f"{found.p_value:.3f}")
-            add("verdict", "absent" if scores is None else "baseline" if found is None else found.verdict)
-            if self.published is not None:
-                add("order", self._order(label))
-        return columns
+    def _row(self, label: str, sets: bool) -> dict[str, str]:
+        scores, found, seeds = self.recipes.get(label), self.differences.get(label), self._per_seed(label)
+        by_set = {} if scores is None else scores.by_set()
+        row = {"recipe": label, "seeds": str(len(seeds)) if len(seeds) else ""}
+        for name in self._sets() if sets else ():
+            row[display_name(name)] = _mean_and_sd(by_set[name]) if name in by_set else ""
+        row["mean"] = _mean_and_sd(seeds)
+        if self.published is not None:
+            row["published"] = self.published.cell(label)
+        row["difference"] = "" if found is None else _difference(found)
+        if self.published is not None:
+            gap = self._published_difference(label)
+            row["published difference"] = "" if gap is None or label == self._baseline() else f"{gap:+.2f}"
+        row["p"] = "" if found is None or found.p_value is None else f"{found.p_value:.3f}"
+        row["verdict"] = "absent" if scores is None else "baseline" if found is None else found.verdict
+        if self.published is not None:
+            row["order"] = self._order(label)
+        return row
 
     def _published_difference(self, label: str) -> float | None:
         """To the baseline, in the paper; None where it does not print both."""
@@ -302,37 +281,19 @@ class Comparison:
         return [f"{_READINGS[reading]}: {found.sentences()}" for reading, found in self.agreements.items()]
 
 
-def _rows(columns: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    return [list(row) for row in zip(*columns.values(), strict=True)]
-
-
-def _plain(columns: Mapping[str, Sequence[str]]) -> Any:
-    return plain_table(*columns, rows=_rows(columns))
-
-
 def _difference(found: Difference) -> str:
     return f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]{' *' if found.marked else ''}"
-
-
-def _latex(columns: Mapping[str, Sequence[str]]) -> str:
-    """A tabular for the package booktabs: words to the left, numbers to the right."""
-    words = ("recipe", "verdict", "order")
-    cells = ([_MINUS.sub("$-$", latex_text(cell)) for cell in line] for line in (list(columns), *_rows(columns)))
-    lines = [" & ".join(line) + r" \\" for line in cells]
-    kinds = "".join("l" if column in words else "r" for column in columns)
-    body = [lines[0], r"\midrule", *lines[1:]]
-    return "\n".join([rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", *body, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def _numbers(label: str, row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of `Comparison.record`, as a table of numbers."""
     found = row.get("difference", {})
-    names = {"mean": "difference", "low": "low", "high": "high", "p_value": "p", "adjusted": "p holm"}
-    own = {"recipe": label, "seeds": len(row["per_seed"]), "mean": row["mean"], "sd": row["sd"]}
-    sets = {csv_text(name): float(np.mean(scores)) for name, scores in row["sets"].items()}
-    published = {"published": row["published"][0]} if row.get("published") else {}
-    difference = {name: found.get(key) for key, name in names.items()}
-    return {**sets, **own, **published, **difference, "verdict": found.get("verdict", "baseline")}
+    names = {"difference": "mean", "low": "low", "high": "high", "p": "p_value", "p holm": "adjusted"}
+    sets = {name: float(np.mean(scores)) for name, scores in row["sets"].items()}
+    own = {"recipe": label, "seeds": len(row["per_seed"]), **sets, "mean": row["mean"], "sd": row["sd"]}
+    published = {"published": (row["published"] or [None])[0]} if "published" in row else {}
+    difference = {name: found.get(key) for name, key in names.items()}
+    return {**own, **published, **difference, "verdict": found.get("verdict", "baseline")}
 
 
 def read_scores(path: Path) -> dict[str, Array]:

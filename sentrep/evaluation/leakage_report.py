@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from pathlib import Path
 
+import pandas as pd
 from rich.console import Console
 
 from sentrep.data.sets.leakage import Leakage
-from sentrep.evaluation.report import csv_table, markdown_table, plain_table, save_as
 from sentrep.evaluation.sts import display_name
-from sentrep.io.harmless import markdown_text, screen_text
+from sentrep.reports.document import Document, Table, Text
+from sentrep.reports.frames import as_frame, csv_table, screen_table
+from sentrep.reports.saving import save_as
+from sentrep.reports.text import screen_text
 from sentrep.version import __version__
 
 _COLUMNS = ("set", "sentences", "exact", "near", "share")
@@ -25,7 +29,7 @@ def print_leakage(leakage: Leakage, console: Console | None = None) -> None:
         console: where to; None for standard output.
     """
     console = console or Console()
-    console.print(plain_table(*_COLUMNS, rows=_rows(leakage)))
+    console.print(screen_table(_shown(leakage)))
     for line in _notes(leakage):
         console.print(screen_text(line), soft_wrap=True, highlight=False)
 
@@ -41,14 +45,16 @@ def write_leakage(leakage: Leakage, path: str | Path, seconds: float) -> None:
     Raises:
         InputError: for another ending, or a place that cannot be written.
     """
-    save_as(path, {".json": _json, ".md": _markdown, ".csv": _csv}, leakage, seconds)
+    formats = {".json": _json, ".md": _markdown, ".csv": _csv}
+    save_as(path, {ending: functools.partial(form, leakage, seconds) for ending, form in formats.items()})
 
 
-def _rows(leakage: Leakage) -> list[list[str]]:
-    return [
+def _shown(leakage: Leakage) -> pd.DataFrame:
+    rows = [
         [display_name(part.name), f"{part.sentences:,}", f"{part.exact:,}", f"{part.near:,}", f"{part.share:.2%}"]
         for part in leakage.sets
     ]
+    return as_frame(rows, columns=_COLUMNS)
 
 
 def _notes(leakage: Leakage) -> list[str]:
@@ -67,11 +73,10 @@ def _json(leakage: Leakage, seconds: float) -> str:
 
 
 def _markdown(leakage: Leakage, seconds: float) -> str:
-    notes = (f"{markdown_text(note)}\n" for note in _notes(leakage))
-    lines = [*markdown_table(_COLUMNS, _rows(leakage)), "", *notes, f"sentrep {__version__}, {seconds:.1f} s."]
-    return "\n".join(lines) + "\n"
+    notes = [*_notes(leakage), f"sentrep {__version__}, {seconds:.1f} s."]
+    return Document([Table(_shown(leakage), "Overlap"), *map(Text, notes)]).markdown()
 
 
 def _csv(leakage: Leakage, seconds: float) -> str:
-    rows = ({"set": part.name, **dataclasses.asdict(part), "share": part.share} for part in leakage.sets)
-    return csv_table(_COLUMNS, rows)
+    rows = [{"set": part.name, **dataclasses.asdict(part), "share": part.share} for part in leakage.sets]
+    return csv_table(as_frame(rows, columns=_COLUMNS))

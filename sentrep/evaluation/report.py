@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
+import functools
 import importlib.metadata
-import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
+import pandas as pd
 from rich.console import Console
-from rich.table import Table
 
 from sentrep.data.sets.transfer import TRANSFER_NAMES
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
-from sentrep.errors import InputError
 from sentrep.evaluation.denosent_suite import CLASSIFICATIONS
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.sts import PROTOCOLS, SENTEVAL_SETS, display_name, side_by_side
-from sentrep.io.files import write_text
-from sentrep.io.harmless import csv_text, markdown_text, screen_text
-from sentrep.io.paths import check_target, writing
+from sentrep.reports.document import Document, Table, Text
+from sentrep.reports.frames import as_frame, csv_table, screen_table
+from sentrep.reports.saving import save_as
+from sentrep.reports.text import screen_text
 from sentrep.version import __version__
 
 _RECORDED = ("torch", "transformers", "tokenizers", "scipy", "scikit-learn")
@@ -49,9 +47,6 @@ _METRICS = {
 }
 _DETAILS = ("pearson", "dev accuracy", "accuracy sd", "v-measure sd", "recall@1")
 """Scores that only a detailed table shows; files have them all."""
-WORDS = frozenset(("", "bound", "check", "measured", "order", "protocol", "recipe", "set", "verdict"))
-WORDS |= {"part", "setting", "task", "value"}
-"""Columns of tables that hold words; all others hold numbers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,12 +120,13 @@ def print_results(
     console = console or Console()
     scores = main_scores(tasks)
     if "sickr-all" in scores and not detail and all(side_by_side({name: 0.0}) for name in scores):
-        console.print(_protocols_table(tasks, side_by_side(scores)))
+        both = side_by_side(scores)
+        closing = ["Avg.", "", *_both(both["Avg."])] if "Avg." in both else []
+        console.print(screen_table(_protocols_table(tasks, both), closing))
     else:
-        table = _table(tasks, detail)
-        if average(scores) is not None or len({next(iter(task.scores)) for task in tasks}) == 1:
-            add_mean(table, scores)  # of accuracies and MAP together it would mean nothing
-        console.print(table)
+        one = average(scores) is not None or len({next(iter(task.scores)) for task in tasks}) == 1
+        closing = mean_row(scores) if one else []  # of accuracies and MAP together a mean would mean nothing
+        console.print(screen_table(_table(tasks, detail), closing))
     for note in notes:
         console.print(screen_text(note), soft_wrap=True, highlight=False)
 
@@ -163,31 +159,16 @@ def cells(scores: Mapping[str, float], metrics: Sequence[str]) -> list[str]:
     return [f"{scores[metric]:.2f}" if metric in scores else "" for metric in metrics]
 
 
-def plain_table(*columns: str, rows: Sequence[Sequence[str]] = ()) -> Table:
-    """A table without frame; `WORDS` to the left and wrapped where space is short, numbers to the right and whole."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=len(columns) > 7)
-    for number, column in enumerate(columns):
-        if column in WORDS:
-            table.add_column(column, overflow="fold", min_width=len(column))
-        else:
-            least = max(len(cells[number]) for cells in (columns, *rows))
-            table.add_column(column, justify="right", no_wrap=True, min_width=least)
-    for row in rows:
-        table.add_row(*map(screen_text, row))
-    return table
-
-
-def add_mean(table: Table, scores: Mapping[str, float]) -> None:
-    """Add a closing line with the mean: of the seven SentEval sets or tasks where all are there, else of all sets."""
+def mean_row(scores: Mapping[str, float]) -> list[str]:
+    """A closing row: the mean of the seven SentEval sets or tasks where all are there, else of all sets, if several."""
     if (found := average(scores)) is not None:
-        table.add_section()
-        table.add_row("Avg.", "", found[0], f"{found[1]:.2f}")
-    elif len(scores) > 1:
-        table.add_section()
-        table.add_row("mean", "", f"of {len(scores)} sets", f"{sum(scores.values()) / len(scores):.2f}")
+        return ["Avg.", "", found[0], f"{found[1]:.2f}"]
+    if len(scores) < 2:
+        return []
+    return ["mean", "", f"of {len(scores)} sets", f"{sum(scores.values()) / len(scores):.2f}"]
 
 
-def _table(tasks: Sequence[TaskResult], detail: bool) -> Table:
+def _table(tasks: Sequence[TaskResult], detail: bool) -> pd.DataFrame:
     metrics = [metric for metric in columns(tasks, "scores") if detail or metric not in _DETAILS]
     units = dict.fromkeys(list(task.counts)[-1] for task in tasks)
     rows = []
@@ -198,45 +179,22 @@ def _table(tasks: Sequence[TaskResult], detail: bool) -> Table:
         for name, (size, score) in task.per_subset.items() if detail else ():
             found = ["—" if score is None else f"{score:.2f}", *[""] * (len(metrics) - 1)]
             rows.append([f"  {name}", str(size), "sub-set", *found])
-    return plain_table("set", " / ".join(units) or "items", "protocol", *map(metric_name, metrics), rows=rows)
+    head = ["set", " / ".join(units) or "items", "protocol", *map(metric_name, metrics)]
+    return as_frame(rows, columns=head)
 
 
-def _protocols_table(tasks: Sequence[TaskResult], both: Mapping[str, Mapping[str, float]]) -> Table:
+def _protocols_table(tasks: Sequence[TaskResult], both: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
     """Similarity sets with a column per protocol."""
     pairs: dict[str, list[str]] = {}
     for task in tasks:
         row = "SICK-R" if task.name == "sickr-all" else display_name(task.name)
         pairs.setdefault(row, []).append(str(task.counts["pairs"]))
-    rows = {row: [" / ".join(counts), *_both(both.get(row, {}))] for row, counts in pairs.items()}
-    table = plain_table("set", "pairs", *PROTOCOLS, rows=[[row, *found] for row, found in rows.items()])
-    if "Avg." in both:
-        table.add_section()
-        table.add_row("Avg.", "", *_both(both["Avg."]))
-    return table
+    rows = [[row, " / ".join(counts), *_both(both.get(row, {}))] for row, counts in pairs.items()]
+    return as_frame(rows, columns=["set", "pairs", *PROTOCOLS])
 
 
 def _both(scores: Mapping[str, float]) -> list[str]:
     return [f"{scores[protocol]:.2f}" if protocol in scores else "—" for protocol in PROTOCOLS]
-
-
-def check_report_path(
-    path: str | Path, inputs: Iterable[str | Path] = (), endings: Iterable[str] = (".json", ".md", ".csv")
-) -> Path:
-    """The path, if a report can be written there in the format of its ending: better known before hours of encoding.
-
-    Args:
-        path: of the report.
-        inputs: what is read, and must not be replaced.
-        endings: the formats there are.
-
-    Raises:
-        InputError: for another ending, or a place that cannot be written.
-    """
-    check_target(path, inputs)
-    path = Path(path)
-    if path.suffix not in endings:
-        raise InputError(f"{path}: no format for the ending {path.suffix!r}; choose one of {', '.join(endings)}")
-    return path
 
 
 def write_report(evaluation: Evaluation, path: str | Path) -> None:
@@ -249,47 +207,8 @@ def write_report(evaluation: Evaluation, path: str | Path) -> None:
     Raises:
         InputError: for another ending, or a place that cannot be written.
     """
-    save_as(path, {".json": _json, ".md": _markdown, ".csv": _csv}, evaluation)
-
-
-def save_as(path: str | Path, formats: Mapping[str, Callable[..., str]], *content: Any) -> None:
-    """Write a report, with the folders above it, in the format of its ending.
-
-    Args:
-        path: of the file.
-        formats: by ending, what makes the text of ``content``.
-        content: of the report.
-
-    Raises:
-        InputError: for another ending, or a place that cannot be written.
-    """
-    path = check_report_path(path, endings=formats)
-    text = formats[path.suffix](*content)
-    with writing(path):
-        write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))  # half a pair, as JSON writes it
-
-
-def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a Markdown table; no cell leaves its place."""
-    rule = ["---" if column in WORDS else "---:" for column in columns]
-    shown = ([c if isinstance(c, Markup) else markdown_text(c) for c in row] for row in (columns, *rows))
-    head, *lines = ("| " + " | ".join(row) + " |" for row in shown)
-    return [head, "| " + " | ".join(rule) + " |", *lines]
-
-
-def csv_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Rows as csv; what a row lacks is empty, and what the columns lack is left out."""
-    writer = csv.DictWriter(out := io.StringIO(), columns, restval="", extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({key: csv_text(value) if isinstance(value, str) else value for key, value in row.items()})
-    return out.getvalue()
-
-
-class Markup(str):
-    """A cell of our own making, which is Markdown already."""
-
-    __slots__ = ()
+    formats = {".json": _json, ".md": _markdown, ".csv": _csv}
+    save_as(path, {ending: functools.partial(form, evaluation) for ending, form in formats.items()})
 
 
 def _json(evaluation: Evaluation) -> str:
@@ -325,17 +244,15 @@ def _markdown(evaluation: Evaluation) -> str:
         if task.published:
             rows.append(["paper", *[""] * len(counts), "", *cells(task.published, metrics)])
     if (found := average(main_scores(tasks))) is not None:
-        rest = [""] * (len(metrics) - 1)
-        rows.append([Markup("**Avg.**"), *[""] * len(counts), found[0], Markup(f"**{found[1]:.2f}**"), *rest])
-    lines = markdown_table(header, rows)
-    lines += ["", *(f"{markdown_text(note)}\n" for note in evaluation.notes), _description(evaluation)]
-    return "\n".join(lines) + "\n"
+        rows.append(["Avg.", *[""] * len(counts), found[0], f"{found[1]:.2f}", *[""] * (len(metrics) - 1)])
+    table = Table(as_frame(rows, columns=header), "Scores")
+    return Document([table, *map(Text, evaluation.notes), Text(_description(evaluation))]).markdown()
 
 
 def _description(evaluation: Evaluation) -> str:
     return (
-        f"Model {markdown_text(evaluation.model)} ({evaluation.fingerprint}), pooling {evaluation.pooling}"
-        + (f", prompt {markdown_text(evaluation.prompt)}" if evaluation.prompt else "")
+        f"Model {evaluation.model} ({evaluation.fingerprint}), pooling {evaluation.pooling}"
+        + (f", prompt {evaluation.prompt}" if evaluation.prompt else "")
         + f", longest sequence {evaluation.max_seq_length or 'the model’s own'}; "
         + ", ".join(f"{name} {version}" for name, version in evaluation.versions.items())
         + f"; {evaluation.precision}, {evaluation.seconds:.1f} s."
@@ -352,4 +269,5 @@ def _csv(evaluation: Evaluation) -> str:
         main, unit = next(iter(task.scores)), list(task.counts)[-1]
         rows += [{**which, "subset": name, unit: n, main: score} for name, (n, score) in task.per_subset.items()]
     scores = [*columns(tasks, "scores"), *(f"published {metric}" for metric in columns(tasks, "published"))]
-    return csv_table(["set", "subset", *columns(tasks, "counts"), "protocol", *scores], rows)
+    names = ["set", "subset", *columns(tasks, "counts"), "protocol", *scores]
+    return csv_table(as_frame(rows, columns=names))

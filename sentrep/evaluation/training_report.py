@@ -9,13 +9,13 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from rich.console import Console
-from rich.table import Table
 from torch import Tensor
 
 from sentrep.data.sets.proxy_tasks import ProxyTasks
@@ -25,12 +25,13 @@ from sentrep.evaluation.history import METRICS, Course, MetricHistory, MetricsFi
 from sentrep.evaluation.label_free import CRITERIA, label_free_criteria
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.proxy import CRITERION
-from sentrep.evaluation.report import add_mean, plain_table
+from sentrep.evaluation.report import mean_row
 from sentrep.evaluation.scoring import pair_scores, proxy_scores
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.sts import display_name
 from sentrep.evaluation.untouched import untouched
-from sentrep.io.harmless import printable, screen_text
+from sentrep.reports.frames import as_frame, screen_table
+from sentrep.reports.text import printable, screen_text
 from sentrep.types import HeldOut, ScoredPairs, TextBatch
 
 MODEL = "model"
@@ -176,7 +177,7 @@ class TrainingReport(Callback):
     ) -> None:
         console = Console()
         if sets or held_out or tasks:
-            console.print(self._before_and_after(sets, held_out, tasks, chosen.step))
+            console.print(screen_table(self._before_and_after(sets, held_out, tasks, chosen.step)))
         # lines with a path are left to the terminal to break, so that a path can be copied whole
         for line in (chosen.reason(), *self._told_nothing(chosen.monitor), *self._beside_the_untouched(chosen.step)):
             console.print(screen_text(line), soft_wrap=True, highlight=False)
@@ -187,9 +188,8 @@ class TrainingReport(Callback):
 
     def _before_and_after(
         self, sets: Sequence[ScoredPairs], held_out: HeldOut | None, tasks: ProxyTasks | None, step: int
-    ) -> Table:
+    ) -> pd.DataFrame:
         what = "pairs" if held_out is None and tasks is None else "items"
-        table = plain_table("set", what, "protocol", "before", f"step {step}", "change")
         rows = []
         for p in sets:
             rows.append((f"val/{p.name}", display_name(p.name), str(len(p)), p.protocol))
@@ -201,12 +201,14 @@ class TrainingReport(Callback):
         if tasks is not None:
             counts = {CRITERION: len(tasks), **{f"{CRITERION}/{task}": len(own) for task, own in tasks.answers.items()}}
             rows += [(f"val/{name}", name, str(count), "no labels") for name, count in counts.items()]
+        table = []
         for metric, *cells in rows:
             before, after = self._before(metric), dict(self.history.get(metric, [])).get(step)
             digits = 4 if metric.rpartition("/")[2] in _FINE else 2
             change = "—" if before is None or after is None else f"{after - before:+.{digits}f}"
-            table.add_row(*map(screen_text, cells), _score(before, digits), _score(after, digits), change)
-        return table
+            table.append([*cells, _score(before, digits), _score(after, digits), change])
+        columns = ["set", what, "protocol", "before", f"step {step}", "change"]
+        return as_frame(table, columns=columns)
 
     def _before(self, metric: str) -> float | None:
         """Of the untouched model: as its folder pools it, where the run does not."""
@@ -247,13 +249,10 @@ class TrainingReport(Callback):
         sets = [pairs for pairs in _sets(trainer, "test") if pairs.name in scores]
         if not sets or not trainer.is_global_zero:
             return
-        table = plain_table("set", "pairs", "protocol", "Spearman")
-        for pairs in sets:
-            name, protocol = screen_text(display_name(pairs.name)), screen_text(pairs.protocol)
-            table.add_row(name, str(len(pairs)), protocol, _score(scores[pairs.name]))
-        add_mean(table, {pairs.name: scores[pairs.name] for pairs in sets})
+        rows = [[display_name(one.name), str(len(one)), one.protocol, _score(scores[one.name])] for one in sets]
+        table = as_frame(rows, columns=["set", "pairs", "protocol", "Spearman"])
         console = Console()
-        console.print(table)
+        console.print(screen_table(table, mean_row({pairs.name: scores[pairs.name] for pairs in sets})))
         if _is_toy(sets):
             console.print(_TOY_NOTE, soft_wrap=True)
 

@@ -1,1 +1,1 @@
-"""Disk and terminal: atomic files and locks, paths, what a stranger wrote made harmless."""
+"""Disk: atomic files and locks, paths, what a stranger wrote."""

@@ -244,4 +244,4 @@ def test_a_red_report_says_what_to_do(
     fill_the_disk(monkeypatch)
     assert main(["doctor", "--output", "report.md"]) == 1
     assert "free disk: make room" in capsys.readouterr().out
-    assert "- free disk: make room" in Path("report.md").read_text()
+    assert "\n\nfree disk: make room" in Path("report.md").read_text()

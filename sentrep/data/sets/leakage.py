@@ -19,8 +19,8 @@ from sentrep.data.sets.near_duplicates import NearIndex
 from sentrep.data.text.corpus import Corpus, CorpusRow
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write
-from sentrep.io.harmless import csv_text
 from sentrep.io.paths import unwritable
+from sentrep.reports.text import csv_text
 
 BATCH = 2000
 """Rows looked up at a time."""

@@ -6,7 +6,7 @@ from huggingface_hub import EvalResult, ModelCardData
 
 from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.trained import Trained
-from sentrep.io.harmless import markdown_text, printable
+from sentrep.reports.text import markdown_text, printable
 from sentrep.version import __version__
 
 CARD = "README.md"

@@ -10,7 +10,7 @@ import numpy as np
 
 from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, PAGE, new_figure, save_figure, styled
 from sentrep.evaluation.significance import Difference, RecipeScores
-from sentrep.io.harmless import printable
+from sentrep.reports.text import printable
 
 _LINE = 0.12
 """Inches of a name's line."""

@@ -15,8 +15,8 @@ from matplotlib.text import Text
 
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import atomic_write
-from sentrep.io.harmless import printable
 from sentrep.io.paths import check_name, check_target, writing
+from sentrep.reports.text import printable
 
 # Okabe and Ito's palette: told apart with every kind of colour vision, and in grey
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C8C8C"
@@ -142,6 +142,14 @@ def save_figure(figure: Figure, stem: str | Path) -> list[Path]:
             with writing(file), atomic_write(file) as stream:
                 figure.savefig(stream, format=file.suffix[1:], dpi=DOTS)
     return files
+
+
+def svg_text(figure: Figure) -> str:
+    """A figure as SVG without a background, for a page of HTML."""
+    with styled():
+        printable_labels(figure)
+        figure.savefig(file := io.StringIO(), format="svg", transparent=True)
+    return file.getvalue()
 
 
 def picture_files(stem: str | Path, inputs: Iterable[str | Path] = ()) -> list[Path]:

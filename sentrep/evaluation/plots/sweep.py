@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from sentrep.evaluation.plots.style import legend_below, looks, metric_label, new_figure, styled
 from sentrep.evaluation.runs import RunFolder
-from sentrep.io.harmless import printable
+from sentrep.reports.text import printable
 
 Take = Literal["max", "min", "last"]
 

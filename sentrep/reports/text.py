@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 
 from rich.markup import escape
@@ -43,16 +42,6 @@ def markdown_text(text: str) -> str:
     return _MARKDOWN.sub(lambda found: f"&#{ord(found[0].strip())};", printable(text))
 
 
-def html_text(text: str) -> str:
-    """A text for HTML, between tags or in quotes.
-
-    Examples:
-        >>> html_text("<b>'")
-        '&lt;b&gt;&#x27;'
-    """
-    return html.escape(printable(text))
-
-
 def screen_text(text: str) -> str:
     """A text for rich's tables and lines, in which square brackets are markup.
 
@@ -64,13 +53,14 @@ def screen_text(text: str) -> str:
 
 
 def latex_text(text: str) -> str:
-    """A text for LaTeX, where it reads as it is: no command, group or formula.
+    """A text for LaTeX, where it reads as it is: no command, group or formula, nor an argument of the line before.
 
     Examples:
         >>> latex_text("a_b ± 5 %")
         'a\\\\_b $\\\\pm$ 5 \\\\%'
     """
-    return "".join(_LATEX.get(sign, sign) for sign in printable(text))
+    shown = "".join(_LATEX.get(sign, sign) for sign in printable(text))
+    return f"{{}}{shown}" if shown.lstrip().startswith(("[", "*")) else shown
 
 
 def csv_text(text: str) -> str:

@@ -1,0 +1,178 @@
+"""A report as parts in their order, and what becomes of them: one page of HTML that stands alone, or Markdown.
+
+A page loads nothing: a policy in it forbids browsers any request and any script, whatever text it shows.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader
+
+from sentrep.reports.frames import markdown_table, words
+from sentrep.reports.text import markdown_text, printable
+
+_INK = {"#ffffff": "var(--page)", "#000000": "currentColor", "#e0e0e0": "var(--rule)", "#0072b2": "var(--blue)"}
+"""What `sentrep.evaluation.plots.style` draws with, and what it is on a page that may be dark."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """Of the document (level 1) or of a section."""
+
+    kind: ClassVar[str] = "heading"
+    text: str
+    level: int = 2
+    look: str = ""
+    """A colour of the page: good, bad or unsure."""
+
+    def markdown(self) -> Iterator[str]:
+        """A line."""
+        yield f"{'#' * self.level} {markdown_text(self.text)}"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    kind: ClassVar[str] = "text"
+    text: str
+    faint: bool = False
+
+    def markdown(self) -> Iterator[str]:
+        """A line."""
+        yield markdown_text(self.text)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts; the first cell of a row is its name."""
+
+    kind: ClassVar[str] = "table"
+    frame: pd.DataFrame
+    label: str
+    """What it shows, for those who hear it."""
+    looks: Mapping[str, str] = field(default_factory=dict)
+    """By the text of a cell, its colour: see `Heading`."""
+    broken: bool = False
+    """Whether a cell may have several lines."""
+
+    def markdown(self) -> Iterator[str]:
+        """As `markdown_table`."""
+        yield markdown_table(self.frame)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What matplotlib has drawn in the style of `sentrep.evaluation.plots.style`."""
+
+    kind: ClassVar[str] = "picture"
+    svg: str
+    """The content of the file."""
+    alt: str
+    """What is to be seen, for those who do not see it."""
+    caption: str = ""
+    file: str = ""
+    """The picture beside a report in Markdown."""
+    frame: pd.DataFrame | None = None
+    """The numbers of it, for Markdown without a file."""
+
+    @property
+    def inline(self) -> str:
+        """What follows ``<svg`` in a page, whose colours and type the picture takes over."""
+        svg = re.sub(r"<metadata>.*?</metadata>", "", self.svg[self.svg.index("<svg") + 4 :], flags=re.DOTALL)
+        svg = re.sub(' width="(.*?)" height=".*?"', r' style="min-width:\1"', svg, count=1)  # so that type is read
+        used = set(re.findall(r"#([\w-]+)", svg))
+        svg = re.sub(' id="(.*?)"', lambda found: found[0] if found[1] in used else "", svg)  # others have them too
+        for colour, name in _INK.items():
+            svg = svg.replace(colour, name)
+        return svg.strip()
+
+    def markdown(self) -> Iterator[str]:
+        """The file, or the caption and the numbers."""
+        if self.caption:
+            yield markdown_text(self.caption)
+        if self.file:
+            yield f"![]({self.file})"
+        elif self.frame is not None:
+            yield markdown_table(self.frame)
+
+
+@dataclass(frozen=True)
+class Maps:
+    """A section with maps of points that say their texts to who stays on them; Markdown has none of it."""
+
+    kind: ClassVar[str] = "maps"
+    head: str
+    maps: Mapping[str, Sequence[tuple[float, float, str, str]]]
+    """By name, the place in a square of 100 × 100, the colour and the text of each point."""
+    note: str
+
+    def markdown(self) -> Iterator[str]:
+        """Nothing."""
+        yield from ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """Texts of one sentence before and after; what is new among the latter is marked on a page."""
+
+    kind: ClassVar[str] = "change"
+    head: str
+    before: Sequence[str]
+    after: Sequence[str]
+
+    def markdown(self) -> Iterator[str]:
+        """A heading and two lists."""
+        yield f"### {markdown_text(self.head)}"
+        for name, texts in (("before", self.before), ("after", self.after)):
+            yield "\n".join(f"{number}. {name}: {markdown_text(text)}" for number, text in enumerate(texts, 1))
+
+
+@dataclass(frozen=True)
+class Side:
+    """Parts that stand side by side where there is room."""
+
+    kind: ClassVar[str] = "side"
+    parts: Sequence[Part]
+
+    def markdown(self) -> Iterator[str]:
+        """One after the other."""
+        for part in self.parts:
+            yield from part.markdown()
+
+
+Part = Heading | Text | Table | Picture | Maps | Change | Side
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report."""
+
+    parts: Sequence[Part]
+    title: str = ""
+    """Of the window."""
+
+    def html(self) -> str:
+        """The whole page."""
+        return _template().render(document=self, words=words)
+
+    def markdown(self) -> str:
+        """The same as Markdown, with a blank line between parts."""
+        return "\n\n".join(block for part in self.parts for block in part.markdown()) + "\n"
+
+
+@functools.cache
+def _template() -> Any:
+    def finalize(value: Any) -> Any:
+        return value if hasattr(value, "__html__") or not isinstance(value, str) else printable(value)
+
+    loader = PackageLoader(__package__, ".")
+    return Environment(
+        loader=loader, autoescape=True, finalize=finalize, trim_blocks=True, lstrip_blocks=True
+    ).get_template("page.html")
