@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 WALL = Path(__file__).parent / "without_network"
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(WALL), os.environ.get("PYTHONPATH")]))
@@ -18,6 +19,8 @@ sys.modules.pop("sitecustomize", None)  # a Python may come with one of its own
 import sitecustomize  # noqa: E402 (it blocks when it is imported, before anything of sentrep is)
 
 from support import FAMILIES, tiny_encoder, toy_sentences  # noqa: E402
+
+settings.register_profile("many", max_examples=2000)
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,10 @@ def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied
     """
     if not isinstance(values, dict):
         return
-    parameters = inspect.signature(target).parameters
+    try:
+        parameters = inspect.signature(target).parameters
+    except ValueError:  # written in C, as a tensor is, which no configuration can build
+        raise UsageError(f"{path} is {values!r}; expected a plain value") from None
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     known, given = hints(target), {str(key).removesuffix("+"): (key, value) for key, value in values.items()}
     for name, (key, value) in given.items():
@@ -70,11 +73,10 @@ def _check_node(bases: list[type], node: Tree, path: str, supplied: int) -> None
     for key in node:
         if key not in NODE_KEYS:
             raise UsageError(f"{path}: '{key}' stands beside class_path; arguments go into init_args")
+        if key != "class_path" and not isinstance(node[key], dict):
+            raise UsageError(f"{path}: {key} is {node[key]!r}; expected the arguments by name")
     if target is not None:
-        arguments = node.get("init_args") or {}
-        if not isinstance(arguments, dict):
-            raise UsageError(f"{path}: init_args is {arguments!r}; expected the arguments by name")
-        check_arguments(target, {**arguments, **(node.get("dict_kwargs") or {})}, path, supplied)
+        check_arguments(target, {**node.get("init_args", {}), **node.get("dict_kwargs", {})}, path, supplied)
 
 
 def _resolve(name: Any, bases: list[type], path: str) -> Callable[..., Any] | None:

@@ -170,6 +170,8 @@ def assign(tree: Tree, path: list[str], value: Any, flag: str) -> None:
     for position, step in enumerate(path):
         if step not in NODE_KEYS and (is_node(tree) or "init_args" in tree):
             tree = tree.setdefault("init_args", {})
+        if not isinstance(tree, dict):
+            raise UsageError(f"{flag}: init_args is {tree!r}; expected the arguments by name")
         if position == len(path) - 1:
             tree[step] = merge(tree.get(step), value)
             return

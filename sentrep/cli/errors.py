@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
+import traceback
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 from sentrep.errors import InputError
 from sentrep.io.paths import remedy
 from sentrep.reports.text import printable
 
+_LIBRARIES = {"lightning", "jsonargparse", "torch", "tensorboard"}
 LONGEST = 400
 """Characters of a message; the rest of a long one is a dump of values that helps nobody."""
 
@@ -35,6 +39,18 @@ def of_the_machine(error: BaseException) -> str | None:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "allocate memory" in text:
         return f"the memory does not suffice ({text or 'out of memory'}); lower the batch size, or read less at a time"
     return None
+
+
+def of_settings(error: BaseException) -> bool:
+    """Whether Lightning, or what it calls, stumbled over a value that it took from the configuration unseen.
+
+    So it is where the last step from the command to the error is Lightning's and no code of others is on the way: an
+    error within a class of the user, or in a room of sentrep, is a fault of the code, and its traceback is needed.
+    """
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    rooms = ["sentrep.cli" if name.startswith("sentrep.cli.") else name.split(".")[0] for name in modules]
+    below = set(takewhile(lambda room: room != "sentrep.cli", reversed(rooms)))
+    return "lightning" in below and {"sentrep.cli", *_LIBRARIES, *sys.stdlib_module_names}.issuperset(rooms)
 
 
 def one_line(message: str) -> str:

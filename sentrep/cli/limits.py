@@ -44,6 +44,8 @@ def check_settings(config: Namespace) -> None:
     for name in ("name", "save_dir"):
         if config.get(f"trainer.logger.init_args.{name}") == "":
             raise InputError(f"trainer: logger.{name} is empty; name it, or leave it out")
+    for name in ("flush_secs", "max_queue"):  # TensorBoard reads them in a thread of its own, which would die
+        checks.whole("trainer.logger", 0, **checks.given(**{name: config.get(f"trainer.logger.init_args.{name}")}))
     checks.whole("progress", 0, **checks.given(refresh_rate=config.get("progress.init_args.refresh_rate")))
     callbacks = trainer.get("callbacks")
     for callback in callbacks if isinstance(callbacks, list) else [callbacks]:

@@ -106,7 +106,7 @@ class RunFolders:
                 continue
             if settings.get("version") is None:
                 name = settings.get("name")
-                parent = Path(settings.save_dir, "lightning_logs" if name is None else name)
+                parent = expanded(Path(settings.save_dir, "lightning_logs" if name is None else name))
                 settings.version = self.claim_version(parent)
                 found.append(settings)
         return found

@@ -31,7 +31,7 @@ from sentrep.cli.callbacks import SaveConfig, SaveLast, SavePredictions
 from sentrep.cli.changes import ConvertPosition, differences, explain, refuse, run_differences, run_settings
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle_last
 from sentrep.cli.configuration import Tree, parse_request
-from sentrep.cli.errors import UsageError, summarize
+from sentrep.cli.errors import UsageError, of_settings, summarize
 from sentrep.cli.functions import search_current_folder
 from sentrep.cli.limits import check_settings
 from sentrep.cli.logs import say, show_log
@@ -264,6 +264,11 @@ def run(command: str, words: list[str]) -> int:
             if not str(error).startswith("Early stopping conditioned on metric"):
                 raise
             raise InputError(str(error)) from None
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            if isinstance(error, InputError) or not of_settings(error):
+                raise
+            reason = f"{type(error).__name__}: {error}"
+            raise InputError(f"trainer: Lightning stumbles over a setting ({reason}); correct its value") from error
         except SIGTERMException:
             return stop.status
         finally:

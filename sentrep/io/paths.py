@@ -36,8 +36,10 @@ def expanded(path: str | Path) -> Path:
     """A path as a user gave it, with the home folder in the place of ``~``: the way in for each of them.
 
     Raises:
-        InputError: for the home of a user whom this machine does not know.
+        InputError: for the home of a user whom this machine does not know, and for what no name can have in it.
     """
+    if "\0" in str(path):
+        raise InputError(f"{str(path)!r}: a path has no null character in it; is it a file's content?")
     try:
         return Path(path).expanduser()
     except RuntimeError:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from sentrep.cli.errors import summarize
+import functools
+from typing import Any
+
+import pytest
+
+from sentrep.cli.errors import of_settings, summarize
 
 NESTED = """Parser key "model.objectives":
   Does not validate against any of the Union subtypes
@@ -54,3 +59,23 @@ def test_a_union_is_listed() -> None:
 
 def test_anything_else_is_left_as_it_is() -> None:
     assert summarize("the following arguments are required: model", {}) == "the following arguments are required: model"
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("sentrep.cli.trainer lightning.pytorch.cli torch.autograd", True),
+        ("sentrep.cli.trainer lightning.pytorch.cli my_objective torch", False),
+        ("sentrep.cli.trainer lightning.pytorch.cli sentrep.module torch", False),
+        ("sentrep.cli.trainer lightning.pytorch.cli sentrep.cli.callbacks pathlib", False),
+    ],
+)
+def test_an_error_of_settings_is_lightnings_alone(way: str, expected: bool) -> None:
+    call: Any = functools.partial(int, "x")
+    for module in reversed(way.split()):
+        names = {"__name__": module, "call": call}
+        exec("def step(): call()", names)
+        call = names["step"]
+    with pytest.raises(ValueError, match="invalid literal") as caught:
+        call()
+    assert of_settings(caught.value.with_traceback(caught.tb.tb_next)) is expected

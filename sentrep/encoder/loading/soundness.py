@@ -55,7 +55,7 @@ def check_sizes(config: PretrainedConfig, name: str) -> None:
     for key, largest in _LARGEST.items():
         size = getattr(config, key, None)
         least = -1 if key == "max_position_embeddings" else 1  # there a family without such a table says so
-        if size is not None and (type(size) is not int or not least <= size <= largest):
+        if size is not None and (type(size) is not int or size == 0 or not least <= size <= largest):
             called = config.attribute_map.get(key, key)
             raise InputError(f"{name}: {called} is {str(size)[:40]}; expected a whole number from 1 to {largest:,}")
 
