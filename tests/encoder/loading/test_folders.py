@@ -61,19 +61,24 @@ def variant(kind: str, folder: Path, **arguments: Any) -> SentenceEncoder:
     return SentenceEncoder({**FAMILIES["roberta"], "pad_token_id": 1}, tokenizer=str(folder / "tokenizer"), **arguments)
 
 
-@pytest.mark.parametrize("kind", ["bert", "byte pairs"])
+BEHIND: list[tuple[Callable[[], list[SentenceModule]], int | None]] = [
+    (list, None),
+    (list, 12),
+    (list, 500),
+    (lambda: [Dense(out_features=16), Normalize()], 12),
+    (lambda: [Normalize(), Dense("tanh"), Dense(out_features=8)], None),
+]
+
+
 @pytest.mark.parametrize(
-    ("modules", "limit"),
+    ("pooling", "prompt", "modules", "limit", "kind"),
     [
-        (list, None),
-        (list, 12),
-        (list, 500),
-        (lambda: [Dense(out_features=16), Normalize()], 12),
-        (lambda: [Normalize(), Dense("tanh"), Dense(out_features=8)], None),
+        *((pooling, None, *BEHIND[3], "bert") for pooling in POOLINGS if pooling not in ("mask", "pooler")),
+        *((pooling, PROMPT, *BEHIND[0], "bert") for pooling in POOLINGS if pooling != "pooler"),
+        *(("mean", None, *behind, "byte pairs") for behind in BEHIND),
+        *(("mask", PROMPT, *behind, "byte pairs") for behind in BEHIND),
     ],
 )
-@pytest.mark.parametrize("prompt", [None, PROMPT])
-@pytest.mark.parametrize("pooling", POOLINGS)
 def test_sentence_transformers_gives_our_vectors_or_none(
     pooling: str,
     prompt: str | None,
@@ -83,8 +88,6 @@ def test_sentence_transformers_gives_our_vectors_or_none(
     tmp_path: Path,
 ) -> None:
     theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
-    if pooling == "pooler" or (pooling == "mask" and prompt is None):
-        return  # no trained pooler here, and no mask without a prompt
     encoder = variant(kind, tmp_path, pooling=pooling, prompt=prompt, modules=modules(), max_seq_length=limit)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -199,6 +202,16 @@ def test_transformers_loads_the_folder(tmp_path: Path) -> None:
     inputs = AutoTokenizer.from_pretrained(tmp_path)(SENTENCES[0], return_tensors="pt")
     cls = AutoModel.from_pretrained(tmp_path)(**inputs).last_hidden_state[0, 0].detach().numpy()
     np.testing.assert_allclose(cls, encoder.encode(SENTENCES[0]), atol=1e-6)
+
+
+def test_a_backbone_is_a_name_alone_or_with_what_goes_with_it(tmp_path: Path) -> None:
+    tiny_encoder(pooling="mean").save_pretrained(tmp_path)
+    named = {"name": str(tmp_path), "revision": "main", "trust_remote_code": True}
+    for encoder in (SentenceEncoder(named), SentenceEncoder.from_pretrained(tmp_path, trust_remote_code=True)):
+        np.testing.assert_array_equal(
+            encoder.encode(SENTENCES), SentenceEncoder(str(tmp_path), pooling=encoder.pooling).encode(SENTENCES)
+        )
+    assert SentenceEncoder(named, pretrained=False, pooling="mean").settings == SentenceEncoder(named, "mean").settings
 
 
 def test_a_plain_transformers_folder_has_no_pooling_and_says_so(tmp_path: Path) -> None:

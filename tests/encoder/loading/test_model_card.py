@@ -75,8 +75,5 @@ def test_a_checkpoint_says_how_it_was_trained(tmp_path: Path) -> None:
     assert Trained.of(content) == Trained("owner/bert", {"a": "Contrastive"}, "ab", 5, {"stsb-dev": 80.0})
     odd = {"sentrep": {"base": "../x y", "data": 3}, "global_step": "5", "hyper_parameters": [], "callbacks": None}
     assert Trained.of(odd) == Trained()
-    assert (hub_name("owner/bert"), hub_name({"model_type": "bert"}), hub_name(str(tmp_path))) == (
-        "owner/bert",
-        None,
-        None,
-    )
+    assert hub_name("owner/bert") == hub_name({"name": "owner/bert", "revision": "v1"}) == "owner/bert"
+    assert hub_name({"model_type": "bert"}) is hub_name(str(tmp_path)) is None
