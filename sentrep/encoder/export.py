@@ -1,4 +1,4 @@
-"""From a checkpoint to a model folder that transformers and sentence-transformers load."""
+"""Writing a checkpoint as a model folder that transformers and sentence-transformers load."""
 
 from __future__ import annotations
 

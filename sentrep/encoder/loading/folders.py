@@ -66,7 +66,7 @@ class Stored:
     settings: Settings | None
     """None for a plain transformers model, which has none."""
     weights: dict[str, Tensor] = field(default_factory=dict)
-    """Of the modules behind the pooling, by their names in a list of them."""
+    """Weights of the modules behind the pooling, by their names in a list of them."""
     trained: Trained = field(default_factory=Trained)
 
 

@@ -108,7 +108,7 @@ class TextTokenizer:
         return starts
 
     def _first_ids(self, sentences: list[str], room: int) -> list[list[int]]:
-        """At least the first ``room`` ids of every sentence, without reading all of those that are far longer.
+        """Finds at least the first ``room`` ids of every sentence, without reading all of those that are far longer.
 
         The beginning of a text has the ids of the whole text but for the last word and what hangs on it: where a text
         is cut, ids are taken only if `_SLACK` more of them follow; else more of the text is read.
