@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import csv
 import functools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,17 +18,15 @@ from sentrep.io.paths import not_there
 
 _CONFIG = "config.yaml"
 _EVENTS = "events.out.tfevents.*"
-_NO_SETTING = (
-    "seed_everything",
-    "data.seed",
-    "model.seed",
+_SEEDS = ("seed_everything", "data.seed", "model.seed")
+_PLACES = (
     "data.cache_dir",
     "data.reading.cache_dir",
     "trainer.logger",
     "trainer.default_root_dir",
     "ckpt_path",
 )
-"""Keys in which runs of one recipe may differ: the seeds, and where things lie."""
+"""Keys in which runs of one recipe may differ beside the seeds: where things lie."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +54,9 @@ class RunFolder:
 
     @property
     def without_seed(self) -> str:
-        """The label of what runs under several seeds share: no seed's folder, no version."""
+        """The label of what runs under several seeds share: no seed's folder, no version; it may be empty."""
         parts = [part for part in self.label.split("/") if not part.startswith(("seed-", "version_"))]
-        return "/".join(dict.fromkeys(parts)) or self.label
+        return "/".join(dict.fromkeys(parts))
 
     @functools.cached_property
     def courses(self) -> dict[str, Course]:
@@ -94,16 +91,31 @@ class RunFolder:
         parent, name = _descend(self.config, key, f"{self.path / _CONFIG}")
         return parent[name]
 
-    def settings_but(self, key: str) -> str:
-        """The settings without one key and without the seeds: equal for runs of one series."""
+    def settings_but(self, key: str) -> dict[str, Any]:
+        """The settings by dotted key, without one key and without the seeds: equal for runs of one series."""
         config = copy.deepcopy(self.config)
-        for other in (key, *_NO_SETTING):
+        for other in (key, *_SEEDS, *_PLACES):
             try:
                 parent, name = _descend(config, other, "")
             except InputError:
                 continue
             del parent[name]
-        return json.dumps(config, sort_keys=True, default=str)
+        return flat(config)
+
+    @property
+    def seeds(self) -> dict[str, Any]:
+        """What tells runs of the same settings apart."""
+        return {key: value for key, value in flat(self.config).items() if key in _SEEDS}
+
+
+def flat(tree: Any, above: str = "") -> dict[str, Any]:
+    """The leaves of a configuration by dotted key, without ``init_args``; an empty mapping or list is a leaf."""
+    if not isinstance(tree, dict) or not tree:
+        return {above: tree}
+    leaves: dict[str, Any] = {}
+    for name, value in tree.items():
+        leaves |= flat(value, above if name == "init_args" else f"{above}.{name}".lstrip("."))
+    return leaves
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[RunFolder]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sentrep.evaluation.plots.style import legend_below, looks, metric_label, new_figure, styled
-from sentrep.evaluation.runs import RunFolder
+from sentrep.evaluation.runs import RunFolder, flat, version_of
 from sentrep.reports.text import printable
 
 Take = Literal["max", "min", "last"]
@@ -41,6 +42,8 @@ class Series:
 def sweep_series(runs: Sequence[RunFolder], x: str, y: str, take: Take = "max") -> list[Series]:
     """Sort runs into series: those whose settings are the same but for ``x`` and the seeds.
 
+    Of runs with the same settings and seeds the newest version counts. Series of one recipe are named by what differs.
+
     Args:
         runs: the runs.
         x: dotted key of a setting.
@@ -50,16 +53,44 @@ def sweep_series(runs: Sequence[RunFolder], x: str, y: str, take: Take = "max") 
     Raises:
         InputError: a run has no such setting or metric.
     """
-    series: dict[str, dict[Any, list[float]]] = {}
-    labels: dict[str, str] = {}
-    for run in runs:
-        key, value = run.settings_but(x), run.setting(x)
-        place = value if isinstance(value, int | float) and not isinstance(value, bool) else _words(value)
+    newest = sorted(runs, key=lambda run: version_of(run.path))
+    settings = [run.settings_but(x) for run in newest]
+    places = _places([run.setting(x) for run in newest])
+    series: dict[str, dict[Any, dict[str, float]]] = {}
+    first: dict[str, tuple[str, dict[str, Any]]] = {}
+    for run, own, place in zip(newest, settings, places, strict=True):
         values = [value for _, value in run.course(y)]
         score = values[-1] if take == "last" else max(values) if take == "max" else min(values)
-        series.setdefault(key, {}).setdefault(place, []).append(score)
-        labels.setdefault(key, run.without_seed)
-    return [_series(labels[key], points) for key, points in series.items()]
+        key = _written(own)
+        first.setdefault(key, (run.without_seed, own))
+        series.setdefault(key, {}).setdefault(place, {})[_written(run.seeds)] = score  # of a seed the newest run
+    labels = _told_apart(*zip(*first.values(), strict=True))
+    return [_series(label, points) for label, points in zip(labels, series.values(), strict=True)]
+
+
+def _told_apart(names: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names; where several are the same, with the settings in which these differ."""
+    told = []
+    for name, own in zip(names, settings, strict=True):
+        same = [other for label, other in zip(names, settings, strict=True) if label == name]
+        keys = dict.fromkeys(key for other in same for key in other)
+        apart = [key for key in keys if len({_written(other.get(key)) for other in same}) > 1]
+        short = [key.rpartition(".")[2] for key in apart]
+        shown = (last if short.count(last) == 1 else key for key, last in zip(apart, short, strict=True))
+        said = [f"{key} {_words(own.get(full))}" for key, full in zip(shown, apart, strict=True)]
+        told.append(", ".join(filter(None, [name, *said])))
+    return told
+
+
+def _places(values: Sequence[Any]) -> list[Any]:
+    """Where values stand on the axis: numbers as they are, others by words that tell them apart."""
+    words = _told_apart([_words(value) for value in values], [flat(value) for value in values])
+    numbers = (isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return [value if number else word for value, word, number in zip(values, words, numbers, strict=True)]
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def draw_sweep(series: Sequence[Series], x: str, y: str) -> Figure:
@@ -79,7 +110,7 @@ def draw_sweep(series: Sequence[Series], x: str, y: str) -> Figure:
     with styled():
         figure = new_figure(2.2 + 0.15 * math.ceil(len(series) / 2))
         axis = figure.add_subplot()
-        for one, look in zip(series, looks([one.label for one in series]).values(), strict=True):
+        for one, look in zip(series, looks([str(number) for number in range(len(series))]).values(), strict=True):
             axis.errorbar(
                 [places[value] for value in one.xs],
                 one.means,
@@ -113,10 +144,10 @@ def _caption(series: Sequence[Series]) -> str:
     return f"mean ± sd of {seeds[0]}{f' to {seeds[-1]}' if len(seeds) > 1 else ''} seeds"
 
 
-def _series(label: str, points: dict[Any, list[float]]) -> Series:
+def _series(label: str, points: Mapping[Any, Mapping[str, float]]) -> Series:
     numbers = all(not isinstance(place, str) for place in points)
     places = sorted(points) if numbers else list(points)
-    return Series(label, places, [points[place] for place in places])
+    return Series(label, places, [list(points[place].values()) for place in places])
 
 
 def _words(value: Any) -> str:

@@ -224,6 +224,18 @@ def test_a_mean_over_seeds_has_the_name_of_no_seed(tmp_path: Path) -> None:
     assert [(one.label, len(one.scores[0])) for one in series] == [("batch-4", 2), ("batch-8", 2)]
 
 
+def test_settings_of_one_recipe_are_two_lines_and_a_seed_counts_once(tmp_path: Path) -> None:
+    for number, (batch, score) in enumerate([(4, 70), (8, 75), (8, 76)]):
+        folder = make_run(tmp_path / "run" / f"version_{number}", 1, 0.05, f"step,val/sts\n10,{score}\n")
+        config = folder / "config.yaml"
+        config.write_text(config.read_text().replace("data:", f"data:\n  batch_size: {batch}"))
+    key = "model.objectives.simcse.temperature"
+    series = sweep_series(find_runs([tmp_path]), key, "val/sts")
+    assert [one.label for one in series] == ["batch_size 4", "batch_size 8"]
+    assert [one.scores for one in series] == [[[70.0]], [[76.0]]]
+    assert legend_words(draw_sweep(series, key, "val/sts")) == [one.label for one in series]
+
+
 def test_sweep(tmp_path: Path) -> None:
     scores = {(0.05, 1): 70, (0.05, 2): 74, (0.5, 1): 60, (0.5, 2): 61, (0.5, 3): 65}
     for (temperature, seed), score in scores.items():
@@ -251,7 +263,7 @@ def test_sweep(tmp_path: Path) -> None:
     assert by_seed.axes[0].get_xscale() == "linear"
     assert len(legend_words(by_seed)) == 2  # one line for each temperature
     names = sweep_series(runs, "model.objectives.simcse", "val/sts")
-    assert {x for one in names for x in one.xs} == {"Contrastive"}
+    assert {x for one in names for x in one.xs} == {"Contrastive, temperature 0.05", "Contrastive, temperature 0.5"}
     words = draw_sweep(sweep_series(runs, "data.train", "val/sts"), "data.train", "val/sts")
     assert [label.get_text() for label in words.axes[0].get_xticklabels()] == ["toy"]
 
