@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 import torch
 import torch.nn.functional as F
+from lightning.pytorch.plugins import HalfPrecision
 from test_grad_cache import ANCHORS, NEGATIVES, POSITIVES, SMALL, VIEWS, Result, behind, objectives
 from torch import Tensor
 
@@ -68,17 +69,25 @@ EVERY_VIEW: dict[str, Callable[[], ViewMaker]] = {
 }
 
 
+NAMES = [*every_objective(""), *(f"view: {name}" for name in EVERY_VIEW)]
+
+
+def build(name: str, teacher: str) -> tuple[SentRepModule, bool]:
+    """One of `NAMES`, and whether positives and hard negatives are given."""
+    view = name.removeprefix("view: ")
+    encoder = tiny_encoder(dropout=0.0, pooling="mean", modules=behind(name))
+    if view == name:
+        return SentRepModule(encoder, {"term": every_objective(teacher)[name]()}), True
+    made: dict[str, Objective | None] = {"contrastive": Contrastive(), "alignment": Alignment()}
+    if view == "extra inputs only":
+        made = {"mlm": every_objective(teacher)["mlm"]()}
+    return SentRepModule(encoder, made, views=EVERY_VIEW[view]()), "output" not in view
+
+
 def modules(teacher: str) -> Iterator[tuple[str, SentRepModule, bool]]:
-    """Name, module, and whether positives and hard negatives are given."""
-    for name, make in every_objective(teacher).items():
-        encoder = tiny_encoder(dropout=0.0, pooling="mean", modules=behind(name))
-        yield name, SentRepModule(encoder, {"term": make()}), True
-    for name, view in EVERY_VIEW.items():
-        made: dict[str, Objective | None] = {"contrastive": Contrastive(), "alignment": Alignment()}
-        if name == "extra inputs only":
-            made = {"mlm": every_objective(teacher)["mlm"]()}
-        encoder = tiny_encoder(dropout=0.0, pooling="mean")
-        yield f"view: {name}", SentRepModule(encoder, made, views=view()), "output" not in name
+    """All of them."""
+    for name in NAMES:
+        yield name, *build(name, teacher)
 
 
 @contextmanager
@@ -134,6 +143,22 @@ def test_all_on_several_processes_equal_one(teacher: str, alone: dict[str, Resul
             assert_equal_to_one_process([share[name] for share in shares], loss, gradients, atol)
         except AssertionError as error:
             raise AssertionError(f"{name}: {error}") from None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_take_steps_in_bf16_true(name: str, teacher: str) -> None:
+    """Lightning casts the module, and makes bfloat16 the default of new tensors within a step."""
+    module, given = build(name, teacher)
+    module.to(torch.bfloat16)
+    batch = text_batch(module.encoder, ANCHORS, *([POSITIVES, NEGATIVES] if given else []))
+    for step in range(3):  # samplers draw from what they have seen
+        with HalfPrecision("bf16-true").forward_context():
+            loss = module.training_step(batch, step)
+            loss.backward()
+            module.objectives.after_step(module.terms.views)  # type: ignore[union-attr]
+        assert loss.dtype == torch.float32
+        assert loss.isfinite()
+        assert all(p.grad is None or p.grad.isfinite().all() for p in module.parameters())
 
 
 def test_no_plugin_is_left_out(teacher: str) -> None:

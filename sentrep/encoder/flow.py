@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sentrep import checks, distributed
 from sentrep.encoder.modules import SentenceModule
 from sentrep.errors import InputError
-from sentrep.functional.similarity import at_least_float32
+from sentrep.functional.similarity import at_least_float32, linear
 
 
 class Flow(SentenceModule):
@@ -107,5 +107,5 @@ class _Step(nn.Module):
         return y * (-self.log_scale).exp() - self.shift, log_scale.sum(1) + self.log_scale.sum()
 
     def _coupling(self, first: Tensor) -> tuple[Tensor, Tensor]:
-        shift, logit = self.outer(self.inner(first).relu()).chunk(2, dim=1)
+        shift, logit = linear(self.outer, linear(self.inner, first).relu()).chunk(2, dim=1)
         return shift, F.logsigmoid(logit + 2)

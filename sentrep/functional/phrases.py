@@ -27,7 +27,8 @@ def find_phrases(ids: Tensor, own: Tensor, share: float, vocab_size: int) -> tup
     # every token once a sentence; what is not its own counts as one more kind
     kinds = ids.masked_fill(~own, vocab_size).sort(1).values
     fresh = F.pad(kinds[:, 1:] != kinds[:, :-1], (1, 0), value=True)
-    holding = torch.zeros(vocab_size + 1, device=ids.device).scatter_add_(0, kinds.flatten(), fresh.flatten().float())
+    holding = torch.zeros(vocab_size + 1, dtype=torch.float32, device=ids.device)
+    holding.scatter_add_(0, kinds.flatten(), fresh.flatten().float())
     holding = distributed.total(holding)
     sentences = distributed.total(holding.new_full((), len(ids)))
     rarity = (sentences / holding[ids].clamp_min(1)).log().masked_fill(~own, 0.0)

@@ -6,7 +6,7 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from sentrep.functional.sum_in_chunks import rows_at_once, sum_in_chunks
 
@@ -17,6 +17,11 @@ LARGEST_MATRIX = 2**24
 def at_least_float32(x: Tensor) -> Tensor:
     """``x`` itself in float32 or float64, half precisions in float32."""
     return x if x.dtype == torch.float64 else x.float()
+
+
+def linear(layer: nn.Linear, x: Tensor) -> Tensor:
+    """``layer`` on ``x`` (..., D) in the precision of ``x``, whatever its weights are kept in."""
+    return F.linear(x, layer.weight.to(x.dtype), None if layer.bias is None else layer.bias.to(x.dtype))
 
 
 def unit(x: Tensor) -> Tensor:

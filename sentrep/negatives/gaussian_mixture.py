@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sentrep import checks
 from sentrep.distributed import derive_seed, step_generator
+from sentrep.functional.similarity import at_least_float32
 from sentrep.negatives.base import NegativeSampler
 from sentrep.negatives.batch import check_ratio, count, finite_rows
 from sentrep.types import EncoderSpec
@@ -107,11 +108,12 @@ class GaussianMixtureNegatives(NegativeSampler):
             mass, mean, factor = mixture
             drawn, generator = count(anchors, self.ratio), self.generator(anchors.device)
             component = torch.multinomial(mass, drawn, replacement=True, generator=generator)
-            noise = torch.randn(drawn, anchors.shape[1], generator=generator, device=anchors.device)
+            shape, place = (drawn, anchors.shape[1]), anchors.device
+            noise = torch.randn(shape, generator=generator, device=place, dtype=torch.float32).to(mean.dtype)
             if self.covariance == "diag":
                 return mean[component] + factor[component] * noise
             spread = factor @ noise.T  # (K, D, M): every component, then the drawn one
-            return mean[component] + spread[component, :, torch.arange(drawn, device=anchors.device)]
+            return mean[component] + spread[component, :, torch.arange(drawn, device=place)]
 
     def update(self, anchors: Tensor) -> None:
         """One step of EM with the anchors, or their place in the window."""
@@ -133,12 +135,17 @@ class GaussianMixtureNegatives(NegativeSampler):
         super().set_extra_state(state)
         self._stored = state.get("stored", [])
 
+    def _moments(self) -> tuple[Tensor, Tensor, Tensor]:
+        """m, μ and S in float32, where the module is kept in half precision too."""
+        mass, mean, scatter = map(at_least_float32, (self.mass, self.mean, self.scatter))
+        return mass, mean, scatter
+
     def _updated(self) -> _Mixture | None:
         """The mixture of stepwise EM."""
         if self.step == 0:
             return None
-        covariance = self._covariance(torch.zeros_like(self.scatter))
-        return self.mass, self.mean, _factor(covariance)
+        mass, mean, scatter = self._moments()
+        return mass, mean, _factor(self._covariance(torch.zeros_like(scatter)))
 
     def _fitted(self, anchors: Tensor) -> _Mixture | None:
         """scikit-learn's mixture of the window and the current batch."""
@@ -159,8 +166,9 @@ class GaussianMixtureNegatives(NegativeSampler):
 
     def _responsibilities(self, rows: Tensor) -> Tensor:
         """E-step: (N, K), rows summing to 1; dead components are moved first."""
-        total = self.mass.sum()
-        dead = self.mass <= _DEAD * total / self.components
+        mass, _, _ = self._moments()
+        total = mass.sum()
+        dead = mass <= _DEAD * total / self.components
         generator = step_generator(self.spec.seed, f"{self.stream}/fit", self.step, rows.device)
         order = torch.randperm(len(rows), generator=generator, device=rows.device)
         seeds = rows[order[torch.arange(self.components, device=rows.device) % len(rows)]]
@@ -168,10 +176,10 @@ class GaussianMixtureNegatives(NegativeSampler):
         self.mass.masked_fill_(dead, 0.0)
         self.scatter.masked_fill_(dead.view(-1, *[1] * (self.scatter.ndim - 1)), 0.0)
         # for this E-step a moved component is as likely as any other and as wide as the batch
-        prior = torch.where(dead, torch.where(total > 0, total, total + 1) / self.components, self.mass)
+        prior = torch.where(dead, torch.where(total > 0, total, total + 1) / self.components, mass)
         variance = rows.var(0, correction=0)
         wide = variance if self.covariance == "diag" else variance.diag()
-        density = _log_density(rows, self.mean, self._covariance(wide.expand_as(self.scatter)))
+        density = _log_density(rows, at_least_float32(self.mean), self._covariance(wide.expand_as(self.scatter)))
         return torch.softmax(prior.log() + density, dim=1)
 
     def _merge(self, rows: Tensor, responsibilities: Tensor) -> None:
@@ -182,30 +190,34 @@ class GaussianMixtureNegatives(NegativeSampler):
         weighted = responsibilities.T[..., None] * centred
         full = self.covariance == "full"
         scatter = weighted.mT @ centred if full else (weighted * centred).sum(1)
-        old = self.decay * self.mass
+        old_mass, old_mean, old_scatter = self._moments()
+        old = self.decay * old_mass
         share = mass / (old + mass).clamp_min(_TINY)
-        shift = mean - self.mean
+        shift = mean - old_mean
         between = shift[:, :, None] * shift[:, None] if full else shift.square()
         inner = (slice(None), *[None] * (scatter.ndim - 1))  # (K,) against (K, D) or (K, D, D)
-        self.scatter.mul_(self.decay).add_(scatter + (old * share)[inner] * between)
-        self.mean.add_(share[:, None] * shift)
+        self.scatter.copy_(old_scatter.mul_(self.decay).add_(scatter + (old * share)[inner] * between))
+        self.mean.copy_(old_mean + share[:, None] * shift)
         self.mass.copy_(old + mass)
 
     def _covariance(self, massless: Tensor) -> Tensor:
         """Σ_k with the floor, in the shape of `scatter`; from ``massless`` for components without mass."""
-        inner = (slice(None), *[None] * (self.scatter.ndim - 1))
-        estimate = torch.where((self.mass > 0)[inner], self.scatter / self.mass.clamp_min(_TINY)[inner], massless)
-        floor = self.variance_floor * self._mean_variance() + _TINY
+        mass, mean, scatter = self._moments()
+        inner = (slice(None), *[None] * (scatter.ndim - 1))
+        estimate = torch.where((mass > 0)[inner], scatter / mass.clamp_min(_TINY)[inner], massless)
+        rounding = torch.finfo(self.scatter.dtype).eps  # of what was kept, which may leave no positive matrix
+        floor = (self.variance_floor + rounding) * self._mean_variance() + _TINY
         if self.covariance == "full":
-            return estimate + floor * torch.eye(self.mean.shape[1], device=floor.device)
+            return estimate + floor * torch.eye(mean.shape[1], device=floor.device, dtype=floor.dtype)
         return estimate + floor
 
     def _mean_variance(self) -> Tensor:
         """Variance of the whole mixture, within and between its components, averaged over the dimensions."""
-        share = self.mass / self.mass.sum().clamp_min(_TINY)
-        between = (share[:, None] * (self.mean - share @ self.mean).square()).sum()
-        diagonals = self.scatter if self.covariance == "diag" else self.scatter.diagonal(dim1=1, dim2=2)
-        return (diagonals.sum() / self.mass.sum().clamp_min(_TINY) + between) / self.mean.shape[1]
+        mass, mean, scatter = self._moments()
+        share = mass / mass.sum().clamp_min(_TINY)
+        between = (share[:, None] * (mean - share @ mean).square()).sum()
+        diagonals = scatter if self.covariance == "diag" else scatter.diagonal(dim1=1, dim2=2)
+        return (diagonals.sum() / mass.sum().clamp_min(_TINY) + between) / mean.shape[1]
 
 
 def _factor(covariance: Tensor) -> Tensor:

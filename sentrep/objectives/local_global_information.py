@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from sentrep import distributed
 from sentrep.encoder import ConvolutionalPooling
 from sentrep.errors import InputError
-from sentrep.functional.similarity import at_least_float32
+from sentrep.functional.similarity import at_least_float32, linear
 from sentrep.objectives.base import Objective
 from sentrep.types import EncoderSpec, TextBatch, Views
 
@@ -44,7 +44,7 @@ class LocalGlobalInformation(Objective):
         tokens = self._pooling[0].features(states, mask) if self._pooling else states
         with torch.autocast(sentences.device.type, enabled=False):
             tokens = at_least_float32(tokens.masked_fill(mask[..., None] == 0, 0.0))
-            scores = self.score(tokens) @ sentences.T  # (B, L, N)
+            scores = linear(self.score, tokens) @ sentences.T  # (B, L, N)
         rows = distributed.own_rows(len(mask), mask.device)
         own = F.one_hot(rows, len(sentences)).bool()[:, None]
         positive = F.softplus(-scores).masked_fill(~own, 0.0).sum(2)
