@@ -27,7 +27,10 @@ from support import write_workplace
 
 RECIPES: dict[str, Any] = {
     "negatives": {
-        "encoder": {"modules": ["Dense", "Normalize"], "adapter": {"rank": 2}, "compute": {"rows_at_once": 2}},
+        "encoder": {
+            "modules": ["Dense", "Normalize"], "compute": {"rows_at_once": 2},
+            "trainable": {"class_path": "sentrep.encoder.Lora", "init_args": {"rank": 2}},
+        },
         "objectives": {
             "simcse": {
                 "negatives": {
