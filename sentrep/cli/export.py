@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import islice
 from typing import Any, Literal
 
 import torch
 
+from sentrep import checks
 from sentrep.cli.encode import CorpusColumn, whitening_corpus
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import run_function, search_current_folder
 from sentrep.data import toy
 from sentrep.encoder import GraphEncoder, SentenceEncoder, write_graph
 from sentrep.encoder.export import export
-from sentrep.encoder.graph_export import CALIBRATION, check_graph
+from sentrep.encoder.graph_export import check_graph
+from sentrep.encoder.loading.st_folders import GRAPH_FILES
 from sentrep.errors import InputError
 from sentrep.functional.similarity import unit
 from sentrep.io.paths import expanded
@@ -21,6 +24,8 @@ from sentrep.reports.text import printable
 
 _SAME = 0.9999
 """Least cosine of vectors that should differ by rounding alone."""
+_ENOUGH, _READ = 500, 1024
+"""Sentences that int8 is measured on, at least and at most."""
 
 
 def run(command: str, words: list[str]) -> int:
@@ -40,6 +45,7 @@ def export_model(
     format: Literal["onnx", "openvino"] | None = None,
     quantize: Literal["int8"] | None = None,
     calibration: str | None = None,
+    least_cosine: float = 0.98,
     sts: list[str] | None = None,
     sts_folder: str | None = None,
 ) -> None:
@@ -55,9 +61,10 @@ def export_model(
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.
         trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
         format: also write a graph for onnxruntime or OpenVINO (the extras onnx and openvino).
-        quantize: int8 for products in 8 bits.
-        calibration: file of sentences to scale activations by, once and for all; needed by openvino. The graph is
-            compared on them.
+        quantize: int8 for most products in 8 bits; needs --calibration.
+        calibration: file of at least 500 sentences of your text, on which the graph is compared, and by which openvino
+            scales int8.
+        least_cosine: of an int8 vector to that of float32, on any of these sentences; below it no graph is kept.
         sts: sets such as [stsb-dev] or csv files of two sentences and a score, on which the graph is compared as well.
         sts_folder: folder of the SentEval data, for named sets; without it they come from the hub.
     """
@@ -65,10 +72,17 @@ def export_model(
         if any(option is not None for option in (quantize, calibration, sts, sts_folder)):
             raise UsageError("--quantize, --calibration, --sts and --sts_folder are about a graph: name its --format")
     else:
+        checks.within("export", -1, 1, least_cosine=least_cosine)
+        if quantize is not None and calibration is None:
+            raise UsageError(
+                f"{quantize} is measured on your text: name {_ENOUGH} sentences or more with --calibration"
+            )
         check_graph(format, quantize, calibration is not None)
-    sentences = [] if calibration is None else list(islice(CorpusColumn(calibration, None), CALIBRATION))
-    if calibration is not None and not sentences:
-        raise InputError(f"{calibration}: no sentences in it")
+    sentences = [] if calibration is None else list(islice(CorpusColumn(calibration, None), _READ))
+    if calibration is not None and len(sentences) < _ENOUGH:
+        raise InputError(
+            f"{calibration}: a graph is compared on at least {_ENOUGH} sentences, and it has {len(sentences)}"
+        )
     corpus = whitening_corpus(whiten, whiten_dim)
     if trust_remote_code:
         search_current_folder()
@@ -85,21 +99,30 @@ def export_model(
         place = expanded(folder)
         write_graph(place, format, quantize, sentences, trust_remote_code)
         graph = GraphEncoder(place, format, trust_remote_code)
-        _compare(encoder, graph, sentences or toy.sentences(100), exact=quantize is None)
+        try:
+            _compare(encoder, graph, sentences or toy.sentences(100), None if quantize is None else least_cosine)
+        except InputError:
+            shutil.rmtree((place / GRAPH_FILES[format]).parent)
+            raise
         if sts is not None:
             _compare_scores(encoder, graph, sts, sts_folder)
 
 
-def _compare(encoder: SentenceEncoder, graph: Any, sentences: list[str], exact: bool) -> None:
+def _compare(encoder: SentenceEncoder, graph: Any, sentences: list[str], least: float | None) -> None:
     """Print how near the graph's vectors are.
 
     Raises:
-        InputError: for a graph that should give the same ones and does not.
+        InputError: for one that is further than ``least``, or than rounding explains.
     """
     ours, theirs = (unit(torch.as_tensor(which.encode(sentences))) for which in (encoder, graph))
     cosine = (ours * theirs).sum(1)
-    if exact and cosine.min() < _SAME:
-        raise InputError(f"the graph's vectors are not the model's (cosine {cosine.min():.4f}); do not use it")
+    if least is None and cosine.min() < _SAME:
+        raise InputError(f"the graph's vectors are not the model's (cosine {cosine.min():.4f}), so it is not kept")
+    if least is not None and cosine.min() < least:
+        raise InputError(
+            f"int8 turns vectors of this text too far (cosine to float32 {cosine.min():.4f} at worst, mean "
+            f"{cosine.mean():.4f}), so no graph is kept; leave --quantize out, or lower --least_cosine {least}"
+        )
     print(f"cosine to torch in float32: mean {cosine.mean():.5f}, min {cosine.min():.5f} ({len(sentences)} sentences)")
 
 

@@ -79,12 +79,12 @@ def test_int8_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[
     pytest.importorskip("onnxscript")
     expected = SentenceEncoder.from_pretrained(folder).encode(SENTENCES)
     text, pairs = folder.parent / "text.txt", folder.parent / "pairs.csv"
-    text.write_text("\n".join(toy_sentences(30)))
+    text.write_text("\n".join(toy_sentences(500)))
     pairs.write_text("\n".join(["sentence1,sentence2,score", *(f"{a},{b},{score}" for a, b, score in PAIRS)]))
-    prints = set()
-    for words in ([], ["--calibration", str(text), "--sts", str(pairs)]):
+    asked = ["--format", "onnx", "--quantize", "int8", "--calibration", str(text)]
+    for words in ([], ["--sts", str(pairs)]):
         target = folder.parent / f"graph{len(words)}"
-        assert main(["export", str(folder), str(target), "--format", "onnx", "--quantize", "int8", *words]) == 0
+        assert main(["export", str(folder), str(target), *asked, *words]) == 0
         said = capsys.readouterr().out
         found = re.search(r"cosine to torch in float32: mean (\d\.\d{5}), min (\d\.\d{5}) \(", said)
         assert found is not None
@@ -93,8 +93,10 @@ def test_int8_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[
         graph = GraphEncoder(target, "onnx")
         assert cosine(graph.encode(SENTENCES), expected).min() > 0.99
         assert np.abs(graph.encode(SENTENCES) - expected).max() > 1e-5  # it is in 8 bits
-        prints.add(fingerprint(graph))
-    assert len(prints) == 2
+    assert fingerprint(graph) != fingerprint(SentenceEncoder.from_pretrained(folder))
+    assert main(["export", str(folder), str(folder.parent / "bad"), *asked, "--least_cosine", "1"]) == 1
+    assert "no graph is kept; leave --quantize out, or lower --least_cosine 1" in capsys.readouterr().err
+    assert not (folder.parent / "bad" / "onnx").exists()
     # what sentence-transformers' own backend reads: the tokens' states, which its own modules pool
     tokens = graph.tokenize.tokenizer(SENTENCES[:3], padding=True, return_tensors="np")
     inputs = {name: tokens[name] for name in ("input_ids", "attention_mask")}
@@ -106,7 +108,7 @@ def test_int8_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[
     # commands, and a model in its place, which takes its graph away
     out = folder.parent / "out.npy"
     assert main(["encode", str(target), "--backend", "onnx", "--input", str(text), "--output", str(out)]) == 0
-    np.testing.assert_allclose(np.load(out), graph.encode(toy_sentences(30)), atol=1e-6)
+    np.testing.assert_allclose(np.load(out), graph.encode(toy_sentences(500)), atol=1e-6)
     report = folder.parent / "report.json"
     words = ["--sets", str(pairs), "--compute.backend", "onnx", "--output", str(report)]
     assert main(["evaluate", str(target), *words]) == 0
@@ -149,6 +151,7 @@ def test_a_graph_takes_nothing_that_is_fixed_in_it(capsys: pytest.CaptureFixture
         graph.compile_encoding()
     for words, status, message in (
         ("export m g --quantize int8", 2, "name its --format"),
+        ("export m g --format onnx --quantize int8", 2, "name 500 sentences or more with --calibration"),
         ("encode m --output x.npy --input none.txt --backend onnx", 1, "none.txt"),
         ("evaluate m --sets none.csv --compute.backend tflite", 2, "tflite"),
     ):
