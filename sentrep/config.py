@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sentrep.errors import InputError
 
-F = TypeVar("F", bound=Callable[..., None])
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -47,49 +46,6 @@ class Configurable:
     def init_args(self) -> dict[str, Any]:
         """The arguments that this object was built with, defaults included."""
         return self._init_args
-
-
-def moved(places: Mapping[str, str]) -> Callable[[F], F]:
-    """Decorate a constructor that once had other arguments, so that a call with one of them is told its new place.
-
-    Args:
-        places: by name of the old argument: what is given instead, beside it or from ``model.`` down. The command line
-            finds them as ``__init__.moved``.
-
-    Examples:
-        >>> class Bank:
-        ...     @moved({"queue": "size"})
-        ...     def __init__(self, size: int = 8) -> None: ...
-        >>> Bank(queue=4)
-        Traceback (most recent call last):
-        ...
-        sentrep.errors.InputError: Bank: queue is now size
-    """
-
-    def decorate(init: F) -> F:
-        @functools.wraps(init)
-        def checked(self: Any, *args: Any, **kwargs: Any) -> None:
-            if now := moved_names(checked, kwargs):
-                raise InputError(f"{type(self).__name__}: {now}")
-            init(self, *args, **kwargs)
-
-        checked.moved = places  # type: ignore[attr-defined]
-        return checked  # type: ignore[return-value]
-
-    return decorate
-
-
-def moved_names(init: Callable[..., Any], given: Iterable[str], path: str = "") -> str:
-    """Where the arguments that a constructor no longer takes are now, in words; empty where there are none such.
-
-    Args:
-        init: an ``__init__``, perhaps decorated with `moved`.
-        given: names of arguments.
-        path: what stands before the names in a configuration, for example ``data.``.
-    """
-    places: Mapping[str, str] = getattr(init, "moved", {})
-    now = {name: "" if place.startswith("model.") else path for name, place in places.items()}
-    return ", ".join(f"{path}{name} is now {now[name]}{places[name]}" for name in given if name in places)
 
 
 def check_initialised(plugin: Any, what: str) -> None:

@@ -28,7 +28,7 @@ from sentrep.encoder.loading.lm_head import head_to_keep
 from sentrep.errors import InputError
 from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
-from sentrep.io.checkpoint_file import PAYLOAD_KEY
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, seal
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
 from sentrep.training.arguments import check_module, check_options, check_strategy
@@ -278,11 +278,12 @@ class SentRepModule(Configurable, LightningModule):
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
         data = getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None)
         checkpoint[PAYLOAD_KEY] = payload(self.encoder, self.seed, data, head_to_keep(self))
+        seal(checkpoint)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse a damaged one before torch reads it."""
+        """Refuse one that was changed, or is of another module, before torch reads it."""
         training = self.trainer.state.fn == "fit"
-        check(checkpoint, self, self.trainer, self.trainer.ckpt_path, training)
+        check(checkpoint, self, self.trainer.ckpt_path, training)
         self._resumed = checkpoint["loops"]["fit_loop"] if training else None
 
     @classmethod

@@ -38,6 +38,7 @@ from sentrep.evaluation import Evaluation, print_results, write_report
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.plots.style import new_figure, save_figure
 from sentrep.evaluation.results import TaskResult
+from sentrep.io.checkpoint_file import seal
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive, Objective
 from sentrep.reports.document import Document, Heading, Table, Text
@@ -92,6 +93,7 @@ def checkpoint(honest: dict[str, Any]) -> dict[str, Any]:
 
 
 def written(checkpoint: dict[str, Any], folder: Path) -> Path:
+    seal(checkpoint)  # as its author can do, too
     torch.save(checkpoint, folder / "stranger.ckpt")
     return folder / "stranger.ckpt"
 

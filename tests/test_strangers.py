@@ -15,6 +15,7 @@ from transformers import PreTrainedConfig
 from sentrep import InputError, SentenceEncoder, SentRepModule
 from sentrep.data.augmentation.translation import Translator
 from sentrep.encoder.loading import sources
+from sentrep.io.checkpoint_file import seal
 from sentrep.io.strangers import build_config, read_tokenizer
 from sentrep.objectives import Contrastive
 from support import FAMILIES, checkpoint_of, tiny_encoder, toy_sentences
@@ -179,7 +180,8 @@ def test_a_checkpoints_key_does_nothing(keys: dict[str, Any], tmp_path: Path, al
     }
     payload["tokenizer"]["tokenizer_config.json"] = json.dumps({"pad_token": "[PAD]"})
     state = {f"encoder.{name}": value for name, value in encoder.state_dict().items()}
-    torch.save({"state_dict": state, "sentrep": payload}, tmp_path / "x.ckpt")
+    seal(content := {"state_dict": state, "sentrep": payload})
+    torch.save(content, tmp_path / "x.ckpt")
     if keys in LEFT_OUT.values():
         again = SentenceEncoder.from_pretrained(tmp_path / "x.ckpt")
         np.testing.assert_array_equal(again.encode(SENTENCES), encoder.encode(SENTENCES))
@@ -223,6 +225,7 @@ def test_training_goes_on_without_a_checkpoints_keys(name: str, tmp_path: Path, 
     encoder = content["hyper_parameters"]["encoder"]
     backbone = {**FAMILIES["bert"], **LEFT_OUT[name], "trust_remote_code": True}
     encoder.get("init_args", encoder).update(backbone=backbone)
+    seal(content)
     torch.save(content, tmp_path / "x.ckpt")
     SentRepModule.load_from_checkpoint(tmp_path / "x.ckpt")
     assert alarm == []

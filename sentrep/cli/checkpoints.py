@@ -37,7 +37,6 @@ def checkpoint_content(ckpt_path: str | None) -> dict[str, Any] | None:
         return None
     path = expanded(ckpt_path)
     try:
-        verify(path)
         return read_checkpoint(path)
     except InputError as error:
         other = newest_intact(path.parent, without=path)

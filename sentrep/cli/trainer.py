@@ -25,7 +25,6 @@ import sentrep.objectives
 import sentrep.views
 import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be found by their short names)
 from sentrep.checkpoint.io import AtomicCheckpointIO
-from sentrep.checkpoint.resumable import check
 from sentrep.cli.best_so_far import RememberBest
 from sentrep.cli.callbacks import SaveConfig, SaveLast, SavePredictions
 from sentrep.cli.changes import ConvertPosition, differences, explain, refuse, run_differences, run_settings
@@ -134,11 +133,8 @@ class SentRepCLI(LightningCLI):
         self.before_validate()
 
     def before_validate(self) -> None:
-        """Refuse a damaged checkpoint before anything is done."""
-        if self._checkpoint is not None:
-            path = self.config[self._command].ckpt_path
-            check(self._checkpoint, self.model, self.trainer, path, training=self._command == "fit")
-        self._checkpoint = None  # its weights need not stay in memory
+        """Let go of the checkpoint: its weights need not stay in memory."""
+        self._checkpoint = None
 
     before_test = before_predict = before_validate
 

@@ -1,23 +1,29 @@
-"""Checkpoint files that come from anywhere: read without running their code, their checksums compared."""
+"""Checkpoint files that come from anywhere: read without running their code, and known again as what was written."""
 
 from __future__ import annotations
 
 import errno
-import pickle
+import hashlib
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.serialization import get_unsafe_globals_in_checkpoint
 
 from sentrep.errors import InputError
 
 PAYLOAD_KEY = "sentrep"
 """Key of a checkpoint under which the encoder's architecture, tokenizer and settings lie."""
 
-_PAYLOAD = ("architecture", "tokenizer", "settings")
+FORMAT = 1
+"""Number of the layout of a checkpoint; a file with another one is refused."""
+
+_SEALED = (PAYLOAD_KEY, "state_dict", "loops", "callbacks", "optimizer_states", "lr_schedulers", "epoch", "global_step")
+"""The parts of a checkpoint that a run goes on from; what a user's module puts beside them is its own affair."""
+
+_SAMPLES = 1 << 13
+"""Numbers of a tensor that `digest` looks at; random states have fewer."""
 
 _OF_CONTENT = (errno.EINVAL, errno.EOVERFLOW)
 """What the system answers to the impossible offsets of a damaged file; other numbers are its own trouble."""
@@ -28,33 +34,80 @@ class DamagedError(InputError):
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
-    """Content of a checkpoint file, read without running any code from it.
+    """Content of a checkpoint of sentrep, read without running any code from it, after `verify`.
 
     Raises:
-        InputError: for a file that is no checkpoint, is damaged, or was not written by sentrep.
+        DamagedError: the content is not what was written.
+        InputError: for a file that is no checkpoint, or was not written by this version of sentrep.
     """
-    if not Path(path).is_file():
-        raise InputError(f"{path}: no such checkpoint file; check the path")
+    verify(path)
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises half a dozen types for damaged files
-        if isinstance(error, OSError) and error.strerror:
-            raise InputError(f"{path}: cannot be read ({error.strerror}); mend that, or use another file") from error
-        if isinstance(error, pickle.UnpicklingError) and _names_code(path):  # nothing is wrong with the file
-            raise InputError(
-                f"{path}: holds objects that are not loaded, because that would run code; use another checkpoint"
-            ) from error
-        kind = "is damaged or incomplete" if zipfile.is_zipfile(path) else "is not a checkpoint, or was cut off"
-        raise InputError(f"{path}: {kind} ({type(error).__name__}); use another checkpoint") from error
-    payload = checkpoint.get(PAYLOAD_KEY) if isinstance(checkpoint, dict) else None
-    if not isinstance(payload, dict) or not isinstance(checkpoint.get("state_dict"), dict):
-        raise InputError(f"{path}: a checkpoint, but not one of sentrep; train one with `sentrep fit`")
-    weights = [value for name, value in checkpoint["state_dict"].items() if str(name).startswith("encoder.")]
-    if not weights or not all(isinstance(value, Tensor) for value in weights):
-        raise InputError(f"{path}: the checkpoint's weights are missing or damaged; use another checkpoint")
-    if wrong := [part for part in _PAYLOAD if not isinstance(payload.get(part), dict)]:
-        raise InputError(f"{path}: the checkpoint's {wrong[0]} is missing or damaged; use another checkpoint")
+    except Exception as error:  # torch raises half a dozen types
+        raise InputError(
+            f"{path}: is no checkpoint, or holds objects that are not loaded because that would run code "
+            f"({type(error).__name__}); use another checkpoint"
+        ) from error
+    check_seal(checkpoint, path)
     return checkpoint
+
+
+def seal(checkpoint: dict[str, Any]) -> None:
+    """Write the digest of a checkpoint's content into its payload; whoever changes a content by hand calls this again.
+
+    Args:
+        checkpoint: with a payload; changed in place.
+    """
+    checkpoint[PAYLOAD_KEY] = {**checkpoint[PAYLOAD_KEY], "format": FORMAT, "digest": None}
+    checkpoint[PAYLOAD_KEY]["digest"] = _of_content(checkpoint)
+
+
+def check_seal(checkpoint: Any, path: object) -> None:
+    """Compare a checkpoint with the digest that `seal` has written into it.
+
+    Raises:
+        DamagedError: something in it was changed, or is missing.
+        InputError: there is none, or the format is another one.
+    """
+    payload = checkpoint.get(PAYLOAD_KEY) if isinstance(checkpoint, dict) else None
+    if not isinstance(payload, dict):
+        raise InputError(f"{path}: a checkpoint, but not one of sentrep; train one with `sentrep fit`")
+    if payload.get("format") != FORMAT:
+        raise InputError(
+            f"{path}: was written by sentrep {payload.get('version')} in another format than this version reads "
+            f"({payload.get('format')}, not {FORMAT}); use that version, or train anew"
+        )
+    found = {**checkpoint, PAYLOAD_KEY: {**payload, "digest": None}}
+    if payload.get("digest") != _of_content(found):
+        raise DamagedError(f"{path}: is damaged, or was changed after it was written; use another checkpoint")
+
+
+def digest(content: Any) -> str:
+    """A number for plain data and tensors: equal where all but large tensors is, and these agree in type and samples.
+
+    It tells a changed content, and costs little. What a disk does to single bytes is told by `verify`.
+    """
+    found = hashlib.blake2b(digest_size=16)
+
+    def add(part: Any) -> None:
+        found.update(type(part).__name__.encode())
+        if isinstance(part, Tensor):
+            flat = part.detach().reshape(-1)
+            few = flat[:: len(flat) // 64 if len(flat) > _SAMPLES else 1].contiguous().cpu()
+            found.update(f"{part.dtype} {tuple(part.shape)}".encode() + few.view(torch.uint8).numpy().tobytes())
+        elif isinstance(part, dict):
+            for key, below in part.items():
+                add(key)
+                add(below)
+        elif isinstance(part, (list, tuple)):
+            for below in part:
+                add(below)
+        else:
+            found.update(repr(part).encode())
+        found.update(b";")
+
+    add(content)
+    return found.hexdigest()
 
 
 def verify(path: str | Path) -> None:
@@ -99,9 +152,5 @@ def trained_head(checkpoint: dict[str, Any]) -> dict[str, Tensor] | None:
     return {key: tensor for key, tensor in found.items() if tensor.data_ptr() not in shared} or None
 
 
-def _names_code(path: str | Path) -> bool:
-    """Whether a file that torch refuses names functions or classes that are not for weights; nothing is run."""
-    try:
-        return bool(get_unsafe_globals_in_checkpoint(path))
-    except Exception:  # half a dozen types for damaged files, here too
-        return False
+def _of_content(checkpoint: dict[str, Any]) -> str:
+    return digest([checkpoint.get(key) for key in _SEALED])

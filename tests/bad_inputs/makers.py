@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import bz2
 import errno
-import functools
 import gzip
 import io
 import json
@@ -28,8 +27,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import sentrep
-from sentrep.checkpoint.resumable import check
 from sentrep.cli import main
+from sentrep.io.checkpoint_file import seal
 from support import FAMILIES, SENTENCES, write_workplace
 
 NAMES: dict[str, Any] = {"sentrep": sentrep, "torch": torch, "np": np, "math": math, "Path": Path, "FAMILIES": FAMILIES}
@@ -71,10 +70,12 @@ def folder(name: str) -> None:
     Path(name).mkdir(parents=True)
 
 
-def edit_checkpoint(change: str, name: str = "best.ckpt") -> None:
-    """Run a statement on the content ``c`` of a checkpoint and write it back."""
+def edit_checkpoint(change: str, name: str = "best.ckpt", sealed: bool = True) -> None:
+    """Run a statement on the content ``c`` of a checkpoint and write it back, with the digest of what it is now."""
     c = torch.load(name, weights_only=True)
     exec(change, {**NAMES, "c": c})
+    if sealed:
+        seal(c)
     torch.save(c, name)
 
 
@@ -269,26 +270,11 @@ def plugin(base: str, first: str = "") -> None:
 
 def resume_in_python(path: str) -> None:
     """A Trainer of the user's own, without the command line."""
-    module, trainer = _resuming()
+    encoder = sentrep.SentenceEncoder(FAMILIES["bert"], tokenizer="toy", pooling="mean")
+    objectives = {"simcse": sentrep.objectives.Contrastive()}
+    module = sentrep.SentRepModule(encoder, objectives, head=sentrep.ProjectionHead("mlp"), seed=42)
+    trainer = lightning.pytorch.Trainer(max_steps=8, accelerator="cpu", logger=False, enable_progress_bar=False)
     trainer.fit(module, datamodule=sentrep.SentRepDataModule("corpus.txt", batch_size=4, seed=42), ckpt_path=path)
 
 
 NAMES["resume_in_python"] = resume_in_python
-
-
-def resume_from(change: str, name: str = "best.ckpt") -> None:
-    """What a resumed ``sentrep fit`` does first with a checkpoint, whose content ``c`` a statement has changed."""
-    c = torch.load(name, weights_only=True)
-    exec(change, {**NAMES, "c": c})
-    check(c, *_resuming(), name, training=True)
-
-
-@functools.cache
-def _resuming() -> tuple[sentrep.SentRepModule, lightning.pytorch.Trainer]:
-    encoder = sentrep.SentenceEncoder(FAMILIES["bert"], tokenizer="toy", pooling="mean")
-    objectives = {"simcse": sentrep.objectives.Contrastive()}
-    module = sentrep.SentRepModule(encoder, objectives, head=sentrep.ProjectionHead("mlp"), seed=42)
-    return module, lightning.pytorch.Trainer(max_steps=8, accelerator="cpu", logger=False, enable_progress_bar=False)
-
-
-NAMES["resume_from"] = resume_from

@@ -82,12 +82,9 @@ def test_a_failed_write_keeps_the_old_file_and_the_run(
     with monkeypatch.context() as patch:
 
         def fail(self: checkpointing._Sink, data: Any) -> int:
-            if self.file is None:  # only counts
-                return write(self, data)
             self.error = OSError(number, "no space")
-            raise self.error
+            return memoryview(data).nbytes
 
-        write = checkpointing._Sink.write
         patch.setattr(checkpointing._Sink, "write", fail)
         with pytest.warns(UserWarning, match=r"x\.ckpt was not written: it needs [\d.]+ MiB and [\d.,]+ MiB are free"):
             io.save_checkpoint({"weights": torch.zeros(9)}, path)
