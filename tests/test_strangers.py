@@ -64,6 +64,7 @@ LEFT_OUT: dict[str, dict[str, Any]] = {
     "get_text_config": {"get_text_config": "x"},
     "extra_files": {"extra_files": ["../../other.safetensors"]},
     "processor_class": {"processor_class": "evil.Processor"},
+    "timm backbone": {"backbone_config": {"model_type": "timm_backbone", "backbone": "hf-hub:someone/kernel"}},
     "in a part": {"text_config": {"model_type": "bert", "attn_implementation": KERNEL, "auto_map": REMOTE}},
     "in a list": {"parts": [{"_attn_implementation": KERNEL}]},
 }
@@ -73,7 +74,6 @@ REFUSED: dict[str, dict[str, Any]] = {
     "quantization_config with code": {"quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic"}},
     "compression_config": {"compression_config": {"quant_method": "compressed-tensors"}},
     "timm": {"model_type": "timm_wrapper", "architecture": "hf-hub:someone/kernel"},
-    "timm backbone": {"backbone_config": {"model_type": "timm_backbone", "backbone": "hf-hub:someone/kernel"}},
     "detectron2": {"model_type": "layoutlmv2"},
     "own kernels": {"model_type": "mra"},
     "model_type of its own": {"model_type": "evil", "auto_map": REMOTE},

@@ -1,16 +1,16 @@
-"""Model folders of strangers: what in their configurations chooses code is left out or refused, here and nowhere else.
+"""Model folders of strangers: what of their configurations is read, and what is refused, here and nowhere else.
 
 transformers takes more from a ``config.json`` than sizes: the name of a kernel to download and run
 (``attn_implementation``), of classes in files of the model's own (``auto_map``), of packages to import
 (``quantization_config``, PEFT adapters), of any class of transformers in the tokenizer's place (``tokenizer_class``).
-Every configuration and every tokenizer goes through this module. Only ``trust_remote_code: true``, which a user gives
-and a file cannot, lets them through as they are.
+So only the settings that the model's family declares are read, and numbers. Every configuration and every tokenizer
+goes through this module. Only ``trust_remote_code: true``, which a user gives and a file cannot, lets them through as
+they are.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,20 +19,25 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedCo
 from transformers.models.auto.tokenization_auto import get_tokenizer_config, tokenizer_class_from_name
 from transformers.utils import DummyObject, find_adapter_config_file, is_kernels_available
 
-from sentrep.errors import InputError
+from sentrep.errors import InputError, did_you_mean
 
-_CHOOSES_CODE = re.compile(
-    r"_*(\w*_implementation\w*|auto_(map|class)|use_(hub_)?kernels?|hub_kernels?|\w*kernel_config|"
-    r"custom_(pipelines?|generate)|trust_remote_code|code_revision|(fusion|distributed)_config|transformers_weights)"
-)
+_OF_ALL = {field.name for field in dataclasses.fields(PreTrainedConfig)}
+"""Settings that transformers knows of every family; few of them make a model."""
+_READ_OF_ALL = {
+    "model_type",
+    "chunk_size_feed_forward",
+    "id2label",
+    "is_encoder_decoder",
+    "label2id",
+    "problem_type",
+    "rope_scaling",
+    "rope_theta",
+    "tokenizer_class",
+}
+_NUMBERS = (int, float, bool, type(None))
 _REFUSED = ("quantization_config", "compression_config")
-_ATTENTION = re.compile("_?attn_implementation")
+_ATTENTION = ("attn_implementation", "_attn_implementation")
 _NATIVE_ATTENTION = ("eager", "sdpa")
-_LABELS = ("id2label", "label2id")  # their keys are names that people gave
-
-_DATA = {"model_type", "num_labels", "output_attentions", "rope_scaling", "per_layer_config", "use_return_dict"}
-_OWN_PARTS = set(dir(PreTrainedConfig)) - {field.name for field in dataclasses.fields(PreTrainedConfig)} - _DATA
-_PRIVATE_FIELDS = {"_remove_final_layer_norm", "_out_features", "_out_indices", "_label_trainable_num_channels"}
 
 _OTHER_PACKAGES = {
     "timm_backbone",
@@ -90,14 +95,11 @@ def build_config(description: Mapping[str, Any], source: str, own: bool = False)
         InputError: for what cannot be left out.
         ValueError: transformers cannot make a configuration of it.
     """
-    kept = _kept(description, source, own)
-    if kept.get("model_type") == "mistral" and "layer_types" in kept:
-        kept["model_type"] = "ministral"  # as `AutoConfig` reads it
-    known = kept.get("model_type") in CONFIG_MAPPING  # whose method get knows of no family
-    config = (CONFIG_MAPPING[kept["model_type"]] if known else PreTrainedConfig).from_dict(kept)
-    if not own and _chosen(config):
-        raise InputError(f"{source}: its configuration chooses {_chosen(config)}; do not use this model")
-    return config
+    kind = description.get("model_type")
+    if kind == "mistral" and "layer_types" in description:
+        kind = "ministral"  # as `AutoConfig` reads it
+    family = CONFIG_MAPPING[kind] if kind in CONFIG_MAPPING else PreTrainedConfig  # noqa: SIM401 (its get finds none)
+    return family.from_dict({**_kept(description, family, source, own), "model_type": kind})
 
 
 def read_tokenizer(
@@ -146,30 +148,34 @@ def _tokenizers_config(name: str, hub: Mapping[str, Any]) -> PreTrainedConfig | 
     return build_config(stored, name)
 
 
-def _kept(value: Any, source: str, own: bool) -> Any:
-    """Plain data without the keys that choose code, at any depth."""
-    if isinstance(value, list):
-        return [_kept(element, source, own) for element in value]
-    if not isinstance(value, Mapping):
-        return value
-    _check_family(value, source)
+def _kept(description: Mapping[str, Any], family: type[PreTrainedConfig], source: str, own: bool) -> dict[str, Any]:
+    """The settings that a family declares, and numbers, which older files have under other names."""
+    _check_family(description, source)
+    declared = {field.name for field in dataclasses.fields(family)} - _OF_ALL | _READ_OF_ALL | {*family.attribute_map}
     kept = {}
-    for key, inner in value.items():
-        if _ATTENTION.fullmatch(str(key)) and own and inner in (None, *_NATIVE_ATTENTION):
-            kept[key] = inner
-        elif _CHOOSES_CODE.fullmatch(str(key)) and own and inner not in (None, False):
+    for key, value in description.items():
+        if key in declared:
+            kept[key] = _section(value, family.sub_configs.get(key), source, own)
+        elif own and key in _ATTENTION and value in (None, *_NATIVE_ATTENTION):
+            kept[key] = value
+        elif own and key not in _OF_ALL and value not in (None, False):
             raise InputError(
-                f"{source}: {key} {str(inner)[:80]!r} would choose code; leave it out (attn_implementation may be "
-                f"{' or '.join(_NATIVE_ATTENTION)}), or allow it with trust_remote_code: true"
+                f"{source}: {key} {str(value)[:80]!r} is no setting of the family {family.model_type}"
+                f"{did_you_mean(key, declared)}; leave it out, or allow it with trust_remote_code: true"
             )
-        elif not _chooses(str(key)):
-            kept[key] = inner if key in _LABELS else _kept(inner, source, own)
+        elif type(value) in _NUMBERS and not key.startswith("_") and not hasattr(PreTrainedConfig, key):
+            kept[key] = value
     return kept
 
 
-def _chooses(key: str) -> bool:
-    private = key.startswith("_") and key not in _PRIVATE_FIELDS
-    return private or key in ("dtype", *_OWN_PARTS, *_REFUSED) or _CHOOSES_CODE.fullmatch(key) is not None
+def _section(value: Any, family: type | None, source: str, own: bool) -> Any:
+    """The value of a setting; of a model within the model, which may be of any family, what that family declares."""
+    kind = value.get("model_type") if isinstance(value, Mapping) else None
+    if kind in CONFIG_MAPPING:
+        family = CONFIG_MAPPING[kind]
+    if family is None or not isinstance(value, Mapping):
+        return value
+    return _kept(value, family if issubclass(family, PreTrainedConfig) else PreTrainedConfig, source, own)
 
 
 def _check_family(description: Mapping[str, Any], source: str) -> None:
@@ -185,14 +191,6 @@ def _check_family(description: Mapping[str, Any], source: str) -> None:
             f"{source}: a model of the family {kind!r} runs code that comes neither with transformers nor with torch; "
             "if you want that, allow it with trust_remote_code: true"
         )
-
-
-def _chosen(config: PreTrainedConfig) -> str | None:
-    """What a built configuration still chooses, however it got there."""
-    found = config._attn_implementation or config._experts_implementation
-    parts = [getattr(config, name, None) for name in type(config).sub_configs]
-    below = [_chosen(part) for part in parts if isinstance(part, PreTrainedConfig)]
-    return next((str(name) for name in (found, *below) if name), None)
 
 
 def _check_tokenizer(stored: Mapping[str, Any], source: str) -> None:
