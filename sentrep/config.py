@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,31 @@ def to_config(value: Any) -> Any:
     if isinstance(value, _PLAIN):
         return value
     raise TypeError(f"{value!r} cannot be written to a configuration; use a class or functools.partial of a class")
+
+
+def walk(tree: Any, visit: Callable[[str, Any], None], path: str = "") -> None:
+    """Show every plug-in and every plain value of a configuration to a function, in the order in which they stand.
+
+    Args:
+        tree: plain data, as `to_config` and the command line write it.
+        visit: called with the dotted key of the flag, in which ``init_args`` has no part, and with the value: the whole
+            section of a plug-in, or anything that is no section.
+        path: the key of the tree itself.
+
+    Examples:
+        >>> walk({"views": {"class_path": "a.B", "init_args": {"n": 1}}}, print, "model")
+        model.views {'class_path': 'a.B', 'init_args': {'n': 1}}
+        model.views.n 1
+    """
+    if isinstance(tree, list) and any(isinstance(item, Mapping) for item in tree):
+        tree = dict(enumerate(tree))
+    is_plugin = isinstance(tree, Mapping) and "class_path" in tree
+    if is_plugin or not isinstance(tree, Mapping):
+        visit(path, tree)
+    if isinstance(tree, Mapping):
+        below = {**(tree.get("init_args") or {}), **(tree.get("dict_kwargs") or {})} if is_plugin else tree
+        for key, value in below.items():
+            walk(value, visit, f"{path}.{key}" if path else str(key))
 
 
 def _class_path(cls: type) -> str:

@@ -41,15 +41,17 @@ def check(content: dict[str, Any], module: Any, path: object, training: bool) ->
 
 def _check_weights(found: Mapping[str, Any], expected: Mapping[str, Any], path: object) -> None:
     for name in [*expected, *found]:
-        if name not in found or name not in expected:
-            what = "is missing" if name not in found else "has no place in this model"
-            raise InputError(f"{path}: state_dict.{name} {what}; resume with the model that was trained")
-        mine, stored = (getattr(state[name], "shape", None) for state in (expected, found))
+        mine, stored = (_shape(state, name) for state in (expected, found))
         if mine != stored:
             raise InputError(
-                f"{path}: state_dict.{name} has the shape {stored} where {mine} was expected; resume with the model "
-                "that was trained"
+                f"{path}: state_dict.{name} is {stored} where {mine} was expected; go on with the model that it is of"
             )
+
+
+def _shape(state: Mapping[str, Any], name: str) -> str:
+    if name not in state:
+        return "nothing"
+    return f"of shape {tuple(state[name].shape)}" if isinstance(state[name], Tensor) else "no tensor"
 
 
 def _check_optimizer(content: Mapping[str, Any], module: Any, path: object) -> None:

@@ -24,27 +24,18 @@ from sentrep.errors import InputError, did_you_mean
 _OF_ALL = {field.name for field in dataclasses.fields(PreTrainedConfig)}
 """Settings that transformers knows of every family; few of them make a model."""
 _READ_OF_ALL = {
-    "model_type",
-    "chunk_size_feed_forward",
-    "id2label",
-    "is_encoder_decoder",
-    "label2id",
-    "problem_type",
-    "rope_scaling",
-    "rope_theta",
-    "tokenizer_class",
-}
+    "model_type", "tokenizer_class", "is_encoder_decoder", "chunk_size_feed_forward", "id2label", "label2id",
+    "rope_scaling", "rope_theta",
+}  # fmt: skip
 _NUMBERS = (int, float, bool, type(None))
 _REFUSED = ("quantization_config", "compression_config")
 _ATTENTION = ("attn_implementation", "_attn_implementation")
 _NATIVE_ATTENTION = ("eager", "sdpa")
 
-_OTHER_PACKAGES = {
-    "timm_backbone",
-    "timm_wrapper",
-    "layoutlmv2",
-}  # build what the configuration names: timm, detectron2
-_OWN_KERNELS = {"mra", "rwkv", "yoso"}  # fetch kernels when they are built, where the package `kernels` is installed
+_OTHER_PACKAGES = ("timm_backbone", "timm_wrapper", "layoutlmv2")
+"""Families that build what the configuration names: timm, detectron2."""
+_OWN_KERNELS = ("mra", "rwkv", "yoso")
+"""Families that fetch kernels when they are built, where the package `kernels` is installed."""
 
 _TOKENIZER_REFUSED = ("gguf_file", "tokenizer_object", "from_slow", "init_inputs", "__slow_tokenizer")
 
@@ -179,17 +170,13 @@ def _section(value: Any, family: type | None, source: str, own: bool) -> Any:
 
 
 def _check_family(description: Mapping[str, Any], source: str) -> None:
-    for key in _REFUSED:
-        if description.get(key):
-            raise InputError(
-                f"{source}: {key} asks for quantised weights, which run code of other packages; "
-                "use the model as it was before, or allow it with trust_remote_code: true"
-            )
     kind = description.get("model_type")
-    if kind in _OTHER_PACKAGES or (kind in _OWN_KERNELS and is_kernels_available()):
+    quantised = next((key for key in _REFUSED if description.get(key)), None)
+    if quantised or kind in _OTHER_PACKAGES or (kind in _OWN_KERNELS and is_kernels_available()):
+        what = f"{quantised} asks for quantised weights, which run" if quantised else f"the family {kind!r} runs"
         raise InputError(
-            f"{source}: a model of the family {kind!r} runs code that comes neither with transformers nor with torch; "
-            "if you want that, allow it with trust_remote_code: true"
+            f"{source}: {what} code of other packages than transformers and torch; use another model, or the model as "
+            "it was before, or allow it with trust_remote_code: true"
         )
 
 

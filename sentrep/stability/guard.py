@@ -29,16 +29,16 @@ class SkippedStep(Exception):  # noqa: N818 (control flow, not an error)
 @dataclass
 class _Step:
     number: int
-    """Of the optimiser step, from 1."""
+    """Which optimiser step it is, from 1."""
     rows: list[Tensor]
-    """Of each micro-batch, (B,)."""
+    """Rows of the corpus, (B,) for each micro-batch."""
     found: Tensor
     """Sum of the losses, norm of the gradients, number of processes where one of them is not finite, and the sum of
     each objective's losses: (3 + K,)."""
     objectives: list[str]
     """Names of the K objectives; none where the module does not tell its terms."""
     arrived: torch.cuda.Event | None = None
-    """When ``found`` is on the host."""
+    """The moment from which ``found`` is on the host."""
 
 
 class NonFiniteGuard(Callback):

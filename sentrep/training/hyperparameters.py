@@ -7,6 +7,8 @@ from typing import Any
 
 from lightning.pytorch import LightningModule
 
+from sentrep.config import walk
+
 
 def log_settings(module: LightningModule, settings: Mapping[str, Any] | None) -> None:
     """Tell every logger the settings of a run, and which text it trains on.
@@ -29,14 +31,11 @@ def flat(settings: Any, path: str = "") -> dict[str, Any]:
         >>> flat({"views": {"class_path": "sentrep.views.EncodedViews", "init_args": {"both": True}}}, "model")
         {'model.views': 'EncodedViews', 'model.views.both': True}
     """
-    if isinstance(settings, list) and any(isinstance(item, Mapping) for item in settings):
-        settings = dict(enumerate(settings))
-    if not isinstance(settings, Mapping):
-        return {path: settings}
-    node = "class_path" in settings
-    found = {path: str(settings["class_path"]).rsplit(".", 1)[-1]} if node else {}
-    below = {**(settings.get("init_args") or {}), **(settings.get("dict_kwargs") or {})} if node else settings
-    for name, value in below.items():
-        if not str(name).startswith("_"):
-            found |= flat(value, f"{path}.{name}" if path else str(name))
+    found: dict[str, Any] = {}
+
+    def note(key: str, value: Any) -> None:
+        if not any(part.startswith("_") for part in key.split(".")):
+            found[key] = str(value["class_path"]).rsplit(".", 1)[-1] if isinstance(value, Mapping) else value
+
+    walk(settings, note, path)
     return found
