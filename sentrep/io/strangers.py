@@ -149,7 +149,7 @@ def _kept(description: Mapping[str, Any], family: type[PreTrainedConfig], source
             kept[key] = _section(value, family.sub_configs.get(key), source, own)
         elif own and key in _ATTENTION and value in (None, *_NATIVE_ATTENTION):
             kept[key] = value
-        elif own and key not in _OF_ALL and value not in (None, False):
+        elif own and key not in _OF_ALL and (value is True or type(value) not in _NUMBERS):
             raise InputError(
                 f"{source}: {key} {str(value)[:80]!r} is no setting of the family {family.model_type}"
                 f"{did_you_mean(key, declared)}; leave it out, or allow it with trust_remote_code: true"
