@@ -86,7 +86,7 @@ def build_config(description: Mapping[str, Any], source: str, own: bool = False)
         InputError: for what cannot be left out.
         ValueError: transformers cannot make a configuration of it.
     """
-    kind = description.get("model_type")
+    kind: Any = description.get("model_type")
     if kind == "mistral" and "layer_types" in description:
         kind = "ministral"  # as `AutoConfig` reads it
     family = CONFIG_MAPPING[kind] if kind in CONFIG_MAPPING else PreTrainedConfig  # noqa: SIM401 (its get finds none)
@@ -161,7 +161,7 @@ def _kept(description: Mapping[str, Any], family: type[PreTrainedConfig], source
 
 def _section(value: Any, family: type | None, source: str, own: bool) -> Any:
     """The value of a setting; of a model within the model, which may be of any family, what that family declares."""
-    kind = value.get("model_type") if isinstance(value, Mapping) else None
+    kind: Any = value.get("model_type") if isinstance(value, Mapping) else None
     if kind in CONFIG_MAPPING:
         family = CONFIG_MAPPING[kind]
     if family is None or not isinstance(value, Mapping):
