@@ -53,8 +53,6 @@ ONE_CONCEPT = {
 
 PRIVATE = {
     "sentrep/cli/signals.py: trainer._signal_connector": "ends a run as SIGTERM does; should_stop skips validation",
-    "sentrep/io/strangers.py: config._attn_implementation": "asked for by a stranger; there is no public reader",
-    "sentrep/io/strangers.py: config._experts_implementation": "likewise",
 }
 """Uses of other packages' private names, and why there is no way around. This list only gets shorter."""
 
