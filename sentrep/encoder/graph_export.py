@@ -112,6 +112,7 @@ class _TemplateTable(nn.Module):
     """
 
     reads_tokens = reads_ids = False
+    vocabulary = None
     table: Tensor
 
     def __init__(self, table: Tensor, frame: int) -> None:
@@ -166,7 +167,9 @@ def _template_table(subtracting: SentenceEncoder, plain: SentenceEncoder) -> Ten
 
 def _export(encoder: SentenceEncoder, file: Path) -> None:
     """Write the graph for any number of sentences of any length."""
-    graph = _Graph(encoder, states=missing_for(encoder.settings) is None).eval()
+    # a table in the place of a subtracted prompt has no settings
+    states = encoder.prompt is None and missing_for(encoder.settings) is None
+    graph = _Graph(encoder, states).eval()
     ids = encoder.tokenize
     tokens = encoding.pad([[*ids.prefix, *[ids.suffix[-1]] * n, *ids.suffix] for n in (3, 5)], ids.pad_token_id)
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=ids.limit)}

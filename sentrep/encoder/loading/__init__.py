@@ -1,1 +1,1 @@
-"""Where an encoder comes from and goes to: hub, folders, checkpoints, configurations."""
+"""From files to an encoder and back, in one direction: sources and folders, settings and weights, `SentenceEncoder`."""

@@ -96,8 +96,7 @@ def read(name: str, revision: str | None = None, small: bool = False) -> Stored:
         file = place / MODULES_FILE
         return Stored(str(place), read_settings(place), st_folders.tensors(file) if file.is_file() else {})
     if (place / "modules.json").is_file():
-        stored, weights = st_folders.read_modules(place)
-        return Stored(str(place), Settings.read(stored, place), weights)
+        return Stored(str(place), *st_folders.read_modules(place))
     return Stored(str(place), None)
 
 

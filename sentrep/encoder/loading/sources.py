@@ -85,7 +85,10 @@ def parse_backbone(backbone: str | Mapping[str, Any]) -> tuple[str | dict[str, A
     if name is not None:
         checks.text("encoder", backbone=name)
         if rest.keys() - {"name"}:
-            raise InputError(f"encoder.backbone: {min(rest.keys() - {'name'})!r} does not go with a name")
+            other = min(rest.keys() - {"name"})
+            raise InputError(
+                f"encoder.backbone: {other!r} is of a configuration, and a name stands beside it; leave one out"
+            )
         check_name(name, "the model")
     return rest if name is None else name, hub
 

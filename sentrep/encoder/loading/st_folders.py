@@ -104,7 +104,7 @@ def write_prompts(prompts: dict[str, str], folder: Path) -> None:
     write_json(folder / PROMPTS_FILE, {"prompts": {**prompts, "document": document}, "default_prompt_name": None})
 
 
-def read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def read_modules(folder: Path) -> tuple[Settings, dict[str, Tensor]]:
     """Settings, and the weights of the modules, out of a sentence-transformers folder, whichever layout it has."""
     stored: dict[str, Any] = {}
     behind: list[Dense | Normalize] = []
@@ -136,7 +136,7 @@ def read_modules(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     prompts = (read_json(file).get("prompts") if file.is_file() else None) or {}
     if isinstance(prompts, dict):
         prompts = {name: text for name, text in prompts.items() if text}  # empty ones say nothing
-    return {**stored, **({"prompts": prompts} if prompts else {}), "modules": described(behind)}, weights
+    return Settings.read({**stored, "prompts": prompts, "modules": described(behind)}, folder), weights
 
 
 def _read_pooling(file: Path) -> str:
