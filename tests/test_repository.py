@@ -29,9 +29,9 @@ PACKAGE = ROOT / "sentrep"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 IMPORT_ORDER = [
-    "version", "errors", "io", "reports", "checks", "types", "config", "distributed", "functional", "data", "encoder",
-    "views", "negatives", "weighting", "decoders", "objectives", "training", "stability", "checkpoint", "evaluation",
-    "module", "adaptation", "doctor", "cli",
+    "version", "errors", "extras", "io", "reports", "checks", "types", "config", "distributed", "functional", "data",
+    "encoder", "views", "negatives", "weighting", "decoders", "objectives", "training", "stability", "checkpoint",
+    "evaluation", "module", "adaptation", "doctor", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""
 

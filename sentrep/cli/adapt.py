@@ -36,6 +36,7 @@ from sentrep.encoder import LexicalFeatures, SentenceEncoder, fit_lexical
 from sentrep.errors import InputError
 from sentrep.evaluation.proxy import word_matching
 from sentrep.evaluation.training_report import MODEL
+from sentrep.extras import lacking
 from sentrep.io.files import hold, write_text
 from sentrep.io.paths import check_target, expanded
 from sentrep.reports.frames import as_frame, screen_table
@@ -104,6 +105,8 @@ def adapt(
             f"adapt: {output} lies in {text}, and its report would be read as text; choose another --output"
         )
     show_log()
+    if absent := lacking("bm25s"):
+        say(f"without the package {absent}, what matching words alone give is not shown: pip install 'sentrep[adapt]'")
     work = AdaptationFolder(expanded(output), minutes, seed)
     with hold(work.folder / ".lock", f"the adaptation in {output}"):
         documents = load_documents(text, columns)
@@ -176,8 +179,6 @@ def _judged(
         tasks = load_proxy_tasks(work.files / JUDGE)
         matched = word_matching(tasks)
         judgement = judge(tasks, model, choice.model, matched)
-    if matched is None:
-        say("what matching words alone gives (BM25) needs the package bm25s: pip install 'sentrep[adapt]'")
     folder = work.folder / MODEL if judgement.verdict == "better" or force else None
     if folder is not None:
         choice.model.encoder.save_pretrained(folder)

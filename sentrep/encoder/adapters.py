@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from sentrep import checks
 from sentrep.errors import InputError, did_you_mean
+from sentrep.extras import require
 
 _BASE, _NAME = ".base_layer", "default"
 _DOWN, _UP = f".lora_A.{_NAME}.weight", f".lora_B.{_NAME}.weight"
@@ -55,10 +56,9 @@ def inject(backbone: nn.Module, adapter: Lora) -> None:
     Raises:
         InputError: peft is not installed, or a target names no linear layer.
     """
-    try:
-        import peft  # takes two seconds
-    except ImportError:
-        raise InputError("model.encoder.trainable: Lora needs the package peft: pip install 'sentrep[lora]'") from None
+    require("model.encoder.trainable: Lora", "lora", "peft")
+    import peft  # takes two seconds
+
     alpha: Any = adapter.alpha  # peft's type says int, and any number does
     config = peft.LoraConfig(
         r=adapter.rank,

@@ -18,6 +18,7 @@ from sentrep.encoder.loading.tokenizers import load_tokenizer
 from sentrep.encoder.modules import Normalize, described
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.errors import InputError
+from sentrep.extras import require
 from sentrep.io.paths import expanded
 from sentrep.types import TokenBatch
 
@@ -95,16 +96,10 @@ class GraphEncoder(TextEncoder):
         raise InputError("compile is for the backend torch; a graph is compiled when it is read: leave one of them out")
 
 
-def needs_package(name: str, extra: str) -> InputError:
-    """What is said where an extra is missing."""
-    return InputError(f"backend {extra} needs the package {name}: pip install 'sentrep[{extra}]'")
-
-
 def _open_onnx(file: Path) -> tuple[Run, int]:
-    try:
-        import onnxruntime
-    except ImportError:
-        raise needs_package("onnxruntime", "onnx") from None
+    require("backend onnx", "onnx", "onnxruntime")
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
@@ -119,10 +114,9 @@ def _open_onnx(file: Path) -> tuple[Run, int]:
 
 
 def _open_openvino(file: Path) -> tuple[Run, int]:
-    try:
-        import openvino
-    except ImportError:
-        raise needs_package("openvino", "openvino") from None
+    require("backend openvino", "openvino", "openvino")
+    import openvino
+
     core = openvino.Core()
     model = core.read_model(file)
     _check_outputs({name for output in model.outputs for name in output.names}, file)

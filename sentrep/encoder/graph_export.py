@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from sentrep.encoder import encode as encoding
 from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.encoder import SentenceEncoder
-from sentrep.encoder.graph_encoder import INPUTS, STATES, VECTORS, Backend, needs_package
+from sentrep.encoder.graph_encoder import INPUTS, STATES, VECTORS, Backend
 from sentrep.encoder.loading.model_files import first_line
 from sentrep.encoder.loading.st_folders import GRAPH_FILES, missing_for
 from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.errors import InputError
+from sentrep.extras import require
 from sentrep.io.files import atomic_folder
 from sentrep.io.paths import writing
 from sentrep.types import TokenBatch
@@ -81,11 +82,7 @@ def check_graph(backend: str, quantize: str | None, calibrated: bool) -> None:
     Raises:
         InputError: says what is missing.
     """
-    for name in ("onnx", "onnxscript", "onnxruntime", *(["openvino"] if backend == "openvino" else [])):
-        try:
-            __import__(name)
-        except ImportError:
-            raise needs_package(name, backend) from None
+    require(f"backend {backend}", backend, "onnx", "onnxscript", "onnxruntime", *{"openvino"} & {backend})
     if backend == "openvino" and quantize is not None and not calibrated:
         raise InputError("int8 for openvino scales activations beforehand: name a file of sentences with --calibration")
 

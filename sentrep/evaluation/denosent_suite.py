@@ -17,6 +17,7 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError, did_you_mean
 from sentrep.evaluation.mteb_adapter import MTEBEncoder
 from sentrep.evaluation.results import TaskResult
+from sentrep.extras import require
 from sentrep.io.hub import fail_fast
 from sentrep.io.paths import expanded, not_there
 
@@ -70,6 +71,7 @@ def load_paper_set(name: str, folder: str | None, optional: bool) -> PaperSet | 
     Raises:
         InputError: an unknown name, a set that is not there or cannot be read, or mteb is not installed.
     """
+    require("the suite denosent", "mteb", "mteb")
     known = {_spelling(name): name for name in PAPER_SETS}
     if _spelling(name) not in known:
         hint = did_you_mean(name, PAPER_SETS) or ";"
@@ -153,10 +155,7 @@ def _places(folder: Path) -> dict[str, Path]:
 
 def _task(name: str) -> AbsTask:
     """mteb's task, its test split and English alone."""
-    try:
-        import mteb
-    except ImportError:
-        raise InputError("the suite denosent needs the package mteb: pip install 'sentrep[mteb]'") from None
+    import mteb
 
     full = f"{name}Classification" if name in CLASSIFICATIONS else name
     english = ["en"] if mteb.get_task(full).metadata.is_multilingual else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -275,9 +274,3 @@ def test_a_checkpoint_rebuilds_alone_and_may_be_gone_on_with(tmp_path: Path) -> 
     torch.save(content, tmp_path / "damaged.ckpt")
     with pytest.raises(InputError, match=r"damaged.ckpt: Lora: rank must be 1 or more, got 'many'"):
         SentenceEncoder.from_pretrained(tmp_path / "damaged.ckpt")
-
-
-def test_without_peft_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(InputError, match=r"needs the package peft: pip install 'sentrep\[lora\]'"):
-        tiny_encoder(trainable=Lora())

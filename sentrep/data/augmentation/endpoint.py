@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from sentrep.data.augmentation.prompt import ANSWER_FORMATS, REWRITINGS, Prompt
 from sentrep.errors import InputError, did_you_mean
+from sentrep.extras import require
 
 _LONGEST_PAUSE = 60
 _NO_ADDRESS = "base_url: expected an address such as http://localhost:8000/v1"
@@ -113,12 +114,9 @@ class Endpoint:
         server: Server | None = None,
         prompt: Prompt = REWRITINGS,
     ) -> None:
-        try:
-            import openai
-        except ImportError:
-            raise InputError(
-                "asking a language model needs the package openai, the client; pip install 'sentrep[paraphrase]'"
-            ) from None
+        require("asking a language model", "paraphrase", "openai")
+        import openai
+
         self._openai, self._model, self._what, self._prompt = openai, model, request or Request(), prompt
         self._server = server = server or Server()
         self.host = _public_address(base_url)

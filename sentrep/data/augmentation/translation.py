@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import math
 import os
 import warnings
@@ -18,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 
 from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
 from sentrep.errors import InputError, did_you_mean
+from sentrep.extras import require
 from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_plain, check_plain_files, expanded
 from sentrep.io.strangers import read_config, read_tokenizer
@@ -196,9 +196,8 @@ def _load(name: str) -> tuple[Any, Any]:
         raise
     except (ImportError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        if isinstance(error, ImportError) and importlib.util.find_spec("sentencepiece") is None:
-            problem = "its tokenizer needs the package sentencepiece; pip install 'sentrep[backtranslate]'"
-        elif isinstance(error, ImportError):
+        if isinstance(error, ImportError):
+            require(f"{name}: its tokenizer", "backtranslate", "sentencepiece")
             problem = f"a package is missing: {reason}"
         elif local:
             problem = f"this folder holds no translation model that loads: {reason}"

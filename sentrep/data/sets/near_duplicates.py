@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sentrep.errors import InputError
+from sentrep.extras import require
 
 if TYPE_CHECKING:
     from datasketch import MinHash
@@ -65,10 +66,9 @@ class NearIndex:
     def __init__(self, sentences: Sequence[str], threshold: float) -> None:
         if not _LOWEST <= threshold <= 1:
             raise InputError(f"threshold {threshold}: expected a Jaccard similarity from {_LOWEST} to 1")
-        try:
-            from datasketch import MinHashLSH  # an extra: only its users should need it
-        except ImportError:
-            raise InputError("near duplicates need the package datasketch: pip install 'sentrep[leakage]'") from None
+        require("looking for near duplicates", "leakage", "datasketch")
+        from datasketch import MinHashLSH
+
         self._threshold = threshold
         self._sentences = list(sentences)
         self._lsh = MinHashLSH(num_perm=_PERMUTATIONS, params=bands(threshold))

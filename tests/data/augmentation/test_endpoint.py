@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import threading
 
 import pytest
@@ -186,12 +185,6 @@ def test_a_key_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")  # as `$(cat file)` does not leave it, but a secret store may
     with stub_server() as stub:
         assert ask(stub).texts == GOOD
-
-
-def test_the_package_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(InputError, match=r"needs the package openai, the client; pip install 'sentrep\[paraphrase\]'"):
-        Endpoint("http://localhost:1/v1", "m")
 
 
 def test_the_address_on_record_holds_no_key() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import socket
 from pathlib import Path
@@ -14,7 +13,6 @@ from marian import save_tiny_marian
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, T5Config, T5ForConditionalGeneration
 
 from sentrep.data import toy
-from sentrep.data.augmentation import translation
 from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
 from sentrep.data.augmentation.translation import Generation, Translator
 from sentrep.errors import InputError
@@ -118,19 +116,6 @@ def test_bad_models_are_named(marian: str, tmp_path: Path, monkeypatch: pytest.M
         Translator("no/such-model")
     with pytest.raises(InputError, match="device abacus cannot be used here"):
         Translator(marian, device="abacus")
-
-
-def test_without_sentencepiece_there_is_a_sentence(marian: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*arguments: object, **options: object) -> None:
-        raise ImportError("no sentencepiece")
-
-    monkeypatch.setattr(translation, "read_tokenizer", missing)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(
-        InputError,
-        match=r"its tokenizer needs the package sentencepiece; pip install 'sentrep\[backtranslate\]'",
-    ):
-        Translator(marian)
 
 
 def test_too_little_memory_is_a_sentence(marian: str, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

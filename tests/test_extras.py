@@ -1,0 +1,71 @@
+"""What an extra brings is asked for in one sentence, before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sentrep import extras
+from sentrep.data.augmentation import translation
+from sentrep.data.augmentation.endpoint import Endpoint
+from sentrep.data.augmentation.translation import Translator
+from sentrep.data.sets.near_duplicates import NearIndex
+from sentrep.encoder import GraphEncoder, write_graph
+from sentrep.encoder.adapters import Lora
+from sentrep.errors import InputError
+from sentrep.evaluation.suites import Request, load_suite
+from support import tiny_encoder
+
+
+def translator(folder: str) -> None:
+    def missing(*arguments: object, **options: object) -> None:
+        raise ImportError("no sentencepiece")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translation, "read_tokenizer", missing)
+        patch.setattr(translation, "read_config", lambda *arguments: None)
+        Translator(folder)
+
+
+def graph(name: Any, file: str) -> Callable[[Path], object]:
+    def read(folder: Path) -> object:
+        tiny_encoder().save_pretrained(folder / "model")
+        (folder / "model" / file).parent.mkdir()
+        (folder / "model" / file).write_text("no graph")
+        return GraphEncoder(folder / "model", name)
+
+    return read
+
+
+USES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
+    "lora": ("lora", "peft", lambda folder: tiny_encoder(trainable=Lora())),
+    "questions": ("paraphrase", "openai", lambda folder: Endpoint("http://localhost:1/v1", "m")),
+    "leakage": ("leakage", "datasketch", lambda folder: NearIndex(["a"], 0.8)),
+    "suite": ("mteb", "mteb", lambda folder: load_suite("denosent", Request(folder=str(folder)))),
+    "write": ("onnx", "onnxscript", lambda folder: write_graph(folder, "onnx")),
+    "read": ("onnx", "onnxruntime", graph("onnx", "onnx/model.onnx")),
+    "openvino": ("openvino", "openvino", graph("openvino", "openvino/openvino_model.xml")),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_missing_or_old_package_is_one_sentence(use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra, package, work = USES[use]
+    monkeypatch.setattr(extras, "RequirementCache", lambda bound: not bound.startswith(package))
+    with pytest.raises(InputError, match=rf"needs the package {package}>=[\d.]+: pip install 'sentrep\[{extra}\]'$"):
+        work(tmp_path)
+
+
+def test_a_translator_that_misses_its_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "RequirementCache", lambda bound: not bound.startswith("sentencepiece"))
+    with pytest.raises(InputError, match=r"tokenizer needs the package sentencepiece>=.*'sentrep\[backtranslate\]'"):
+        translator(str(tmp_path))
+
+
+def test_a_version_below_the_bound_is_lacking(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert extras.lacking("peft", "datasketch") is None
+    monkeypatch.setattr("lightning_utilities.core.imports._version", lambda name: "0.0.1")
+    assert extras.lacking("peft") == "peft>=0.18"
