@@ -22,6 +22,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
@@ -31,7 +32,7 @@ from transformers import AutoConfig, AutoModelForMaskedLM
 
 from sentrep.encoder.loading.lm_head import LanguageModelHead
 from sentrep.objectives import Denoising
-from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
+from sentrep.types import EncoderOutput, TextBatch, TokenBatch, Views
 
 NOISE, DROPOUT = 0.825, 0.1
 SIZES = {
@@ -51,7 +52,7 @@ class Problem:
     """(B, E) leaf."""
     words: nn.Parameter
     head: LanguageModelHead
-    spec: EncoderSpec
+    spec: SimpleNamespace  # what `Denoising` reads of `EncoderSpec`
 
 
 class Reference(nn.Module):
@@ -107,7 +108,8 @@ def make_problem(options: argparse.Namespace) -> Problem:
     )
     words = nn.Parameter(torch.empty(options.vocab, width).normal_(std=0.02))
     head = LanguageModelHead(AutoModelForMaskedLM.from_config(config), words)
-    spec = EncoderSpec(width, width, width, options.vocab, 0, None, (0,), "", 0, lm_head=lambda: head)
+    facts = {"embedding_dim": width, "hidden_size": width, "vocab_size": options.vocab, "pad_token_id": 0, "seed": 0}
+    spec = SimpleNamespace(**facts, frame=(1, 1), rows_at_once=None, lm_head=lambda: head)
     vectors = torch.randn(rows, width, requires_grad=True)
     return Problem(tokens, torch.randn(rows, longest, width), vectors, words, head, spec)
 

@@ -22,7 +22,7 @@ from sentrep.checkpoint.resumable import check
 from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable, check_initialised
 from sentrep.data.sets.proxy_tasks import ProxyTasks
-from sentrep.encoder import EncoderCopy, ProjectionHead, SentenceEncoder
+from sentrep.encoder import EncoderCopy, FrozenEncoder, ProjectionHead, SentenceEncoder
 from sentrep.encoder.encoder import check_storable
 from sentrep.encoder.loading.lm_head import head_to_keep
 from sentrep.errors import InputError
@@ -30,7 +30,7 @@ from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, seal
 from sentrep.objectives import Objective, WeightedSum
-from sentrep.stability import NonFiniteGuard, SkippedStep, StepReplay, clip_gradients, refuse_gradient_scaler
+from sentrep.stability import SkippedStep, StepReplay, calls_again, clip_gradients, refuse_gradient_scaler
 from sentrep.training.arguments import check_module, check_options, check_strategy
 from sentrep.training.hyperparameters import log_settings
 from sentrep.training.parameter_groups import parameter_groups
@@ -103,10 +103,10 @@ class SentRepModule(Configurable, LightningModule):
         self.terms: StepTerms | None = None
         self._last_views: Views | None = None
         self._last_step = 0
-        self._replay = StepReplay()
+        self._replay: StepReplay | None = None
         self._log_every: int | None = None
         """Steps from one log to the next; None before a Trainer has come, and nothing is logged."""
-        self._checked_views = self._checked_loss = False
+        self._checked = False
         self._validation, self._test = Scoring("val"), Scoring("test")
         self._resumed: dict[str, Any] | None = None
         record(self)
@@ -122,19 +122,19 @@ class SentRepModule(Configurable, LightningModule):
     def on_train_start(self) -> None:  # a module may be fitted twice
         """See that what is trained can be kept (`sentrep.checkpoint.rehearsal`)."""
         trainer: Any = self.trainer
-        self._replay = StepReplay()
+        self._replay = StepReplay() if any(map(calls_again, trainer.optimizers)) else None
         self._log_every = trainer.log_every_n_steps
-        self._checked_views = False
-        # a `NonFiniteGuard` watches every step
-        self._checked_loss = any(isinstance(callback, NonFiniteGuard) for callback in trainer.callbacks)
+        self._checked = False
+        for part in self.modules():
+            for frozen in vars(part).values():
+                if isinstance(frozen, FrozenEncoder):
+                    frozen.load()
         rehearse(self.trainer, self)
 
     def on_train_batch_start(self, batch: TextBatch, batch_idx: int) -> None:
-        """Refuse to train in silence on views that cannot differ."""
-        self._replay.note(batch, batch_idx)
-        if not self._checked_views and self.views.makes_identical_views(self.encoder, batch):
-            rank_zero_warn(_IDENTICAL_VIEWS)
-        self._checked_views = True
+        """Remember the batch for an optimiser that asks for its gradient again."""
+        if self._replay is not None:
+            self._replay.note(batch, batch_idx)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the step in hand, whose graph can neither be copied nor pickled."""
@@ -146,12 +146,12 @@ class SentRepModule(Configurable, LightningModule):
         distributed.seed_step(self.seed, self.current_epoch, batch_idx)
         views = self.views_of(batch)
         loss, losses = self.objectives(views, batch)
-        if self._replay.active:  # at perturbed weights: nothing to log or to remember
+        if self._replay is not None and self._replay.active:  # at perturbed weights: nothing to log or to remember
             return loss
-        if not self._checked_loss:
-            self._refuse_no_number(losses)
+        if not self._checked:
+            self._check_first(views, losses)
         self._last_views, self._last_step = views, self.global_step
-        self.terms = StepTerms(views, losses, self.objectives.weighted(losses))
+        self.terms = StepTerms(views, losses, self.objectives.weighted(losses), batch.rows)
         if self._log_every is not None:
             self._log(self.terms, loss, self._log_every)
         return loss
@@ -182,9 +182,12 @@ class SentRepModule(Configurable, LightningModule):
         log: Any = super().log if whole is self else whole.log
         log(*arguments, **options)
 
-    def _refuse_no_number(self, losses: dict[str, Tensor]) -> None:
-        """At the first step."""
-        self._checked_loss = True
+    def _check_first(self, views: Views, losses: dict[str, Tensor]) -> None:
+        """Look at the first step of a training: refuse a loss that is no number, and say that views do not differ."""
+        self._checked = True
+        alike = views.anchor is not views.positive and torch.allclose(views.anchor, views.positive, rtol=0, atol=1e-6)
+        if alike:
+            rank_zero_warn(_IDENTICAL_VIEWS)
         if bad := [name for name, loss in losses.items() if not loss.isfinite()]:
             raise InputError(
                 f"step 1: the loss is {losses[bad[0]].item()} (objective {', '.join(bad)}); mend its forward"
@@ -196,7 +199,9 @@ class SentRepModule(Configurable, LightningModule):
 
     def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
         """One optimiser step, then `after_step` of objectives and views: once, however often the closure ran."""
-        closure = self._replay.closure(self, optimizer, optimizer_closure)
+        closure = optimizer_closure
+        if self._replay is not None:
+            closure = self._replay.closure(self, optimizer, closure)
         try:
             super().optimizer_step(epoch, batch_idx, optimizer, closure)
         except SkippedStep:  # by `NonFiniteGuard`: nothing that comes from this step may stay behind

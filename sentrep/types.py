@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -174,9 +174,11 @@ class Layers(dict[int, Tensor]):
         raise InputError(f"layer {layer} was not kept: an objective that reads it must say reads_layers = ({layer},)")
 
 
-@dataclass
+NOT_MADE = "the tokens' states were not made: an objective or module that reads them must say reads_tokens = True"
+
+
 class EncoderOutput:
-    """What one pass of the encoder gives for B sentences."""
+    """What one pass of the encoder gives for B sentences; who reads tokens' states that were not made is told so."""
 
     embedding: Tensor
     """(B, D) what `SentenceEncoder.encode` gives: behind the pooling and the modules, before any projection head."""
@@ -184,16 +186,31 @@ class EncoderOutput:
     """(B, L, H) last hidden states; rows of padding are undefined."""
     input_embeddings: Tensor
     """(B, L, E) output of the embedding layer; rows of padding are undefined."""
-    layers: dict[int, Tensor] = field(default_factory=lambda: Layers())  # torch.compile follows no class given here
+    layers: dict[int, Tensor]
     """(B, L, H) each, the layers' outputs that `Objective.reads_layers` asked for, by the number it gave: 0 is the
     embedding layer's, k the k-th layer's, −1 the last one's; rows of padding are undefined."""
 
-    @staticmethod
-    def vectors_only(embedding: Tensor) -> EncoderOutput:
-        """(B, D) vectors without their tokens' states."""
-        dropped: Any = DroppedStates()
-        # a copy: the vector of CLS is a view, which would hold the states of all tokens
-        return EncoderOutput(embedding.clone(), token_states=dropped, input_embeddings=dropped)
+    def __init__(
+        self,
+        embedding: Tensor,
+        token_states: Tensor | None = None,
+        input_embeddings: Tensor | None = None,
+        layers: dict[int, Tensor] | None = None,
+    ) -> None:
+        self.embedding = embedding
+        self.layers = Layers() if layers is None else layers
+        if token_states is not None and input_embeddings is not None:
+            self.token_states, self.input_embeddings = token_states, input_embeddings
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """What was not set.
+
+        Raises:
+            InputError: for the tokens' states.
+        """
+        if name in ("token_states", "input_embeddings"):
+            raise InputError(NOT_MADE)
+        raise AttributeError(name)
 
     def split(self, start: int, extra: Mapping[str, TokenBatch]) -> dict[str, EncoderOutput]:
         """The outputs of the extra inputs of a step, which begin at row ``start``."""
@@ -202,47 +219,9 @@ class EncoderOutput:
 
     def __getitem__(self, rows: slice) -> EncoderOutput:
         layers = Layers({number: states[rows] for number, states in self.layers.items()})
+        if "token_states" not in vars(self):
+            return EncoderOutput(self.embedding[rows], layers=layers)
         return EncoderOutput(self.embedding[rows], self.token_states[rows], self.input_embeddings[rows], layers)
-
-
-class DroppedStates:
-    """Stands for tokens' states that were not made, as no objective reads them; who does is told what to do."""
-
-    def __getitem__(self, rows: slice) -> DroppedStates:
-        return self
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise InputError(
-            "the tokens' states were not made: an objective or module that reads them must say reads_tokens = True"
-        )
-
-    @classmethod
-    def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> NoReturn:
-        cls().__getattr__(function.__name__)
-
-
-def _no_lm_head() -> nn.Module:
-    raise InputError("this encoder offers no masked-LM head")
-
-
-def _no_projection(embedding: Tensor) -> Tensor:
-    raise InputError("this encoder offers no projection")
-
-
-def _no_copy(trainable: bool = False, momentum: float | None = None) -> nn.Module:
-    raise InputError("this encoder offers no copies of itself")
-
-
-def _no_backbone() -> Iterable[nn.Parameter]:
-    raise InputError("this encoder does not give its backbone's parameters")
-
-
-def _no_words() -> Tensor:
-    raise InputError("this encoder does not say which tokens begin a word")
-
-
-def _no_prompt(template: str) -> Callable[[TokenBatch], TokenBatch]:
-    raise InputError("this encoder takes no further prompt")
 
 
 @dataclass
@@ -267,6 +246,21 @@ class EncoderSpec:
     """Fingerprint of tokenizer and prompt: two encoders that share it read the same token ids."""
     seed: int
     """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
+    backbone_parameters: Callable[[], Iterable[nn.Parameter]]
+    """What is trained of the backbone, for a penalty on it. To be called in every step: parameters may be replaced."""
+    word_starts: Callable[[], Tensor]
+    """(V,) bool, whether a token begins a word."""
+    lm_head: Callable[[], nn.Module]
+    """The backbone's masked-LM head on the encoder's word embeddings: (..., H) → (..., V). Every call gives the same
+    module. Wherever an objective keeps it, a later encoder finds it in a checkpoint."""
+    project: Callable[[Tensor], Tensor]
+    """The projection head on pooled vectors, (B, H) → (B, D); `Objective.projects_extra` is the short way."""
+    copy_encoder: Callable[..., nn.Module]
+    """``copy_encoder(trainable=False, momentum=None)``: a second encoder (`sentrep.encoder.EncoderCopy`) with the
+    weights that training begins with. Every call gives the same module, but for ``trainable``."""
+    add_prompt: Callable[[str], Callable[[TokenBatch], TokenBatch]]
+    """Teach the encoder another template for training (`TokenBatch.prompt`): gives the function that puts sentences
+    from its own prompt into that one."""
     name: str = ""
     """The objective's name in the run, which its draws may depend on (`sentrep.distributed.step_generator`)."""
     vector_dim: int = 0
@@ -282,21 +276,6 @@ class EncoderSpec:
     """Rows whose activations may be held at a time; None: all of the batch."""
     layers: int = 0
     """Number of layers, without the embedding layer."""
-    backbone_parameters: Callable[[], Iterable[nn.Parameter]] = _no_backbone
-    """What is trained of the backbone, for a penalty on it. To be called in every step: parameters may be replaced."""
-    word_starts: Callable[[], Tensor] = _no_words
-    """(V,) bool, whether a token begins a word."""
-    lm_head: Callable[[], nn.Module] = _no_lm_head
-    """The backbone's masked-LM head on the encoder's word embeddings: (..., H) → (..., V). Every call gives the same
-    module. Wherever an objective keeps it, a later encoder finds it in a checkpoint."""
-    project: Callable[[Tensor], Tensor] = _no_projection
-    """The projection head on pooled vectors, (B, H) → (B, D); `Objective.projects_extra` is the short way."""
-    copy_encoder: Callable[..., nn.Module] = _no_copy
-    """``copy_encoder(trainable=False, momentum=None)``: a second encoder (`sentrep.encoder.EncoderCopy`) with the
-    weights that training begins with. Every call gives the same module, but for ``trainable``."""
-    add_prompt: Callable[[str], Callable[[TokenBatch], TokenBatch]] = _no_prompt
-    """Teach the encoder another template for training (`TokenBatch.prompt`): gives the function that puts sentences
-    from its own prompt into that one."""
 
     def mask_token(self, owner: object) -> int:
         """The token that hides a word, for an objective that cannot do without.
@@ -348,6 +327,8 @@ class StepTerms:
     """L_k of each objective, by name."""
     weighted: dict[str, Tensor]
     """weight_k · L_k, by name; their sum is the loss."""
+    rows: Tensor
+    """(B,) `TextBatch.rows`."""
 
 
 class Tokenize(Protocol):

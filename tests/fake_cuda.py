@@ -128,7 +128,7 @@ def to_fake_cuda(module: nn.Module, mode: FakeTensorMode) -> None:
             setattr(part, name, made[id(tensor)])
         for held in list(vars(part).values()):
             if isinstance(held, FrozenEncoder):
-                to_fake_cuda(held._loaded(), mode)
+                to_fake_cuda(held.load(), mode)
 
 
 def on_cuda(batch: TextBatch, move: Callable[[Tensor], Tensor]) -> TextBatch:

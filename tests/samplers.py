@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor
 from sentrep import negatives
 from sentrep.negatives import NegativeSampler
 from sentrep.types import EncoderSpec
+from support import tiny_encoder
 
 WIDTH = 6
 
@@ -47,17 +50,11 @@ def built(kind: str, stream: str = "extra", seed: int = 5, **overrides: Any) -> 
 
 def spec(seed: int = 5, width: int = WIDTH) -> EncoderSpec:
     """What a sampler is told of the encoder."""
-    return EncoderSpec(
-        embedding_dim=width,
-        hidden_size=width,
-        input_embedding_dim=width,
-        vocab_size=100,
-        pad_token_id=0,
-        mask_token_id=4,
-        special_token_ids=(0, 1, 2, 3, 4),
-        vocabulary="",
-        seed=seed,
-    )
+    widths = {"embedding_dim": width, "hidden_size": width, "input_embedding_dim": width, "vector_dim": width}
+    return replace(_encoder().spec(seed), **widths, vocab_size=100, special_token_ids=(0, 1, 2, 3, 4), frame=(0, 0))  # type: ignore[arg-type]
+
+
+_encoder = functools.cache(tiny_encoder)
 
 
 def embeddings(step: int = 0, rows: int = 8, width: int = WIDTH) -> tuple[Tensor, Tensor]:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
 from sentrep import Objective, SentRepModule
-from sentrep.objectives import Contrastive, Denoising, InformationReconstruction
+from sentrep.encoder import Prompt
+from sentrep.negatives import GaussianNegatives
+from sentrep.objectives import Contrastive, Denoising, InformationReconstruction, MomentumContrast
 from support import text_batch, tiny_encoder, toy_sentences
 
 
 def terms(name: str) -> dict[str, Objective | None]:
-    """Objectives that read vectors, tokens' states and a layer."""
+    """Objectives that read vectors, tokens' states, a layer, or a second encoder."""
     return {
         "vectors": {"simcse": Contrastive()},
         "tokens": {"denoising": Denoising(layers=1, heads=2, noise=0.0)},
+        "copy": {"moco": MomentumContrast(), "noise": Contrastive(negatives={"noise": GaussianNegatives()})},
         "layer": {"reconstruction": InformationReconstruction(heads=2), "simcse": Contrastive(temperature=0.1)},
     }[name]  # type: ignore[return-value]
 
@@ -36,3 +47,48 @@ def test_two_modules_train_one_encoder_as_each_would_alone() -> None:
     modules = {name: SentRepModule(encoder, terms(name), seed=1) for name in ("layer", "tokens", "vectors")}
     for name in ("vectors", "tokens", "layer", "vectors"):
         torch.testing.assert_close(step(modules[name]), alone(name), rtol=0, atol=0)
+
+
+def test_one_objective_class_in_two_modules_trains_as_it_would_alone() -> None:
+    modules = [SentRepModule(tiny_encoder(dropout=0.1), terms("copy"), seed=1) for _ in range(2)]
+    for module in (*modules, *modules):
+        torch.testing.assert_close(step(module), alone("copy"), rtol=0, atol=0)
+
+
+def pickled(thing: Any) -> Any:
+    return pickle.loads(pickle.dumps(thing))
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, pickled])
+@pytest.mark.parametrize("name", ["vectors", "tokens", "layer", "copy"])
+def test_a_duplicate_of_a_module_trains_as_the_original(name: str, duplicate: Callable[[Any], Any]) -> None:
+    original = SentRepModule(tiny_encoder(dropout=0.1), terms(name), seed=1)
+    other = duplicate(original)
+    with torch.no_grad():
+        for parameter in original.parameters():  # of which the other has its own
+            parameter.zero_()
+    torch.testing.assert_close(step(other), alone(name), rtol=0, atol=0)
+
+
+HOW: list[dict[str, Any]] = [
+    {},
+    {"layout": "packed"},
+    {"pooling": "mask", "prompt": Prompt('"[X]" means [MASK].', subtract=True)},
+]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, pickled])
+def test_a_duplicate_of_an_encoder_gives_its_vectors(how: dict[str, Any], duplicate: Callable[[Any], Any]) -> None:
+    encoder = tiny_encoder(**how).eval()
+    assert np.array_equal(duplicate(encoder).encode(toy_sentences(9)), encoder.encode(toy_sentences(9)))
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_eight_threads_at_once_get_the_vectors_of_one(how: dict[str, Any]) -> None:
+    encoder = tiny_encoder(**how).eval()
+    texts = [toy_sentences(40)[k : k + 3 + k] for k in range(16)]
+    expected = [encoder.encode(part) for part in texts]
+    with ThreadPoolExecutor(8) as threads:
+        for found in (list(threads.map(encoder.encode, texts)) for _ in range(3)):
+            assert all(map(np.array_equal, found, expected))

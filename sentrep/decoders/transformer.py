@@ -8,9 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sentrep.functional.dropout import dropout as drop
-from sentrep.functional.dropout import keep_mask, relu_dropout
-from sentrep.functional.packing import RealTokens
+from sentrep.encoder.compute.attention import drop, keep_mask, relu_dropout
+from sentrep.encoder.compute.layout import RealTokens
 
 Activation = Literal["relu", "gelu"]
 
@@ -20,7 +19,7 @@ class DenoisingDecoder(nn.Module):
 
     Equal to ``nn.TransformerDecoder`` of ``nn.TransformerDecoderLayer`` with a memory of length 1, without what cannot
     matter there: a softmax over one key is 1, so that cross-attention has no use for queries and keys, and padding is
-    left out of everything but self-attention. On a CPU dropout is that of `sentrep.functional.dropout`, rates
+    left out of everything but self-attention. On a CPU dropout is that of `sentrep.encoder.compute.attention`, rates
     exact to 2⁻¹⁶. Biases start at 0 and weights as N(0, 0.02²), but for the in-projections of both attentions: as in
     ``nn.MultiheadAttention``, whose query, key and value are one (3E, E) matrix, they are uniform with the variance
     2 / (E + 3E) (Xavier; sd 0.0255 at E = 768). DenoSent's code leaves them so.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -54,7 +52,7 @@ class EncoderCopy(nn.Module):
         self.momentum = momentum
         self._followed = () if momentum is None else (source,)  # in a tuple, so that it is no child
         self.encoder = duplicate(source)
-        self.encoder._pass.compute = replace(self.encoder.compute, compile=False)  # torch compiles for 8 shapes in all
+        self.encoder.set_compute(replace(self.encoder.compute, compile=False))  # torch compiles for 8 shapes in all
         if not trainable:
             self.requires_grad_(False)
         self.train()
@@ -72,12 +70,12 @@ class EncoderCopy(nn.Module):
             words: (B, L, W) word embeddings in place of looking the tokens up, or None.
             need: what is read beside the vectors: the tokens' states, layers (`sentrep.types.Need`).
         """
-        run = functools.partial(self.encoder, need=need)
-        if self.trainable:
-            return run(tokens, words)
         rows = self.encoder.compute.rows_at_once
+        if self.trainable or rows is None:
+            with torch.set_grad_enabled(self.trainable and torch.is_grad_enabled()):
+                return self.encoder(tokens, words, need)
         with torch.no_grad():
-            return run(tokens, words) if rows is None else some_rows_at_once(run, tokens, words, rows)
+            return some_rows_at_once(self.encoder, tokens, words, need, rows)
 
     def project(self, embedding: Tensor) -> Tensor:
         """The copy's projection head on pooled vectors, (B, H) → (B, D); the vectors themselves where there is none."""
@@ -93,14 +91,20 @@ class EncoderCopy(nn.Module):
                 own.copy_(buffer)
 
 
-def copier(encoder: nn.Module) -> Callable[..., EncoderCopy]:
-    """`EncoderSpec.copy_encoder` of an encoder."""
-    shared = functools.cache(lambda momentum: EncoderCopy(encoder, momentum=momentum))
+class Copier:
+    """Makes copies of an encoder (`EncoderSpec.copy_encoder`)."""
 
-    def copy_encoder(trainable: bool = False, momentum: float | None = None) -> EncoderCopy:
-        return EncoderCopy(encoder, trainable, momentum) if trainable else shared(momentum)
+    def __init__(self, encoder: nn.Module) -> None:
+        self._encoder = encoder
+        self._shared: dict[float | None, EncoderCopy] = {}
 
-    return copy_encoder
+    def __call__(self, trainable: bool = False, momentum: float | None = None) -> EncoderCopy:
+        """A copy of its own where it is trained; else the same one for all who ask for this momentum."""
+        if trainable:
+            return EncoderCopy(self._encoder, trainable, momentum)
+        if momentum not in self._shared:
+            self._shared[momentum] = EncoderCopy(self._encoder, momentum=momentum)
+        return self._shared[momentum]
 
 
 class Frozen(nn.Module):

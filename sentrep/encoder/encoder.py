@@ -17,9 +17,9 @@ from sentrep.config import Configurable
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.arguments import check_arguments
 from sentrep.encoder.compute.compiled import check_compiler
-from sentrep.encoder.compute.plan import Compute, Readout, plan
-from sentrep.encoder.compute.template import Template
-from sentrep.encoder.copies import copier
+from sentrep.encoder.compute.plan import Compute, Pass, prepare
+from sentrep.encoder.compute.template import Prompts, Template
+from sentrep.encoder.copies import Copier
 from sentrep.encoder.encode import TextEncoder
 from sentrep.encoder.freezing import make_trainable
 from sentrep.encoder.heads import ProjectionHead
@@ -97,8 +97,10 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.prompts = {}
         self.max_length, self.max_seq_length = max_length, max_seq_length
         self.trained = Trained()  # of a checkpoint that it was loaded from
-        subtracts = isinstance(prompt, Prompt) and prompt.subtract
-        self._pass = plan(self.backbone, self._readout(pooling, subtracts), compute)
+        self.subtract_template = isinstance(prompt, Prompt) and prompt.subtract
+        self.pooling, self.compute = pooling, compute
+        self._prepared = prepare(self.backbone, pooling, compute)
+        self._around = Prompts(_template(self.tokenize), self._longest)
         if modules is None:
             modules = weights.built(source.settings.modules, source.name, source.trusted)
         self.set_modules(chain(modules, self.hidden_size, self._initial_std))
@@ -107,16 +109,6 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             weights.restore(self, self.adapter, self.sentence_modules, source)
         self._source = replace(source, state=None)
         self.train()  # Lightning leaves from_pretrained's eval mode: SimCSE would see no dropout
-
-    @property
-    def pooling(self) -> str:
-        """One of `sentrep.encoder.POOLINGS`."""
-        return self._pass.readout.pooling
-
-    @property
-    def subtract_template(self) -> bool:
-        """Whether the prompt's own vector is taken off."""
-        return self._pass.readout.subtracts
 
     @property
     def settings(self) -> Settings:
@@ -131,11 +123,6 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     def spare_pooler(self) -> dict[str, Tensor]:
         """Weights of the start model's trained pooler, which the pooling does not read; exports hold it."""
         return self._source.pooler
-
-    @property
-    def compute(self) -> Compute:
-        """How passes run."""
-        return self._pass.compute
 
     @property
     def device(self) -> torch.device:
@@ -185,7 +172,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             if module.vocabulary not in (None, self.vocab_size):
                 known = f"vocabulary {module.vocabulary}, and the model has {self.vocab_size} tokens"
                 raise InputError(f"encoder.modules: {type(module).__name__} is made for a {known}")
-        self._pass.modules = self.sentence_modules
+        self._plan()
         self.init_args["modules"] = list(self.sentence_modules)  # for checkpoints, which build it again
 
     def attach_head(self, head: ProjectionHead | None) -> None:
@@ -226,10 +213,10 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             rows_at_once=self.compute.rows_at_once,
             layers=self.backbone.config.num_hidden_layers,
             backbone_parameters=self.backbone.parameters,
-            word_starts=lambda: self.tokenize.word_starts(self.vocab_size),
-            lm_head=functools.cache(lambda: language_model_head(self.backbone, self._source, seed)),
+            word_starts=self._word_starts,
+            lm_head=functools.partial(self._language_model_head, seed, []),
             project=self.project,
-            copy_encoder=copier(self),
+            copy_encoder=Copier(self),
             add_prompt=self._add_prompt,
         )
 
@@ -246,11 +233,16 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     def compile_encoding(self) -> None:
         """From now on run `encode` through `torch.compile`; worth it for text that takes many minutes on a GPU."""
         check_compiler(self.device.type)
-        self._pass.compute = replace(self.compute, compile="encode")
+        self.set_compute(replace(self.compute, compile="encode"))
+
+    def set_compute(self, compute: Compute) -> None:
+        """Run passes in another way from now on; what has changed the backbone itself stays as it was built."""
+        self.compute = compute
+        self._plan()
 
     def own(self, tokens: TokenBatch) -> Tensor:
         """(B, L) bool, the tokens of the sentences themselves, whichever of its prompts they stand in."""
-        return self._pass.readout.own(tokens)
+        return self._around.own_tokens(tokens)
 
     def look_up(self, tokens: TokenBatch) -> Tensor:
         """Word embeddings (B, L, W) of the tokens, before positions, normalisation and dropout."""
@@ -321,15 +313,10 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             self.spare_pooler, self.trained,
         )  # fmt: skip
 
-    def _readout(self, pooling: str, subtracts: bool) -> Readout:
-        """What is read of the backbone's states."""
-        ids = self.tokenize
-        return Readout(
-            pooling=pooling,
-            prompts=(Template(ids.prefix, ids.suffix, ids.pad_token_id, ids.mask_index),),
-            subtracts=subtracts,
-            pad_token_id=ids.pad_token_id,
-            longest=self._longest,
+    def _plan(self) -> None:
+        """Build the pass of the settings and modules at hand."""
+        self._pass = Pass(
+            self._prepared, self.pooling, self._around, self.subtract_template, self.sentence_modules, self.compute
         )
 
     @property
@@ -346,7 +333,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             InputError: for an encoder without a prompt of its own, a template without its slots, or one that leaves a
                 sentence of training no room.
         """
-        own, ids, readout = self.tokenize, TextTokenizer(self.tokenize.tokenizer, template), self._pass.readout
+        own, ids = self.tokenize, TextTokenizer(self.tokenize.tokenizer, template)
         if self.prompt is None:
             raise InputError(
                 f"prompt {template!r} of some views needs another of the encoder's own: set model.encoder.prompt, by "
@@ -359,10 +346,25 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
                 f"prompt {template!r} makes sentences of up to {longest} tokens, and the model reads at most "
                 f"{own.limit}: lower model.encoder.max_length"
             )
-        added = Template(ids.prefix, ids.suffix, ids.pad_token_id, ids.mask_index)
-        prompts = readout.prompts if added in readout.prompts[1:] else (*readout.prompts, added)
-        self._pass.readout = replace(readout, prompts=prompts, longest=max(longest, readout.longest))
-        return functools.partial(added.enclose, frame=frame, number=prompts.index(added, 1))
+        added = _template(ids)
+        self._around = self._around.adding(added, longest)
+        self._plan()
+        return functools.partial(added.enclose, frame=frame, number=self._around.others.index(added) + 1)
+
+    def _language_model_head(self, seed: int, made: list[nn.Module]) -> nn.Module:
+        """See `EncoderSpec.lm_head`; ``made`` holds it once it is."""
+        if not made:
+            made.append(language_model_head(self.backbone, self._source, seed))
+        return made[0]
+
+    def _word_starts(self) -> Tensor:
+        """See `EncoderSpec.word_starts`."""
+        return self.tokenize.word_starts(self.vocab_size)
+
+
+def _template(ids: TextTokenizer) -> Template:
+    """What a tokenizer puts around a sentence."""
+    return Template(ids.prefix, ids.suffix, ids.pad_token_id, ids.mask_index)
 
 
 def check_storable(encoder: SentenceEncoder) -> None:

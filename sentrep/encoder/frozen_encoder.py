@@ -18,7 +18,7 @@ class FrozenEncoder:
     """Vectors of a batch from another encoder, or what it predicts for masked tokens: in evaluation mode, no gradient.
 
     It is no `nn.Module` on purpose: its parameters are neither trained nor moved nor saved along with the plug-in that
-    holds it, and ``train()`` does not reach it. It is read at the first batch, so a checkpoint loads where the frozen
+    holds it, and ``train()`` does not reach it. It is read when training starts, so a checkpoint loads where the frozen
     model is absent, and copies and pickles carry its name alone.
 
     Args:
@@ -65,7 +65,7 @@ class FrozenEncoder:
 
     def _readable(self, tokens: TokenBatch) -> tuple[SentenceEncoder, list[TokenBatch]]:
         """The model, on the tokens' device, and the tokens in parts."""
-        encoder = self._loaded()
+        encoder = self.load()
         limit, length = encoder.tokenize.limit, tokens.input_ids.shape[1]
         if limit is not None and length > limit:
             raise InputError(
@@ -97,7 +97,12 @@ class FrozenEncoder:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_encoder": None, "_lm_head": None}
 
-    def _loaded(self) -> SentenceEncoder:
+    def load(self) -> SentenceEncoder:
+        """The model, read now unless it has been: `SentRepModule` asks for it before the first step.
+
+        Raises:
+            InputError: it cannot be loaded, has another tokenizer or prompt, or has changed since the checkpoint.
+        """
         if self._encoder is None:
             # layers draw their initial weights before the stored ones arrive; a resumed run, which loads at another
             # step than the uninterrupted one, must not draw other dropout masks for it

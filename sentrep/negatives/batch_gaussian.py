@@ -11,8 +11,7 @@ from sentrep import checks
 from sentrep.errors import InputError
 from sentrep.functional import deviation
 from sentrep.functional.similarity import at_least_float32
-from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import check_ratio, count
+from sentrep.negatives.base import NegativeSampler, check_ratio, count
 
 
 class BatchGaussianNegatives(NegativeSampler):

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from sentrep import checks
-from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import check_ratio, count
+from sentrep.negatives.base import NegativeSampler, check_ratio, count
 
 
 class GaussianNegatives(NegativeSampler):

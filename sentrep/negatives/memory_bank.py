@@ -9,8 +9,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
 from sentrep import checks
-from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import finite_rows
+from sentrep.negatives.base import NegativeSampler, finite_rows
 from sentrep.types import EncoderSpec
 
 

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from sentrep import checks
 from sentrep.functional import refine_noise
-from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import check_ratio, count
+from sentrep.negatives.base import NegativeSampler, check_ratio, count
 
 
 class RefinedNoiseNegatives(NegativeSampler):

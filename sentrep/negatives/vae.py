@@ -13,8 +13,7 @@ from torch.func import functional_call
 from sentrep import checks
 from sentrep.distributed import step_generator
 from sentrep.functional import deviation
-from sentrep.negatives.base import NegativeSampler
-from sentrep.negatives.batch import check_ratio, count, finite_rows
+from sentrep.negatives.base import NegativeSampler, check_ratio, count, finite_rows
 from sentrep.types import EncoderSpec
 
 

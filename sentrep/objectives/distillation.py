@@ -41,7 +41,7 @@ class Distillation(Objective):
         own: whether a sentence's list holds the sentence itself.
 
     Raises:
-        InputError: for values out of range; at the first batch for a teacher that cannot be loaded or has another
+        InputError: for values out of range; when training starts for a teacher that cannot be loaded or has another
             tokenizer; after a resume for a teacher that has changed; for a batch of one sentence.
     """
 

@@ -4,7 +4,7 @@ from sentrep.stability.awp import AdversarialWeightPerturbation
 from sentrep.stability.base import PerturbedWeights, refuse_gradient_scaler
 from sentrep.stability.clipping import clip_gradients
 from sentrep.stability.guard import NonFiniteGuard, SkippedStep, withhold_checkpoints
-from sentrep.stability.replay import StepReplay
+from sentrep.stability.replay import StepReplay, calls_again
 from sentrep.stability.sam import SAM
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "PerturbedWeights",
     "SkippedStep",
     "StepReplay",
+    "calls_again",
     "clip_gradients",
     "refuse_gradient_scaler",
     "withhold_checkpoints",

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from sentrep import checks, distributed
 from sentrep.errors import InputError
 from sentrep.io.files import write_text
-from sentrep.types import TextBatch
+from sentrep.types import StepTerms, TextBatch
 
 
 class SkippedStep(Exception):  # noqa: N818 (control flow, not an error)
@@ -92,20 +92,18 @@ class NonFiniteGuard(Callback):
         self._folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
         self._late = self.action == "stop" and pl_module.device.type == "cuda"
 
-    def on_train_batch_start(
-        self, trainer: Trainer, pl_module: LightningModule, batch: TextBatch, batch_idx: int
-    ) -> None:
-        """Remember the rows of the step to come."""
-        if self._stepped:
-            self._rows, self._stepped = [], False
-        self._rows.append(batch.rows)
-
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
-        """Remember the loss of one micro-batch, and which objectives it comes from."""
+        """Remember the loss of one micro-batch, its rows, and which objectives it comes from."""
         self._losses.append(loss.detach())
-        terms = getattr(pl_module, "terms", None)
-        for name, term in terms.losses.items() if terms is not None else ():
-            self._terms[name] = self._terms.get(name, 0) + term.detach().float()
+        for part in pl_module.modules():  # a `SentRepModule` may be a part of another module
+            terms: Any = getattr(part, "terms", None)
+            if not isinstance(terms, StepTerms):
+                continue
+            if self._stepped:
+                self._rows, self._stepped = [], False
+            self._rows.append(terms.rows)
+            for name, term in terms.losses.items():
+                self._terms[name] = self._terms.get(name, 0) + term.detach().float()
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         """Judge the step to come or, on CUDA, the one before.

@@ -8,9 +8,14 @@ from typing import Any
 
 from lightning.pytorch import LightningModule
 from lightning.pytorch.strategies import ParallelStrategy
-from torch.optim import Optimizer
+from torch.optim import LBFGS, Optimizer
 
 from sentrep.types import TextBatch
+
+
+def calls_again(optimizer: Optimizer) -> bool:
+    """Whether an optimiser may call its closure more than once a step; of torch's own, LBFGS alone does."""
+    return not type(optimizer).__module__.startswith("torch.optim.") or isinstance(optimizer, LBFGS)
 
 
 class StepReplay:

@@ -39,7 +39,3 @@ class ViewMaker(Configurable, nn.Module, ABC):
 
     def after_step(self, views: Views) -> None:
         """Called once per optimiser step, with the (detached) views of its last forward."""
-
-    def makes_identical_views(self, encoder: SentenceEncoder, batch: TextBatch) -> bool:
-        """Whether anchor and positive of this batch cannot differ: then there is nothing to learn from them."""
-        return batch.positive is None and not encoder.has_dropout

@@ -81,11 +81,6 @@ class EncodedViews(ViewMaker):
             read=read,
         )
 
-    def makes_identical_views(self, encoder: SentenceEncoder, batch: TextBatch) -> bool:
-        """See `ViewMaker.makes_identical_views`."""
-        changed = self._active() or self.positive_prompt is not None
-        return super().makes_identical_views(encoder, batch) and not changed
-
     def _active(self, kind: Any = object, augmentations: Iterable[Any] | None = None) -> list[Any]:
         """Those of a kind that change anything, of one list or of both."""
         chosen = (*self.augmentations, *self.anchor_augmentations) if augmentations is None else augmentations

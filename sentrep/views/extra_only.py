@@ -35,7 +35,3 @@ class ExtraInputsOnly(ViewMaker):
         first = next(iter(outputs.values()))
         vectors = encoder.project(first.embedding)
         return Views(vectors, vectors, None, first, first, outputs)
-
-    def makes_identical_views(self, encoder: SentenceEncoder, batch: TextBatch) -> bool:
-        """Nothing is contrasted, so nothing needs to differ."""
-        return False

@@ -69,7 +69,3 @@ class OutputPerturbedViews(ViewMaker):
             extra=output.split(len(inputs) * size, extra),
             second=second[0] if second else None,
         )
-
-    def makes_identical_views(self, encoder: SentenceEncoder, batch: TextBatch) -> bool:
-        """Whether the perturbation changes nothing; dropout acts on both copies alike."""
-        return self.perturbation.is_identity

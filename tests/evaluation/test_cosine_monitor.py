@@ -128,7 +128,7 @@ def cosines_of_a_global_batch() -> list[Tensor]:
     share = 8 // distributed.world_size()
     rows = slice(distributed.rank() * share, (distributed.rank() + 1) * share)
     batch = text_batch(encoder, SENTENCES[:8][rows], SENTENCES[8:16][rows])
-    model.terms = StepTerms(model.views_of(batch), {}, {})
+    model.terms = StepTerms(model.views_of(batch), {}, {}, batch.rows)
 
     class Trainer:
         global_step = 0

@@ -219,7 +219,7 @@ def statistics_of_a_global_batch() -> dict[str, Tensor]:
     batch = text_batch(encoder, SENTENCES[start : start + share], SENTENCES[8 + start : 8 + start + share])
     views = model.views_of(batch)
     loss, losses = model.objectives(views, batch)
-    model.terms = StepTerms(views, losses, model.objectives.weighted(losses))
+    model.terms = StepTerms(views, losses, model.objectives.weighted(losses), batch.rows)
     trainer, monitor = _Trainer(), GradientMonitor(1)
     monitor.on_before_backward(trainer, model, loss)  # type: ignore[arg-type]
     monitor.on_before_optimizer_step(trainer, model, None)  # type: ignore[arg-type]

@@ -11,11 +11,10 @@ from torch import Tensor
 from references.information import information_loop
 from sentrep import EncoderSpec, InputError, SentRepModule, TextBatch, Views
 from sentrep.objectives import InformationReconstruction
-from sentrep.types import DroppedStates, EncoderOutput, Layers, Need
+from sentrep.types import EncoderOutput, Layers, Need
 from support import loss_and_gradients, text_batch, tiny_encoder, toy_sentences
 
 SMALL: dict[str, Any] = {"layer": 1, "layers": 2, "heads": 2, "feed_forward": 40, "dropout": 0.0}
-NOTHING: Any = DroppedStates()
 
 
 def step(seed: int = 0) -> tuple[InformationReconstruction, TextBatch, EncoderSpec]:
@@ -26,7 +25,7 @@ def step(seed: int = 0) -> tuple[InformationReconstruction, TextBatch, EncoderSp
 
 
 def output(vectors: Tensor, layers: dict[int, Tensor]) -> EncoderOutput:
-    return EncoderOutput(vectors, NOTHING, NOTHING, Layers(layers))
+    return EncoderOutput(vectors, layers=Layers(layers))
 
 
 def test_it_equals_the_loop_in_value_and_gradient() -> None:

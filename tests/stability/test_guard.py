@@ -20,7 +20,7 @@ from sentrep.errors import InputError
 from sentrep.negatives import MemoryBank
 from sentrep.objectives import Contrastive
 from sentrep.stability import NonFiniteGuard, SkippedStep
-from sentrep.types import TextBatch, Views
+from sentrep.types import StepTerms, TextBatch, Views
 from support import run_processes, tiny_encoder
 
 BAD = 3
@@ -158,8 +158,9 @@ def _decide(folder: str) -> bool:
     guard._folder = Path(folder)
     weight = torch.nn.Parameter(torch.ones(2))
     weight.grad = torch.ones(2)
-    guard.on_train_batch_start(None, None, SimpleNamespace(rows=torch.tensor([dist.get_rank()])), 0)  # type: ignore[arg-type]
-    guard.on_before_backward(None, None, torch.tensor(torch.nan if dist.get_rank() else 1.0))  # type: ignore[arg-type]
+    module = torch.nn.Module()
+    module.terms = StepTerms(None, {}, {}, torch.tensor([dist.get_rank()]))  # type: ignore[arg-type, assignment]
+    guard.on_before_backward(None, module, torch.tensor(torch.nan if dist.get_rank() else 1.0))  # type: ignore[arg-type]
     trainer = SimpleNamespace(global_step=0, scaler=None)
     try:
         guard.on_before_optimizer_step(trainer, None, torch.optim.SGD([weight]))  # type: ignore[arg-type]

@@ -201,15 +201,6 @@ def test_gradient_reaches_the_word_embeddings_and_extra_inputs_come_back() -> No
     assert gradient[batch.anchor.input_ids.unique()].any(-1).sum() > 3
 
 
-def test_identical_views_are_known() -> None:
-    encoder = tiny_encoder(dropout=0.0)
-    batch = text_batch(encoder, SENTENCES[:4])
-    assert EncodedViews().makes_identical_views(encoder, batch)
-    assert EncodedViews([GaussianNoise(0.0)]).makes_identical_views(encoder, batch)
-    assert not EncodedViews([GaussianNoise(0.0), GaussianNoise(0.1)]).makes_identical_views(encoder, batch)
-    assert not EncodedViews().makes_identical_views(tiny_encoder(), batch)
-
-
 # several processes
 
 

@@ -36,7 +36,6 @@ def test_one_pass_and_a_positive_that_differs(perturbation: Perturbation) -> Non
     torch.testing.assert_close(views.extra["more"].embedding, encoder(more).embedding, rtol=1e-4, atol=1e-6)
     assert (views.positive != views.anchor).any(-1).all()
     assert views.negative is None
-    assert not maker.makes_identical_views(encoder, batch)
 
 
 def test_the_perturbation_comes_after_the_head() -> None:
@@ -69,9 +68,3 @@ def test_a_corpus_with_positives_is_refused() -> None:
     batch = text_batch(encoder, SENTENCES[:4], SENTENCES[4:8])
     with pytest.raises(InputError, match=r"one column in data\.columns"):
         OutputPerturbedViews(BernoulliDropout())(encoder, batch, {})
-
-
-def test_an_idle_perturbation_makes_identical_views() -> None:
-    encoder = tiny_encoder()
-    batch = text_batch(encoder, SENTENCES[:4])
-    assert OutputPerturbedViews(BernoulliDropout(0.0)).makes_identical_views(encoder, batch)

@@ -16,7 +16,7 @@ from jsonargparse import ArgumentParser
 from references.token_augmentations import missing, repeated, swapped, texts
 from sentrep import TokenAugmentation, TokenBatch, views
 from sentrep.config import to_config
-from sentrep.functional.packing import RealTokens
+from sentrep.decoders import RealTokens
 from sentrep.objectives import Denoising
 from sentrep.views import (
     EncodedViews,

@@ -111,7 +111,7 @@ def test_the_complementary_model_stays_out_of_training_and_of_the_checkpoint(tea
     weighted, plain = module(teacher), SentRepModule(tiny_encoder(), {"dclr": Contrastive()})
     run, plain_run = fit(weighted, enable_checkpointing=False), fit(plain, enable_checkpointing=False)
     assert 0 <= run.callback_metrics["train/dclr/masked"] <= 1
-    frozen = complementary(weighted).complementary._loaded()
+    frozen = complementary(weighted).complementary.load()
     assert not frozen.training
     assert not any(parameter.requires_grad for parameter in frozen.parameters())
 
@@ -136,7 +136,7 @@ def test_train_mode_and_device_moves_do_not_reach_it(teacher: str) -> None:
     batch = text_batch(weighted.encoder, ANCHORS)
     first = complementary(weighted)(batch, views(), torch.empty(0, 32))
     weighted.train().double()
-    frozen = complementary(weighted).complementary._loaded()
+    frozen = complementary(weighted).complementary.load()
     assert not frozen.training
     assert next(frozen.parameters()).dtype == torch.float32
     assert torch.equal(complementary(weighted)(batch, views(), torch.empty(0, 32)), first)

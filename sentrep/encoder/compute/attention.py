@@ -1,29 +1,35 @@
-"""The attention of a pass: which kernel, within which layout.
+"""The attention of a pass, and dropout: which kernel, within which layout, with masks that are cheap on a CPU.
 
-Registered through transformers' public interface; families that do not use it keep their own attention. Nothing here
-makes a device wait.
+Attention is registered through transformers' public interface; families that do not use it keep their own. A mask makes
+four decisions from every random number, where torch draws one per element; on other devices, and in compiled code,
+dropout is torch's own. Nothing here makes a device wait.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
+import math
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from sentrep.encoder.compute.layout import Packed, as_bias
-from sentrep.functional.dropout import dropout as cheap_dropout
 
 _LONG, _GROUP = 128, 1 << 21
 """From this length on, and above so many probabilities (b · heads · l²) of a layer, they are not kept for the backward
 pass, at 9 bytes each in float32: it computes them again, a group of rows at a time. In the cache that is faster too; of
 shorter sentences it is slower, and their probabilities are few."""
+
+_LEVELS = 2**16
 
 _NAMES = {False: "sentrep", True: "sentrep_cheap_dropout"}
 
@@ -53,32 +59,49 @@ def attention(
     layout: Packed | None = None,
     **arguments: Any,
 ) -> tuple[Tensor, None]:
-    """transformers' attention function: (b, heads, l, d) each → (b, l, heads, d), or one row of a packed batch.
+    """transformers' attention function: (b, heads, l, d) each → (b, l, heads, d).
+
+    Of a packed batch it gets and gives one row of T tokens, and each sentence's tokens attend to its own: with
+    `torch.nn.attention.varlen` on a GPU in half precision without dropout, which it does not have; otherwise attention
+    alone, a small part of a layer's work for short sentences, is computed on the padded batch.
 
     Raises:
         NotImplementedError: for a packed batch with arguments that look beyond a sentence's tokens.
     """
-    kernel = functools.partial(_attend, cheap, module, dropout, scaling, arguments)
-    if layout is None:
-        return kernel(query, key, value, attention_mask), None
-    if any(arguments.get(name) is not None for name in ("sliding_window", "position_bias", "softcap")):
-        raise NotImplementedError("this attention looks at more than a sentence's tokens")
-    arguments["is_causal"] = False  # sdpa would take a batch without padding, which has no mask, for a decoder's
-    return layout.attend(query, key, value, kernel, dropout, scaling), None
+    if layout is not None:
+        if any(arguments.get(name) is not None for name in ("sliding_window", "position_bias", "softcap")):
+            raise NotImplementedError("this attention looks at more than a sentence's tokens")
+        # (T, heads, d); not x[0], whose gradient is a tensor of zeros to copy into
+        q, k, v = [x.squeeze(0).transpose(0, 1).contiguous() for x in (query, key, value)]
+        if _has_kernel(q, dropout):
+            from torch.nn.attention.varlen import varlen_attn
+
+            ends, width = layout.boundaries, layout.tokens.mask.shape[1]
+            found: Any = varlen_attn(q, k, v, ends, ends, width, width, scale=scaling)
+            return found[None], None
+        query, key, value = [layout.tokens.unpack(x).transpose(1, 2) for x in (q, k, v)]
+        attention_mask = layout.visible(query.dtype)
+        arguments["is_causal"] = False  # sdpa would take a batch without padding, which has no mask, for a decoder's
+    mixed = _attend(cheap, module, query, key, value, attention_mask, dropout, scaling, **arguments)
+    return mixed if layout is None else layout.tokens.pack(mixed)[None], None
 
 
 def _attend(
     cheap: bool,
     module: nn.Module,
-    dropout: float,
-    scaling: float | None,
-    arguments: dict[str, Any],
     query: Tensor,
     key: Tensor,
     value: Tensor,
     visible: Tensor | None,
+    dropout: float,
+    scaling: float | None,
+    **arguments: Any,
 ) -> Tensor:
-    """A `Kernel`: torch's, or softmax(QKᵀ·s + mask), dropout, V in plain products where that is faster."""
+    """torch's kernel, or softmax(QKᵀ·s + mask), dropout, V in plain products where that is faster.
+
+    Within b padded sentences: query, key, value (b, heads, l, d), what they may look at (b, 1, l, l) bool or None for
+    everything → (b, l, heads, d).
+    """
     causal = arguments.get("is_causal")
     if causal is None:  # sdpa's rule: without a mask a decoder's attention is causal
         causal = visible is None and getattr(module, "is_causal", True)
@@ -105,7 +128,7 @@ def _products(
         scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
     probabilities = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
     if dropout > 0:
-        probabilities = cheap_dropout(probabilities, dropout)
+        probabilities = drop(probabilities, dropout)
     return (probabilities.to(value.dtype) @ value).transpose(1, 2).contiguous()
 
 
@@ -121,6 +144,19 @@ def _products_are_faster(query: Tensor, dropout: float) -> bool:
     if torch.is_grad_enabled():
         longest = 128 if query.dtype == torch.bfloat16 else 0
     return dropout > 0 or query.shape[2] <= longest
+
+
+def _has_kernel(query: Tensor, dropout: float) -> bool:
+    """Whether torch has a kernel for sequences of several lengths that can do this: (T, heads, d)."""
+    if dropout or not query.is_cuda or query.dtype not in (torch.float16, torch.bfloat16):
+        return False
+    if query.shape[-1] % 8 or query.shape[-1] > 256 or torch.cuda.get_device_capability(query.device) < (8, 0):
+        return False  # what FlashAttention, which it is, can do
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:  # before torch 2.10
+        return False
+    return "scale" in inspect.signature(varlen_attn).parameters  # not in torch 2.10
 
 
 def mask_of_pass(*arguments: Any, **keywords: Any) -> Tensor | None:
@@ -140,6 +176,85 @@ def _computed_in(device: str, dtype: torch.dtype) -> torch.dtype:
     """What attention sees of a backbone's ``dtype``."""
     cast = dtype != torch.float64 and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     return torch.get_autocast_dtype(device) if cast else dtype
+
+
+def keep(x: Tensor, p: float) -> tuple[Tensor, float]:
+    """What dropout keeps of ``x``, and what it multiplies that with.
+
+    On a CPU p is rounded to a multiple of 2⁻¹⁶, and the factor belongs to the rounded rate, so the expectation is
+    exactly 1. The numbers come from torch's global generator, which the module reseeds in every step.
+
+    Args:
+        x: any shape, on any device.
+        p: in [0, 1).
+
+    Returns:
+        Independent draws of the shape of ``x``, uint8 (a quarter of float32, and unlike bool fast to multiply with): 0
+        with probability p, else 1; and 1 / (1 − p).
+    """
+    if x.device.type != "cpu":
+        return (torch.rand(x.shape, device=x.device) >= p).view(torch.uint8), 1 / (1 - p)
+    dropped = round(p * _LEVELS)
+    numbers = torch.empty(math.ceil(x.numel() / 4), dtype=torch.int64).random_(-(2**63), None)
+    kept = numbers.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - _LEVELS // 2
+    return kept.view(torch.uint8), _LEVELS / (_LEVELS - dropped)
+
+
+def keep_mask(x: Tensor, p: float) -> Tensor:
+    """`keep` in the type of ``x``, already multiplied: 0 or 1 / (1 − p)."""
+    kept, scale = keep(x, p)
+    return kept.to(x.dtype).mul_(scale)
+
+
+def drop(x: Tensor, p: float) -> Tensor:
+    """Dropout in training mode, of any shape; on a CPU the rate is exact to 2⁻¹⁶."""
+    if x.device.type != "cpu" or not 0 < p < 1 or torch.compiler.is_compiling():
+        return F.dropout(x, p)
+    return _Dropout.apply(x, p)
+
+
+def relu_dropout(x: Tensor, p: float) -> Tensor:
+    """dropout(relu(x)) in training mode, remembering nothing but its output; p in [0, 1)."""
+    return _ReluDropout.apply(x, p) if p > 0 else x.relu()
+
+
+class _Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        kept, ctx.scale = keep(x, p)
+        ctx.save_for_backward(kept)
+        return (x * kept).mul_(ctx.scale)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (kept,) = ctx.saved_tensors
+        return (grad * kept).mul_(ctx.scale), None
+
+
+class _ReluDropout(torch.autograd.Function):
+    """The output is positive exactly where both relu and dropout let x through."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        kept, ctx.scale = keep(x, p)
+        out = x.relu().mul_(kept).mul_(ctx.scale)
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (out,) = ctx.saved_tensors
+        return (grad * (out > 0).view(torch.uint8)).mul_(ctx.scale), None
+
+
+class CheapDropout(nn.Dropout):
+    """`drop` as a layer."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape; the input itself in evaluation mode."""
+        return drop(input, self.p) if self.training else input
 
 
 for _cheap, _name in _NAMES.items():

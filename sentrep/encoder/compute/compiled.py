@@ -17,11 +17,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from sentrep.encoder.compute.template import Prompts
 from sentrep.errors import InputError
 from sentrep.types import EncoderOutput, Layers, Need, TokenBatch
 
 Mode = Literal["default", "reduce-overhead"]
-"""Of `torch.compile`; ``reduce-overhead`` adds CUDA graphs."""
+"""A mode of `torch.compile`; ``reduce-overhead`` adds CUDA graphs."""
 
 _BUCKETS = 4
 """Lengths that are compiled: torch compiles a function for 8 shapes, and groups of a batch come in two sizes."""
@@ -30,42 +31,36 @@ _HOOKED: weakref.WeakSet[PreTrainedModel] = weakref.WeakSet()
 
 
 class Eager(Protocol):
-    """The pass to compile: `sentrep.encoder.compute.plan.Pass.run` of the padded batch."""
+    """The pass to compile: `sentrep.encoder.compute.plan.Pass` of the padded batch."""
 
     backbone: PreTrainedModel
+    prompts: Prompts
 
     def run(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
-        """Pooled vectors and tokens' states, here and now."""
-
-    def vectors(self, tokens: TokenBatch, words: Tensor | None) -> Tensor:
-        """Pooled vectors alone."""
+        """Vectors and, where they are read, the tokens' states."""
 
 
-def train(
-    eager: Eager, tokens: TokenBatch, words: Tensor | None, need: Need, mode: Mode, longest: int, pad_token_id: int
-) -> EncoderOutput:
+def train(eager: Eager, mode: Mode, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
     """The pass over (B, L), compiled; columns that only fill the bucket are cut off again.
 
     Args:
         eager: the pass.
+        mode: of `torch.compile`.
         tokens: (B, L).
         words: (B, L, W), or None.
         need: what is read of it.
-        mode: of `torch.compile`.
-        longest: tokens of the longest training sequence.
-        pad_token_id: what fills the bucket.
 
     Raises:
         InputError: where torch finds no compiler.
     """
     _prepare(eager.backbone, tokens.input_ids)
     width = tokens.input_ids.shape[1]
-    more = _bucket(longest, width) - width
-    ids = F.pad(tokens.input_ids, (0, more), value=pad_token_id)
+    more = _bucket(eager.prompts.longest, width) - width
+    ids = F.pad(tokens.input_ids, (0, more), value=eager.prompts.own.pad_token_id)
     words = None if words is None else F.pad(words, (0, 0, 0, more))
     mask = F.pad(tokens.attention_mask, (0, more))
     if need.vectors_only:
-        return EncoderOutput.vectors_only(_compiled(_vectors, mode)(eager, ids, mask, words, tokens.prompt))
+        return EncoderOutput(_compiled(_vectors, mode)(eager, ids, mask, words, tokens.prompt))
     pooled, *states = _compiled(_tokens, mode)(eager, ids, mask, words, tokens.prompt, need)
     last, embedded, *layers = [part[:, :width] for part in states]
     return EncoderOutput(pooled, last, embedded, Layers(zip(need.layers, layers, strict=True)))
@@ -106,7 +101,7 @@ def _compiled(function: Callable[..., Any], mode: Mode, dynamic: bool = False) -
 
 
 def _vectors(eager: Eager, ids: Tensor, mask: Tensor, words: Tensor | None, prompt: Tensor | None) -> Tensor:
-    return eager.vectors(TokenBatch(ids, mask, prompt=prompt), words)
+    return eager.run(TokenBatch(ids, mask, prompt=prompt), words, Need(tokens=False)).embedding
 
 
 def _tokens(

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from sentrep.functional.packing import RealTokens
 from sentrep.types import TokenBatch
-
-Kernel = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
-"""Attention within b padded sentences: query, key, value (b, heads, l, d), what they may look at (b, 1, l, l) bool or
-None for everything → (b, l, heads, d)."""
 
 PACKABLE = frozenset({"albert", "bert", "camembert", "distilbert", "electra", "modernbert", "roberta", "xlm-roberta"})
 """Families that compute every token by itself but for the attention, which they take from transformers' interface, and
@@ -28,17 +22,36 @@ OFFSET_POSITIONS = frozenset(
 )
 
 
-class Layout(Protocol):
-    """What a pass asks of a batch's layout."""
+@dataclass(frozen=True)
+class RealTokens:
+    """Where the T real tokens of a padded batch stand."""
 
-    def inputs(self, tokens: TokenBatch, words: Tensor | None) -> dict[str, Any]:
-        """What the backbone is called with: the tokens, or their word embeddings (B, L, W) where they are given."""
+    mask: Tensor
+    """(B, L) bool."""
+    index: Tensor
+    """(T,) their positions in the batch, counted row by row."""
 
-    def take(self, states: Tensor, position: Tensor | None) -> Tensor:
-        """The states of one token per sentence, B rows of H in three dimensions: at ``position`` (B,), or the first."""
+    @classmethod
+    def of(cls, attention_mask: Tensor, count: int | None = None) -> RealTokens:
+        """Find them.
 
-    def restore(self, states: Tensor) -> Tensor:
-        """The backbone's states as (B, L, H)."""
+        Args:
+            attention_mask: (B, L), not 0 on real tokens.
+            count: T, where the host knows it; otherwise an accelerator is asked, which waits for it.
+        """
+        mask = attention_mask.bool()
+        flat = mask.flatten()
+        if count is None or flat.device.type == "cpu":
+            return cls(mask, flat.nonzero().flatten())
+        return cls(mask, flat.int().argsort(descending=True, stable=True)[:count])
+
+    def pack(self, x: Tensor) -> Tensor:
+        """(B, L, ...) → (T, ...)."""
+        return _Select.apply(x.flatten(0, 1), self.index)
+
+    def unpack(self, rows: Tensor) -> Tensor:
+        """(T, ...) → (B, L, ...), zero on padding."""
+        return _Place.apply(rows, self.index, self.mask.numel()).view(*self.mask.shape, *rows.shape[1:])
 
 
 @dataclass(frozen=True)
@@ -49,16 +62,16 @@ class Padded:
     """(B, L), the tokens that every token of their sentence attends to."""
 
     def inputs(self, tokens: TokenBatch, words: Tensor | None) -> dict[str, Any]:
-        """See `Layout`."""
+        """What the backbone is called with: the tokens, or their word embeddings (B, L, W) where they are given."""
         source = {"input_ids": tokens.input_ids} if words is None else {"inputs_embeds": words}
         return {**source, "attention_mask": self.visible}
 
     def take(self, states: Tensor, position: Tensor | None) -> Tensor:
-        """See `Layout`: (B, 1, H)."""
+        """The states of one token per sentence, at ``position`` (B,) or the first: (B, 1, H)."""
         return token_states(states, position).unsqueeze(1)
 
     def restore(self, states: Tensor) -> Tensor:
-        """See `Layout`."""
+        """The backbone's states as (B, L, H)."""
         return states
 
 
@@ -84,35 +97,14 @@ class Packed:
         return cls(real, pad(lengths.cumsum(0, dtype=torch.int32), (1, 0)), first)
 
     def inputs(self, tokens: TokenBatch, words: Tensor | None) -> dict[str, Any]:
-        """See `Layout`; the backbone's states then have the shape (1, T, H)."""
+        """See `Padded.inputs`; the backbone's states then have the shape (1, T, H)."""
         real = self.tokens
-        source = {"input_ids": real.pack(tokens.input_ids)[None]}
-        if words is not None:
-            source = {"inputs_embeds": real.pack(words)[None]}
+        source = {"input_ids": tokens.input_ids} if words is None else {"inputs_embeds": words}
+        source = {name: real.pack(values)[None] for name, values in source.items()}
         position = real.index % tokens.input_ids.shape[1] + self.first_position
         return {**source, "position_ids": position[None], "layout": self}
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, kernel: Kernel, dropout: float, scaling: float | None
-    ) -> Tensor:
-        """Attention of (1, heads, T, d) within each sentence → (1, T, heads, d).
-
-        With `torch.nn.attention.varlen` on a GPU in half precision without dropout, which it does not have. Otherwise
-        attention alone, a small part of a layer's work for short sentences, is computed on the padded batch.
-        """
-        # not x[0], whose gradient is a tensor of zeros to copy into
-        query, key, value = (x.squeeze(0).transpose(0, 1).contiguous() for x in (query, key, value))
-        width = self.tokens.mask.shape[1]
-        if _has_kernel(query, dropout):
-            from torch.nn.attention.varlen import varlen_attn
-
-            ends = self.boundaries
-            found: Any = varlen_attn(query, key, value, ends, ends, width, width, scale=scaling)
-            return found[None]
-        q, k, v = (self.tokens.unpack(x).transpose(1, 2) for x in (query, key, value))
-        return self.tokens.pack(kernel(q, k, v, self._visible(query.dtype)))[None]
-
-    def _visible(self, dtype: torch.dtype) -> Tensor:
+    def visible(self, dtype: torch.dtype) -> Tensor:
         """(B, 1, L, L): rows of padding attend to their sentence, as in a padded batch; nobody reads them."""
         width = self.tokens.mask.shape[1]
         visible = self.tokens.mask[:, None, None, :].expand(-1, 1, width, -1)
@@ -123,13 +115,16 @@ class Packed:
         return self.biases[dtype]
 
     def take(self, states: Tensor, position: Tensor | None) -> Tensor:
-        """See `Layout`: (1, B, H)."""
+        """See `Padded.take`: (1, B, H)."""
         starts = self.boundaries[:-1]
         return states[:, starts if position is None else starts + position]
 
     def restore(self, states: Tensor) -> Tensor:
-        """See `Layout`; zero on padding."""
+        """See `Padded.restore`; zero on padding."""
         return self.tokens.unpack(states[0])
+
+
+Layout = Padded | Packed
 
 
 def as_bias(visible: Tensor, dtype: torch.dtype) -> Tensor:
@@ -151,14 +146,31 @@ def token_states(states: Tensor, position: Tensor | None) -> Tensor:
     return states[torch.arange(states.shape[0], device=states.device), position]
 
 
-def _has_kernel(query: Tensor, dropout: float) -> bool:
-    """Whether torch has a kernel for sequences of several lengths that can do this: (T, heads, d)."""
-    if dropout or not query.is_cuda or query.dtype not in (torch.float16, torch.bfloat16):
-        return False
-    if query.shape[-1] % 8 or query.shape[-1] > 256 or torch.cuda.get_device_capability(query.device) < (8, 0):
-        return False  # what FlashAttention, which it is, can do
-    try:
-        from torch.nn.attention.varlen import varlen_attn
-    except ImportError:  # before torch 2.10
-        return False
-    return "scale" in inspect.signature(varlen_attn).parameters  # not in torch 2.10
+# Every position occurs once, so the gradient of either is the other; torch's own index_select adds up instead.
+class _Select(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.length = len(x)
+        return x.index_select(0, index)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _placed(grad, ctx.saved_tensors[0], ctx.length), None
+
+
+class _Place(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, index: Tensor, length: int) -> Tensor:
+        ctx.save_for_backward(index)
+        return _placed(rows, index, length)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return grad.index_select(0, ctx.saved_tensors[0]), None, None
+
+
+def _placed(rows: Tensor, index: Tensor, length: int) -> Tensor:
+    return rows.new_zeros(length, *rows.shape[1:]).index_copy_(0, index, rows)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -11,22 +15,20 @@ from transformers import PreTrainedModel
 
 from sentrep import checks
 from sentrep.encoder.compute import compiled
-from sentrep.encoder.compute.attention import use_attention
+from sentrep.encoder.compute.attention import CheapDropout, use_attention
 from sentrep.encoder.compute.layout import Layout, Packed, Padded, can_pack
-from sentrep.encoder.compute.pooling import (
-    NEEDS_LAYERS,
-    POOLINGS,
-    READS_ONE_TOKEN,
-    LastLayer,
-    PoolingInput,
-    can_end_early,
-)
+from sentrep.encoder.compute.pooling import NEEDS_LAYERS, POOLINGS, READS_ONE_TOKEN, PoolingInput
 from sentrep.encoder.compute.products import mkl_is_slow, use_onednn
 from sentrep.encoder.compute.recompute import some_rows_at_once
-from sentrep.encoder.compute.template import Template
+from sentrep.encoder.compute.template import Pool, Prompts, WithoutTemplates
 from sentrep.errors import InputError
-from sentrep.functional.dropout import CheapDropout
-from sentrep.types import DroppedStates, EncoderOutput, Layers, Need, TokenBatch
+from sentrep.types import NOT_MADE, EncoderOutput, Layers, Need, TokenBatch
+
+_FAMILIES = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
+"""Those whose layers end, after the attention, in ``attention.output(attended, residual)`` and what follows."""
+
+_READ = threading.local()
+"""What `LastLayer.only` reads of which module's input: several threads may encode at once."""
 
 
 @dataclass(frozen=True)
@@ -74,173 +76,185 @@ class Compute:
         return self.compile not in (False, "encode")
 
 
-@dataclass(frozen=True)
-class Readout:
-    """What is read of the backbone's states: facts of the model, not of how it is computed."""
-
-    pooling: str
-    prompts: tuple[Template, ...]
-    """What stands around the sentences: the prompt or special tokens of every text, then prompts of some views in
-    training (`TokenBatch.prompt`)."""
-    subtracts: bool
-    """Whether a prompt's own vector is taken off."""
-    pad_token_id: int
-    longest: int
-    """Tokens of the longest training sequence, to which shapes are compiled."""
-
-    def mask_index(self, tokens: TokenBatch) -> Tensor | int | None:
-        """See `PoolingInput`."""
-        if tokens.prompt is None:
-            return self.prompts[0].mask_index
-        return _of_each(tokens.prompt, [prompt.mask_index or 0 for prompt in self.prompts])
-
-    def own(self, tokens: TokenBatch) -> Tensor:
-        """(B, L) bool, see `TokenBatch.own`."""
-        frames = [(len(prompt.prefix), len(prompt.suffix)) for prompt in self.prompts]
-        if tokens.prompt is None:
-            return tokens.own(frames[0])
-        before, after = (_of_each(tokens.prompt[:, None], list(side)) for side in zip(*frames, strict=True))
-        return tokens.own((before, after))
-
-
-_NOT_MADE: Any = DroppedStates()
-
-
 class Pass:
-    """Runs of one backbone with its pooling; made by `plan`."""
+    """Runs of one backbone, from tokens to sentence vectors.
 
-    def __init__(self, backbone: PreTrainedModel, readout: Readout, compute: Compute, packs: bool) -> None:
-        self.backbone = backbone
-        self.readout = readout
-        self.compute = compute
-        self._packs = packs
-        ends = compute.short_last_layer and readout.pooling in READS_ONE_TOKEN and can_end_early(backbone)
-        self.last_layer = LastLayer(backbone) if ends else None
-        self.modules = nn.ModuleList()
-        """What follows the pooling (`sentrep.encoder.SentenceModule`)."""
+    It is built anew where one of its parts changes.
+
+    Args:
+        prepared: the backbone (`prepare`).
+        pooling: one of `sentrep.encoder.POOLINGS`.
+        prompts: what stands around the sentences.
+        subtracts: whether a prompt's own vector is taken off.
+        modules: what follows the pooling (`sentrep.encoder.SentenceModule`).
+        compute: how passes run.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        pooling: str,
+        prompts: Prompts,
+        subtracts: bool,
+        modules: nn.ModuleList,
+        compute: Compute,
+    ) -> None:
+        self.backbone = prepared.backbone
+        self.prompts = prompts
+        self._packs, self._modules, self._compute = prepared.packs, modules, compute
+        self._pool: Pool = Pooled(prepared, pooling, prompts)
+        if subtracts:
+            self._pool = WithoutTemplates(self._pool, prompts, prepared.backbone)
 
     def __call__(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
-        """One pass in training: see `SentenceEncoder.forward`."""
-        rows = self.compute.rows_at_once
-        if rows is not None and torch.is_grad_enabled():
-            return some_rows_at_once(lambda part, known: self._train(part, known, need), tokens, words, rows)
-        return self._train(tokens, words, need)
+        """One pass in training, in the way of `Compute`: see `SentenceEncoder.forward`."""
+        compute = self._compute
+        packed = self._packs and (compute.layout == "packed" or tokens.input_ids.device.type == "cpu")
+        run: Any = functools.partial(self.run, packed=packed)
+        if compute.compiles_training:
+            run = functools.partial(compiled.train, self, "default" if compute.compile is True else "reduce-overhead")
+        if compute.rows_at_once is None or not torch.is_grad_enabled():
+            return run(tokens, words, need)
+        return some_rows_at_once(run, tokens, words, need, compute.rows_at_once)
 
     def embed(self, tokens: TokenBatch) -> Tensor:
         """The vectors (B, D) of sentences of like length, as `encode` has them."""
-        if self.compute.compile == "encode":
+        if self._compute.compile == "encode":
             return compiled.encode(self, tokens)
-        return self.vectors(tokens, None, packed=self._packs and self.compute.layout == "packed")
+        packed = self._packs and self._compute.layout == "packed"
+        return self.run(tokens, None, Need(tokens=False), packed).embedding
 
     def run(self, tokens: TokenBatch, words: Tensor | None, need: Need, packed: bool = False) -> EncoderOutput:
-        """One pass, here and now."""
-        if need.vectors_only:
-            return EncoderOutput.vectors_only(self.vectors(tokens, words, packed))
-        states = self._states(tokens, words, self._layout(tokens, packed), layers=True)
+        """The backbone in a layout, the pooling, the modules; what nothing reads is not made."""
+        layout = Packed.of(tokens, self.backbone.config) if packed else Padded(tokens.attention_mask)
+        vectors_alone = need.vectors_only and not any(module.reads_tokens for module in self._modules)
+        vectors, states = self._pool(tokens, words, layout, vectors_alone, not need.vectors_only)
+        last: Any = NotMade() if states is None else states.last
+        for module in self._modules:
+            vectors = module(vectors, last, tokens.attention_mask, *((tokens.input_ids,) if module.reads_ids else ()))
+        if states is None or need.vectors_only:
+            return EncoderOutput(vectors.clone())  # that of CLS is a view, which would hold the states of all tokens
         layers = Layers({number: states.layer(number) for number in need.layers})
-        return EncoderOutput(self._finished(states, tokens), states.last, states.layer(0), layers)
+        return EncoderOutput(vectors, states.last, states.layer(0), layers)
 
-    def vectors(self, tokens: TokenBatch, words: Tensor | None, packed: bool = False) -> Tensor:
-        """The vectors of `run`, (B, D), computing nothing that only other outputs need."""
-        layout = self._layout(tokens, packed)
-        if any(module.reads_tokens for module in self.modules):
-            layers = self.readout.pooling in NEEDS_LAYERS
-            return self._finished(self._states(tokens, words, layout, layers), tokens)
-        return self._through_modules(self._pooled(tokens, words, layout), _NOT_MADE, tokens)
 
-    def _finished(self, states: PoolingInput, tokens: TokenBatch) -> Tensor:
-        return self._through_modules(POOLINGS[self.readout.pooling](states), states.last, tokens)
+class Pooled:
+    """A backbone with its pooling."""
 
-    def _through_modules(self, pooled: Tensor, states: Tensor, tokens: TokenBatch) -> Tensor:
-        vectors = self._without_template(pooled, tokens)
-        for module in self.modules:
-            more = (tokens.input_ids,) if module.reads_ids else ()
-            vectors = module(vectors, states, tokens.attention_mask, *more)
-        return vectors
+    def __init__(self, prepared: Prepared, pooling: str, prompts: Prompts) -> None:
+        self._prepared, self._pooling, self._prompts = prepared, pooling, prompts
 
-    def _train(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
-        if self.compute.compiles_training:
-            mode: compiled.Mode = "reduce-overhead" if self.compute.compile == "reduce-overhead" else "default"
-            readout = self.readout
-            return compiled.train(self, tokens, words, need, mode, readout.longest, readout.pad_token_id)
-        packed = self.compute.layout == "packed" or tokens.input_ids.device.type == "cpu"
-        return self.run(tokens, words, need, packed and self._packs)
-
-    def _layout(self, tokens: TokenBatch, packed: bool) -> Layout:
-        return Packed.of(tokens, self.backbone.config) if packed else Padded(tokens.attention_mask)
-
-    def _pooled(self, tokens: TokenBatch, words: Tensor | None, layout: Layout) -> Tensor:
-        last, pooling = self.last_layer, self.readout.pooling
-        if last is None or last.is_recomputed:
-            return POOLINGS[pooling](self._states(tokens, words, layout, layers=pooling in NEEDS_LAYERS))
-        position = READS_ONE_TOKEN[pooling](tokens.attention_mask, self.readout.mask_index(tokens))
-        with last.only(lambda states: layout.take(states, position)):
-            vectors: Tensor = self.backbone(**layout.inputs(tokens, words)).last_hidden_state
-        return vectors.flatten(0, 1)
-
-    def _states(self, tokens: TokenBatch, words: Tensor | None, layout: Layout, layers: bool) -> PoolingInput:
-        output: Any = self.backbone(**layout.inputs(tokens, words), output_hidden_states=layers)
-        return PoolingInput(
+    def __call__(
+        self, tokens: TokenBatch, words: Tensor | None, layout: Layout, vectors_alone: bool, layers: bool
+    ) -> tuple[Tensor, PoolingInput | None]:
+        """Pooled vectors (B, H), and the states that they come from, where not the vectors alone are wanted."""
+        mask_index = self._prompts.own.mask_index if tokens.prompt is None else self._prompts.mask_index(tokens.prompt)
+        backbone, last = self._prepared.backbone, self._prepared.last_layer
+        if vectors_alone and last is not None and not last.is_recomputed:
+            find = READS_ONE_TOKEN[self._pooling]
+            with last.only(layout, None if find is None else find(tokens.attention_mask, mask_index)):
+                vectors: Tensor = backbone(**layout.inputs(tokens, words)).last_hidden_state
+            return vectors.flatten(0, 1), None
+        layers = layers or self._pooling in NEEDS_LAYERS
+        output: Any = backbone(**layout.inputs(tokens, words), output_hidden_states=layers)
+        states = PoolingInput(
             layer=lambda number: layout.restore(output.hidden_states[number]),
             last=layout.restore(output.last_hidden_state),
             attention_mask=tokens.attention_mask,
-            mask_index=self.readout.mask_index(tokens),
+            mask_index=mask_index,
             pooler_output=getattr(output, "pooler_output", None),
         )
-
-    def _without_template(self, pooled: Tensor, tokens: TokenBatch) -> Tensor:
-        if not self.readout.subtracts:
-            return pooled
-
-        prompts, training = self.readout.prompts, self.backbone.training
-
-        def alone(number: int, rows: Tensor | None) -> Tensor:
-            def pool(around: TokenBatch, visible: Tensor) -> Tensor:
-                around.prompt = None if rows is None else torch.full_like(around.input_ids[:, 0], number)
-                return self._pooled(around, None, Padded(visible))
-
-            return prompts[number].vectors(pool, tokens, training, rows)
-
-        if tokens.prompt is None:
-            return pooled - alone(0, None)
-        for number in range(len(prompts)):
-            rows = tokens.prompt == number
-            pooled = pooled - alone(number, rows).where(rows[:, None], 0)
-        return pooled
+        return POOLINGS[self._pooling](states), None if vectors_alone else states
 
 
-def plan(backbone: PreTrainedModel, readout: Readout, compute: Compute) -> Pass:
+class NotMade:
+    """The tokens' states for modules that do not say that they read them; one that does so is told what to do."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise InputError(NOT_MADE)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A backbone that runs as `Compute` says; what its family allows."""
+
+    backbone: PreTrainedModel
+    packs: bool
+    """Whether its batches can be packed."""
+    last_layer: LastLayer | None
+    """Where it may end early."""
+
+
+def prepare(backbone: PreTrainedModel, pooling: str, compute: Compute) -> Prepared:
     """Prepare a backbone to run as ``compute`` says, and decide what its family allows; a warning where it does not.
 
     Args:
         backbone: changed in place: its attention, dropout and linear layers, a hook in its last layer.
-        readout: what is read of it.
+        pooling: one of `sentrep.encoder.POOLINGS`.
         compute: how it is to run.
 
     Raises:
         InputError: for settings that exclude each other.
     """
-    if compute.layout == "packed" and readout.pooling == "pooler":
+    if compute.layout == "packed" and pooling == "pooler":
         raise InputError("layout packed does not go with pooling 'pooler'; leave one of them out")
     own_attention = use_attention(backbone, compute.cheap_dropout)
     if compute.cheap_dropout:
         _cheapen_dropout(backbone)
     if compute.products == "onednn" or (compute.products == "auto" and mkl_is_slow()):
         use_onednn(backbone)
-    packs = compute.layout != "padded" and own_attention and can_pack(backbone.config) and readout.pooling != "pooler"
+    packs = compute.layout != "padded" and own_attention and can_pack(backbone.config) and pooling != "pooler"
     if compute.layout == "packed" and not packs:
         from lightning.pytorch.utilities import rank_zero_warn  # seconds and 100 MiB that `encode` does without
 
         rank_zero_warn(f"{backbone.config.model_type} cannot be packed: its padding is computed")
-    return Pass(backbone, readout, compute, packs)
+    ends = compute.short_last_layer and pooling in READS_ONE_TOKEN and can_end_early(backbone)
+    return Prepared(backbone, packs, LastLayer(backbone) if ends else None)
 
 
-def _of_each(prompt: Tensor, values: list[int]) -> Tensor:
-    """The value of each row's prompt, (...) int64, without a copy from the host."""
-    found = torch.full_like(prompt, values[0])
-    for number, value in enumerate(values):
-        found = found.masked_fill(prompt == number, value)
-    return found
+def can_end_early(backbone: PreTrainedModel) -> bool:
+    """Whether `LastLayer` works for the backbone."""
+    return backbone.config.model_type in _FAMILIES
+
+
+class LastLayer:
+    """Lets a backbone that `can_end_early` says yes to finish for one token of each sentence alone.
+
+    After the last attention no token looks at another: output projection, feed-forward block, dropout and norms of the
+    other tokens change nothing in a pooled vector of one token. Leaving them out saves three quarters of the layer.
+    """
+
+    def __init__(self, backbone: PreTrainedModel) -> None:
+        encoder: Any = backbone.encoder
+        self._layer = encoder.layer[-1]
+        # once and for all: a hook that comes and goes would break the graph of compiled code
+        self._layer.attention.output.register_forward_pre_hook(_keep_what_is_read)
+
+    @property
+    def is_recomputed(self) -> bool:
+        """Whether the backward pass computes the layer again (``gradient_checkpointing_enable``), all of it then."""
+        return getattr(self._layer, "gradient_checkpointing", False)
+
+    @contextmanager
+    def only(self, layout: Layout, position: Tensor | None) -> Iterator[None]:
+        """Within the context the last layer goes on behind its attention with one token of each sentence.
+
+        Args:
+            layout: of the batch.
+            position: (B,) which token; None for the first.
+        """
+        _READ.now = (self._layer.attention.output, layout, position)
+        try:
+            yield
+        finally:
+            _READ.now = None
+
+
+def _keep_what_is_read(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The hook of `LastLayer`, on the states behind the attention and before it."""
+    if (now := getattr(_READ, "now", None)) is None or now[0] is not module:
+        return arguments
+    return tuple([now[1].take(states, now[2]) for states in arguments])
 
 
 def _cheapen_dropout(backbone: PreTrainedModel) -> None:

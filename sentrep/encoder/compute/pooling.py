@@ -1,19 +1,12 @@
-"""Token states to one vector per sentence, and a last layer that is computed for what the pooling reads alone.
-
-After the last attention no token looks at another: output projection, feed-forward block, dropout and norms of the
-other tokens change nothing in a pooled vector of one token. Leaving them out saves three quarters of the last layer.
-"""
+"""Token states to one vector per sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
-from transformers import PreTrainedModel
+from torch import Tensor
 
 from sentrep.encoder.compute.layout import token_states
 
@@ -59,10 +52,6 @@ def _last_token(x: PoolingInput) -> Tensor:
 
 def _last_position(attention_mask: Tensor, mask_index: Tensor | int | None = None) -> Tensor:
     return attention_mask.sum(1) - 1
-
-
-def _first_position(attention_mask: Tensor, mask_index: Tensor | int | None) -> None:
-    return None
 
 
 def _mean_first_last(x: PoolingInput) -> Tensor:
@@ -115,50 +104,10 @@ state of the prompt's mask token (PromptBERT, DenoSent).
 NEEDS_LAYERS = frozenset({"mean_first_last", "mean_embedding_last", "mean_last_two"})
 """The poolings that look at more than the last layer."""
 
-READS_ONE_TOKEN: dict[str, Callable[[Tensor, Tensor | int | None], Tensor | None]] = {
-    "cls": _first_position,
+READS_ONE_TOKEN: dict[str, Callable[[Tensor, Tensor | int | None], Tensor] | None] = {
+    "cls": None,
     "last": _last_position,
     "mask": _mask_position,
 }
 """Poolings that read one token of the last layer: from attention mask (B, L) and the prompt's mask index (see
-`PoolingInput`) its position (B,); None is the first."""
-
-_FAMILIES = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
-"""Those whose layers end, after the attention, in ``attention.output(attended, residual)`` and what follows."""
-
-
-def can_end_early(backbone: PreTrainedModel) -> bool:
-    """Whether `LastLayer` works for the backbone."""
-    return backbone.config.model_type in _FAMILIES
-
-
-class LastLayer:
-    """Lets a backbone that `can_end_early` says yes to finish for some of its tokens alone."""
-
-    def __init__(self, backbone: PreTrainedModel) -> None:
-        self._wanted: Callable[[Tensor], Tensor] | None = None
-        encoder: Any = backbone.encoder
-        self._layer = encoder.layer[-1]
-        # once and for all: a hook that comes and goes would break the graph of compiled code
-        self._layer.attention.output.register_forward_pre_hook(self._keep)
-
-    @property
-    def is_recomputed(self) -> bool:
-        """Whether the backward pass computes the layer again (``gradient_checkpointing_enable``), all of it then."""
-        return getattr(self._layer, "gradient_checkpointing", False)
-
-    @contextmanager
-    def only(self, wanted: Callable[[Tensor], Tensor]) -> Iterator[None]:
-        """Within the context the last layer goes on behind its attention with what ``wanted`` takes of the states.
-
-        Args:
-            wanted: from the states of all tokens, as the backbone has them, those that are read.
-        """
-        self._wanted = wanted
-        try:
-            yield
-        finally:
-            self._wanted = None
-
-    def _keep(self, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        return arguments if self._wanted is None else tuple(self._wanted(argument) for argument in arguments)
+`PoolingInput`) its position (B,); None: the first."""

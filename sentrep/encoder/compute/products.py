@@ -85,7 +85,7 @@ def _rows(weight: Tensor) -> int:
 
 
 def _earns(input: Tensor, weight: Tensor) -> bool:
-    """Of plain tensors alone: whoever traces or maps a pass must see torch's own operation."""
+    """Whether copies are earned back. Plain tensors alone: whoever traces or maps a pass must see torch's operation."""
     return (
         not torch.compiler.is_compiling()
         and input.numel() * weight.shape[0] >= _LEAST

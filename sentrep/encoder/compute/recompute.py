@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sentrep.types import DroppedStates, EncoderOutput, Layers, TokenBatch
+from sentrep.types import EncoderOutput, Layers, Need, TokenBatch
 
-Run = Callable[[TokenBatch, Tensor | None], EncoderOutput]
-"""A pass over any number of rows: tokens (B, L), and word embeddings (B, L, W) or None."""
+Run = Callable[[TokenBatch, Tensor | None, Need], EncoderOutput]
+"""A pass over any number of rows: tokens (B, L), word embeddings (B, L, W) or None, and what is read of it."""
 
 
-def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, rows: int) -> EncoderOutput:
-    """``run(tokens, words)`` in the memory of at most ``rows`` rows.
+def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, need: Need, rows: int) -> EncoderOutput:
+    """``run(tokens, words, need)`` in the memory of at most ``rows`` rows.
 
     The backward pass computes the activations of one group of rows at a time again, with the same dropout masks, while
     the loss sees all vectors: value and gradient are those of the whole batch. This is GradCache (Gao et al. 2021,
@@ -27,11 +27,12 @@ def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, rows: 
         run: the pass, whose random draws are all torch's.
         tokens: (B, L).
         words: (B, L, W), or None.
+        need: what is read of the pass.
         rows: of a group.
     """
 
     def group(input_ids: Tensor, attention_mask: Tensor, prompt: Tensor | None, part: Tensor | None) -> EncoderOutput:
-        return run(TokenBatch(input_ids, attention_mask, prompt=prompt), part)
+        return run(TokenBatch(input_ids, attention_mask, prompt=prompt), part, need)
 
     starts = range(0, len(tokens), rows)
     ids, mask = tokens.input_ids.split(rows), tokens.attention_mask.split(rows)
@@ -41,8 +42,8 @@ def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, rows: 
         checkpoint(group, *arguments, use_reentrant=False) for arguments in zip(ids, mask, prompts, parts, strict=True)
     ]
     embedding = torch.cat([output.embedding for output in outputs])
-    if isinstance(outputs[0].token_states, DroppedStates):
-        return EncoderOutput.vectors_only(embedding)
+    if need.vectors_only:
+        return EncoderOutput(embedding)
     return EncoderOutput(
         embedding,
         token_states=torch.cat([output.token_states for output in outputs]),

@@ -1,15 +1,20 @@
-"""The vector that a prompt has of its own, without a text in its slot (PromptBERT's template denoising)."""
+"""Prompts around sentences, and the vector that one has of its own, without a text (PromptBERT)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from sentrep.encoder.compute.layout import Layout, Padded
 from sentrep.types import TokenBatch
+
+Pool = Callable[[TokenBatch, Tensor | None, Layout, bool, bool], tuple[Tensor, Any]]
+"""`sentrep.encoder.compute.plan.Pooled`: pooled vectors (B, H) of tokens, and the states that they come from."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +46,7 @@ class Template:
         count = None if tokens.real_tokens is None else tokens.real_tokens + more * len(tokens)
         return TokenBatch(found.input_ids, found.attention_mask, count, torch.full_like(found.input_ids[:, 0], number))
 
-    def vectors(
-        self,
-        pool: Callable[[TokenBatch, Tensor], Tensor],
-        tokens: TokenBatch,
-        training: bool,
-        rows: Tensor | None = None,
-    ) -> Tensor:
+    def vectors(self, pool: Pool, tokens: TokenBatch, training: bool, number: int) -> Tensor:
         """(B, H): the prompt's vector with nothing in its slot, its words at the positions that each sentence gives it.
 
         A text in the slot that no token can see leaves exactly that, whatever kind of positions the backbone has. Only
@@ -55,19 +54,23 @@ class Template:
         would have to wait for them to be read, and where shapes are compiled, all that the batch has room for.
 
         Args:
-            pool: pooled vectors (K, H) of tokens (K, L), of which every token attends to the visible (K, L) ones alone.
+            pool: pooled vectors of tokens.
             tokens: the batch (B, L).
             training: whether this is a training pass.
-            rows: (B,) bool, which sentences stand in this prompt; what the others get means nothing. None: all.
+            number: of this prompt (`TokenBatch.prompt`); what sentences in others get means nothing.
         """
         lengths = tokens.attention_mask.sum(1) - len(self.prefix) - len(self.suffix)
-        if rows is not None:
-            lengths = lengths.where(rows, 0)
+        if tokens.prompt is not None:
+            lengths = lengths.where(tokens.prompt == number, 0)
         width = tokens.input_ids.shape[1]
         room = width - len(self.prefix) - len(self.suffix)
         all_lengths = torch.compiler.is_compiling() or (training and lengths.device.type != "cpu")
         run_lengths = torch.arange(room + 1, device=lengths.device) if all_lengths else lengths.unique()
-        return pool(*self._around(run_lengths, width))[torch.searchsorted(run_lengths, lengths)]
+        around, visible = self._around(run_lengths, width)
+        if tokens.prompt is not None:
+            around.prompt = torch.full_like(around.input_ids[:, 0], number)
+        found, _ = pool(around, None, Padded(visible), True, False)
+        return found[torch.searchsorted(run_lengths, lengths)]
 
     def _around(self, lengths: Tensor, width: int, text: Tensor | None = None) -> tuple[TokenBatch, Tensor]:
         """The prompt around a text of each length, (K, width) or any that is hidden, and what is visible without it."""
@@ -86,3 +89,65 @@ class Template:
         rows = torch.where(position < end, rows, self.pad_token_id)
         real = (position < end).long()
         return TokenBatch(rows, real), real * ((position < start) | (position >= stop)).long()
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """What stands around the sentences of an encoder."""
+
+    own: Template
+    """The prompt or special tokens of every text."""
+    longest: int
+    """Tokens of the longest training sequence, to which shapes are compiled."""
+    others: tuple[Template, ...] = ()
+    """Prompts of some views in training (`TokenBatch.prompt`)."""
+
+    @property
+    def all(self) -> tuple[Template, ...]:
+        """By number."""
+        return (self.own, *self.others)
+
+    def adding(self, prompt: Template, longest: int) -> Prompts:
+        """These and another one, whose sequences have up to ``longest`` tokens."""
+        others = self.others if prompt in self.others else (*self.others, prompt)
+        return replace(self, others=others, longest=max(longest, self.longest))
+
+    def mask_index(self, numbers: Tensor) -> Tensor:
+        """(B,), see `sentrep.encoder.compute.pooling.PoolingInput`."""
+        return _of_each(numbers, [prompt.mask_index or 0 for prompt in self.all])
+
+    def own_tokens(self, tokens: TokenBatch) -> Tensor:
+        """(B, L) bool, see `TokenBatch.own`."""
+        frames = [(len(prompt.prefix), len(prompt.suffix)) for prompt in self.all]
+        if tokens.prompt is None:
+            return tokens.own(frames[0])
+        before, after = (_of_each(tokens.prompt[:, None], list(side)) for side in zip(*frames, strict=True))
+        return tokens.own((before, after))
+
+
+class WithoutTemplates:
+    """Pooled vectors less those that their prompts have of their own; made of the plain ones."""
+
+    def __init__(self, pool: Pool, prompts: Prompts, backbone: nn.Module) -> None:
+        self._pool, self._prompts, self._backbone = pool, prompts, backbone
+
+    def __call__(
+        self, tokens: TokenBatch, words: Tensor | None, layout: Layout, vectors_alone: bool, layers: bool
+    ) -> tuple[Tensor, Any]:
+        """See `Pool`."""
+        pooled, states = self._pool(tokens, words, layout, vectors_alone, layers)
+        training = self._backbone.training
+        if tokens.prompt is None:
+            return pooled - self._prompts.own.vectors(self._pool, tokens, training, 0), states
+        for number, prompt in enumerate(self._prompts.all):
+            alone = prompt.vectors(self._pool, tokens, training, number)
+            pooled = pooled - alone.where((tokens.prompt == number)[:, None], 0)
+        return pooled, states
+
+
+def _of_each(prompt: Tensor, values: list[int]) -> Tensor:
+    """The value of each row's prompt, (...) int64, without a copy from the host."""
+    found = torch.full_like(prompt, values[0])
+    for number, value in enumerate(values):
+        found = found.masked_fill(prompt == number, value)
+    return found

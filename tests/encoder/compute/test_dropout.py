@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sentrep import SentenceEncoder, functional
-from sentrep.encoder.compute.attention import attention
-from sentrep.functional.dropout import CheapDropout
+from sentrep import SentenceEncoder
+from sentrep.encoder.compute import attention as module_of_attention
+from sentrep.encoder.compute.attention import CheapDropout, attention, drop, keep_mask
 from sentrep.types import TokenBatch
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
@@ -25,7 +25,7 @@ def test_attention_equals_torch_for_a_given_mask(monkeypatch: pytest.MonkeyPatch
     q, k, v = (torch.randn(2, 3, 5, 4) for _ in range(3))
     padding = torch.ones(2, 1, 5, 5, dtype=torch.bool)
     padding[1, :, :, 3:] = False
-    monkeypatch.setattr(functional.dropout, "keep", lambda x, p: (torch.ones_like(x, dtype=torch.uint8), 1.0))
+    monkeypatch.setattr(module_of_attention, "keep", lambda x, p: (torch.ones_like(x, dtype=torch.uint8), 1.0))
     out, _ = attention(True, torch.nn.Module(), q, k, v, padding, dropout=0.1)
     expected = F.scaled_dot_product_attention(q, k, v, attn_mask=padding).transpose(1, 2)
     torch.testing.assert_close(out, expected)
@@ -109,3 +109,27 @@ def test_in_expectation_it_is_torchs_dropout() -> None:
             torch.stack([encoder(tokens).embedding for _ in range(400)]).var(0).mean() for encoder in (plain, fast)
         ]
     assert moments[1].item() == pytest.approx(moments[0].item(), rel=0.05)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.825])
+def test_rate_scale_and_independence(p: float) -> None:
+    torch.manual_seed(0)
+    mask = keep_mask(torch.empty(1000, 1003), p)  # an odd width: not a multiple of four
+    assert (mask == 0).float().mean().item() == pytest.approx(p, abs=2e-3)
+    assert mask.mean().item() == pytest.approx(1.0, abs=5e-3)
+    assert mask.unique().numel() == 2
+    kept = (mask > 0).float() - (1 - p)
+    for shift in (1, 2, 3, 4):  # neighbours share a random number
+        covariance = (kept[:, shift:] * kept[:, :-shift]).mean().item()
+        assert abs(covariance) < 2e-3 * p * (1 - p) * 4
+
+
+def test_value_and_gradient_belong_to_one_mask() -> None:
+    x = torch.randn(50, 7, requires_grad=True)
+    torch.manual_seed(3)
+    mask = keep_mask(x, 0.3)
+    torch.manual_seed(3)
+    y = drop(x, 0.3)
+    torch.testing.assert_close(y, x * mask)
+    (gradient,) = torch.autograd.grad(y.square().sum(), x)
+    torch.testing.assert_close(gradient, 2 * x * mask * mask)

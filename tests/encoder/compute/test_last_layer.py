@@ -10,7 +10,8 @@ from torch import Tensor
 
 from sentrep import InputError, SentenceEncoder
 from sentrep.encoder import Compute, Prompt
-from sentrep.encoder.compute.pooling import can_end_early
+from sentrep.encoder.compute.layout import Padded
+from sentrep.encoder.compute.plan import can_end_early
 from sentrep.types import Need
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
@@ -99,8 +100,8 @@ def test_a_copy_has_a_last_layer_of_its_own() -> None:
     encoder = tiny_encoder(layout="padded").eval()
     tokens = text_batch(encoder, toy_sentences(4)).anchor
     other = copy.deepcopy(encoder)
-    assert encoder._pass.last_layer is not None
-    with encoder._pass.last_layer.only(lambda states: states[:, :1]):
+    assert encoder._prepared.last_layer is not None
+    with encoder._prepared.last_layer.only(Padded(tokens.attention_mask), None):
         assert other.backbone(tokens.input_ids).last_hidden_state.shape[1] > 1
     torch.testing.assert_close(other.embed(tokens), encoder.embed(tokens))
 
@@ -108,8 +109,8 @@ def test_a_copy_has_a_last_layer_of_its_own() -> None:
 def test_the_backbone_is_left_as_it_was() -> None:
     encoder = tiny_encoder(layout="padded").eval()
     tokens = text_batch(encoder, toy_sentences(4)).anchor
-    assert encoder._pass.last_layer is not None
-    with pytest.raises(RuntimeError), encoder._pass.last_layer.only(lambda states: states[:, :1]):
+    assert encoder._prepared.last_layer is not None
+    with pytest.raises(RuntimeError), encoder._prepared.last_layer.only(Padded(tokens.attention_mask), None):
         raise RuntimeError
     encoder.embed(tokens)
     assert encoder(tokens).token_states.shape[1] == tokens.input_ids.shape[1]

@@ -16,9 +16,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from sentrep import InputError, SentenceEncoder
 from sentrep.encoder import Compute, Prompt
-from sentrep.encoder.compute import layout
+from sentrep.encoder.compute import attention, layout
 from sentrep.encoder.compute.attention import mask_of_pass
-from sentrep.encoder.compute.layout import PACKABLE, Kernel, Packed
+from sentrep.encoder.compute.layout import PACKABLE, Packed
 from sentrep.types import Need, TokenBatch
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
@@ -55,20 +55,10 @@ def heads(dtype: torch.dtype = torch.float64, device: str = "cpu") -> list[Tenso
     return [x.to(device, dtype).requires_grad_() for x in made]
 
 
-def plain(dropout: float = 0.0, scaling: float | None = None) -> Kernel:
-    """torch's attention over padded sentences."""
-
-    def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None) -> Tensor:
-        out = F.scaled_dot_product_attention(query, key, value, visible, dropout_p=dropout, scale=scaling)
-        return out.transpose(1, 2)
-
-    return attend
-
-
 def attended(batch: Packed, tensors: list[Tensor], scaling: float | None = None, dropout: float = 0.0) -> Tensor:
-    """`Packed.attend` of (T, heads, d), as a backbone calls it."""
-    query, key, value = (x.transpose(0, 1)[None] for x in tensors)
-    return batch.attend(query, key, value, plain(dropout, scaling), dropout, scaling)[0]
+    """`attention` of (T, heads, d), as a backbone calls it."""
+    rows = [x.transpose(0, 1)[None] for x in tensors]
+    return attention.attention(False, torch.nn.Module(), *rows, None, dropout, scaling, batch)[0][0]
 
 
 @pytest.mark.parametrize("scaling", [None, 0.3])
@@ -87,7 +77,7 @@ def test_the_kernel_is_called_as_torch_documents_it(monkeypatch: pytest.MonkeyPa
     tensors, batch = heads(), packed()
     expected = attended(batch, tensors, 0.3)
     monkeypatch.setattr(varlen, "varlen_attn", one_by_one)
-    monkeypatch.setattr(layout, "_has_kernel", lambda query, dropout: True)
+    monkeypatch.setattr(attention, "_has_kernel", lambda query, dropout: True)
     torch.testing.assert_close(attended(batch, tensors, 0.3), expected)
 
 
@@ -110,8 +100,8 @@ def test_the_kernel_is_asked_for_what_it_can_do(
     monkeypatch.setattr(varlen, "varlen_attn", changed.pop("signature", one_by_one))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: changed.get("capability", (9, 0)))
     query = {"dtype": torch.bfloat16, "is_cuda": True, "shape": (16, 2, 64), "device": "cuda", **changed}
-    assert layout._has_kernel(SimpleNamespace(**query), 0.0) is there  # type: ignore[arg-type]
-    assert not layout._has_kernel(SimpleNamespace(**query), 0.1)  # type: ignore[arg-type]
+    assert attention._has_kernel(SimpleNamespace(**query), 0.0) is there  # type: ignore[arg-type]
+    assert not attention._has_kernel(SimpleNamespace(**query), 0.1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -164,7 +154,7 @@ def test_a_device_makes_the_bias_once_a_pass(how: Any) -> None:
 def test_the_kernel_is_attention_in_value_and_gradient() -> None:
     tensors = heads(torch.bfloat16, "cuda")
     batch = packed(MASK.cuda(), int(LENGTHS.sum()))
-    assert layout._has_kernel(tensors[0], 0.0)
+    assert attention._has_kernel(tensors[0], 0.0)
     found = attended(batch, tensors)
     expected = one_by_one(*tensors, batch.boundaries, batch.boundaries, 7, 7)
     torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
