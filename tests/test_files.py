@@ -69,10 +69,26 @@ def test_what_a_killed_process_left_is_removed_and_what_a_living_one_writes_is_n
     assert len(list(tmp_path.iterdir())) == 1
     slow_writer.send_signal(signal.SIGKILL)
     slow_writer.wait()
-    remove_leftovers(tmp_path, "b")
-    assert len(list(tmp_path.iterdir())) == 1
-    remove_leftovers(tmp_path)
-    assert not list(tmp_path.iterdir())
+    write_text(tmp_path / "b", "another")
+    assert len(list(tmp_path.iterdir())) == 2
+    write_text(tmp_path / "a", "again")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_of_folders_written_at_once_one_appears_and_what_was_killed_goes(tmp_path: Path) -> None:
+    (tmp_path / ".model.killed.tmp").mkdir()
+
+    def write(names: list[str]) -> None:
+        with atomic_folder(tmp_path / "model") as folder:
+            (folder / "a").write_text(names[0])
+            if names[1:]:
+                write(names[1:])
+            assert folder.is_dir()
+
+    with pytest.raises(BusyError, match="model: another process has written it meanwhile"):
+        write(["first", "second"])
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert (tmp_path / "model" / "a").read_text() == "second"
 
 
 def test_two_writers_of_one_name_do_not_meet(tmp_path: Path, slow_writer: subprocess.Popen[str]) -> None:

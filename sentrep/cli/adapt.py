@@ -37,7 +37,7 @@ from sentrep.errors import InputError
 from sentrep.evaluation.proxy import word_matching
 from sentrep.evaluation.training_report import MODEL
 from sentrep.extras import lacking
-from sentrep.io.files import hold, write_text
+from sentrep.io.files import write_text
 from sentrep.io.paths import check_target, expanded
 from sentrep.reports.frames import as_frame, screen_table
 from sentrep.reports.text import screen_text
@@ -108,7 +108,7 @@ def adapt(
     if absent := lacking("bm25s"):
         say(f"without the package {absent}, what matching words alone give is not shown: pip install 'sentrep[adapt]'")
     work = AdaptationFolder(expanded(output), minutes, seed)
-    with hold(work.folder / ".lock", f"the adaptation in {output}"):
+    with work.held():
         documents = load_documents(text, columns)
         files = recipe or ["adapt/pairs"]
         tree = parse_request([word for file in files for word in ("-c", file)]).tree

@@ -17,6 +17,7 @@ from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError
 from sentrep.cli.logs import say
 from sentrep.cli.precision import cpu_has_bf16
+from sentrep.cli.run_folders import LOCK
 from sentrep.data.text.documents import Document
 from sentrep.data.text.fingerprints import hash_of
 from sentrep.encoder import SentenceEncoder
@@ -24,9 +25,11 @@ from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.runs import version_of
 from sentrep.evaluation.selection import selected_step
 from sentrep.evaluation.training_report import MODEL
-from sentrep.io.files import write_text
+from sentrep.io.files import hold, refuse_within, write_text
 from sentrep.io.paths import expanded
 
+_NOTE = "settings.json"
+"""What an adaptation was claimed for."""
 PATIENCE = 4
 """Validations without a better one that end the training."""
 _VALIDATIONS = 5
@@ -46,9 +49,26 @@ class AdaptationFolder:
 
     def __init__(self, folder: Path, minutes: float, seed: int) -> None:
         self.folder, self.files = folder, folder / "work"
-        self.files.mkdir(parents=True, exist_ok=True)
         self.minutes, self.seed = minutes, seed
         self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Make the folder, and keep other processes from it.
+
+        Raises:
+            UsageError: it is a part of another adaptation.
+            BusyError: another process is at work on it, or on a folder that it lies in.
+        """
+        for above in self.folder.resolve().parents:
+            if (above / self.files.name / _NOTE).exists():
+                raise UsageError(
+                    f"adapt: {self.folder} is a part of the adaptation in {above}; choose another --output"
+                )
+        refuse_within(self.folder, LOCK)
+        self.files.mkdir(parents=True, exist_ok=True)
+        with hold(self.folder / LOCK, f"the adaptation in {self.folder}"):
+            yield
 
     def claim(self, documents: Sequence[Document], **settings: Any) -> None:
         """Note what is asked for; refuse a folder of something else.
@@ -58,7 +78,7 @@ class AdaptationFolder:
         """
         texts = hash_of([(document.title, document.sentences) for document in documents])
         asked = json.dumps({"text": texts, "seed": self.seed, **settings}, sort_keys=True)
-        note = self.files / "settings.json"
+        note = self.files / _NOTE
         if note.exists() and note.read_text(encoding="utf-8", errors="replace") != asked:
             raise UsageError(f"adapt: {self.folder} holds an adaptation with other settings; choose another --output")
         write_text(note, asked)

@@ -27,9 +27,12 @@ from sentrep.distributed import derive_seed
 from sentrep.errors import InputError
 from sentrep.evaluation.comparison import Comparison, Format, Published
 from sentrep.evaluation.suites import Request, load_suite
+from sentrep.io.files import hold
 from sentrep.io.paths import check_target, expanded
 from sentrep.reports.text import printable
 
+LOCK = "comparison.lock"
+"""The file in the output folder that stands for a process which compares there; its runs have locks of their own."""
 THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
 """The thesis's seeds (section 5.2); further ones are derived."""
 
@@ -118,9 +121,10 @@ def run(command: str, words: list[str]) -> int:
     except InputError as error:
         raise UsageError(str(error)) from None
     _check(runs, chosen, table)
-    print(printable(_competitors(runs, None if table is None else table.baseline)), file=sys.stderr)
-    failures = train_all(runs, chosen.wanted, chosen.jobs)
-    return _report(runs, failures, chosen, table)
+    with hold(chosen.place / LOCK, f"the comparison in {chosen.output}"):
+        print(printable(_competitors(runs, None if table is None else table.baseline)), file=sys.stderr)
+        failures = train_all(runs, chosen.wanted, chosen.jobs)
+        return _report(runs, failures, chosen, table)
 
 
 def chosen_table(words: Words, chosen: Options) -> Table | None:

@@ -19,7 +19,8 @@ from sentrep.encoder.graph_export import check_graph
 from sentrep.encoder.loading.st_folders import GRAPH_FILES
 from sentrep.errors import InputError
 from sentrep.functional.similarity import unit
-from sentrep.io.paths import expanded
+from sentrep.io.files import hold
+from sentrep.io.paths import check_target, expanded
 from sentrep.reports.text import printable
 
 _SAME = 0.9999
@@ -86,26 +87,28 @@ def export_model(
     corpus = whitening_corpus(whiten, whiten_dim)
     if trust_remote_code:
         search_current_folder()
-    encoder = export(
-        checkpoint,
-        folder,
-        overwrite=overwrite,
-        whiten=corpus,
-        whiten_dim=whiten_dim,
-        trust_remote_code=trust_remote_code,
-    )
-    print(f"{printable(str(folder))}: pooling {encoder.pooling}, {encoder.embedding_dim} dimensions")
-    if format is not None:
-        place = expanded(folder)
-        write_graph(place, format, quantize, sentences, trust_remote_code)
-        graph = GraphEncoder(place, format, trust_remote_code)
-        try:
-            _compare(encoder, graph, sentences or toy.sentences(100), None if quantize is None else least_cosine)
-        except InputError:
-            shutil.rmtree((place / GRAPH_FILES[format]).parent)
-            raise
-        if sts is not None:
-            _compare_scores(encoder, graph, sts, sts_folder)
+    check_target(folder, [checkpoint], folder=True)
+    place = expanded(folder).resolve()
+    with hold(place.with_name(f".{place.name}.lock"), f"the export to {folder}"):
+        encoder = export(
+            checkpoint,
+            folder,
+            overwrite=overwrite,
+            whiten=corpus,
+            whiten_dim=whiten_dim,
+            trust_remote_code=trust_remote_code,
+        )
+        print(f"{printable(str(folder))}: pooling {encoder.pooling}, {encoder.embedding_dim} dimensions")
+        if format is not None:
+            write_graph(place, format, quantize, sentences, trust_remote_code)
+            graph = GraphEncoder(place, format, trust_remote_code)
+            try:
+                _compare(encoder, graph, sentences or toy.sentences(100), None if quantize is None else least_cosine)
+            except InputError:
+                shutil.rmtree((place / GRAPH_FILES[format]).parent)
+                raise
+            if sts is not None:
+                _compare_scores(encoder, graph, sts, sts_folder)
 
 
 def _compare(encoder: SentenceEncoder, graph: Any, sentences: list[str], least: float | None) -> None:

@@ -34,7 +34,7 @@ from sentrep.evaluation.comparison import read_scores
 from sentrep.evaluation.runs import version_of
 from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import MODEL
-from sentrep.io.files import BusyError, atomic_write, hold, write_text
+from sentrep.io.files import atomic_write, write_text
 from sentrep.reports.text import screen_text
 
 SCORES = "scores.npz"
@@ -156,11 +156,7 @@ def _train_and_score(run: Run, wanted: Wanted, jobs: int) -> str | None:
     """One run to its end, unless it has been there; returns why it failed."""
     if _is_scored(run.folder / wanted.scores):
         return None
-    try:
-        with hold(run.folder / "lock", "this run"):  # a trainer that outlives a killed comparison holds its own folder
-            return (None if run.untrained else _train(run, jobs)) or _score(run, wanted)
-    except BusyError as error:
-        return str(error)
+    return (None if run.untrained else _train(run, jobs)) or _score(run, wanted)
 
 
 def _train(run: Run, jobs: int) -> str | None:

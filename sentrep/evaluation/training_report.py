@@ -244,7 +244,8 @@ class TrainingReport(Callback):
         return lines
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Print a line per test set, and the mean."""
+        """Print a line per test set, the mean, and where the loggers have written."""
+        folder = trainer.log_dir  # asked for on every process: it broadcasts
         scores = {name.removeprefix("test/"): float(value) for name, value in _metrics(trainer, "test/").items()}
         sets = [pairs for pairs in _sets(trainer, "test") if pairs.name in scores]
         if not sets or not trainer.is_global_zero:
@@ -255,6 +256,8 @@ class TrainingReport(Callback):
         console.print(screen_table(table, mean_row({pairs.name: scores[pairs.name] for pairs in sets})))
         if _is_toy(sets):
             console.print(_TOY_NOTE, soft_wrap=True)
+        if trainer.loggers and folder is not None:
+            console.print(f"log         {screen_text(folder)}", soft_wrap=True, highlight=False)
 
 
 def _scores_before(

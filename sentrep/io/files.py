@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +22,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _ENDING = ".tmp"
+_held: set[Path] = set()
+"""Lock files of this process."""
 
 
 class BusyError(InputError):
@@ -51,6 +55,7 @@ def atomic_write(path: str | Path, mode: str = "wb", **options: Any) -> Iterator
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(target.parent, glob.escape(target.name))
     temporary, file = _open_own(target, mode, options)
     try:
         with file:
@@ -77,14 +82,15 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         path: the final name; folders above it are made.
 
     Raises:
+        BusyError: a folder of this name has appeared meanwhile.
         OSError: the place or the disk does not take it; nothing is left behind.
     """
     target = Path(path)
     there = target.is_dir()
     place = target if there else target.parent
     place.mkdir(parents=True, exist_ok=True)
-    temporary = place / f".{target.name}.{secrets.token_hex(4)}{_ENDING}"
-    temporary.mkdir()
+    remove_leftovers(place, glob.escape(target.name))
+    temporary, handle = _make_own(place, target.name)
     try:
         yield temporary
         files = [file for file in temporary.rglob("*") if file.is_file()]
@@ -92,7 +98,7 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
             with file.open("rb") as content:
                 os.fsync(content.fileno())
         if not there:
-            os.replace(temporary, target)
+            _appear(temporary, target)
         for file in files if there else ():
             final = target / file.relative_to(temporary)
             final.parent.mkdir(parents=True, exist_ok=True)
@@ -100,6 +106,8 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         _sync_folder(place)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
 
 
 def link(source: str | Path, path: str | Path) -> bool:
@@ -132,12 +140,12 @@ def remove_leftovers(folder: str | Path, name: str = "*") -> None:
 
     Args:
         folder: of the files.
-        name: of the file that was to be written; may be a pattern.
+        name: of the file or folder that was to be written; may be a pattern.
     """
     for temporary in Path(folder).glob(f".{name}.*{_ENDING}"):
-        with suppress(FileNotFoundError, PermissionError), open(temporary, "rb") as file:  # renamed by now; not ours
-            if _lock(file):  # else its writer lives
-                temporary.unlink(missing_ok=True)
+        with suppress(FileNotFoundError, PermissionError), _opened(temporary) as handle:  # renamed by now; not ours
+            if _lock(handle):  # else its writer lives
+                shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -145,7 +153,8 @@ def hold(path: str | Path, what: str, wait: bool = False) -> Iterator[None]:
     """Keep every other process from what a lock file stands for.
 
     The lock is one of the operating system (flock): it ends with the process, however that ends. It holds on one
-    machine, and between machines where the file system passes locks on (NFS, Lustre with ``flock``).
+    machine, and between machines where the file system passes locks on (NFS, Lustre with ``flock``). Its file says who
+    has it, and goes when the block ends.
 
     Args:
         path: of the lock file; its folder is made.
@@ -160,13 +169,77 @@ def hold(path: str | Path, what: str, wait: bool = False) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
-        raise BusyError(f"another process is at work on {what}; wait for it, or end it") from None
+        raise _busy(Path(path), what) from None
     except (OSError, NotImplementedError) as error:
         raise InputError(f"{path}: cannot be locked ({error}); use a folder on another file system") from error
+    place = Path(path).resolve()
+    _held.add(place)
     try:
+        place.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
         yield
     finally:
+        _held.discard(place)
+        with suppress(OSError):  # a system that keeps open files under their names
+            place.unlink()
         lock.release()
+
+
+def refuse_within(folder: str | Path, lock: str) -> None:
+    """Refuse a place below a folder that another process is at work on.
+
+    Args:
+        folder: that is to be written to.
+        lock: name of the lock file of every folder above.
+
+    Raises:
+        BusyError: another process holds one of them.
+    """
+    for above in Path(folder).resolve().parents:
+        path = above / lock
+        with suppress(OSError), _opened(path) as handle:  # there is none, or it is not for us to open
+            if path not in _held and not _lock(handle):
+                raise _busy(path, str(above))
+
+
+def _busy(lock: Path, what: str) -> BusyError:
+    who = ""
+    with suppress(OSError, UnicodeDecodeError):  # it is gone by now, or was not written yet
+        who = lock.read_text(encoding="utf-8")
+    return BusyError(f"another process is at work on {what}{f' ({who})' if who else ''}; wait for it, or end it")
+
+
+def _make_own(place: Path, name: str) -> tuple[Path, int | None]:
+    """A temporary folder that this process holds a lock on, as long as its handle is open; Windows has none."""
+    while True:
+        temporary = place / f".{name}.{secrets.token_hex(4)}{_ENDING}"
+        temporary.mkdir()
+        if os.name == "nt":
+            return temporary, None
+        handle = os.open(temporary, os.O_RDONLY)
+        _lock(handle)
+        if temporary.exists():  # else it was taken for a leftover before it was locked
+            return temporary, handle
+        os.close(handle)
+
+
+def _appear(temporary: Path, target: Path) -> None:
+    """Rename a folder that was not there when it was begun: of several processes one wins."""
+    try:
+        os.replace(temporary, target)
+    except OSError:
+        if not target.is_dir():
+            raise
+        raise BusyError(f"{target}: another process has written it meanwhile; choose another folder") from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """A file or folder, to be locked."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def _open_own(target: Path, mode: str, options: dict[str, Any]) -> tuple[Path, IO[Any]]:
@@ -180,7 +253,7 @@ def _open_own(target: Path, mode: str, options: dict[str, Any]) -> tuple[Path, I
         file.close()
 
 
-def _lock(file: IO[Any]) -> bool:
+def _lock(file: IO[Any] | int) -> bool:
     """Whether this process has the lock on an open file now; never where there are no such locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

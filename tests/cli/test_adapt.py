@@ -174,6 +174,8 @@ def test_what_is_wrong_is_one_sentence(folder: Path, capsys: pytest.CaptureFixtu
     words = with_lexical(tiny_encoder(pooling="mean"), fit_lexical(tiny_encoder(), toy_sentences(20), 4), 0.2)
     words.save_pretrained(folder / "lexical")
     (folder / "two.yaml").write_text("trainer: {devices: 2}")
+    (folder / "other" / "work").mkdir(parents=True)
+    (folder / "other" / "work" / "settings.json").write_text("{}")
     for words, message in (
         (["gone.jsonl", "--backbone", "model"], "gone.jsonl"),
         (["docs.jsonl", "--backbone", "./gone"], "gone"),
@@ -182,6 +184,7 @@ def test_what_is_wrong_is_one_sentence(folder: Path, capsys: pytest.CaptureFixtu
         (["docs.jsonl", "--backbone", "model", "--minutes", "0"], "minutes"),
         (["docs.jsonl", "--backbone", "model", "--columns", "[headline,body]"], "no column 'headline'"),
         (["docs.jsonl", "--backbone", "model", "--output", "docs.jsonl"], "docs.jsonl"),
+        (["docs.jsonl", "--backbone", "model", "--output", "other/model"], "part of the adaptation in"),
         (["docs.jsonl", "--backbone", "model", "--recipe", "[adapt/pairs,two.yaml]"], "trains on one device"),
         ([".", "--backbone", "model"], "and its report would be read as text"),
     ):

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import fcntl
 import io
 import json
-import os
-import signal
-import subprocess
-import sys
+import re
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +15,12 @@ import pytest
 from rich.console import Console
 
 from sentrep.cli import main, seeded_runs
-from sentrep.cli.compare import THESIS_SEEDS, Options, plan, seed_list, sort_words
+from sentrep.cli.compare import LOCK, THESIS_SEEDS, Options, plan, seed_list, sort_words
 from sentrep.cli.errors import UsageError
 from sentrep.cli.seeded_runs import SCORES, Run, Wanted
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.suites import Request
+from sentrep.io.files import hold
 from support import tiny_encoder
 
 SETS = ["--sets", "[dev.csv]"]
@@ -218,26 +214,17 @@ def test_only_what_is_missing_is_run_and_other_settings_are_refused(
     assert "holds a run with other settings" in capsys.readouterr().err
 
 
-def test_a_run_at_which_another_process_works_is_left_alone(
+def test_of_two_comparisons_in_one_folder_one_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     trained = fake_runs(monkeypatch, {"plain": 0.2})
-    busy = tmp_path / "comparisons" / "plain" / f"seed-{THESIS_SEEDS[0]}"
-    busy.mkdir(parents=True)
-    with (busy / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        trainer = subprocess.Popen(["sleep", "60"], pass_fds=[lock.fileno()])  # outlives its comparison
-    try:
-        words = ["compare", *recipes("plain"), *SETS, "--resamples", "5", "--seeds", "2"]
+    words = ["compare", *recipes("plain"), *SETS, "--resamples", "5", "--seeds", "2"]
+    with hold(Path("comparisons", LOCK), "x"):
         assert main(words) == 1
-        assert "another process is at work on this run; wait for it, or end it" in capsys.readouterr().err
-        assert trained == [f"plain/{THESIS_SEEDS[1]}"]
-    finally:
-        trainer.kill()
-        trainer.wait()
+    assert re.search(r"at work on the comparison in comparisons \(process \d+ on ", capsys.readouterr().err)
+    assert trained == []
     assert main(words) == 0
-    assert len(trained) == 2
 
 
 def test_jobs_run_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,26 +291,3 @@ def test_bad_words_are_refused(
     recipes("a")
     assert main(["compare", *words]) == 2
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_killed_in_the_middle_it_goes_on_to_the_same_end(workplace: Path) -> None:
-    """Real runs: two recipes, one seed, killed with the second one under way."""
-    (workplace / "other.yaml").write_text((workplace / "run.yaml").read_text())
-    words = ["compare", "-c", "run.yaml", "-c", "other.yaml", "--seeds", "1", *SETS, "--resamples", "5"]
-    process = subprocess.Popen([sys.executable, "-m", "sentrep", *words], start_new_session=True)
-    first, second = (workplace / "comparisons" / name / f"seed-{THESIS_SEEDS[0]}" for name in ("run", "other"))
-    deadline = time.monotonic() + 300
-    while not (second / "fit.log").exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not (second / SCORES).exists()
-    before = (first / SCORES).stat().st_mtime_ns
-    assert main(words) == 0
-    assert (first / SCORES).stat().st_mtime_ns == before
-    assert json.loads((first / "settings.json").read_text())["sets"] == ["dev.csv"]
-    comparison = Comparison.read({"run": {1: first / SCORES}, "other": {1: second / SCORES}}, resamples=5)
-    assert comparison.differences["other"].mean == 0.0  # the same recipe and seed

@@ -82,10 +82,20 @@ def test_a_folder_that_is_trained_in_is_refused(
         before = sorted(workplace.rglob("*"))
         assert fit(*words) == 1
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
-    found = re.fullmatch("sentrep: error: another process is at work on the run in (.+); wait for it, or end it", line)
+    found = re.fullmatch(r"sentrep: error: another process is at work on the run in (.+) \(process .+\); .+", line)
     assert found
     assert Path(found[1]).resolve() == Path(folder).resolve()
     assert [path for path in sorted(workplace.rglob("*")) if path not in before and "cache" not in path.parts] == []
+
+
+def test_a_folder_below_one_that_another_process_works_on_is_refused(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with hold(Path("runs", LOCK), "x"):
+        monkeypatch.setattr("sentrep.io.files._held", set())  # as if it were another's
+        assert fit() == 1
+    assert re.search(r"at work on .+runs \(process \d+ on", capsys.readouterr().err)
+    assert not Path("runs/run").exists()
 
 
 def test_a_run_that_wrote_nothing_leaves_no_folder(workplace: Path) -> None:
@@ -96,13 +106,15 @@ def test_a_run_that_wrote_nothing_leaves_no_folder(workplace: Path) -> None:
     assert not Path("runs").exists()
 
 
-def test_a_loggers_own_version_and_a_test_keep_out_of_the_way(workplace: Path) -> None:
+def test_a_loggers_own_version_and_a_test_keep_out_of_the_way(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     csv = ["--trainer.logger=CSVLogger", "--trainer.logger.save_dir=runs", "--trainer.logger.name=run"]
     assert fit(*csv) == 0
     assert (RUN / "metrics.csv").is_file()
     checkpoint = RUN / "checkpoints" / "last.ckpt"
     assert main(["test", "-c", "run.yaml", "--ckpt_path=last", "--data.test=[dev.csv]"]) == 0
-    assert Path("runs/run/version_1").is_dir()  # TensorBoard's record of the test
+    assert capsys.readouterr().out.endswith("log         runs/run/version_1\n")  # TensorBoard's record of the test
     assert fit("--ckpt_path=last", "--trainer.max_steps=5") == 0  # goes on with the run, not with the test
     assert torch.load(checkpoint, weights_only=True)["global_step"] == 5
 
