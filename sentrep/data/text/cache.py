@@ -220,6 +220,8 @@ def tokenize_corpus(
             "in the configuration keeps more of it, in more time and memory; or give one sentence a line",
             *(100 * share, 2 * max_length),
         )
+    if how == "tokenised":
+        logger.info("the token ids are kept for the next start: %s", path)
     return tokens
 
 

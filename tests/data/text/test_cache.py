@@ -5,6 +5,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import re
 import stat
 import time
 from pathlib import Path
@@ -62,7 +63,8 @@ def test_counts_are_logged_at_the_first_build_and_on_reuse(pairs: Path, caplog: 
     assert "80 rows tokenised (100 read, 20 blank and skipped, 80 sentences cut to 4 tokens)" in caplog.messages[0]
     assert "50 % of the sentences are cut" in caplog.messages[1]
     assert "model.encoder.max_length: 8 in the configuration keeps more" in caplog.messages[1]
-    assert "80 rows from the cache (100 read, 20 blank and skipped, 80 sentences cut" in caplog.messages[2]
+    assert re.search(r"the token ids are kept for the next start: .*\.arrow", caplog.messages[2])
+    assert "80 rows from the cache (100 read, 20 blank and skipped, 80 sentences cut" in caplog.messages[3]
 
 
 def test_tokenised_once(pairs: Path) -> None:
