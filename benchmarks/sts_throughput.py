@@ -50,7 +50,7 @@ def load_sets(folder: str | None, pairs: int) -> list[Any]:
 
 
 def _made_up(name: str, count: int) -> Any:
-    from sentrep.types import ScoredPairs
+    from sentrep.data.sets.scored_pairs import ScoredPairs
 
     sentences = inputs.made_up_sentences(2 * count, seed=count)
     return ScoredPairs(name, sentences[:count], sentences[count:], [float(row % 50) for row in range(count)])

@@ -12,12 +12,13 @@ from sentrep.version import __version__
 
 if TYPE_CHECKING:
     from sentrep.data import SentRepDataModule
+    from sentrep.data.sets.scored_pairs import ScoredPairs
     from sentrep.encoder import ProjectionHead, SentenceEncoder
     from sentrep.errors import InputError
     from sentrep.module import SentRepModule
     from sentrep.negatives import NegativeSampler
     from sentrep.objectives import Objective
-    from sentrep.types import EncoderOutput, EncoderSpec, ScoredPairs, TextBatch, TokenBatch, Views
+    from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
     from sentrep.views import Perturbation, TokenAugmentation, ViewMaker
     from sentrep.weighting import PairWeighting
 
@@ -30,7 +31,7 @@ _HOMES = {
     "PairWeighting": "weighting",
     "Perturbation": "views",
     "ProjectionHead": "encoder",
-    "ScoredPairs": "types",
+    "ScoredPairs": "data.sets.scored_pairs",
     "SentRepDataModule": "data",
     "SentRepModule": "module",
     "SentenceEncoder": "encoder",

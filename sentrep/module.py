@@ -21,7 +21,9 @@ from sentrep.checkpoint.rehearsal import rehearse
 from sentrep.checkpoint.resumable import check
 from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable, check_initialised
+from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.proxy_tasks import ProxyTasks
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import EncoderCopy, FrozenEncoder, ProjectionHead, SentenceEncoder
 from sentrep.encoder.encoder import check_storable
 from sentrep.encoder.loading.lm_head import head_to_keep
@@ -34,7 +36,7 @@ from sentrep.stability import SkippedStep, StepReplay, calls_again, clip_gradien
 from sentrep.training.arguments import check_module, check_options, check_strategy
 from sentrep.training.hyperparameters import log_settings
 from sentrep.training.parameter_groups import parameter_groups
-from sentrep.types import HeldOut, OptimizerCallable, ScoredPairs, StepTerms, TextBatch, Views
+from sentrep.types import OptimizerCallable, StepTerms, TextBatch, Views
 from sentrep.views import EncodedViews, ViewMaker
 
 _IDENTICAL_VIEWS = (

@@ -120,38 +120,6 @@ class TextBatch:
         return len(self.anchor)
 
 
-@dataclass
-class ScoredPairs:
-    """Sentence pairs with a graded similarity: one evaluation set, for example STS-B dev."""
-
-    name: str
-    """The set's name as logged and printed, for example ``stsb-dev``."""
-    first: list[str]
-    """P sentences."""
-    second: list[str]
-    """P sentences."""
-    scores: list[float]
-    """P gold similarities; only their order matters to Spearman."""
-    protocol: str = "pairs file"
-    """Where split and pooling of sub-sets come from, for example ``SentEval all``."""
-    subsets: list[str] | None = None
-    """P names of the sub-set of each pair, or None when there are no sub-sets."""
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-
-@dataclass
-class HeldOut:
-    """Sentences that were taken out of the training text: what can be judged on them needs no labels."""
-
-    ids: list[list[int]]
-    """Token ids of each, as in training; no two sentences are the same."""
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
 @dataclass(frozen=True)
 class Need:
     """What is read of a pass of the encoder, beside the pooled vectors."""

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from sentrep import InputError, ProjectionHead, SentRepModule, distributed
 from sentrep.data import SentRepDataModule
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.encode import encode
 from sentrep.negatives import RefinedNoiseNegatives
 from sentrep.objectives import Contrastive
-from sentrep.types import ScoredPairs
 from support import (
     assert_equal_to_one_process,
     loss_and_gradients,

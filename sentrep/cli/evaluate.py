@@ -9,6 +9,7 @@ from typing import Literal
 
 from sentrep.cli.encode import Backend, Precision, in_precision, load_encoder, whitening_corpus
 from sentrep.cli.functions import run_function
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.evaluation import (
     Evaluation,
@@ -20,7 +21,6 @@ from sentrep.evaluation import (
     write_report,
 )
 from sentrep.evaluation.denosent_suite import published_notes
-from sentrep.types import ScoredPairs
 
 SuiteName = Literal["sts", "transfer", "retrieval", "rerank", "clustering", "denosent"]
 

@@ -16,15 +16,16 @@ from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
 from sentrep.data.batches.sampler import GlobalBatchSampler
 from sentrep.data.batches.streaming import StreamedBatches, TokenizedRows, check_streaming
-from sentrep.data.sets.held_out import held_out_fingerprint, hold_out, sentence_keys
+from sentrep.data.sets.held_out import HeldOut, held_out_fingerprint, hold_out, sentence_keys
 from sentrep.data.sets.proxy_tasks import ProxyTasks, is_proxy, load_proxy_tasks
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.sts import PairsFile, load_all_sts
 from sentrep.data.text.cache import TokenizedCorpus, tokenize_corpus
 from sentrep.data.text.corpus import Corpus, TrainingText, open_corpus
 from sentrep.data.text.memory import in_memory
 from sentrep.data.text.pairing import PairedCorpus, open_training_text
 from sentrep.errors import InputError
-from sentrep.types import HeldOut, ScoredPairs, Tokenize
+from sentrep.types import Tokenize
 
 logger = logging.getLogger("sentrep")
 
@@ -172,7 +173,7 @@ class SentRepDataModule(LightningDataModule):
         return order
 
     def val_dataloader(self) -> list[OneBatchLoader]:
-        """One loader a set, each gives one `sentrep.types.ScoredPairs`; then what needs no labels."""
+        """One loader a set, each gives one `sentrep.ScoredPairs`; then what needs no labels."""
         unlabelled = [batch for batch in (self.held_out_sentences, self.proxy_tasks) if batch is not None]
         return [OneBatchLoader(batch) for batch in (*self.val_sets, *unlabelled)]
 

@@ -7,14 +7,15 @@ from typing import Any
 
 from lightning.pytorch import LightningModule
 
+from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.proxy_tasks import ProxyTasks
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.encode import TextEncoder, Window, encode, encode_pairs, evaluation_batch
 from sentrep.errors import InputError
 from sentrep.evaluation.label_free import label_free_criteria
 from sentrep.evaluation.proxy import proxy_values, rank_passages, score_rankings
 from sentrep.functional import spearman
 from sentrep.functional.geometry import pair_statistics
-from sentrep.types import HeldOut, ScoredPairs
 
 
 def pair_scores(

@@ -11,11 +11,11 @@ import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.evaluation.label_free import CRITERIA
 from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
-from sentrep.types import ScoredPairs
 
 FILE = "selection.json"
 """Its name in the folder of the run."""

@@ -8,13 +8,13 @@ import numpy as np
 import scipy.stats
 from torch import Tensor
 
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.transfer import TRANSFER_NAMES
 from sentrep.data.text.fingerprints import hash_columns
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.evaluation.results import TaskResult
 from sentrep.functional import spearman
-from sentrep.types import ScoredPairs
 
 SENTEVAL_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 """The seven sets whose mean papers report."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from sentrep.data.sets.beir import load_reranking, load_retrieval
 from sentrep.data.sets.labelled import LabelledSet, find_split, load_labelled_file, load_labelled_folder
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.sts import SET_NAMES, PairsFile, load_sts
 from sentrep.data.sets.transfer import TRANSFER_NAMES, load_transfer
 from sentrep.encoder import SentenceEncoder
@@ -19,7 +20,6 @@ from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
 from sentrep.evaluation.sts import DEFAULT_SUITE, evaluate_sts
 from sentrep.evaluation.transfer import evaluate_transfer
 from sentrep.io.paths import expanded
-from sentrep.types import ScoredPairs
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from rich.console import Console
 from torch import Tensor
 
+from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.proxy_tasks import ProxyTasks
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.evaluation.history import METRICS, Course, MetricHistory, MetricsFile, is_log_step
@@ -32,7 +34,7 @@ from sentrep.evaluation.sts import display_name
 from sentrep.evaluation.untouched import untouched
 from sentrep.reports.frames import as_frame, screen_table
 from sentrep.reports.text import printable, screen_text
-from sentrep.types import HeldOut, ScoredPairs, TextBatch
+from sentrep.types import TextBatch
 
 MODEL = "model"
 """Name of the chosen encoder's folder in the folder of the run."""

@@ -11,6 +11,7 @@ import pytest
 from evaluation.sets import write_beir
 from sentrep import SentenceEncoder
 from sentrep.data import LabelledSet, LabelledTexts, load_reranking, load_retrieval
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.evaluation import (
@@ -21,7 +22,6 @@ from sentrep.evaluation import (
     evaluate_sts,
     evaluate_transfer,
 )
-from sentrep.types import ScoredPairs
 from support import tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(120)

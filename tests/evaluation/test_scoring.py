@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from sentrep import SentenceEncoder
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import encode as encoding
 from sentrep.evaluation.scoring import Scoring, pair_scores
-from sentrep.types import ScoredPairs, TokenBatch
+from sentrep.types import TokenBatch
 from support import tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(40)

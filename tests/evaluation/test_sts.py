@@ -10,9 +10,9 @@ from torch import Tensor
 
 from sentrep import SentenceEncoder
 from sentrep.data import load_sts
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.errors import InputError
 from sentrep.evaluation import SENTEVAL_SETS, display_name, evaluate_sts, senteval_average, side_by_side
-from sentrep.types import ScoredPairs
 from support import shared_path, tiny_encoder
 
 

@@ -13,10 +13,10 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping
 
 from evaluation.sets import write_beir
 from sentrep import InputError, SentRepDataModule, SentRepModule, distributed
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.evaluation import Request, SuiteEvaluation, evaluate_suite, load_suite
 from sentrep.evaluation.selection import Selection
 from sentrep.objectives import Contrastive
-from sentrep.types import ScoredPairs
 from support import run_processes, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(40)

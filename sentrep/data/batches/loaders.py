@@ -14,11 +14,13 @@ from torch.utils.data import DataLoader, Subset
 from sentrep import checks
 from sentrep.data.batches.sampler import BatchOrder
 from sentrep.data.batches.streaming import TokenizedRows
+from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.proxy_tasks import ProxyTasks
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.text.cache import TokenizedCorpus
 from sentrep.data.text.corpus import Corpus
 from sentrep.errors import InputError
-from sentrep.types import HeldOut, ScoredPairs, TextBatch
+from sentrep.types import TextBatch
 
 
 class ResumableLoader:

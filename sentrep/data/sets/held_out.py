@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Subset
@@ -10,10 +12,20 @@ from sentrep import checks
 from sentrep.data.text.cache import TokenizedCorpus
 from sentrep.data.text.fingerprints import hash_of
 from sentrep.errors import InputError
-from sentrep.types import HeldOut
 
 _SEED = 0
 """Seed of the choice. It is not the run's, so that runs with different seeds are judged on the same sentences."""
+
+
+@dataclass
+class HeldOut:
+    """Sentences that were taken out of the training text: what can be judged on them needs no labels."""
+
+    ids: list[list[int]]
+    """Token ids of each, as in training; no two sentences are the same."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 def hold_out(tokens: TokenizedCorpus, count: int) -> tuple[HeldOut, Subset]:

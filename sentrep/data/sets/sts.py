@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sentrep.data import toy
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.senteval import read_lines, senteval_place, tab_cells
 from sentrep.data.text.cells import number_cell, text_cell
 from sentrep.data.text.corpus import checked_columns
@@ -17,7 +18,6 @@ from sentrep.data.text.locations import load_hub_split
 from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError, did_you_mean
 from sentrep.io.paths import check_name, check_plain, expanded
-from sentrep.types import ScoredPairs
 
 logger = logging.getLogger("sentrep")
 

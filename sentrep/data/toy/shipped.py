@@ -10,8 +10,8 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.errors import InputError
-from sentrep.types import ScoredPairs
 
 CORPUS_FILE = Path(__file__).with_name("corpus.json.gz")
 TOKENIZER_FILE = Path(__file__).with_name("tokenizer.json")

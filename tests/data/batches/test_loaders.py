@@ -18,8 +18,8 @@ from sentrep.data import (
     open_corpus,
     tokenize_corpus,
 )
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.errors import InputError
-from sentrep.types import ScoredPairs
 
 
 @pytest.fixture

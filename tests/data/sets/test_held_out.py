@@ -10,10 +10,9 @@ import pytest
 from words import WordTokenize
 
 from sentrep.data import Reading, SentRepDataModule, TokenizedCorpus, open_corpus, tokenize_corpus
-from sentrep.data.sets.held_out import hold_out
+from sentrep.data.sets.held_out import HeldOut, hold_out
 from sentrep.data.text import cache
 from sentrep.errors import InputError
-from sentrep.types import HeldOut
 
 
 def tokens_of(path: Path, lines: list[str], head: str | None = None) -> TokenizedCorpus:
