@@ -145,6 +145,7 @@ class Layers(dict[int, Tensor]):
 NOT_MADE = "the tokens' states were not made: an objective or module that reads them must say reads_tokens = True"
 
 
+@dataclass(init=False, eq=False, repr=False)
 class EncoderOutput:
     """What one pass of the encoder gives for B sentences; who reads tokens' states that were not made is told so."""
 
@@ -167,8 +168,10 @@ class EncoderOutput:
     ) -> None:
         self.embedding = embedding
         self.layers = Layers() if layers is None else layers
-        if token_states is not None and input_embeddings is not None:
-            self.token_states, self.input_embeddings = token_states, input_embeddings
+        if token_states is not None:
+            self.token_states = token_states
+        if input_embeddings is not None:
+            self.input_embeddings = input_embeddings
 
     def __getattr__(self, name: str) -> NoReturn:
         """What was not set.
@@ -187,9 +190,8 @@ class EncoderOutput:
 
     def __getitem__(self, rows: slice) -> EncoderOutput:
         layers = Layers({number: states[rows] for number, states in self.layers.items()})
-        if "token_states" not in vars(self):
-            return EncoderOutput(self.embedding[rows], layers=layers)
-        return EncoderOutput(self.embedding[rows], self.token_states[rows], self.input_embeddings[rows], layers)
+        made = {name: tensor[rows] for name, tensor in vars(self).items() if name != "layers"}
+        return EncoderOutput(**made, layers=layers)
 
 
 @dataclass

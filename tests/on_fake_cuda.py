@@ -134,7 +134,7 @@ def step(module: SentRepModule, batch: TextBatch, optimizer: Optimizer, number: 
 
 def two_steps(module: SentRepModule, batch: TextBatch, precision: str, log: int | None = 1) -> Watch:
     """On fake tensors; what the second launches."""
-    module._checked_loss, module._log_every = True, log  # the first step reads the loss
+    module._checked, module._log_every = True, log  # the first step reads the loss
     to_fake_cuda(module, MODE)
     batch = fake_batch(batch, MODE)
     with MODE, Watch() as watch:

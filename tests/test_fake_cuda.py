@@ -29,7 +29,7 @@ def test_training_steps_on_fake_tensors(part: str, tmp_path: Path) -> None:
 def test_a_step_does_not_wait_for_a_gpu(name: str, precision: str, teacher: str) -> None:
     module, batch = made(name, teacher)
     module, batch = module.cuda(), fake_cuda.on_cuda(batch, lambda x: x.cuda())
-    module._checked_loss, module._log_every = True, 1  # the first step reads the loss
+    module._checked, module._log_every = True, 1  # the first step reads the loss
     optimizer = module.optimizer([p for p in module.parameters() if p.requires_grad])
     step(module, batch, optimizer, 0, precision)  # loads kernels
     torch.cuda.set_sync_debug_mode("error")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import runpy
 import sys
@@ -59,7 +60,7 @@ def test_several_runs_on_the_command_line(
         folders.append(write(tmp_path / str(number), list(DEV + noise), list(RETRIEVAL + noise), [-1.0] * 4))
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), *map(str, folders), "--resamples", "100", "--markdown"])
     runpy.run_path(str(SCRIPT), run_name="__main__")
-    lines = capsys.readouterr().out.splitlines()
+    lines = html.unescape(capsys.readouterr().out).splitlines()
     rows = {line.split(" | ")[0].strip("| "): line.strip("| ").split(" | ") for line in lines}
     low, high = map(float, rows["retrieval@1"][2].split("[")[1].rstrip("]").split(","))
     assert low <= float(rows["retrieval@1"][2].split()[0]) <= high

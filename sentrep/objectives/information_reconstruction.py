@@ -91,7 +91,7 @@ class InformationReconstruction(Objective):
         states = torch.cat([self.enter(views.anchor_output.embedding)[:, None], lower[:, 1:]], dim=1)
         for layer in self.auxiliary:
             states = layer(states, src_key_padding_mask=padding)
-        output = EncoderOutput(masked.embedding, states, masked.input_embeddings)
+        output = EncoderOutput(masked.embedding, states)
         loss: Tensor = self.masking(replace(views, extra={KEY: output}), batch)
         self.metrics = self.masking.metrics
         return loss

@@ -69,9 +69,7 @@ WRONG: list[Callable[[Any], Any]] = [
 SHORT = ["--trainer.max_steps=1", "--trainer.max_epochs=1", "--trainer.limit_val_batches=1", "--trainer.num_nodes=1"]
 """Settings that would only make a run longer, or wait for another machine."""
 
-fuzz = settings(
-    deadline=timedelta(seconds=20), suppress_health_check=list(HealthCheck), derandomize=True, database=None
-)
+fuzz = settings(deadline=timedelta(minutes=5), suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 
 
 def places(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
