@@ -272,7 +272,7 @@ class SentRepDataModule(LightningDataModule):
 
 
 def _encoders(module: nn.Module) -> list[Any]:
-    """Of a module, its own ``encoder`` or, where it has none that tokenises, those of its parts; each one once."""
+    """A module's own ``encoder`` or, where it has none that tokenises, those of its parts; each one once."""
     own = getattr(module, "encoder", None)
     if hasattr(own, "tokenize") and hasattr(own, "max_length"):
         return [own]

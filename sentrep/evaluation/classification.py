@@ -26,7 +26,7 @@ _SEED = 1111
 _NESTED_STRENGTHS = tuple(2.0**power for power in range(-2, 4))
 _FOLD_STRENGTHS = tuple(2.0**power for power in range(-1, 6))
 _TOLERANCE = 1e-6
-"""Of the gradient of the mean loss."""
+"""Largest gradient of the mean loss with which the fit ends."""
 _MAX_ITERATIONS = 10_000
 _MTEB_SEED = 42
 _PER_LABEL = 8

@@ -45,7 +45,7 @@ _RANKS = (
     "than the other by the rule above, and cannot be told otherwise. Order: of the row and the baseline."
 )
 _ALTS = ("Seeds and means of every recipe, and differences to the first", "Means here over published ones")
-"""Of the pictures ``report`` and ``agreement``."""
+"""What stands for the pictures ``report`` and ``agreement`` where they are not seen."""
 _READINGS = {"paper": "Rank agreement", "released": "The same with the readings of the released code in their places"}
 
 
@@ -54,7 +54,7 @@ class Published:
     """What a paper printed for the recipes that are compared."""
 
     title: str
-    """Of the paper's table."""
+    """The title of the paper's table."""
     metric: str
     """What the numbers are."""
     scores: Mapping[str, tuple[float, float | None] | None]
@@ -67,7 +67,7 @@ class Published:
     """What the others are compared with; by default the first recipe."""
 
     def means(self) -> dict[str, float]:
-        """Of the recipes that have one."""
+        """The published means of the recipes that have one."""
         return {label: score[0] for label, score in self.scores.items() if score is not None}
 
     def cell(self, label: str) -> str:

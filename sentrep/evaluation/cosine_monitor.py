@@ -21,7 +21,7 @@ from sentrep.functional import cosine_similarity_matrix
 from sentrep.io.files import write_text
 
 BINS = 100
-"""Of equal width, from −1 to 1."""
+"""How many bins of equal width stand from −1 to 1."""
 FILE = "cosines.csv"
 """Its name in the folder of the run."""
 _COLUMNS = ("step", "kind", "left", "right", "count")

@@ -23,7 +23,7 @@ CRITERION = "proxy"
 
 @dataclass(frozen=True)
 class TaskScores:
-    """Of each query of one task."""
+    """The scores of each query of one task."""
 
     documents: list[str]
     """What each query is of: queries of one document are no independent ones."""

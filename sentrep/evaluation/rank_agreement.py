@@ -27,7 +27,7 @@ class RankAgreement:
     labels: tuple[str, ...]
     """The rows that are ranked."""
     spearman: float
-    """Of our mean scores and the published ones, ties at their mean rank: −1 … 1."""
+    """Rank correlation of our mean scores and the published ones, ties at their mean rank: −1 … 1."""
     low: float
     """Lower end of the 95 % bootstrap interval over seeds and sentence pairs."""
     high: float

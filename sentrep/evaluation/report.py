@@ -62,7 +62,7 @@ class Evaluation:
     max_seq_length: int | None
     """Longest sequence in tokens; None means the model's own limit."""
     versions: dict[str, str]
-    """Of the libraries that the numbers depend on."""
+    """Versions of the libraries that the numbers depend on."""
     seconds: float
     """Wall time."""
     results: list[TaskResult]

@@ -10,7 +10,7 @@ class TaskResult:
     """Scores of one set."""
 
     name: str
-    """Of the set."""
+    """The set's name."""
     protocol: str
     """Whose way of scoring it is."""
     split: str
@@ -33,5 +33,5 @@ class TaskResult:
 
     @property
     def spearman(self) -> float:
-        """Of a similarity set: Spearman × 100 of cosine and gold scores."""
+        """Spearman × 100 of cosine and gold scores, for a similarity set."""
         return self.scores["spearman"]

@@ -25,7 +25,7 @@ _METRICS: dict[str, Callable[[list[int], list[int], int], float]] = {
     "mrr": lambda ranked, judged, k: reciprocal_rank(ranked, k),
     "recall": lambda ranked, judged, k: recall(ranked, _relevant(judged), k),
 }
-"""Of the grades in the order of a ranking, the grades of all that was judged, and the rank where it is cut."""
+"""Each takes the grades in the order of a ranking, the grades of all that was judged, and the rank where it is cut."""
 
 
 def evaluate_retrieval(

@@ -18,7 +18,7 @@ _ONE = np.zeros(1, np.int64), np.ones(1, np.int64)
 LEVEL = 0.05
 """Two-sided level of every test; intervals cover 1 − LEVEL."""
 FEWEST_SEEDS = 4
-"""Of a verdict: fewer say too little about how far seeds scatter."""
+"""Seeds that a verdict needs: fewer say too little about how far seeds scatter."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RecipeScores:
     scores: dict[str, Array] = field(default_factory=dict)
     """By set of another suite: (S,) main scores × 100."""
     seeds: tuple[int, ...] | None = None
-    """Of the rows; None numbers them."""
+    """The seeds of the rows; None numbers them."""
     fixed: bool = False
     """Whether nothing is trained: the only row stands for every seed."""
 
@@ -67,9 +67,9 @@ class Difference:
     high: float
     """Upper end."""
     p_value: float | None
-    """Of a t-test over seeds: paired by seed as the interval is, or Welch's; None where neither depends on a seed."""
+    """p of a t-test over seeds: paired by seed as the interval is, or Welch's; None where neither depends on a seed."""
     seeds: int
-    """Of each recipe; the smaller number."""
+    """How many seeds each recipe has; the smaller number."""
     paired: bool = True
     """Whether interval and test are of differences seed by seed."""
     adjusted: float | None = None

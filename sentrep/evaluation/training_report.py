@@ -213,7 +213,7 @@ class TrainingReport(Callback):
         return as_frame(table, columns=columns)
 
     def _before(self, metric: str) -> float | None:
-        """Of the untouched model: as its folder pools it, where the run does not."""
+        """The score of the untouched model: as its folder pools it, where the run does not."""
         courses = (self.history.get(name, []) for name in (metric.replace("val/", UNTOUCHED, 1), metric))
         return next((dict(course)[0] for course in courses if 0 in dict(course)), None)
 

@@ -23,7 +23,7 @@ _INK = {"#ffffff": "var(--page)", "#000000": "currentColor", "#e0e0e0": "var(--r
 
 @dataclass(frozen=True)
 class Heading:
-    """Of the document (level 1) or of a section."""
+    """The heading of the document (level 1) or of a section."""
 
     kind: ClassVar[str] = "heading"
     text: str
@@ -156,7 +156,7 @@ class Document:
 
     parts: Sequence[Part]
     title: str = ""
-    """Of the window."""
+    """The title of the window."""
 
     def html(self) -> str:
         """The whole page."""

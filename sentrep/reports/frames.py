@@ -31,7 +31,7 @@ def as_frame(rows: Iterable[Mapping[str, Any] | Sequence[Any]], columns: Iterabl
 
 
 def words(frame: pd.DataFrame) -> list[bool]:
-    """Of each column, whether it holds words, which stand to the left."""
+    """Whether each column holds words, which stand to the left."""
     return [number == 0 or column in _WORDS for number, column in enumerate(frame.columns)]
 
 

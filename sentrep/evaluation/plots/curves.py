@@ -36,7 +36,7 @@ _DEV_LINES = ("-", "--", "-.")
 PANELS = ("train/loss", "val/sts", "train/alignment", "train/uniformity")
 """The metrics that are drawn where none are named."""
 _PROXY = f"val/{CRITERION}"
-"""Of the tasks that a text's own structure gives; ``val/proxy/<task>`` are drawn beside it."""
+"""The score of the tasks that a text's own structure gives; ``val/proxy/<task>`` are drawn beside it."""
 _SMOOTHED_FROM = 60
 """Points of a noisy course from which a running mean is drawn over it."""
 
@@ -166,7 +166,7 @@ def _grid(panels: Sequence[str], last_step: int) -> tuple[Figure, list[Axes]]:
 
 
 def _is_dev_score(name: str) -> bool:
-    """Of ``val/sts`` and ``val/<set>``: not what else is known of a set, nor the criteria without labels."""
+    """True for ``val/sts`` and ``val/<set>``: not what else is known of a set, nor the criteria without labels."""
     stage, _, rest = name.partition("/")
     return stage == "val" and "/" not in rest and rest not in (*CRITERIA, CRITERION)
 

@@ -16,7 +16,7 @@ from sentrep.evaluation.plots.style import legend_below, looks, new_figure, styl
 from sentrep.functional.geometry import nearest_negatives
 
 RANKS = ("nearest", "2nd", "3rd", "4th")
-"""Of an anchor's negatives in its batch."""
+"""Ranks of an anchor's negatives in its batch."""
 
 NearestNegatives = Mapping[int, NDArray[np.floating]]
 """By batch size, (batches, 4): cosine of an anchor with its nearest, 2nd, ... negative, the mean over the batch."""

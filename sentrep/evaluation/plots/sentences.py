@@ -16,11 +16,11 @@ from sentrep.evaluation.plots.style import BLUE, PAGE, legend_below, new_figure,
 from sentrep.functional.similarity import cosine_similarity_matrix
 
 _LETTERS = 90
-"""Of a sentence in a line across the page."""
+"""Letters of a sentence in a line across the page."""
 _SHORT = 28
-"""Of a sentence beside a map or a matrix."""
+"""Letters of a sentence beside a map or a matrix."""
 _MOST_ROWS = 40
-"""Of a matrix: more lines cannot be read."""
+"""Most rows of a matrix: more lines cannot be read."""
 _MOST_NUMBERS = 12
 _MOST_WORDS = 15
 _LINE = 0.17

@@ -33,7 +33,7 @@ DOTS = 300
 _SCREEN = 150
 """Per inch in a notebook."""
 _LETTERS_PER_INCH = 17
-"""Of the legend's type, about."""
+"""How many letters of the legend's type fill an inch, about."""
 _LETTERS_OF_HANDLE = 6
 """How many letters would fill the room of a line or marker in the legend."""
 STYLE: Any = {
