@@ -39,11 +39,21 @@ def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied
     for name, (key, value) in given.items():
         if name not in parameters and not open_ended:
             raise UsageError(f"{path}: {target.__name__} has no argument '{key}'{did_you_mean(name, parameters)}")
+        if value is None and name in parameters and parameters[name].default is not None:
+            _refuse_null(known.get(name), f"{path}.{key}")
         check_value(known.get(name), value, f"{path}.{key}")
     for name, parameter in list(parameters.items())[supplied:] if supplied is not None else ():
         needed = parameter.default is parameter.empty and parameter.kind not in _ANY_NUMBER
         if needed and name not in given:
             raise UsageError(f"{path}: {target.__name__}: missing argument '{name}'; set {path}.{name}")
+
+
+def _refuse_null(annotation: Any, path: str) -> None:
+    """For an argument that is a number, a switch or a text and nothing else: jsonargparse takes null for anything."""
+    kinds = alternatives(annotation)
+    if all(kind in (bool, int, float, str) for kind in kinds):
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        raise UsageError(f"{path} is null; expected {expected}; leave it out for its default")
 
 
 def check_value(annotation: Any, value: Any, path: str) -> None:

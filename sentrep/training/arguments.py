@@ -78,7 +78,7 @@ def check_options(objectives: nn.Module, make: Any) -> None:
 
 
 def check_optimizer(make: Any) -> None:
-    """Refuse an optimiser's settings before anything is read; torch's own are tried, as they look at some only then.
+    """Refuse an optimiser's settings before anything is read: torch itself looks at them when training begins.
 
     Args:
         make: called with parameter groups.
@@ -88,23 +88,17 @@ def check_optimizer(make: Any) -> None:
     """
     if not callable(make):
         raise InputError(f"model.optimizer: {make!r} is no optimizer; name a class such as torch.optim.AdamW")
-    parameters = [nn.Parameter(torch.zeros(2, 2)), nn.Parameter(torch.zeros(2))]
-    groups = [{"params": parameters[:1]}, {"params": parameters[1:], "weight_decay": 0.0}]
-
-    def gradients() -> float:
-        for parameter in parameters:
-            parameter.grad = torch.zeros_like(parameter)
-        return 0.0
-
+    sizes = ((2, 2), (2,))
+    groups = [{"params": [nn.Parameter(torch.zeros(size))], "weight_decay": 0.0} for size in sizes]
+    groups[0].pop("weight_decay")
     try:
         optimizer = make(groups)
-        if not isinstance(optimizer, Optimizer):
-            raise InputError(f"model.optimizer: {make!r} makes no optimizer; name a class such as torch.optim.AdamW")
-        if type(optimizer).__module__.startswith("torch."):  # others may need a device that is not known yet
-            gradients()
-            optimizer.step(gradients)
     except (RuntimeError, TypeError, ValueError) as error:
         raise error if isinstance(error, InputError) else InputError(f"model.optimizer: {error}") from None
+    if isinstance(optimizer, torch.optim.SparseAdam):
+        raise InputError("model.optimizer: SparseAdam takes sparse gradients, and these are dense; take AdamW")
+    if not isinstance(optimizer, Optimizer):
+        raise InputError(f"model.optimizer: {make!r} makes no optimizer; name a class such as torch.optim.AdamW")
     for group in optimizer.param_groups:
         for name, value in group.items():
             if name != "params" and isinstance(value, (int, float)) and not isinstance(value, bool):
