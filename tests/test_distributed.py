@@ -141,12 +141,13 @@ def autocast(dtype: torch.dtype) -> dict[str, Tensor]:
 
 
 def test_bf16_on_two_processes_stays_within_its_rounding() -> None:
-    """2⁻³ of the largest gradient, against one process in float32: a number has 8 bits, layers and tokens add up."""
+    """2⁻⁴ of the largest gradient, against one process in float32: a number has 8 bits, and layers add up."""
     exact = autocast(torch.float32)
     largest = max(float(gradient.abs().max()) for gradient in exact.values())
     for found in run_processes(autocast, WORLD, torch.bfloat16):
         for name, gradient in exact.items():
-            torch.testing.assert_close(found[name], gradient, rtol=0, atol=2**-3 * largest, msg=name)
+            bound = 2**-3 if "token_type" in name else 2**-4  # that one is a sum over all tokens
+            torch.testing.assert_close(found[name], gradient, rtol=0, atol=bound * largest, msg=name)
     assert any(not torch.equal(found[name], exact[name]) for name in exact)
 
 

@@ -136,7 +136,8 @@ def step() -> dict[str, Any]:
 def test_the_examples_on_two_processes_equal_one(desk: Path) -> None:
     shares = run_processes(step, 2)
     for name, (loss, gradients) in step().items():
-        assert_equal_to_one_process([share[name] for share in shares], loss, gradients, atol=1e-6)  # one is in float32
+        bound = 1e-6 if name == "triplet" else 1e-10  # its cosines are in float32
+        assert_equal_to_one_process([share[name] for share in shares], loss, gradients, bound)
 
 
 def test_every_page_has_an_example_and_stands_in_the_entry_page() -> None:
