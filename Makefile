@@ -16,7 +16,7 @@ help: ## list the targets
 quickstart: $(VENV)/.installed ## train, evaluate and export a small encoder on the embedded toy corpus
 	"$(BIN)/sentrep" quickstart
 
-PYTEST := OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+PYTEST := OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --durations 15
 
 test: $(VENV)/.installed-test ## run the tests but for those marked slow, on up to four cores
 	$(PYTEST)

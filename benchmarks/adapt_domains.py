@@ -11,10 +11,10 @@ of train; the truth is the accuracy of the ten nearest neighbours, and the V-mea
 Every run prepares, trains, mixes and judges by the functions of the command, in one process, where the untouched model
 encodes each text once for all runs; training ends after ``--steps``, so that a run is the same on any machine. Three
 models are judged: the *trained* one as training left it; the *mixed* one, its best mean with the untouched weights; and
-the *exported* one, which the command would offer: the mixed one with matching words. A verdict is right where it says
-better and the truth has risen, or where it does not and the truth has not risen; it is wrong beyond doubt where the
-truth's own 95 % interval (paired, over queries) says the contrary. Where a text has no structure nothing is trained and
-nothing changes. Runs that have ended are not done again.
+the *exported* one, which the command gives by --lexical true: the mixed one with matching words. A verdict is right
+where it says better and the truth has risen, or where it does not and the truth has not risen; it is wrong beyond doubt
+where the truth's own 95 % interval (paired, over queries) says the contrary. Where a text has no structure nothing is
+trained and nothing changes. Runs that have ended are not done again.
 
 Recipes: ``pairs`` is the default of the command; ``simcse`` and ``tsdae`` ship beside it; ``tsdae-high`` and
 ``simcse-high`` have rates that ruin a model, and ``pairs-high`` one that is too high: the verdict must see that.
@@ -50,8 +50,7 @@ from sentrep.data.sets.proxy_tasks import load_proxy_tasks
 from sentrep.data.text.documents import load_documents
 from sentrep.encoder import SentenceEncoder, fit_lexical
 from sentrep.encoder.search import TopK
-from sentrep.evaluation.clustering import v_measures
-from sentrep.functional.ranking import ndcg
+from sentrep.evaluation.retrieval import ranking_score
 from sentrep.io.files import write_text
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs" / "adapt"
@@ -172,9 +171,9 @@ class Domain:
         words = fit_lexical(start.encoder, pq.read_table(folder.files / PASSAGES)["text"].to_pylist(), seed=seed)
         choice = choose(load_proxy_tasks(folder.files / CHOOSE), start, end, words)
         tasks = load_proxy_tasks(folder.files / JUDGE)
-        found: dict[str, Any] = {"share": choice.share, "weight": choice.weight}
-        mixed = choice.model.candidate if isinstance(choice.model, WithWords) else choice.model
-        for kind, model in zip(KINDS, (end, mixed, choice.model), strict=True):
+        worded = choice.worded or choice.model
+        found: dict[str, Any] = {"share": choice.share, "weight": getattr(worded, "weight", 0.0)}
+        for kind, model in zip(KINDS, (end, choice.model, worded), strict=True):
             judgement = judge(tasks, start, model)
             found[kind] = {"verdict": judgement.verdict, **self._against_truth(judgement, model)}
         return found
@@ -229,7 +228,7 @@ def _retrieval(ranking: RankingSet, part: int | None) -> Truth:
         best.add(encode([texts[document] for document in ids]), torch.arange(len(ids)))
         found = [[ids[number] for number in row] for row in best.order.tolist()]
         values = [
-            ndcg([judged.get(document, 0) for document in order], list(judged.values()), 10)
+            ranking_score("ndcg@10", [judged.get(document, 0) for document in order], list(judged.values()))
             for judged, order in zip((ranking.judgements[query] for query in ranking.queries), found, strict=True)
         ]
         return 100 * np.array(values), {"documents": len(ids), "queries": len(values)}
@@ -248,12 +247,15 @@ def _labelled(folder: Path) -> Truth:
     train, test = (load_labelled_file(folder / f"{split}.csv") for split in ("train", "test"))
 
     def score(encode: Vectors) -> tuple[np.ndarray, dict[str, float]]:
+        from sklearn.cluster import MiniBatchKMeans
+        from sklearn.metrics import v_measure_score
         from sklearn.neighbors import KNeighborsClassifier
 
         x, y = (encode(part.texts).numpy() for part in (train, test))
         judge = KNeighborsClassifier(_NEIGHBOURS, metric="cosine").fit(x, train.labels)
         hits = 100.0 * (judge.predict(y) == np.array(test.labels))
-        return hits, {"v-measure": 100 * float(np.mean(v_measures(y, test.labels)))}
+        clusters = MiniBatchKMeans(len(set(test.labels)), n_init=10, random_state=0).fit_predict(y)
+        return hits, {"v-measure": 100 * float(v_measure_score(test.labels, clusters))}
 
     return score
 

@@ -152,10 +152,10 @@ def copy_weights(ours: nn.Module, reference: nn.Module) -> None:
     """Give torch's decoder our weights."""
     for mine, theirs in zip(ours.layers, reference.layers, strict=True):
         width = mine.hidden.in_features
-        theirs.self_attn.in_proj_weight.copy_(mine.self_attention.projection.weight)
-        theirs.self_attn.out_proj.weight.copy_(mine.self_attention.output.weight)
-        theirs.multihead_attn.in_proj_weight[2 * width :] = mine.cross_attention.value.weight
-        theirs.multihead_attn.out_proj.weight.copy_(mine.cross_attention.output.weight)
+        theirs.self_attn.in_proj_weight.copy_(mine.projection.weight)
+        theirs.self_attn.out_proj.weight.copy_(mine.attended.weight)
+        theirs.multihead_attn.in_proj_weight[2 * width :] = mine.value.weight
+        theirs.multihead_attn.out_proj.weight.copy_(mine.crossed.weight)
         theirs.linear1.weight.copy_(mine.hidden.weight)
         theirs.linear2.weight.copy_(mine.output.weight)
         theirs.linear1.bias.zero_()  # as ours start; torch's others start at zero, too

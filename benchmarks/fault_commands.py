@@ -48,7 +48,7 @@ def kill_compare(root: Path, kills: int, moments: random.Random) -> list[Trial]:
 
 
 def kill_encode(root: Path, kills: int, moments: random.Random, model: Path) -> list[Trial]:
-    """Into parts; every second time a finished part is cut to half as well."""
+    """Into parts."""
     place = _encode_place(root / "encode")
     wanted, seconds = _uninterrupted(place, lambda: _encode(model), _parts, "encode")
     trials = []
@@ -61,9 +61,6 @@ def kill_encode(root: Path, kills: int, moments: random.Random, model: Path) -> 
         process.join()
         done = sorted((place / "out").glob("part-*.npy"))
         detail = f"after {moment:.1f} s, {len(done)} of {LINES // ROWS_PER_PART} parts done"
-        if done and number % 2:
-            os.truncate(done[0], done[0].stat().st_size // 2)
-            detail += ", one of them cut"
         statuses = [process.exitcode, run(place, *_encode(model), command="encode")]
         trials.append(Trial("kill -9 of encode", detail, statuses, statuses[-1] == 0 and _parts(place) == wanted))
         _report(trials[-1], place)

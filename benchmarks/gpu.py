@@ -3,11 +3,11 @@
     python benchmarks/gpu.py [--json gpu.json] [--markdown gpu.md] [--minutes 8]
     python benchmarks/gpu.py --device cpu --quick       # to try the script out: tiny shapes, about a minute
 
-It needs torch, lightning, transformers, torchmetrics and what they bring; sentence-transformers takes part where it is
-installed. Everything runs in this process, so the kernels of one measurement are warm in the next, for all variants
-alike. What would go beyond the time is left out and named in the report, the most important comes first. A part that
-fails is named there too, a variant that fails on standard error, and the others go on. What each part does:
-train_throughput.py, encode_throughput.py, sts_throughput.py, loader_throughput.py, flops.py.
+It needs torch, lightning, transformers, datasets, torchmetrics and what they bring; sentence-transformers takes part
+where it is installed. Everything runs in this process, so the kernels of one measurement are warm in the next, for
+all variants alike. What would go beyond the time is left out and named in the report, the most important comes first.
+A part that fails is named there too, a variant that fails on standard error, and the others go on. What each part
+does: train_throughput.py, encode_throughput.py, sts_throughput.py, loader_throughput.py, flops.py.
 """
 
 from __future__ import annotations

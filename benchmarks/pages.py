@@ -5,7 +5,7 @@
 
 Names and docstrings are read from the sources, so that nothing is imported for them; the commands are asked for their
 help. In a page of docs/methods a mark says what is made behind it: ``formula`` and ``classes`` from the docstrings of
-the classes that it names, ``recipes`` from the headers of those files, ``rows`` from the papers' tables.
+the classes that it names, ``recipes`` from the key ``about`` of those files, ``rows`` from the papers' tables.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from fnmatch import fnmatch
 from io import StringIO
-from itertools import takewhile
 from pathlib import Path
 from unittest.mock import patch
 
@@ -27,6 +26,7 @@ from reproduction import PAPERS, ROOT, between, order_of, result_of, status, tab
 from tables import table
 
 from sentrep.cli.paper_tables import Row
+from sentrep.cli.recipes import read_about
 
 DOCS = ROOT / "docs"
 API = [
@@ -37,8 +37,6 @@ API = [
 COMMANDS = DOCS / "commands.md"
 HELP = "<!-- generated: python benchmarks/pages.py --write -->"
 LIKE_FIT = ("validate", "test", "predict")
-WORDS = ("Paper", "Method", "Run", "Row", "Local", "Small", "Test", "Expect", "Seeds", "Resume", "Cut")
-"""In the header of a recipe."""
 FEW = 4
 """Rows of one table that a method's page lists one by one."""
 
@@ -145,26 +143,20 @@ def with_help(page: str) -> str:
     """The page of commands with what they say of themselves now."""
     from sentrep.cli import COMMANDS as COMMAND_LIST
 
-    return between(page, HELP, (command_section(name, line) for name, (_, line) in COMMAND_LIST.items()))
+    return between(page, HELP, (command_section(name, found.summary) for name, found in COMMAND_LIST.items()))
 
 
 def command_section(command: str, line: str) -> str:
-    """A command's help; of commands with the options of ``fit``, what else they take."""
+    """A command's help."""
     text = help_of(command)
     if command == "fit":
         text = text[text.index("options:") :]
     elif command in LIKE_FIT:
-        known, found = options(help_of("fit")), options(text)
-        text = "The options of fit, and:\n\n" + "".join(block for name, block in found.items() if name not in known)
+        text = "The options of fit."
     parts = [f"\n## {command}\n\n{line[0].upper() + line[1:]}.\n\n```text\n{text.strip()}\n```\n"]
     for kind in re.findall(r"^  (\w+)  ", text, re.MULTILINE) if " KIND " in text else []:
         parts.append(f"\n### {command} {kind}\n\n```text\n{help_of(command, kind).strip()}\n```\n")
     return "".join(parts)
-
-
-def options(text: str) -> dict[str, str]:
-    """Each option of a help text with its explanation."""
-    return {found[1]: found[0] for found in re.finditer(r"^  (-[^\s,]+).*\n(?: {6,}.*\n)*", text, re.MULTILINE)}
 
 
 @functools.cache
@@ -175,8 +167,7 @@ def help_of(*words: str) -> str:
     out = StringIO()
     with patch.dict("os.environ", COLUMNS="84"), patch.object(sys, "argv", ["sentrep"]), redirect_stdout(out):
         sentrep([*words, "--help"])
-    text = out.getvalue().replace("\b", "")  # jsonargparse puts one before [=flags]
-    return re.sub(r",\s+known\s+subclasses:[^)]*", "", text)  # those that this process has imported so far
+    return out.getvalue()
 
 
 # methods
@@ -236,35 +227,22 @@ def classes(names: list[str]) -> str:
 
 
 def recipes(names: list[str]) -> str:
-    """The paper and the commands from the first recipe's header; of each recipe what it is and what to expect of it."""
+    """The paper and the commands of the first recipe; of each recipe what it is and what to expect of it."""
     files = dict.fromkeys(file for name in names for file in sorted((ROOT / "configs").glob(name)))
-    headers = {file.relative_to(ROOT).as_posix(): header(file) for file in files}
-    first = next(iter(headers.values()))
-    commands = [f"| {key.lower()} | {code(first[key])} |" for key in ("Run", "Local", "Small", "Test") if key in first]
-    lines = [[f"`{file}`", said["title"], said.get("Expect", "")] for file, said in headers.items()]
-    about = table(["recipe", "what it is", "what to expect"], lines, left=3)
-    how = "| | command |\n| --- | --- |\n" + "\n".join(commands)
-    return f"Paper: {first.get('Paper', '')}\n\n{about}\n{how}\n\nOn `{next(iter(headers))}`: {first['notes']}"
-
-
-def header(file: Path) -> dict[str, str]:
-    """A recipe's first lines: the title, what stands behind each of the usual words, and the notes below."""
-    lines = file.read_text(encoding="utf-8").splitlines()
-    said, notes, key = {"title": lines[0].removeprefix("# ")}, "", ""
-    for line in takewhile(lambda line: line.startswith("#"), lines[1:]):
-        found = re.fullmatch(rf"# ({'|'.join(WORDS)}):\s+(.*)", line)
-        if found:
-            key, said[found[1]] = found[1], found[2]
-        elif line.startswith("#      ") and key:
-            said[key] += " " + line.removeprefix("#").strip()
-        else:
-            notes += line[2:] + "\n"
-    return {**said, "notes": notes.strip()}
-
-
-def code(text: str) -> str:
-    """A command of a header as code, without the remarks around it."""
-    return re.sub(r"(sentrep|--?[a-z]).*?(?=: |\s*\(|$)", r"`\g<0>`", text, count=1)
+    said = {file.relative_to(ROOT / "configs").with_suffix("").as_posix(): read_about(file) for file in files}
+    name, first = next(iter(said.items()))
+    commands = {
+        "run": f"`sentrep fit -c {name}`",
+        "without network": first.local,
+        "small": first.small,
+        "test": f"`sentrep test -c {name} --ckpt_path RUN/checkpoints/BEST.ckpt`",
+    }
+    lines = [[f"`{recipe}`", about.title, about.runs_on, about.expect] for recipe, about in said.items()]
+    about = table(["recipe", "what it is", "runs on", "what to expect"], lines, left=4)
+    rows = "\n".join(f"| {what} | {text} |" for what, text in commands.items() if text)
+    arxiv = f" ([arXiv:{first.arxiv}](https://arxiv.org/abs/{first.arxiv}))" if first.arxiv else ""
+    how = f"| | command |\n| --- | --- |\n{rows}"
+    return f"Paper: {first.paper}{arxiv}\n\n{about}\n{how}\n\nOn `{name}`: {first.notes}"
 
 
 def rows(patterns: list[str]) -> str:

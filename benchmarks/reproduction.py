@@ -35,7 +35,7 @@ PAPERS = {
     "denosent": "DenoSent (Wang et al., AAAI 2024)",
 }
 
-SUITE = "`sentrep evaluate MODEL --suite denosent`"
+SUITE = "`sentrep evaluate MODEL --suite mteb` ([tasks](evaluation.md#mteb))"
 COSINES = "`sentrep plot curves RUN --metrics train/positive_cosine train/negative_cosine`"
 UNIFORMITY = "`sentrep plot curves RUN RUN --metrics val/stsb-dev/uniformity`"
 SEEDS = {
@@ -51,13 +51,18 @@ SEEDS = {
 ALIGNMENT = "the rows above under that seed; `val/stsb-dev/alignment` and `uniformity` in `metrics.csv`"
 MEASUREMENTS = {
     "dclr": [
-        ("figure 1", "cosines of a sentence and its negatives", "curve", "`sentrep plot cosines RUN` of SimCSE"),
+        ("figure 1", "cosines of a sentence and its negatives", "curve", "SimCSE with `examples/figures/cosines.py`"),
         ("figure 4", "uniformity in training", "curves", UNIFORMITY),
     ],
     "gs_infonce": [
         ("table 1", "batch of SimCSE: BERT, RoBERTa", "64, 512", "`data.batch_size` in `configs/simcse`"),
         ("table 1", "batch of GS-InfoNCE: BERT, RoBERTa", "64, 64", "`data.batch_size` in `configs/gs_infonce`"),
-        ("figure 1", "four largest negative cosines over the batch", "curves", "`sentrep plot negatives MODEL`"),
+        (
+            "figure 1",
+            "four largest negative cosines over the batch",
+            "curves",
+            "`examples/figures/negatives.py`",
+        ),
         ("figure 2", "dev and test score over samples", "curves", "`sentrep plot sweep` of table 3's runs"),
     ],
     "thesis": [

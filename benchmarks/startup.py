@@ -107,7 +107,7 @@ def measure(options: argparse.Namespace, folder: str, temporary: Path) -> dict[s
     for turn in range(options.repeats + 1):
         _run([__file__, "--parts", str(time.time()), str(times), *fit], temporary)
         start = time.time()
-        words = ["encode", folder, "--input", str(ten), "--output", str(temporary / "ten.npy")]
+        words = ["encode", folder, "--input", str(ten), "--output", str(temporary / "ten.npy"), "--overwrite", "true"]
         _run(["-m", "sentrep", *words, "--device", options.device], temporary)
         if turn:  # the first one tokenises the corpus and warms the disk's cache
             encodes.append(time.time() - start)

@@ -150,7 +150,7 @@ def named(owner: object, kind: type, **values: Any) -> None:
             raise InputError(f"{_name(owner)}: {name} must be a dict of {kind.__name__} by name, got {_short(value)}")
         for key, element in value.items():
             try:
-                nn.ModuleDict({key: None})  # type: ignore[dict-item]
+                nn.ModuleDict({key: nn.Identity()})
             except (KeyError, TypeError):
                 raise InputError(
                     f"{_name(owner)}: {name} has the name {key!r}, which torch.nn.ModuleDict refuses; take "
@@ -177,7 +177,8 @@ def _number(fits: Callable[[float], bool]) -> Callable[[Any], bool]:
     def check(value: Any) -> bool:
         if not isinstance(value, Real) or isinstance(value, bool):
             return False
-        return (isinstance(value, Integral) or math.isfinite(value)) and fits(value)  # type: ignore[arg-type]
+        number: Any = value  # Real has no order for a type checker
+        return (isinstance(value, Integral) or math.isfinite(value)) and fits(number)
 
     return check
 

@@ -120,9 +120,26 @@ def walk(tree: Any, visit: Callable[[str, Any], None], path: str = "") -> None:
     if is_plugin or not isinstance(tree, Mapping):
         visit(path, tree)
     if isinstance(tree, Mapping):
-        below = {**(tree.get("init_args") or {}), **(tree.get("dict_kwargs") or {})} if is_plugin else tree
-        for key, value in below.items():
-            walk(value, visit, f"{path}.{key}" if path else str(key))
+        for below in (tree.get("init_args"), tree.get("dict_kwargs")) if is_plugin else (tree,):
+            for key, value in below.items() if isinstance(below, Mapping) else ():
+                walk(value, visit, f"{path}.{key}" if path else str(key))
+
+
+def flat(settings: Any, path: str = "") -> dict[str, Any]:
+    """Settings by dotted keys as flags have them; a plug-in's own key has the name of its class.
+
+    Examples:
+        >>> flat({"views": {"class_path": "sentrep.views.EncodedViews", "init_args": {"both": True}}}, "model")
+        {'model.views': 'EncodedViews', 'model.views.both': True}
+    """
+    found: dict[str, Any] = {}
+
+    def note(key: str, value: Any) -> None:
+        if not any(part.startswith("_") for part in key.split(".")):
+            found[key] = str(value["class_path"]).rsplit(".", 1)[-1] if isinstance(value, Mapping) else value
+
+    walk(settings, note, path)
+    return found
 
 
 def _class_path(cls: type) -> str:

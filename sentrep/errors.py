@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 
 class InputError(ValueError):
@@ -18,19 +18,6 @@ class InputError(ValueError):
         ...
         sentrep.errors.InputError: corpus.csv, line 7: 2 columns where the header has 3; quote the comma or mend the row
     """
-
-
-class NoColumnError(InputError):
-    """A table has no column of the wanted name.
-
-    Args:
-        message: the sentence.
-        found: the columns that it has.
-    """
-
-    def __init__(self, message: str, found: Sequence[str]) -> None:
-        super().__init__(message)
-        self.found = found
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

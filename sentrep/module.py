@@ -30,7 +30,7 @@ from sentrep.encoder.loading.lm_head import head_to_keep
 from sentrep.errors import InputError
 from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
-from sentrep.io.checkpoint_file import PAYLOAD_KEY, seal
+from sentrep.io.checkpoint_file import PAYLOAD_KEY
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import SkippedStep, StepReplay, calls_again, clip_gradients, refuse_gradient_scaler
 from sentrep.training.arguments import check_module, check_options, check_strategy
@@ -98,8 +98,8 @@ class SentRepModule(Configurable, LightningModule):
                 "parameters; name what to train, for example trainable: [encoder.layer.11.*]"
             )
         check_options(self.objectives, optimizer)
-        if encoder.compute.compiles_training:
-            self.objectives.compile_terms("default" if encoder.compute.compile is True else "reduce-overhead")
+        if encoder.compute.training_mode is not None:
+            self.objectives.compile_terms(encoder.compute.training_mode)
         self.settings: Mapping[str, Any] | None = None
         """The whole configuration, for the loggers; the command line sets it."""
         self.terms: StepTerms | None = None
@@ -278,14 +278,14 @@ class SentRepModule(Configurable, LightningModule):
 
     def predict_step(self, sentences: list[str], batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """Vectors (n, D) of n sentences."""
-        return self.encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)  # type: ignore[return-value]
+        vectors: Any = self.encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)
+        return vectors
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Put inside what the checkpoint needs to be used alone: architecture, tokenizer, settings, provenance."""
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
         data = getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None)
         checkpoint[PAYLOAD_KEY] = payload(self.encoder, self.seed, data, head_to_keep(self))
-        seal(checkpoint)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse one that was changed, or is of another module, before torch reads it."""

@@ -89,7 +89,7 @@ class TokenBatch:
             A batch of shape (Σ B_k, max L_k).
         """
         width = max(batch.input_ids.shape[1] for batch in batches)
-        counts = [batch.real_tokens for batch in batches]
+        counts = [batch.real_tokens for batch in batches if batch.real_tokens is not None]
 
         def stack(tensors: list[Tensor], value: int) -> Tensor:
             return torch.cat([F.pad(t, (0, width - t.shape[1]), value=value) for t in tensors])
@@ -98,7 +98,7 @@ class TokenBatch:
         return TokenBatch(
             input_ids=stack([batch.input_ids for batch in batches], pad_token_id),
             attention_mask=stack([batch.attention_mask for batch in batches], 0),
-            real_tokens=None if None in counts else sum(counts),  # type: ignore[arg-type]
+            real_tokens=sum(counts) if len(counts) == len(batches) else None,
             prompt=None if all(batch.prompt is None for batch in batches) else torch.cat(prompts),
         )
 
@@ -202,16 +202,12 @@ class EncoderSpec:
     """D, the width of `Views.anchor` (after the projection head)."""
     hidden_size: int
     """H, the width of `EncoderOutput.token_states`."""
-    input_embedding_dim: int
-    """E, the width of `EncoderOutput.input_embeddings`."""
     vocab_size: int
     """Number of rows of the word embedding."""
     pad_token_id: int
     """What fills up shorter sentences."""
     mask_token_id: int | None
     """The token that hides a word; None where the tokenizer has none."""
-    special_token_ids: tuple[int, ...]
-    """Those that are no part of a text: [CLS], [SEP], padding and their like."""
     vocabulary: str
     """Fingerprint of tokenizer and prompt: two encoders that share it read the same token ids."""
     seed: int

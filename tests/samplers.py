@@ -50,8 +50,8 @@ def built(kind: str, stream: str = "extra", seed: int = 5, **overrides: Any) -> 
 
 def spec(seed: int = 5, width: int = WIDTH) -> EncoderSpec:
     """What a sampler is told of the encoder."""
-    widths = {"embedding_dim": width, "hidden_size": width, "input_embedding_dim": width, "vector_dim": width}
-    return replace(_encoder().spec(seed), **widths, vocab_size=100, special_token_ids=(0, 1, 2, 3, 4), frame=(0, 0))  # type: ignore[arg-type]
+    widths = {"embedding_dim": width, "hidden_size": width, "vector_dim": width}
+    return replace(_encoder().spec(seed), **widths, vocab_size=100, frame=(0, 0))  # type: ignore[arg-type]
 
 
 _encoder = functools.cache(tiny_encoder)

@@ -280,7 +280,7 @@ def test_sentrep_encode_compiles(tmp_path: Path, graphs: list[fx.GraphModule]) -
     tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES))
     vectors = []
-    for more in ([], ["--compile", "true"]):
+    for more in ([], ["--backend", "compiled"]):
         output = tmp_path / f"{len(more)}.npy"
         words = ["encode", str(tmp_path / "model"), "--input", str(tmp_path / "text.txt"), "--output", str(output)]
         assert main([*words, *more]) == 0

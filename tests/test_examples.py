@@ -27,6 +27,7 @@ MACHINE = re.compile(r"(?<![\w./:])/(?!/)[\w.-]+/[\w.-]|[A-Z]:\\\\")
 
 
 def run_example(script: str) -> None:
+    sys.argv = [script]  # without what pytest was called with
     runpy.run_path(script, run_name="__main__")
 
 
@@ -35,6 +36,11 @@ def run_example(script: str) -> None:
     ("name", "says", "needs"),
     [
         ("adapt_domain", "is better on this text", []),
+        ("figures/cosines", "cosines.png cosines.svg", []),
+        ("figures/negatives", "negatives.png negatives.svg", []),
+        ("figures/plane", "plane.png plane.svg", []),
+        ("figures/projection", "projection.png projection.svg", []),
+        ("figures/scores", "scores.png scores.svg", []),
         ("custom_objective", "max_steps=20", []),
         ("flow", "max_steps=20", []),
         ("lora", "parameters are trained", ["peft"]),
@@ -64,8 +70,8 @@ def test_a_script_runs_and_is_short(
 def test_every_script_is_run() -> None:
     (marker,) = (mark for mark in test_a_script_runs_and_is_short.pytestmark if mark.name == "parametrize")
     names = {getattr(case, "values", case)[0] for case in marker.args[1]}
-    assert names == {path.stem for path in EXAMPLES.glob("*.py")}
-    listed = re.findall(r"^\| \[`(\w+)\.", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert names == {str(path.relative_to(EXAMPLES).with_suffix("")) for path in EXAMPLES.rglob("*.py")}
+    listed = re.findall(r"^\| \[`([\w/]+)\.", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted({*names, *(path.stem for path in NOTEBOOKS)})
 
 

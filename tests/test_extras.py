@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from sentrep import extras
+from sentrep.cli.encode import encode
 from sentrep.data.augmentation import translation
-from sentrep.data.augmentation.endpoint import Endpoint
+from sentrep.data.augmentation.language_model import LanguageModel
+from sentrep.data.augmentation.prompt import Prompt
 from sentrep.data.augmentation.translation import Translator
 from sentrep.data.sets.near_duplicates import NearIndex
 from sentrep.encoder import GraphEncoder, write_graph
@@ -42,11 +44,16 @@ def graph(name: Any, file: str) -> Callable[[Path], object]:
 
 USES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "lora": ("lora", "peft", lambda folder: tiny_encoder(trainable=Lora())),
-    "questions": ("paraphrase", "openai", lambda folder: Endpoint("http://localhost:1/v1", "m")),
+    "questions": (
+        "paraphrase",
+        "openai",
+        lambda folder: LanguageModel("http://localhost:1/v1", "m", Prompt("paraphrase")),
+    ),
     "leakage": ("leakage", "datasketch", lambda folder: NearIndex(["a"], 0.8)),
-    "suite": ("mteb", "mteb", lambda folder: load_suite("denosent", Request(folder=str(folder)))),
+    "suite": ("mteb", "mteb", lambda folder: load_suite("mteb", Request([str(folder)]))),
     "write": ("onnx", "onnxscript", lambda folder: write_graph(folder, "onnx")),
     "read": ("onnx", "onnxruntime", graph("onnx", "onnx/model.onnx")),
+    "workers": ("ray", "ray", lambda folder: encode("model", output="vectors", engine="ray")),
     "openvino": ("openvino", "openvino", graph("openvino", "openvino/openvino_model.xml")),
 }
 

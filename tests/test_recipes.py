@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from sentrep import SentenceEncoder, SentRepModule
 from sentrep.cli import main
 from sentrep.cli.configuration import Tree, read_config
 from sentrep.cli.paper_tables import read_table
+from sentrep.cli.recipes import read_about
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
@@ -39,7 +41,7 @@ class Case:
     name: str
     words: list[str]
     tree: Tree
-    header: str
+    about: str
 
     @property
     def paper(self) -> str:
@@ -54,7 +56,7 @@ class Case:
     def flags(self, teacher: str) -> list[str]:
         """Local data and models, heads that divide 32; the tiny model, which has no folder, comes by a file."""
         columns = self.tree["data"].get("columns")
-        overrides = ["-c", str(OVERRIDE)] if "overrides/minilm.yaml" in self.header else []
+        overrides = ["-c", str(OVERRIDE)] if "overrides/minilm.yaml" in self.about else []
         train = ["--data.train", "corpus.txt", "--data.columns", "null"]
         if len(columns or []) > 1:
             train = ["--data.train", "triplets.csv"]
@@ -87,19 +89,20 @@ def frozen_models(tree: Any, path: str = "") -> Iterator[str]:
         yield from frozen_models(value, f"{path}.{key}" if path else key)
 
 
-def header(path: Path) -> str:
-    return path.read_text(encoding="utf-8").split("\n\n")[0]
+def told(path: Path) -> str:
+    """What a file says of itself."""
+    return "\n".join(vars(read_about(path)).values())
 
 
 def cases() -> Iterator[Case]:
     for path in RECIPES:
         name = str(path.relative_to(CONFIGS).with_suffix(""))
-        yield Case(name, ["-c", str(path)], read_config(str(path))[1], header(path))
+        yield Case(name, ["-c", str(path)], read_config(str(path))[1], told(path))
     for path in TABLES:
         for name, row in read_table(str(path)).rows.items():
             words = ["--table", str(path), "--row", name]
             if row.absent is None and not row.untrained:
-                yield Case(f"{path.relative_to(CONFIGS)}: {name}", words, row.tree, header(path))
+                yield Case(f"{path.relative_to(CONFIGS)}: {name}", words, row.tree, told(path))
 
 
 CASES = list(cases())
@@ -191,24 +194,18 @@ def test_lora_is_laid_over_a_recipe_and_exported_without_it(tiny: list[str], tmp
     settings = {"rank": 2, "alpha": 16.0, "dropout": 0.0, "targets": ["query", "value"], "also": []}
     assert content["sentrep"]["settings"]["adapter"] == settings
     assert main(["export", str(checkpoint), str(tmp_path / "model")]) == 0
-    assert "adapter" not in (tmp_path / "model" / "sentrep.json").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "model" / "sentrep.json").read_text(encoding="utf-8"))["adapter"] is None
     vectors = [SentenceEncoder.from_pretrained(name).encode(["a dog"]) for name in (checkpoint, tmp_path / "model")]
     np.testing.assert_allclose(*vectors, atol=1e-6)
 
 
 @pytest.mark.parametrize("path", [*RECIPES, *TABLES], ids=lambda path: str(path.relative_to(CONFIGS)))
-def test_every_file_says_how_to_run_it(path: Path) -> None:
-    command = "fit --config" if path in RECIPES else "compare --table"
-    assert f"# Run:    sentrep {command} {path.relative_to(CONFIGS.parent)}" in header(path)
-    assert path in TABLES or "# Expect: " in header(path)
-    assert all(line.startswith("#") for line in header(path).splitlines())
-
-
-def test_the_row_of_a_tables_header_is_there() -> None:
-    for path in TABLES:
-        assert re.search(r"^# Row:    sentrep fit --table \S+ --row (\S+)", header(path), re.MULTILINE)[1] in (
-            read_table(str(path)).rows
-        )
+def test_every_file_says_what_it_is(path: Path) -> None:
+    about = read_about(path)
+    assert about.title.endswith(".")
+    assert path in TABLES or (about.expect and about.runs_on in ("one GPU", "two CPU cores"))
+    assert re.fullmatch(r"(\d{4}\.\d{5})?", about.arxiv)
+    assert "about" not in read_config(str(path))[1]
 
 
 def test_rows_of_one_name_are_the_same() -> None:
@@ -231,8 +228,8 @@ def test_every_recipe_of_a_paper_clips_at_norm_1(case: Case) -> None:
 
 
 def test_a_recipe_says_where_its_clipping_comes_from() -> None:
-    says = re.compile(r"^# Gradients are clipped at norm 1, the (HF Trainer's )?default", re.MULTILINE)
-    assert all(says.search(header(path)) for path in RECIPES if path.parent.name in PAPERS)
+    says = re.compile(r"^Gradients are clipped at norm 1, the (HF Trainer's )?default", re.MULTILINE)
+    assert all(says.search(told(path)) for path in RECIPES if path.parent.name in PAPERS)
 
 
 def test_awp_is_as_small_as_the_thesis_ran_it() -> None:
@@ -273,8 +270,8 @@ def test_dclr_has_its_paper_s_numbers(
     assert (tree["data"]["batch_size"], model["optimizer"]["init_args"]["lr"]) == (batch, lr)
     assert (tree["trainer"]["max_epochs"], tree["trainer"]["val_check_interval"]) == (3, 150)
     other = [" 1 (--trainer.max_epochs 1)"] if large else []
-    other += ["k = 3\n# (--model.objectives.dclr.negatives.noise.ratio 3)"] if recipe == "bert-large" else []
-    assert all(words in header(CONFIGS / f"dclr/{recipe}.yaml") for words in other), "what the released script has"
+    other += ["k = 3\n(--model.objectives.dclr.negatives.noise.ratio 3)"] if recipe == "bert-large" else []
+    assert all(words in told(CONFIGS / f"dclr/{recipe}.yaml") for words in other), "what the released script has"
 
 
 @pytest.mark.parametrize(
@@ -335,10 +332,10 @@ def test_baselines_have_their_papers_numbers(
     assert (model["encoder"]["pooling"], model["encoder"]["max_length"]) == (pooling, length)
     assert (tree["data"]["batch_size"], model["optimizer"]["init_args"]["lr"]) == (batch, lr)
     assert term.get("temperature") == temperature
-    says = header(CONFIGS / f"baselines/{name}.yaml")
-    assert f"{published}" in re.search(r"# Expect: .*", says)[0]  # type: ignore[index]
-    assert "# As in " in says
-    assert "Departures: " in says
+    about = read_about(CONFIGS / f"baselines/{name}.yaml")
+    assert published in about.expect
+    assert "As in " in about.notes
+    assert "Departures: " in about.notes
 
 
 def test_what_makes_each_baseline_itself() -> None:

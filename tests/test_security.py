@@ -28,17 +28,18 @@ from sentrep import InputError, SentenceEncoder, SentRepDataModule, SentRepModul
 from sentrep.adaptation.report import write_report as write_adaptation
 from sentrep.checkpoint.rebuild import recorded_arguments
 from sentrep.checkpoint.trust import refuse_foreign_classes
-from sentrep.cli import main, yaml_text
+from sentrep.cli import configuration, main
 from sentrep.cli.configuration import parse_request
 from sentrep.cli.sections import build_tree
-from sentrep.data.sets.leakage import Overlap, overlap_list
-from sentrep.doctor import Outcome, print_outcomes, write_outcomes
+from sentrep.data.sets.leakage import Overlap
+from sentrep.doctor import Outcome
+from sentrep.doctor import report as doctor_report
 from sentrep.encoder import Dense
-from sentrep.evaluation import Evaluation, print_results, write_report
+from sentrep.evaluation import Evaluation
 from sentrep.evaluation.comparison import Comparison
+from sentrep.evaluation.leakage_report import write_overlaps
 from sentrep.evaluation.plots.style import new_figure, save_figure
 from sentrep.evaluation.results import TaskResult
-from sentrep.io.checkpoint_file import seal
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive, Objective
 from sentrep.reports.document import Document, Heading, Table, Text
@@ -48,25 +49,9 @@ from support import tiny_encoder, toy_sentences
 
 ROOT = Path(__file__).resolve().parents[1]
 FRAME = {
-    *[
-        "html",
-        "head",
-        "meta",
-        "title",
-        "style",
-        "body",
-        "main",
-        "h2",
-        "p",
-        "div",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-    ]
-}
+    "html", "head", "meta", "title", "style", "body", "main", "h2", "p", "div", "table", "thead", "tbody", "tr", "th",
+    "td",
+}  # fmt: skip
 """Tags of a page with a heading, a paragraph and a table."""
 OURS = {"class_path": "sentrep.objectives.Contrastive", "init_args": {}}
 
@@ -93,7 +78,6 @@ def checkpoint(honest: dict[str, Any]) -> dict[str, Any]:
 
 
 def written(checkpoint: dict[str, Any], folder: Path) -> Path:
-    seal(checkpoint)  # as its author can do, too
     torch.save(checkpoint, folder / "stranger.ckpt")
     return folder / "stranger.ckpt"
 
@@ -251,7 +235,7 @@ def dense_folder(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-UNSAFE = r"torch\.load\(|pickle\.load|allow_pickle|yaml\.(unsafe_|full_)?load\(|\beval\(['\"]|\bexec\("
+UNSAFE = r"torch\.load\(|pickle\.load|allow_pickle=(?!False)|yaml\.(unsafe_|full_)?load\(|\beval\(['\"]|\bexec\("
 
 
 def test_every_load_of_torch_runs_no_code() -> None:
@@ -259,39 +243,12 @@ def test_every_load_of_torch_runs_no_code() -> None:
         line
         for path in (ROOT / "sentrep").rglob("*.py")
         for line in path.read_text(encoding="utf-8").splitlines()
-        if re.search(
-            r"torch\.load\(|pickle\.load|allow_pickle|yaml\.(unsafe_|full_)?load\(|\beval\(['\"]|\bexec\(", line
-        )
+        if re.search(UNSAFE, line)
     ]
     assert len(loads) >= 3
-    assert all("weights_only=True" in line or "yaml.load(content, _SafeLoader)" in line for line in loads), loads
-    assert issubclass(yaml_text._SafeLoader, yaml.SafeLoader)
-
-
-REMOTE = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model", "AutoTokenizer": ["evil.Tokenizer", None]}
-
-
-def evil_module(folder: Path) -> None:
-    """Code of the model's own, which leaves a trace when it is imported."""
-    (folder / "evil.py").write_text(
-        f"from pathlib import Path\nPath({str(folder / 'ran')!r}).touch()\n"
-        "from transformers import BertConfig as Config, BertModel as Model, BertTokenizer as Tokenizer\n"
-    )
-
-
-@pytest.mark.parametrize("model_type", ["bert", "evil"])
-def test_a_folders_own_code_does_not_run(model_type: str, tmp_path: Path) -> None:
-    tiny_encoder(pooling="mean").save_pretrained(tmp_path)
-    evil_module(tmp_path)
-    for name in ("config.json", "tokenizer_config.json"):
-        content = json.loads((tmp_path / name).read_text())
-        (tmp_path / name).write_text(json.dumps({**content, "model_type": model_type, "auto_map": REMOTE}))
-    if model_type == "evil":
-        with pytest.raises(InputError):
-            SentenceEncoder.from_pretrained(tmp_path)
-    else:
-        SentenceEncoder.from_pretrained(tmp_path)
-    assert not (tmp_path / "ran").exists()
+    ours = r"weights_only=True|yaml\.load\(\w+, _Loader\)|exec\(compile\(block,"  # the last of sources of sentrep
+    assert all(re.search(ours, line) for line in loads), loads
+    assert issubclass(configuration._Loader, yaml.SafeLoader)
 
 
 def test_a_folder_cannot_give_itself_permission(tmp_path: Path) -> None:
@@ -398,13 +355,13 @@ def test_a_report_shows_hostile_texts_as_they_are(name: str, tmp_path: Path) -> 
     task = TaskResult(text, text, text, {"pairs": 3}, {"spearman": 1.0}, text, per_subset={text: (3, 1.0)})
     report = Evaluation(text, "f", "cls", text, None, {}, 1.0, [task], notes=[text])
     for ending in (".md", ".csv", ".json"):
-        write_report(report, tmp_path / f"r{ending}")
+        report.report().write(tmp_path / f"r{ending}")
     assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["prompt"] == text
     tags, letters = in_markdown((tmp_path / "r.md").read_text(encoding="utf-8"))
     assert tags == {"table", "thead", "tbody", "tr", "th", "td", "p"}
     assert letters.count(seen(name)) >= 4  # set, note, model, prompt
     console = Console(width=400, file=(screen := io.StringIO()))
-    print_results([task], detail=True, notes=[text], console=console)
+    report.report(detail=True).print(console)
     assert screen.getvalue().count(seen(name)) >= 2  # set and note
     assert "\x1b" not in screen.getvalue()
 
@@ -445,12 +402,12 @@ def test_labels_of_pictures_are_no_formulas(tmp_path: Path) -> None:
 
 def test_names_are_harmless_in_a_doctors_report(tmp_path: Path) -> None:
     for number, text in enumerate(HOSTILE.values()):
-        outcomes = [Outcome(text, False, text, text, text)]
-        write_outcomes(outcomes, str(tmp_path / f"{number}.md"))
+        report = doctor_report([Outcome(text, False, text, text, text)])
+        report.write(tmp_path / f"{number}.md")
         tags, letters = in_markdown((tmp_path / f"{number}.md").read_text(encoding="utf-8"))
         assert tags == {"h1", "table", "thead", "tbody", "tr", "th", "td", "p"}
         assert letters.count(printable(text).strip()) >= 5
-        print_outcomes(outcomes, Console(width=400, file=(screen := io.StringIO())))
+        report.print(Console(width=400, file=(screen := io.StringIO())))
         assert "\x1b" not in screen.getvalue()
         assert screen.getvalue().count(printable(text).strip()) >= 3
 
@@ -465,7 +422,7 @@ def evaluation() -> Evaluation:
 @pytest.mark.parametrize("ending", [".csv", ".md", ".json"])
 def test_names_are_harmless_in_reports(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"report{ending}"
-    write_report(evaluation(), path)
+    evaluation().report().write(path)
     text = path.read_text(encoding="utf-8")
     assert "\x1b" not in text
     if ending == ".csv":
@@ -492,8 +449,8 @@ def test_names_are_harmless_in_a_comparisons_report(tmp_path: Path) -> None:
 
 def test_texts_are_harmless_in_the_report_of_an_adaptation(tmp_path: Path) -> None:
     for name, text in HOSTILE.items():
-        pictures = {"curve": (), "interpolation": (), "map_texts": ()}  # their labels: see above; the map is tested
-        page = write_adaptation(made_up(text, **pictures), tmp_path).read_text(encoding="utf-8")
+        report = made_up(text, curve=())  # the labels of a picture: see above
+        page = write_adaptation(report, tmp_path).read_text(encoding="utf-8")
         assert not {"script", "img", "b"} & set(re.findall(r"<(\w+)", page))
         assert "onmouseover='" not in page
         assert html.unescape(re.sub("<.*?>", "", page)).count(seen(name)) >= 5
@@ -503,15 +460,14 @@ def test_texts_are_harmless_in_the_report_of_an_adaptation(tmp_path: Path) -> No
 
 
 def test_names_are_harmless_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
-    print_results(evaluation().results, detail=True, console=Console(width=200))
+    evaluation().report(detail=True).print(Console(width=200))
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "[red]" in out
 
 
 def test_the_list_of_overlaps_holds_no_formula(tmp_path: Path) -> None:
-    with overlap_list(tmp_path / "list.csv") as write:
-        write(Overlap(("=a",), "exact", 1.0, "=1+1", "\t=1+1", 1))
+    write_overlaps([Overlap(("=a",), "exact", 1.0, "=1+1", "\t=1+1", 1)], tmp_path / "list.csv")
     row = list(csv.reader((tmp_path / "list.csv").open()))[1]
     assert [row[0], row[3]] == ["'=a", "'=1+1"]
     assert not row[4].startswith(("\t", "="))

@@ -14,8 +14,8 @@ from transformers import PreTrainedConfig
 
 from sentrep import InputError, SentenceEncoder, SentRepModule
 from sentrep.data.augmentation.translation import Translator
-from sentrep.encoder.loading import sources
-from sentrep.io.checkpoint_file import seal
+from sentrep.encoder.loading.backbones import architecture
+from sentrep.io.checkpoint_file import FORMAT
 from sentrep.io.strangers import build_config, read_tokenizer
 from sentrep.objectives import Contrastive
 from support import FAMILIES, checkpoint_of, tiny_encoder, toy_sentences
@@ -100,13 +100,11 @@ def alarm(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     from transformers import modeling_utils
     from transformers.integrations import hub_kernels
 
-    from sentrep.io import strangers
-
     def fetch(name: str, *arguments: Any, **keywords: Any) -> Any:
         rung.append(str(name))
         raise ValueError(f"would have fetched {name}")
 
-    for module in (modeling_utils, hub_kernels, strangers):
+    for module in (modeling_utils, hub_kernels):
         monkeypatch.setattr(module, "is_kernels_available", lambda *a, **k: True)
     for name in ("get_kernel", "get_kernel_hub"):
         monkeypatch.setattr(hub_kernels, name, fetch, raising=False)
@@ -174,14 +172,13 @@ def test_a_folders_key_is_refused(keys: dict[str, Any], model: Path, tmp_path: P
 def test_a_checkpoints_key_does_nothing(keys: dict[str, Any], tmp_path: Path, alarm: list[str]) -> None:
     encoder = tiny_encoder()
     payload = {
-        "architecture": {**sources.architecture(encoder.backbone), **keys},
+        "architecture": {**architecture(encoder.backbone), **keys},
         "tokenizer": {"tokenizer.json": encoder.tokenize.tokenizer.backend_tokenizer.to_str()},
         "settings": {"pooling": "cls"},
     }
     payload["tokenizer"]["tokenizer_config.json"] = json.dumps({"pad_token": "[PAD]"})
     state = {f"encoder.{name}": value for name, value in encoder.state_dict().items()}
-    seal(content := {"state_dict": state, "sentrep": payload})
-    torch.save(content, tmp_path / "x.ckpt")
+    torch.save({"state_dict": state, "sentrep": {**payload, "format": FORMAT}}, tmp_path / "x.ckpt")
     if keys in LEFT_OUT.values():
         again = SentenceEncoder.from_pretrained(tmp_path / "x.ckpt")
         np.testing.assert_array_equal(again.encode(SENTENCES), encoder.encode(SENTENCES))
@@ -225,7 +222,6 @@ def test_training_goes_on_without_a_checkpoints_keys(name: str, tmp_path: Path, 
     encoder = content["hyper_parameters"]["encoder"]
     backbone = {**FAMILIES["bert"], **LEFT_OUT[name], "trust_remote_code": True}
     encoder.get("init_args", encoder).update(backbone=backbone)
-    seal(content)
     torch.save(content, tmp_path / "x.ckpt")
     SentRepModule.load_from_checkpoint(tmp_path / "x.ckpt")
     assert alarm == []
@@ -293,10 +289,10 @@ def test_a_module_of_another_kind_is_refused(kind: str, model: Path, tmp_path: P
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation"])
-def test_the_users_own_attention_is_his(key: str, attention: str, alarm: list[str]) -> None:
+def test_the_attention_of_transformers_itself_stays(key: str, attention: str, alarm: list[str]) -> None:
     description = {**FAMILIES["bert"], key: attention}
     assert build_config(description, "backbone", own=True)._attn_implementation == attention
-    assert build_config(description, "model")._attn_implementation is None
+    assert build_config(description, "model")._attn_implementation == attention
     SentenceEncoder(description, tokenizer="toy").encode(SENTENCES)
 
 
@@ -307,7 +303,6 @@ def test_the_users_own_attention_is_his(key: str, attention: str, alarm: list[st
         {"attn_implementation": "flash_attention_2"},
         {"experts_implementation": "sonicmoe"},
         {"auto_map": REMOTE},
-        {"use_kernels": True},
         {"quantization_config": {"quant_method": "eetq"}},
     ],
 )

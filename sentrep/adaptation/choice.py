@@ -1,4 +1,4 @@
-"""Which candidate is the best: how far from the untouched model to the trained one, and how much of matching words."""
+"""What is chosen by the held-out documents that choose: the recipe, and the best candidate that came of it."""
 
 from __future__ import annotations
 
@@ -9,42 +9,68 @@ from sentrep.adaptation.preparation import Remembered
 from sentrep.adaptation.words import WEIGHTS, WithWords
 from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.encoder import LexicalFeatures
-from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings
+from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings, word_matching
+
+HOLDS, FREE = "adapt/pairs", "adapt/plain"
+"""The recipes: with a teacher to hold on to, and without."""
+_WEAK = 0.5
+"""Share of BM25's score below which a model has little to hold on to."""
+
+
+def recipe_for(tasks: ProxyTasks, start: Remembered) -> tuple[str, str]:
+    """The recipe that suits a model, and why, in a sentence.
+
+    Args:
+        tasks: those that are held out to choose by.
+        start: the untouched model.
+    """
+    words = word_matching(tasks)
+    if words is None:
+        return HOLDS, "Without the package bm25s (pip install 'sentrep[adapt]') every model is taken for a strong one."
+    own, bm25 = _proxy(tasks, start), proxy_values(score_rankings(tasks, words))[CRITERION]
+    found = f"Of the questions that choose, the untouched model answers {own:.1f} (nDCG@10), matching words {bm25:.1f}"
+    if own < _WEAK * bm25:
+        return FREE, f"{found}: it has little to lose, so it is trained fast, without a teacher, until the time is up."
+    return HOLDS, f"{found}: it is trained slowly and holds on to the similarities that it sees."
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The best candidate, and what each was worth."""
+    """The best candidates, and what each was worth."""
 
-    model: Remembered | WithWords
+    model: Remembered
     share: float
     """Share of the trained weights."""
-    weight: float
-    """Weight of matching words."""
+    worded: WithWords | None
+    """That model with matching words, where these score higher."""
     shares: tuple[tuple[float, float], ...]
     """(share, proxy)."""
     weights: tuple[tuple[float, float], ...]
-    """(weight, proxy), at the best share."""
+    """(weight of matching words, proxy), at the best share."""
+
+    @property
+    def gain(self) -> float:
+        """What matching words add to the proxy."""
+        return max(value for _, value in self.weights) - self.weights[0][1]
 
 
-def choose(tasks: ProxyTasks, start: Remembered, end: Remembered, words: LexicalFeatures | None = None) -> Choice:
+def choose(tasks: ProxyTasks, start: Remembered, end: Remembered, words: LexicalFeatures) -> Choice:
     """The share first, the weight at that share; of equals what is nearest to the untouched model.
 
     Args:
         tasks: those that are held out to choose by.
         start: the untouched model.
         end: the trained one.
-        words: the lexical part, of `fit_lexical`; None tries none.
+        words: the lexical part, of `fit_lexical`.
     """
     mixed = {share: Remembered(interpolate(start.encoder, end.encoder, share), start.bf16) for share in SHARES}
     candidates = {0.0: start, **mixed, 1.0: end}
     shares = {share: _proxy(tasks, candidate) for share, candidate in candidates.items()}
     share = max(shares, key=lambda share: shares[share])
-    worded = {} if words is None else {weight: WithWords(candidates[share], words, weight) for weight in WEIGHTS}
+    worded = {weight: WithWords(candidates[share], words, weight) for weight in WEIGHTS}
     weights = {0.0: shares[share]} | {weight: _proxy(tasks, candidate) for weight, candidate in worded.items()}
-    weight = max(weights, key=lambda weight: weights[weight])
-    model = worded.get(weight, candidates[share])
-    return Choice(model, share, weight, tuple(shares.items()), tuple(weights.items()))
+    best = worded.get(max(weights, key=lambda weight: weights[weight]))
+    return Choice(candidates[share], share, best, tuple(shares.items()), tuple(weights.items()))
 
 
 def _proxy(tasks: ProxyTasks, candidate: Remembered | WithWords) -> float:

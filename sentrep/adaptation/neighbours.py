@@ -1,4 +1,4 @@
-"""What a model holds to be alike, before and after: nearest texts of a few, and a map of many."""
+"""What a model holds to be alike, before and after: the nearest texts of a few."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import islice
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.spatial import procrustes
 
 from sentrep.adaptation.outcome import Neighbours
 from sentrep.functional.similarity import cosine_similarity_matrix
@@ -39,44 +38,6 @@ def changed_neighbours(
     return tuple(sorted(found, key=lambda one: len(set(one.before) & set(one.after))))
 
 
-def aligned_maps(
-    texts: Sequence[str], before: Vectors, after: Vectors, most: int = 600, seed: int = 0
-) -> tuple[Vectors, Vectors, tuple[str, ...]]:
-    """Two maps of the same texts that can be compared: what moved between them moved in the model.
-
-    The vectors, of length 1, are turned, mirrored, moved and scaled onto each other in all their dimensions
-    (Procrustes), and then seen from one side: the plane of the greatest variance before (PCA). A map for each alone
-    (t-SNE above all) would show two models that are nearly the same as two different pictures.
-
-    Args:
-        texts: N.
-        before: (N, D) vectors of the model before.
-        after: (N, D') of the same texts by the model after.
-        most: points of the map; they are drawn where there are more texts.
-        seed: of the draw.
-
-    Returns:
-        (n, 2) and (n, 2), and the n texts. Nothing (n = 0) where fewer than four texts are left, or a model gives all
-        of them one vector.
-    """
-    from sklearn.decomposition import PCA
-
-    rows = np.arange(len(texts))
-    if len(texts) > most:
-        rows = np.sort(np.random.default_rng(seed).choice(len(texts), most, replace=False))
-    width = max(before.shape[1], after.shape[1])
-    sides = [np.pad(_unit(x[rows]), ((0, 0), (0, width - x.shape[1]))) for x in (before, after)]
-    if len(rows) < 4 or min(np.ptp(side, axis=0).max() for side in sides) <= 0:
-        return np.zeros((0, 2)), np.zeros((0, 2)), ()
-    first, second, _ = procrustes(*sides)
-    plane = PCA(2, random_state=seed).fit(first)
-    return plane.transform(first), plane.transform(second), tuple(texts[row] for row in rows.tolist())
-
-
-def _unit(vectors: Vectors) -> Vectors:
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
-
-
 def _spread(texts: Sequence[str], vectors: Vectors, count: int) -> list[int]:
     """Rows of different texts, the nearest ones to the centres of as many groups."""
     from sklearn.cluster import KMeans
@@ -85,7 +46,8 @@ def _spread(texts: Sequence[str], vectors: Vectors, count: int) -> list[int]:
     rows = rows[:: max(1, len(rows) // _SAMPLE)]
     if len(rows) <= count:
         return rows.tolist()
-    distances = KMeans(count, n_init=1, random_state=0).fit_transform(_unit(vectors[rows]))
+    units = vectors[rows] / np.linalg.norm(vectors[rows], axis=1, keepdims=True).clip(1e-12)
+    distances = KMeans(count, n_init=1, random_state=0).fit_transform(units)
     return rows[list(dict.fromkeys(distances.argmin(axis=0).tolist()))].tolist()
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -58,6 +56,9 @@ class Adaptation:
     documents: int
     passages: int
     pairs: int
+    """What there was to train on."""
+    seen: int
+    """Pairs that training has come to, again ones included; of a text without structure sentences."""
     tasks: tuple[TaskOutcome, ...]
     curve: tuple[dict[str, float], ...]
     """Rows: step, minutes, proxy, and proxy/<task>."""
@@ -66,11 +67,6 @@ class Adaptation:
     lexical: tuple[tuple[float, float], ...]
     """(weight of matching words, proxy), at the best of these."""
     neighbours: tuple[Neighbours, ...]
-    map_before: np.ndarray
-    """(n, 2)."""
-    map_after: np.ndarray
-    """(n, 2), the same rows."""
-    map_texts: tuple[str, ...]
     seconds: dict[str, float]
     """Part of the run -> seconds."""
     settings: dict[str, str]

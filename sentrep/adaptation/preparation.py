@@ -34,6 +34,8 @@ _DISTRACTORS = 5000
 """Passages of other documents that a judged query must not find."""
 _NEAR = 3
 """Passages of other documents nearest to each query of the choice: what it might be lost to."""
+_MANY = 1000
+"""Texts whose encoding is told of."""
 _FEW = 500
 """Distractors of the choice, which is made again and again."""
 
@@ -56,9 +58,11 @@ class Remembered:
         """(n, D) float32, on the CPU."""
         new = list(dict.fromkeys(text for text in texts if text not in self._known))
         if new:
+            if len(new) >= _MANY:
+                logger.info("encoding %s texts", f"{len(new):,}")
             size = evaluation_batch(self.encoder.device)
             with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=self.bf16):
-                vectors = encode(self.encoder, new, size, None)
+                vectors = encode(self.encoder, new, size, False)
             self._known.update(zip(new, vectors, strict=True))
         return torch.stack([self._known[text] for text in texts])
 

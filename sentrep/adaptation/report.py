@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from sentrep.adaptation.outcome import Adaptation, Estimate
-from sentrep.adaptation.pictures import draw_curve, draw_weights, map_dots
+from sentrep.adaptation.outcome import Adaptation, Estimate, TaskOutcome
+from sentrep.adaptation.pictures import draw_curve
 from sentrep.evaluation.plots.style import svg_text
 from sentrep.io.files import write_text
 from sentrep.io.paths import writing
-from sentrep.reports.document import Change, Document, Heading, Maps, Part, Picture, Side, Table, Text
+from sentrep.reports.document import Change, Document, Heading, Part, Picture, Table, Text
 from sentrep.reports.frames import as_frame
 
 _LOOKS = {"better": "good", "not better": "bad", "worse": "bad", "cannot be told": "unsure"}
@@ -26,21 +25,19 @@ _TASKS = (
     "the difference says so. Shared words: of the query's words, those that stand in its answer; BM25 is what matching "
     "words alone gives."
 )
-_CURVE = "The held-out tasks (proxy: all their queries) while it was trained; the dashed line is the model before."
-_INTERPOLATION = "Weights between the model before (0) and the end of training (1)."
-_LEXICAL = "At the best of these: the weight of matching words in the vector's cosine, beside meaning."
-_NEIGHBOURS = "Sentences from all over the text, each with the nearest others by cosine; those that changed most first."
-_MAP = (
-    "The same texts before and after, turned and scaled onto each other and seen from the same side; the colours are "
-    "those of the groups before. Stay on a point to read it."
+_CURVE = "The held-out questions that choose, while it was trained; the dashed line is the model before."
+_INTERPOLATION = (
+    "Score of the questions that choose, by the share of the trained weights in the mean with those before."
 )
+_LEXICAL = "And by the weight of matching words in the vector's cosine, beside meaning, at the best of these."
+_NEIGHBOURS = "Sentences from all over the text, each with the nearest others by cosine; those that changed most first."
 _SETTINGS = "What was trained on what"
 
 
 def write_report(adaptation: Adaptation, folder: str | Path) -> Path:
     """Write ``report.html``, which needs nothing beside it, and ``report.md``.
 
-    What is empty (curve, interpolation, neighbours, map, times, settings) has no section.
+    What is empty (curve, interpolation, neighbours, times, settings) has no section.
 
     Args:
         adaptation: what to report.
@@ -67,18 +64,25 @@ def _parts(adaptation: Adaptation) -> Iterator[Part]:
     yield Text(_facts(adaptation))
     if adaptation.tasks:
         yield Heading("Before and after")
-        yield Table(_tasks(adaptation), "Scores before and after", _LOOKS)
+        yield Table(task_table(adaptation.tasks), "Scores before and after", _LOOKS)
         yield Text(_TASKS, faint=True)
-    if courses := [*_courses(adaptation)]:
+    if adaptation.curve:
         yield Heading("Training")
-        yield Side(courses)
+        numbers = as_frame(adaptation.curve).map(lambda cell: "" if cell is None else f"{cell:.4g}")
+        figure = svg_text(draw_curve(adaptation.curve))
+        yield Picture(figure, "Course of the score during training", _CURVE, frame=numbers)
+    for points, what, said in (
+        (adaptation.interpolation, "share of training", _INTERPOLATION),
+        (adaptation.lexical, "weight of matching words", _LEXICAL),
+    ):
+        if points:
+            yield Table(_pairs({f"{weight:g}": f"{value:.2f}" for weight, value in points}, what, "score"), what)
+            yield Text(said, faint=True)
     if adaptation.neighbours:
         yield Heading("Nearest sentences")
         yield Text(_NEIGHBOURS, faint=True)
         for found in adaptation.neighbours:
             yield Change(_short(found.sentence), [*map(_short, found.before)], [*map(_short, found.after)])
-    if len(adaptation.map_texts):
-        yield Maps("Map", map_dots(adaptation.map_before, adaptation.map_after, adaptation.map_texts), _MAP)
     if adaptation.seconds:
         yield Heading("Time")
         took = {part: _duration(seconds) for part, seconds in adaptation.seconds.items()}
@@ -86,27 +90,6 @@ def _parts(adaptation: Adaptation) -> Iterator[Part]:
     if adaptation.settings:
         yield Heading(_SETTINGS)
         yield Table(_pairs(adaptation.settings, "setting", "value"), _SETTINGS, broken=True)
-
-
-def _courses(adaptation: Adaptation) -> Iterator[Picture]:
-    """The pictures of the training."""
-    if adaptation.curve:
-        numbers = as_frame(adaptation.curve).map(lambda cell: "" if cell is None else f"{cell:.4g}")
-        yield _picture(draw_curve(adaptation.curve), "Course of the proxy during training", _CURVE, numbers)
-    if adaptation.interpolation:
-        figure = draw_weights(adaptation.interpolation)
-        yield _picture(figure, "Proxy by weight", _INTERPOLATION, _weights(adaptation.interpolation))
-    if adaptation.lexical:
-        figure = draw_weights(adaptation.lexical, "matching words", "without")
-        yield _picture(figure, "Proxy by weight of matching words", _LEXICAL, _weights(adaptation.lexical))
-
-
-def _picture(figure: Figure, alt: str, caption: str, numbers: pd.DataFrame) -> Picture:
-    return Picture(svg_text(figure), alt, caption, frame=numbers)
-
-
-def _weights(points: Sequence[tuple[float, float]]) -> pd.DataFrame:
-    return as_frame([[f"{weight:g}", f"{value:.2f}"] for weight, value in points], ["weight", "proxy"])
 
 
 def _pairs(rows: Mapping[str, str], *columns: str) -> pd.DataFrame:
@@ -120,33 +103,45 @@ def _about(adaptation: Adaptation) -> str:
 def _facts(adaptation: Adaptation) -> str:
     """The counts, and where the model is."""
     counts = f"{_last(adaptation.text)}: {adaptation.documents:,} documents in {adaptation.passages:,} passages"
-    counts += f"; trained on {adaptation.pairs:,} pairs" if adaptation.pairs else ""
+    if adaptation.pairs:
+        often = adaptation.seen / adaptation.pairs
+        of = f"{adaptation.seen:,} of {adaptation.pairs:,} pairs"
+        counts += f"; trained on {of if often < 1 else f'{adaptation.pairs:,} pairs, each {often:.1f} times'}"
     counts += f"; {_duration(sum(adaptation.seconds.values()))} in all" if adaptation.seconds else ""
     where = "Nothing was exported." if adaptation.folder is None else f"The adapted model is in {adaptation.folder}."
     return f"{counts}. {where}"
 
 
-def _tasks(adaptation: Adaptation) -> pd.DataFrame:
-    """The table of before and after; without BM25 where no task has it."""
+def task_table(tasks: Sequence[TaskOutcome], intervals: bool = True) -> pd.DataFrame:
+    """Before and after; without BM25 where no task has it.
+
+    Args:
+        tasks: a row each.
+        intervals: of every score, and not half the width of the difference's alone.
+    """
     rows = [
         {
             "task": task.name,
-            "before": _interval(task.start),
-            "after": _interval(task.adapted),
-            "difference": _interval(task.difference, "+.2f"),
+            "before": _interval(task.start) if intervals else f"{task.start.value:.1f}",
+            "after": _interval(task.adapted) if intervals else f"{task.adapted.value:.1f}",
+            "difference": _interval(task.difference, "+.2f") if intervals else _half(task.difference),
             "verdict": _verdict(task.difference),
             "BM25": "" if task.bm25 is None else f"{task.bm25:.1f}",
             "shared words": f"{task.overlap:.0%}",
             "queries / texts": f"{task.queries:,} / {task.candidates:,}",
         }
-        for task in adaptation.tasks
+        for task in tasks
     ]
     table = as_frame(rows)
-    return table if table["BM25"].any() else table.drop(columns="BM25")
+    return table if any(task.bm25 is not None for task in tasks) else table.drop(columns="BM25", errors="ignore")
 
 
 def _interval(estimate: Estimate, form: str = ".1f") -> str:
     return f"{estimate.value:{form}} [{estimate.low:{form}}, {estimate.high:{form}}]"
+
+
+def _half(difference: Estimate) -> str:
+    return f"{difference.value:+.2f} ± {(difference.high - difference.low) / 2:.2f}"
 
 
 def _verdict(difference: Estimate) -> str:

@@ -29,7 +29,7 @@ class Split:
 
     train: list[int]
     choose: list[int]
-    """Held out, for every choice: checkpoint, moment to stop, interpolation."""
+    """Held out, for every choice: checkpoint, interpolation."""
     judge: list[int]
     """Held out, for the verdict alone."""
     copies: int

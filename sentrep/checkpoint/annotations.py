@@ -29,7 +29,8 @@ def alternatives(annotation: Any) -> list[Any]:
 
 def plugins(annotation: Any) -> list[type]:
     """The alternatives that are classes to build an object of, not plain values."""
-    return [kind for kind in alternatives(annotation) if _is_plugin(kind)]
+    plain = ("builtins", "datetime", "pathlib", "typing")
+    return [kind for kind in alternatives(annotation) if isinstance(kind, type) and kind.__module__ not in plain]
 
 
 def item(annotation: Any) -> Any:
@@ -41,7 +42,3 @@ def item(annotation: Any) -> Any:
 def _item(annotation: Any) -> Any:
     arguments = [kind for kind in typing.get_args(annotation) if kind is not Ellipsis]
     return arguments[-1] if arguments and typing.get_origin(annotation) is not typing.Literal else None
-
-
-def _is_plugin(kind: Any) -> bool:
-    return isinstance(kind, type) and kind.__module__ not in ("builtins", "datetime", "pathlib", "typing")

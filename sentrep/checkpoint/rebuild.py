@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import importlib.metadata
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,12 +13,11 @@ from lightning.pytorch import LightningModule
 from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.config import to_config
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.loading import sources
-from sentrep.encoder.loading.settings import Settings
+from sentrep.encoder.loading.backbones import architecture
 from sentrep.encoder.loading.tokenizers import tokenizer_files
 from sentrep.encoder.loading.trained import hub_name
 from sentrep.errors import InputError
-from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint
+from sentrep.io.checkpoint_file import FORMAT, read_checkpoint
 from sentrep.version import __version__
 
 Module = TypeVar("Module", bound=LightningModule)
@@ -50,12 +50,13 @@ def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str 
         lm_head: where in the weights the masked-LM head lies that the objectives were trained with, if they had one.
     """
     return {
+        "format": FORMAT,
         "version": __version__,
         "base": hub_name(encoder.init_args["backbone"]),
-        "architecture": sources.architecture(encoder.backbone),
+        "architecture": architecture(encoder.backbone),
         **({"pooler": encoder.spare_pooler} if encoder.spare_pooler else {}),
         "tokenizer": tokenizer_files(encoder.tokenize.tokenizer),
-        "settings": encoder.settings.plain(),
+        "settings": dataclasses.asdict(encoder.settings),
         "seed": seed,
         "data": data,
         "lm_head": lm_head,
@@ -95,7 +96,5 @@ def rebuild(
     if not trust_plugins:
         refuse_foreign_classes(cls, recorded, str(path))
     module: Module = instantiate_module(cls, {**recorded, **overrides})
-    encoder: Any = module.encoder
-    encoder.prompts = Settings.read(checkpoint[PAYLOAD_KEY]["settings"], path).prompts
     module.load_state_dict(checkpoint["state_dict"], strict=strict)
     return module.to(map_location or "cpu")

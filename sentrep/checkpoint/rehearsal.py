@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
+from collections import OrderedDict
 from typing import Any
 
+import torch
 from lightning.fabric.plugins.io import CheckpointIO
 from lightning.pytorch import LightningModule, Trainer
 from torch import nn
 
-from sentrep.checkpoint.io import check_readable
 from sentrep.encoder.loading.weights import check_rebuilds
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY
+
+_READABLE = (torch.Tensor, nn.Parameter, int, float, bool, str, type(None))
 
 
 class Rehearsal(CheckpointIO):
@@ -26,7 +30,7 @@ class Rehearsal(CheckpointIO):
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         """Look at the content."""
         try:
-            check_readable(checkpoint, "no checkpoint could be written")
+            check_readable(checkpoint)
             check_rebuilds(checkpoint[PAYLOAD_KEY], checkpoint["state_dict"])
         except InputError as error:
             self.problem = str(error)
@@ -50,7 +54,13 @@ def rehearse(trainer: Trainer, module: LightningModule) -> None:
     """
     if not trainer.checkpoint_callbacks:  # nothing is to be written
         return
-    _check_ways_back(module)
+    for name, part in module.named_modules():
+        kind = type(part)
+        if (kind.get_extra_state is nn.Module.get_extra_state) != (kind.set_extra_state is nn.Module.set_extra_state):
+            raise InputError(
+                f"{kind.__name__} ({name}) has only one of get_extra_state and set_extra_state, so its checkpoint "
+                "could not be resumed; write both"
+            )
     strategy, io = trainer.strategy, trainer.strategy.checkpoint_io
     strategy.checkpoint_io = rehearsal = Rehearsal()
     try:
@@ -61,11 +71,37 @@ def rehearse(trainer: Trainer, module: LightningModule) -> None:
         raise InputError(problem)
 
 
-def _check_ways_back(module: LightningModule) -> None:
-    for name, part in module.named_modules():
-        kind = type(part)
-        if (kind.get_extra_state is nn.Module.get_extra_state) != (kind.set_extra_state is nn.Module.set_extra_state):
+def check_readable(value: Any, path: tuple[Any, ...] = ()) -> None:
+    """Refuse what ``torch.load(weights_only=True)`` would not read back.
+
+    Args:
+        value: the content of a checkpoint, or a part of it.
+        path: keys that lead to the part.
+
+    Raises:
+        InputError: names the keys that lead to the first such value, and its class.
+
+    Examples:
+        >>> check_readable({"callbacks": {"Mine": [1, {"rows": slice(0, 3)}]}})
+        Traceback (most recent call last):
+        ...
+        sentrep.errors.InputError: no checkpoint could be written: callbacks.Mine.1.rows is a slice, which a \
+checkpoint cannot hold, as it is read without running code; give numbers, texts, tensors, lists and dicts
+    """
+    if type(value) in (dict, OrderedDict):
+        for key, part in value.items():
+            check_readable(key, (*path, "a key"))
+            check_readable(part, (*path, key))
+    elif type(value) in (list, tuple):
+        for place, part in enumerate(value):
+            check_readable(part, (*path, place))
+    elif type(value) not in _READABLE:
+        try:
+            torch.save(value, file := io.BytesIO())
+            torch.load(io.BytesIO(file.getvalue()), weights_only=True)
+        except Exception:  # whatever pickling stumbles over: it cannot be kept
             raise InputError(
-                f"{kind.__name__} ({name}) has only one of get_extra_state and set_extra_state, so its checkpoint "
-                "could not be resumed; write both"
-            )
+                f"no checkpoint could be written: {'.'.join(map(str, path))} is a {type(value).__qualname__}, which "
+                "a checkpoint cannot hold, as it is read without running code; give numbers, texts, tensors, lists "
+                "and dicts"
+            ) from None

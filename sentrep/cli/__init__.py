@@ -1,38 +1,94 @@
-"""The command ``sentrep``: finds the command's module and imports nothing else, so that ``--help`` is instant."""
+"""The command ``sentrep``: finds the command, and imports what it needs only once its words are understood."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from sentrep.cli.errors import UsageError, of_the_machine, one_line
 from sentrep.errors import InputError, did_you_mean
+from sentrep.reports.text import listing
 from sentrep.version import __version__
 
 __all__ = ["main"]
 
+
+@dataclass(frozen=True)
+class Command:
+    """What stands behind a word of the command line."""
+
+    summary: str
+    """Its line in the help."""
+    module: str
+    """Its name in `sentrep.cli`, and where nothing else is said that of its function."""
+    function: str = ""
+    """Its signature is the command line, or it takes the command and its words as they are (``sorts``)."""
+    kinds: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """In the place of one function, one for each kind: ``data check``."""
+    default: str = ""
+    """The kind where none is named."""
+    sorts: bool = False
+    """Whether the function sorts the words by itself, because flags of the configuration are among them."""
+    help: str = ""
+    """What explains such a command: a text or a signature of its module; without, the function does."""
+
+
+_PICTURES = ("curves", "sweep")
+_FIT = ("fit", "train_or_score")
+_RECIPES = {"list": "list_recipes", "show": "show", "copy": "copy"}
 COMMANDS = {
-    "quickstart": ("sentrep.cli.quickstart", "train, score and export a small encoder on the embedded toy corpus"),
-    "recipes": ("sentrep.cli.recipes", "list the recipes that ship; 'show NAME' prints one, 'copy NAME' writes it"),
-    "fit": ("sentrep.cli.trainer", "train an encoder as a configuration file says"),
-    "validate": ("sentrep.cli.trainer", "score a checkpoint on the validation sets (data.val)"),
-    "test": ("sentrep.cli.trainer", "score a checkpoint on the test sets (data.test)"),
-    "predict": ("sentrep.cli.trainer", "embed data.predict with a checkpoint, into predictions.npy"),
-    "adapt": ("sentrep.cli.adapt", "make a model better on a text of yours, and say whether it is"),
-    "encode": ("sentrep.cli.encode", "embed the lines of a file: text in, .npy or .parquet out"),
-    "evaluate": ("sentrep.cli.evaluate", "score any model on the semantic textual similarity sets"),
-    "compare": ("sentrep.cli.compare", "train recipes under several seeds and say whether they differ"),
-    "doctor": ("sentrep.cli.doctor", "check on this machine that training with a configuration does what it should"),
-    "export": ("sentrep.cli.export", "turn a checkpoint into a folder for transformers and sentence-transformers"),
-    "plot": ("sentrep.cli.plot", "draw runs, sweeps, embeddings and scores for a paper: PNG and SVG"),
-    "data": ("sentrep.cli.data", "'data check' counts evaluation sentences that stand in the training text"),
-    "backtranslate": ("sentrep.cli.backtranslate", "make pairs: sentences translated to another language and back"),
-    "paraphrase": ("sentrep.cli.paraphrase", "make pairs and hard negatives with a language model behind an API"),
-    "questions": ("sentrep.cli.questions", "make pairs: a model's questions that lead back to their passage"),
+    "quickstart": Command(
+        "train, score and export a small encoder on the embedded toy corpus",
+        "fit",
+        "quickstart",
+        sorts=True,
+        help="QUICKSTART",
+    ),
+    "recipes": Command(
+        "list the recipes that ship; 'show NAME' prints one, 'copy NAME' writes it",
+        "recipes",
+        kinds=_RECIPES,
+        default="list",
+    ),
+    "fit": Command("train an encoder as a configuration file says", *_FIT, sorts=True),
+    "validate": Command("score a checkpoint on the validation sets (data.val)", *_FIT, sorts=True),
+    "test": Command("score a checkpoint on the test sets (data.test)", *_FIT, sorts=True),
+    "predict": Command("embed data.predict with a checkpoint, into predictions.npy", *_FIT, sorts=True),
+    "adapt": Command("make a model better on a text of yours, and say whether it is", "adapt"),
+    "encode": Command("embed the lines of a file: text in, .npy or .parquet out", "encode"),
+    "evaluate": Command("score any model on the semantic textual similarity sets", "evaluate"),
+    "compare": Command(
+        "train recipes under several seeds and say whether they differ",
+        "compare_words",
+        "compare",
+        sorts=True,
+        help="Options",
+    ),
+    "doctor": Command(
+        "check on this machine that training with a configuration does what it should",
+        "fit",
+        "doctor",
+        sorts=True,
+        help="DOCTOR",
+    ),
+    "export": Command(
+        "turn a checkpoint into a folder for transformers and sentence-transformers", "export", "export_model"
+    ),
+    "plot": Command(
+        "draw the curves of runs, and sweeps, for a paper: PNG and SVG",
+        "plot",
+        kinds={name: name for name in _PICTURES},
+    ),
+    "data": Command(
+        "'data check' counts evaluation sentences that stand in the training text", "data", kinds={"check": "check"}
+    ),
+    "backtranslate": Command("make pairs: sentences translated to another language and back", "backtranslate"),
+    "paraphrase": Command("make pairs and hard negatives with a language model behind an API", "paraphrase"),
+    "questions": Command("make pairs: a model's questions that lead back to their passage", "questions"),
 }
-"""Command: the module whose ``run(command, arguments)`` does it, and its line in the help."""
 
 HINT = "; 'sentrep --help' lists the commands"
 INTERRUPTED = 130
@@ -78,11 +134,25 @@ def _dispatch(words: list[str]) -> int:
         else:
             print(_help())
         return 0
-    command = words[position]
-    if command not in COMMANDS:
-        raise UsageError(f"unknown command '{command}'{did_you_mean(command, COMMANDS) or HINT}")
-    run: Callable[[str, list[str]], int] = import_module(COMMANDS[command][0]).run
-    return run(command, words[:position] + words[position + 1 :])
+    name = words[position]
+    if name not in COMMANDS:
+        raise UsageError(f"unknown command '{name}'{did_you_mean(name, COMMANDS) or HINT}")
+    return _call(COMMANDS[name], name, words[:position] + words[position + 1 :])
+
+
+def _call(command: Command, name: str, words: list[str]) -> int:
+    from sentrep.cli import functions
+
+    module, function = f"sentrep.cli.{command.module}", command.function or command.module
+    if command.kinds:
+        words = words or [command.default] * bool(command.default)
+        return functions.run_one_of(module, command.kinds, name, words) or 0
+    if not command.sorts:
+        return functions.run_function(module, function, name, words) or 0
+    if command.help and not {"-h", "--help"}.isdisjoint(words):
+        functions.explain(module, command.help, name)
+        return 0
+    return int(getattr(functions.load(module), function)(name, words))
 
 
 def _command_position(words: list[str]) -> int | None:
@@ -103,15 +173,14 @@ def _command_position(words: list[str]) -> int | None:
 
 
 def _help() -> str:
-    lines = [f"  {name:<15}{summary}" for name, (_, summary) in COMMANDS.items()]
     return "\n".join(
         [
             "usage: sentrep COMMAND [options]",
             "",
             "Sentence embeddings without labels.",
             "",
-            *lines,
+            listing({name: command.summary for name, command in COMMANDS.items()}),
             "",
-            "'sentrep COMMAND --help' explains a command; 'sentrep --version' prints the version.",
+            "'sentrep COMMAND --help' explains a command, 'sentrep --version' is the version.",
         ]
     )

@@ -9,48 +9,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import torch
-from rich.console import Console
 
 from sentrep import checks
-from sentrep.adaptation.account import curve_of, settings_of
-from sentrep.adaptation.choice import choose
-from sentrep.adaptation.neighbours import aligned_maps, changed_neighbours
+from sentrep.adaptation.account import curve_of, seen, settings_of
+from sentrep.adaptation.choice import choose, recipe_for
+from sentrep.adaptation.neighbours import changed_neighbours
 from sentrep.adaptation.outcome import Adaptation
 from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Material, Remembered, prepare, write_sentences
-from sentrep.adaptation.report import write_report
+from sentrep.adaptation.report import task_table, write_report
 from sentrep.adaptation.splitting import Split, split_documents
 from sentrep.adaptation.verdict import Judgement, judge
 from sentrep.cli.adapt_folder import AdaptationFolder, is_checkpoint
 from sentrep.cli.configuration import Tree, parse_request
 from sentrep.cli.errors import UsageError
-from sentrep.cli.functions import run_function
 from sentrep.cli.logs import say, show_log
 from sentrep.cli.precision import has_bf16
 from sentrep.data.sets.proxy_tasks import load_proxy_tasks
 from sentrep.data.text.corpus import open_corpus
 from sentrep.data.text.documents import Document, load_documents
-from sentrep.encoder import LexicalFeatures, SentenceEncoder, fit_lexical
+from sentrep.encoder import SentenceEncoder, fit_lexical
+from sentrep.encoder.loading.model_card import CARD
 from sentrep.errors import InputError
 from sentrep.evaluation.proxy import word_matching
 from sentrep.evaluation.training_report import MODEL
-from sentrep.extras import lacking
 from sentrep.io.files import write_text
 from sentrep.io.paths import check_target, expanded
-from sentrep.reports.frames import as_frame, screen_table
-from sentrep.reports.text import screen_text
+from sentrep.reports.report import Report
 
 _NO_STRUCTURE = (
     "Nothing can be judged: too few documents have a title or several sentences and words of their own, so the text's "
     "own structure gives no questions with known answers"
 )
-
-
-def run(command: str, words: list[str]) -> int:
-    """Run the command."""
-    return run_function(adapt, command, words)
 
 
 def adapt(
@@ -64,7 +55,7 @@ def adapt(
     minutes: float = 15.0,
     pooling: str | None = None,
     passages: int = 10_000,
-    lexical: bool = True,
+    lexical: bool = False,
     seed: int = 42,
     force: bool = False,
 ) -> int:
@@ -80,13 +71,15 @@ def adapt(
         backbone: the model to start from, as a folder, a checkpoint or a hub id.
         output: folder for the model, the report and what was made on the way.
         columns: the columns [title,text], or [text]; by default the usual names.
-        recipe: configuration files of the training, later ones win; by default adapt/pairs.
+        recipe: configuration files of the training, later ones win; by default adapt/pairs, or adapt/plain for a model
+            that finds less than half of what matching words do.
         questions: file of questions and passages (sent0, sent1) to train on as well, as sentrep questions writes them
             of OUTPUT/work/passages.parquet.
         minutes: of training at most; preparing, mixing and judging take their time beside.
         pooling: replaces the model's own, for a plain transformers folder for example.
         passages: to train on and to search in; of a larger text so many are drawn.
-        lexical: let the vectors match words beside meaning, where that scores higher: they get 384 dimensions more.
+        lexical: let the vectors match words beside meaning, where that scores higher: they get 384 dimensions more, and
+            sentence-transformers needs sentrep to load them.
         seed: of every draw.
         force: export in any case, better or not.
 
@@ -105,20 +98,15 @@ def adapt(
             f"adapt: {output} lies in {text}, and its report would be read as text; choose another --output"
         )
     show_log()
-    if absent := lacking("bm25s"):
-        say(f"without the package {absent}, what matching words alone give is not shown: pip install 'sentrep[adapt]'")
     work = AdaptationFolder(expanded(output), minutes, seed)
     with work.held():
         documents = load_documents(text, columns)
-        files = recipe or ["adapt/pairs"]
-        tree = parse_request([word for file in files for word in ("-c", file)]).tree
-        _check_devices(tree)
         with work.timed("reading"):
             start = _load(backbone, pooling)
-            _check_modules(start, backbone, pooling)
             split = split_documents(documents, seed)
         asked = None if questions is None else open_corpus(questions, ["sent0", "sent1"])
-        more = {"recipe": tree, "lexical": lexical, "minutes": minutes, "questions": asked and asked.fingerprint}
+        tree = None if recipe is None else parse_request([word for file in recipe for word in ("-c", file)]).tree
+        more = {"recipe": tree, "minutes": minutes, "questions": asked and asked.fingerprint}
         work.claim(documents, backbone=backbone, pooling=pooling, passages=passages, **more)
         source = _source(start, backbone, pooling, work)
         given = {"text": text, "backbone": backbone, "documents": len(documents)}
@@ -128,8 +116,12 @@ def adapt(
         with work.timed("preparing"):
             pairs = [] if asked is None else [row.sentences for row in asked.rows() if not row.blank]
             material = prepare(documents, split, model, work.files, passages, seed, pairs)
+            found, why = recipe_for(load_proxy_tasks(work.files / CHOOSE), model)
+        files = recipe or [found]
+        say(why if recipe is None else f"Trained by {', '.join(recipe)}, as you asked.")
         if status := work.fit(files, start, source):
             return status
+        given["settings"] = {"recipe": ", ".join(files)} | ({"why": why} if recipe is None else {})
         _report(_judged(work, model, material, split, given, lexical, force), work)
         return 0
 
@@ -144,22 +136,21 @@ def _blind(
     force: bool,
 ) -> int:
     """A text without a structure: there is no truth to choose or to judge by."""
-    folder, count = None, 0
+    folder, count, rows = None, 0, 0
     if force:
         count = write_sentences(documents, work.files)
         if status := work.fit(files, start, source):
             return status
-        folder = work.folder / MODEL
+        assert work.trained is not None
+        folder, rows = str(work.folder / MODEL), seen(work.trained)
         work.end(start).save_pretrained(folder)
     done = "nothing is exported (--force true trains blindly)"
     if folder is not None:
         done = f"it was trained all the same and is in {folder}"
-    sentence = f"{_NO_STRUCTURE}; {done}."
-    empty = np.zeros((0, 2))
     outcome = Adaptation(
-        verdict="cannot be told", sentence=sentence, **given, folder=None if folder is None else str(folder),
-        passages=count, pairs=0, tasks=(), curve=(), interpolation=(), lexical=(), neighbours=(), map_before=empty,
-        map_after=empty, map_texts=(), seconds=work.seconds, settings={"recipe": ", ".join(files)},
+        verdict="cannot be told", sentence=f"{_NO_STRUCTURE}; {done}.", **given, folder=folder,
+        passages=count, pairs=0, seen=rows, tasks=(), curve=(), interpolation=(), lexical=(), neighbours=(),
+        seconds=work.seconds, settings={"recipe": ", ".join(files)},
     )  # fmt: skip
     _report(outcome, work)
     return 0
@@ -170,109 +161,82 @@ def _judged(
 ) -> Adaptation:
     """Mix the start and the end of the training, choose among the mixtures, judge the chosen one, export it."""
     assert work.trained is not None
+    say("mixing the untouched model with the trained one")
     with work.timed("mixing"):
-        passages = pq.read_table(work.files / PASSAGES)["text"].to_pylist() if lexical else []
-        words = fit_lexical(model.encoder, passages, seed=work.seed) if lexical else None
-        end = Remembered(work.end(model.encoder), model.bf16)
-        choice = choose(load_proxy_tasks(work.files / CHOOSE), model, end, words)
+        passages = pq.read_table(work.files / PASSAGES)["text"].to_pylist()
+        words = fit_lexical(model.encoder, passages, seed=work.seed)
+        choice = choose(
+            load_proxy_tasks(work.files / CHOOSE), model, Remembered(work.end(model.encoder), model.bf16), words
+        )
+    chosen = choice.worded if lexical and choice.worded is not None else choice.model
+    say("judging the best of them")
     with work.timed("judging"):
         tasks = load_proxy_tasks(work.files / JUDGE)
-        matched = word_matching(tasks)
-        judgement = judge(tasks, model, choice.model, matched)
-    folder = work.folder / MODEL if judgement.verdict == "better" or force else None
+        judgement = judge(tasks, model, chosen, word_matching(tasks))
+    sentence = _sentence(judgement, len(split.judge))
+    folder = str(work.folder / MODEL) if judgement.verdict == "better" or force else None
     if folder is not None:
-        choice.model.encoder.save_pretrained(folder)
-    with work.timed("pictures"):
+        chosen.encoder.save_pretrained(folder)
+        card = Path(folder, CARD)
+        write_text(card, f"{card.read_text(encoding='utf-8')}\n## Adaptation\n\n{sentence} No labels were used.\n")
+    sentence += " Nothing is exported." if folder is None else f" It is in {folder}."
+    if choice.worded is not None and chosen is choice.model:
+        widths = [encoder.embedding_dim for encoder in (choice.worded.encoder, model.encoder)]
+        sentence += (
+            f" Matching words would add {choice.gain:.1f} on the questions that choose, with {widths[0]} dimensions in "
+            f"the place of {widths[1]} and where sentrep is installed: --lexical true."
+        )
+    with work.timed("neighbours"):
         texts = list(tasks.passages.values())
-        vectors = model(texts).numpy(), choice.model(texts).numpy()
-        map_before, map_after, shown = aligned_maps(texts, *vectors)
-        neighbours = changed_neighbours(texts, *vectors)
+        neighbours = changed_neighbours(texts, model(texts).numpy(), chosen(texts).numpy())
+    settings = given.pop("settings") | settings_of(work.trained) | {"share of the trained weights": f"{choice.share:g}"}
+    if chosen is choice.worded:
+        settings["weight of matching words"] = f"{chosen.weight:g}"
     return Adaptation(
-        verdict=judgement.verdict, sentence=_sentence(judgement, folder, len(split.judge)), **given,
-        folder=None if folder is None else str(folder), passages=material.passages, pairs=material.pairs,
-        tasks=judgement.tasks, curve=curve_of(work.trained), interpolation=choice.shares, lexical=choice.weights,
-        neighbours=neighbours, map_before=map_before, map_after=map_after, map_texts=shown, seconds=work.seconds,
-        settings=settings_of(work.trained, choice.share) | {"weight of matching words": f"{choice.weight:g}"},
+        verdict=judgement.verdict, sentence=sentence, **given, folder=folder,
+        passages=material.passages, pairs=material.pairs, seen=seen(work.trained), tasks=judgement.tasks,
+        curve=curve_of(work.trained), interpolation=choice.shares, lexical=choice.weights, neighbours=neighbours,
+        seconds=work.seconds, settings=settings,
     )  # fmt: skip
 
 
-def _sentence(judgement: Judgement, folder: Path | None, documents: int) -> str:
+def _sentence(judgement: Judgement, documents: int) -> str:
     gain = judgement.difference
     said = (
         f"nDCG@10 {gain.value:+.2f} (95 % interval {gain.low:+.2f} to {gain.high:+.2f}) over the tasks of {documents} "
         "held-out documents"
     )
     if judgement.verdict == "better":
-        return f"The adapted model is better on this text: {said}; it is in {folder}."
-    kept = "nothing is exported" if folder is None else f"the adapted one is in {folder} as you asked"
-    return f"Your model was already better at this; {kept}: the best candidate gave {said}."
+        return f"The adapted model is better on this text: {said}."
+    return f"Your model was already better at this: the best candidate gave {said}."
 
 
 def _report(outcome: Adaptation, work: AdaptationFolder) -> None:
     """Print the verdict and the table; write the numbers and the report."""
-    numbers = dataclasses.asdict(outcome) | {"map_before": outcome.map_before.tolist()}
-    numbers["map_after"] = outcome.map_after.tolist()
-    write_text(work.folder / "outcome.json", json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
+    numbers = json.dumps(dataclasses.asdict(outcome), indent=1, ensure_ascii=False)
+    write_text(work.folder / "outcome.json", numbers + "\n")
     places = {"numbers": work.folder / "outcome.json", "report": write_report(outcome, work.folder)}
-    console = Console()
-    if outcome.tasks:
-        rows = [
-            {
-                "task": task.name,
-                "queries": str(task.queries),
-                "words": f"{task.overlap:.0%}",
-                "BM25": "—" if task.bm25 is None else f"{task.bm25:.1f}",
-                "before": f"{task.start.value:.1f}",
-                "after": f"{task.adapted.value:.1f}",
-                "difference": f"{task.difference.value:+.2f} ± {(task.difference.high - task.difference.low) / 2:.2f}",
-            }
-            for task in outcome.tasks
-        ]
-        console.print(screen_table(as_frame(rows)))
+    table = task_table(outcome.tasks, intervals=False).drop(columns=["verdict", "queries / texts"], errors="ignore")
     took = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in outcome.seconds.items())
-    for line in (outcome.sentence, f"took      {took}", *(f"{name:<8}  {place}" for name, place in places.items())):
-        console.print(screen_text(line), soft_wrap=True, highlight=False)
-
-
-def _check_devices(tree: Tree) -> None:
-    """A second process would be started as this command, and would begin at its beginning.
-
-    Raises:
-        UsageError: the recipe asks for several devices.
-    """
-    for key in ("devices", "num_nodes"):
-        value = tree.get("trainer", {}).get(key)
-        count = len(value) if isinstance(value, list) else value
-        if str(count) not in ("None", "auto", "1"):
-            raise UsageError(
-                f"adapt: trainer.{key} {value}: adapt trains on one device; for several, run sentrep fit on the pairs "
-                "that it has made"
-            )
+    written = [f"{name:<8}  {place}" for name, place in places.items()]
+    Report(table, notes=[outcome.sentence, f"took      {took}", *written]).print()
 
 
 def _load(backbone: str, pooling: str | None) -> SentenceEncoder:
-    changes: dict[str, Any] = {} if pooling is None else {"pooling": pooling}
-    encoder = SentenceEncoder.from_pretrained(backbone, **changes)
-    return encoder.to("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def _check_modules(start: SentenceEncoder, backbone: str, pooling: str | None) -> None:
-    """Refuse a model that training could not begin from, before the folder is claimed for it.
+    """The untouched model, which training can begin from.
 
     Raises:
         InputError: training would begin without the weights of the model's modules.
     """
-    if any(isinstance(module, LexicalFeatures) for module in start.sentence_modules):
-        raise InputError(
-            f"{backbone}: it was adapted before, and its vectors match the words of that text; give the model that it "
-            "was adapted from"
-        )
+    changes: dict[str, Any] = {} if pooling is None else {"pooling": pooling}
+    start = SentenceEncoder.from_pretrained(backbone, **changes)
     if (pooling is not None or not is_checkpoint(backbone)) and start.sentence_modules.state_dict():
         names = ", ".join(type(module).__name__ for module in start.sentence_modules)
         raise InputError(
             f"{backbone}: behind its pooling are modules with weights ({names}), which training takes from a "
             "checkpoint alone; give the .ckpt that it was exported from, without --pooling, or another model"
         )
+    return start.to("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _source(start: SentenceEncoder, backbone: str, pooling: str | None, work: AdaptationFolder) -> str:

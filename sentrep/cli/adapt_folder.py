@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import time
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
 
+from sentrep.adaptation.choice import FREE
 from sentrep.adaptation.preparation import CHOOSE, PAIRS, SENTENCES
-from sentrep.cli import trainer
-from sentrep.cli.configuration import Tree, parse_request
+from sentrep.cli.configuration import Tree, merge, parse_request
 from sentrep.cli.errors import UsageError
+from sentrep.cli.fit import train_or_score
 from sentrep.cli.logs import say
 from sentrep.cli.precision import cpu_has_bf16
 from sentrep.cli.run_folders import LOCK
 from sentrep.data.text.documents import Document
 from sentrep.data.text.fingerprints import hash_of
 from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.loading.trained import Trained
 from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.runs import version_of
 from sentrep.evaluation.selection import selected_step
 from sentrep.evaluation.training_report import MODEL
-from sentrep.io.files import hold, refuse_within, write_text
+from sentrep.io.checkpoint_file import read_checkpoint
+from sentrep.io.files import hold, remove_leftovers, write_text
 from sentrep.io.paths import expanded
 
-_NOTE = "settings.json"
-"""What an adaptation was claimed for."""
-PATIENCE = 4
-"""Validations without a better one that end the training."""
+_NOTE, _RECIPE = "settings.json", "recipe.yaml"
+"""What an adaptation was claimed for, and what it trains by."""
 _VALIDATIONS = 5
 """Validations of a training that takes all its minutes."""
 _LEAST_MINUTES = 3.0
 """Between two: one takes up to a minute on two CPU cores, while the clock runs. The end is validated in any case."""
+_WIDTH = 256
+"""Width of the model that the learning rate of `FREE` was measured on; wider ones get a lower one in proportion."""
 
 
 class AdaptationFolder:
@@ -57,17 +64,11 @@ class AdaptationFolder:
         """Make the folder, and keep other processes from it.
 
         Raises:
-            UsageError: it is a part of another adaptation.
-            BusyError: another process is at work on it, or on a folder that it lies in.
+            BusyError: another process is at work on it.
         """
-        for above in self.folder.resolve().parents:
-            if (above / self.files.name / _NOTE).exists():
-                raise UsageError(
-                    f"adapt: {self.folder} is a part of the adaptation in {above}; choose another --output"
-                )
-        refuse_within(self.folder, LOCK)
         self.files.mkdir(parents=True, exist_ok=True)
         with hold(self.folder / LOCK, f"the adaptation in {self.folder}"):
+            remove_leftovers(self.folder)
             yield
 
     def claim(self, documents: Sequence[Document], **settings: Any) -> None:
@@ -97,27 +98,40 @@ class AdaptationFolder:
         return max(runs, key=version_of, default=None)
 
     def fit(self, recipes: Sequence[str], start: SentenceEncoder, backbone: str) -> int:
-        """Train, or go on with it; returns the exit status."""
+        """Train, or go on with it; returns the exit status.
+
+        Raises:
+            UsageError: the recipe trains on pairs, and there are none.
+        """
         if self.trained is not None:
-            say(f"{self.trained} is trained already")
+            say("it is trained already")
             return 0
-        files = [word for file in recipes for word in ("-c", file)]
-        tree = parse_request(files).tree
-        with self.timed("training"):
-            words = [*files, "-c", json.dumps(self._overlay(tree, start, backbone)), "--ckpt_path", "last"]
-            status = trainer.run("fit", words)
-        if status == 0 and self.trained is None:
-            raise UsageError("adapt: the recipe switches the report off, which writes the model; leave it on")
-        return status
+        tree = parse_request([word for file in recipes for word in ("-c", file)]).tree
+        tree = merge(tree, self._overlay(tree, start, backbone, FREE in recipes))
+        if not Path(tree["data"]["train"]).is_file():
+            raise UsageError("adapt: this text gives sentences alone, and the recipe wants pairs; take adapt/simcse")
+        write_text(self.files / _RECIPE, json.dumps(tree, indent=1))  # JSON is YAML
+        words = ["-c", str(self.files / _RECIPE)]
+        words += ["--ckpt_path", "last"] if any(self.files.glob("run/version_*/checkpoints/*.ckpt")) else []
+        say(f"training for at most {self.minutes:g} minutes")
+        logging.disable(logging.WARNING)  # what a run of its own would tell, and how to change its configuration
+        try:
+            with self.timed("training"), redirect_stdout(io.StringIO()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return train_or_score("fit", words)
+        finally:
+            logging.disable(logging.NOTSET)
 
     def end(self, start: SentenceEncoder) -> SentenceEncoder:
-        """The trained model; a configuration has no place for the prompts by name, which belong to the model."""
+        """The trained model, with the prompts that a configuration has no place for, and what its card tells."""
         assert self.trained is not None
         end = SentenceEncoder.from_pretrained(self.trained / MODEL).to(start.device)
         end.prompts = dict(start.prompts)
+        last = max(self.trained.glob("checkpoints/*.ckpt"), key=lambda path: path.name == "last.ckpt")
+        end.trained = Trained.of(read_checkpoint(last))
         return end
 
-    def _overlay(self, tree: Tree, start: SentenceEncoder, backbone: str) -> Tree:
+    def _overlay(self, tree: Tree, start: SentenceEncoder, backbone: str, free: bool = False) -> Tree:
         """What is laid over the recipe: the model as it is used, the files, the time."""
         encoder: Tree = {"backbone": backbone, "pooling": start.pooling, "max_seq_length": start.max_seq_length}
         if start.prompt is not None:
@@ -130,32 +144,49 @@ class AdaptationFolder:
             for name, term in terms.items()
             if isinstance(term, dict) and str(term.get("class_path")).rpartition(".")[2] == "Distillation"
         }
+        model = {"encoder": encoder, "objectives": teachers}
+        if free:
+            rate = tree["model"]["optimizer"]["init_args"]["lr"]
+            model["optimizer"] = {"init_args": {"lr": rate * min(1, _WIDTH / start.backbone.config.hidden_size)}}
         several = len(tree.get("data", {}).get("columns") or []) > 1
-        choose = self.files / CHOOSE
-        training: Tree = {"max_time": _days(60 * self.minutes), "devices": 1}
+        val = [str(self.files / CHOOSE)] if (self.files / CHOOSE).is_dir() else []
         own = tree.get("trainer", {})
-        if isinstance(own.get("devices"), list):
-            training["devices"] = own["devices"]  # which one
+        told = {"class_path": f"{__name__}.{Told.__name__}", "init_args": {"minutes": self.minutes}}
+        logger = {"save_dir": str(self.files), "name": "run"}
+        training: Tree = {
+            "max_time": _days(60 * self.minutes),
+            "devices": own["devices"] if isinstance(own.get("devices"), list) else 1,  # a list says which one
+            "callbacks": [*(own.get("callbacks") or []), *([told] if val else [])],
+            "logger": {"class_path": "lightning.pytorch.loggers.TensorBoardLogger", "init_args": logger},
+            "enable_progress_bar": False,
+        }
         if isinstance(own.get("val_check_interval"), str):
             training["val_check_interval"] = _days(60 * max(_LEAST_MINUTES, self.minutes / _VALIDATIONS))
         if own.get("precision") is None and not torch.cuda.is_available() and cpu_has_bf16():
             training["precision"] = "bf16-mixed"  # more than twice the steps in the same minutes (docs/benchmarks.md)
-        if choose.is_dir():
-            stop = {"monitor": f"val/{CRITERION}", "mode": "max", "patience": PATIENCE}
-            stop["check_on_train_epoch_end"] = False  # left open, it asks for an interval in steps
-            name = "lightning.pytorch.callbacks.EarlyStopping"
-            training["callbacks"] = [*(own.get("callbacks") or []), {"class_path": name, "init_args": stop}]
-        logger = {"save_dir": str(self.files), "name": "run"}
-        training["logger"] = {"class_path": "lightning.pytorch.loggers.TensorBoardLogger", "init_args": logger}
-        return {
-            "seed_everything": self.seed,
-            "model": {"encoder": encoder, "objectives": teachers},
-            "data": {
-                "train": str(self.files / (PAIRS if several else SENTENCES)),
-                "val": [str(choose)] if choose.is_dir() else [],
-            },
-            "trainer": training,
-        }
+        data = {"train": str(self.files / (PAIRS if several else SENTENCES)), "val": val}
+        return {"seed_everything": self.seed, "model": model, "data": data, "trainer": training}
+
+
+class Told(Callback):
+    """Says after each validation how far the training is.
+
+    Args:
+        minutes: that it may take.
+    """
+
+    def __init__(self, minutes: float) -> None:
+        self._minutes = minutes
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Start the clock."""
+        self._began = time.monotonic()
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Say it."""
+        if not trainer.sanity_checking:
+            took, score = (time.monotonic() - self._began) / 60, float(trainer.callback_metrics[f"val/{CRITERION}"])
+            say(f"after {took:.1f} of {self._minutes:g} minutes the held-out questions score {score:.1f} (nDCG@10)")
 
 
 def is_checkpoint(backbone: str) -> bool:

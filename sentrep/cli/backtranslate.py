@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import sys
-from itertools import repeat
+from typing import Any
 
 import torch
 
-from sentrep.cli.augmentation import open_sentences, print_verdicts, progress_bar, versions
-from sentrep.cli.functions import run_function
-from sentrep.data.augmentation.backtranslation import PAIR, BackTranslation, batches_of
+from sentrep import checks
+from sentrep.cli.augmentation import open_sentences, print_verdicts, versions
+from sentrep.cli.maps import Advance, map_parts
+from sentrep.data.augmentation.backtranslation import PAIR, back_translate, in_batches
 from sentrep.data.augmentation.filters import PairFilter
-from sentrep.data.augmentation.parts import PartStore
+from sentrep.data.augmentation.finished_pairs import record, save_rows, write_pairs
 from sentrep.data.augmentation.translation import Generation, Translator
-from sentrep.data.text.corpus import Corpus, CorpusRow
+from sentrep.data.parts import Parts, parts_of
+from sentrep.data.text.corpus import CorpusRow
 from sentrep.data.text.shard import Shard, local_rank
-from sentrep.errors import InputError
-from sentrep.io.paths import check_name
-from sentrep.reports.text import printable
+from sentrep.io.paths import check_name, expanded
 
+ROWS = 1024
+"""Rows of a part, sorted by length among themselves; a kill loses one part."""
 GENERATION, FILTER = Generation(), PairFilter()
-
-
-def run(command: str, words: list[str]) -> int:
-    """Run the command."""
-    run_function(backtranslate, command, words)
-    return 0
 
 
 def backtranslate(
@@ -40,13 +35,14 @@ def backtranslate(
     backward_prefix: str = "",
     device: str | None = None,
     shard: str | None = None,
+    overwrite: bool = False,
     generation: Generation = GENERATION,
     filter: PairFilter = FILTER,
 ) -> None:
     """Translate every sentence of a file into another language and back; write the pairs that are fit to train on.
 
-    The work may be ended at any moment, even by kill -9 or a full disk: the same command goes on behind the last
-    finished batch. Several processes share it by --shard, or under torchrun or srun; the last one to finish writes the
+    The work may be ended at any moment, even by kill -9 or a full disk: the same command goes on behind the
+    finished parts. Several processes share it by --shard, or under torchrun or srun; the last one to finish writes the
     output.
 
     Args:
@@ -60,6 +56,7 @@ def backtranslate(
         backward_prefix: the same for the model back.
         device: cpu, cuda, cuda:1, ...; by default a GPU where there is one, under torchrun the one of the process.
         shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.
+        overwrite: replace an output that is there already, or the beginning of other work.
         generation: how the models translate.
         filter: which back-translations are left out.
 
@@ -69,46 +66,24 @@ def backtranslate(
     check_name(forward, "the model forward")
     check_name(backward, "the model backward")
     share = Shard.of(shard)
-    if batch_size < 1:
-        raise InputError(f"batch_size {batch_size}: expected at least 1")
+    checks.whole("backtranslate", 1, batch_size=batch_size)
     if device is None:
         device = f"cuda:{local_rank()}" if torch.cuda.is_available() else "cpu"
-    corpus, total = open_sentences(input, column, output)
+    corpus, text = open_sentences(input, column, output, ".parquet")
+    output = str(expanded(output))
+    folder = parts_of(output, overwrite)
     there = Translator(forward, generation, device=device, prefix=forward_prefix)
     back = Translator(backward, generation, device=device, prefix=backward_prefix)
-    settings = {
-        "command": "backtranslate",
-        "input": corpus.fingerprint,
-        "forward": there.fingerprint,
-        "backward": back.fingerprint,
-        "prefixes": [forward_prefix, backward_prefix],
-        **generation.settings(device),
-        **vars(filter),
-    }
+    models = {"forward": there.fingerprint, "backward": back.fingerprint, "prefixes": [forward_prefix, backward_prefix]}
+    settings = {"command": "backtranslate", **models, **generation.settings(device), **vars(filter)}
+    parts = Parts(folder, text, ROWS, ".parquet", save_rows, settings, overwrite)
+
+    def mapped(rows: list[CorpusRow], advance: Advance) -> list[dict[str, Any]]:
+        return in_batches(rows, batch_size, lambda some: back_translate(some, there, back, filter), advance)
+
+    if not map_parts("Translating", parts, corpus.rows(), mapped, share):
+        return
     notes = {"input": corpus.name, "forward": forward, "backward": backward, "batch_size": batch_size}
-    store = PartStore(output, PAIR, settings, {**notes, **versions("torch", "transformers")})
-    if store.record is None:
-        _work(corpus, total, store, BackTranslation(there, back, filter), batch_size, share)
-    if store.record is not None:
-        print_verdicts("back-translations", store.record["verdicts"], store.output, {})
-
-
-def _work(
-    corpus: Corpus, total: int, store: PartStore, back_translate: BackTranslation, batch_size: int, share: Shard
-) -> None:
-    rows = sum(map(len, batches_of(share, repeat(CorpusRow(0, ("",)), total), batch_size)))
-    whose = f"{share} (by {share.origin}), " if share.count > 1 else ""
-    print(f"{whose}{rows} of {total} rows; {len(store)} of all rows were done before", file=sys.stderr)
-    with store.claim(str(share)), progress_bar(local_rank() == 0) as progress:
-        task = progress.add_task("Translating", total=rows, note="")
-        batches = batches_of(share, corpus.rows(), batch_size)
-        store.map(batches, back_translate, lambda count: progress.advance(task, count))
-    store.refresh()
-    if len(store) == total:
-        store.publish()
-    else:
-        print(
-            f"{share} is done; {total - len(store)} of {total} rows are left to the other shards, and the last one "
-            f"writes {printable(str(store.output))}",
-            file=sys.stderr,
-        )
+    about = record(parts, notes={**notes, **versions("torch", "transformers")})
+    write_pairs(parts, output, PAIR, about)
+    print_verdicts("back-translations", about["verdicts"], output, {})

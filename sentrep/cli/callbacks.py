@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
@@ -20,7 +18,7 @@ from sentrep.cli.configuration import Tree
 from sentrep.cli.writers import NpyWriter
 from sentrep.data.text.locations import is_address
 from sentrep.errors import InputError
-from sentrep.io.files import atomic_write, write_text
+from sentrep.io.files import write_text
 from sentrep.io.paths import writing
 from sentrep.reports.text import printable
 
@@ -103,17 +101,9 @@ class SaveLast(Checkpoint):
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Where nothing was left to train: the run was killed between its last step's checkpoint and ``last.ckpt``."""
-        saver, resumed = trainer.checkpoint_callback, trainer.ckpt_path
-        if self._trained or resumed is None or not trainer.is_global_zero or not isinstance(saver, ModelCheckpoint):
-            return
-        target = Path(saver.last_model_path or Path(str(saver.dirpath)) / "last.ckpt")
-        if not saver.save_last or (target.is_file() and _step_of(target) >= trainer.global_step):
-            return
-        try:
-            with open(resumed, "rb") as source, atomic_write(target) as file:
-                shutil.copyfileobj(source, file)
-        except OSError as error:
-            self.failure = f"{target} was not written ({error.strerror}); mend that"
+        if not self._trained and trainer.ckpt_path is not None and Path(trainer.ckpt_path).name != "last.ckpt":
+            self._save(trainer)
+            self.failure = getattr(trainer.strategy.checkpoint_io, "failure", None)
 
     @staticmethod
     def _save(trainer: Trainer) -> None:
@@ -122,10 +112,6 @@ class SaveLast(Checkpoint):
             return
         saver.last_model_path = saver.last_model_path or str(Path(str(saver.dirpath)) / "last.ckpt")
         trainer.save_checkpoint(saver.last_model_path, saver.save_weights_only)
-
-
-def _step_of(path: Path) -> int:
-    return int(torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"])
 
 
 class SavePredictions(Callback):
@@ -148,7 +134,7 @@ class SavePredictions(Callback):
     ) -> None:
         """Append one batch of embeddings."""
         assert self._writer is not None
-        self._writer.write(list(batch), outputs.float().cpu().numpy())
+        self._writer.write(outputs.float().cpu().numpy())
 
     def on_predict_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Put the file in its place."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -12,7 +10,7 @@ from sentrep.checkpoint.resume import convert_position
 from sentrep.cli.configuration import Tree
 from sentrep.cli.errors import UsageError
 from sentrep.cli.logs import say
-from sentrep.config import to_config
+from sentrep.config import flat
 
 RECORD = "sentrep_run"
 """Key of a checkpoint under which `run_settings` lie."""
@@ -27,7 +25,7 @@ _TRAINER = (
 )  # fmt: skip
 _SIZES = ("data.batch_size", "trainer.accumulate_grad_batches", "processes")
 
-_ORIGIN = {f"model.encoder.{key}" for key in ("backbone", "tokenizer", "pretrained")}
+_ORIGIN = tuple(f"model.encoder.{key}." for key in ("backbone", "tokenizer", "pretrained"))
 """Where an encoder was built from; a checkpoint stands in for that itself."""
 
 Differences = dict[str, tuple[Any, Any]]
@@ -52,42 +50,24 @@ def run_settings(config: Tree, trainer: Trainer) -> Tree:
     return {"seed_everything": config["seed_everything"], **data, **settings, "processes": trainer.world_size}
 
 
-def differences(mine: Any, saved: Any, path: str = "model") -> Differences:
+def differences(mine: Tree, saved: Tree) -> Differences:
     """The values that differ between two model sections; the encoder's origin is left aside.
 
-    An argument that a plug-in has got since the checkpoint was written had its default's effect then.
+    An argument that the checkpoint does not know of its plug-in had its default's effect then.
 
     Examples:
         >>> differences({"warmup_steps": 1, "seed": 2}, {"warmup_steps": 1, "seed": 3})
         {'model.seed': (3, 2)}
     """
-    if path in _ORIGIN:
-        return {}
-    if path.endswith(".class_path"):  # one class may be imported from several places
-        return {} if str(mine).rsplit(".")[-1] == str(saved).rsplit(".")[-1] else {path: (saved, mine)}
-    if not isinstance(mine, dict) or not isinstance(saved, dict):
-        return {} if mine == saved else {path: (saved, mine)}
-    saved = _complete(saved, mine)
-    below = {key: path if key == "init_args" else f"{path}.{key}" for key in [*mine, *saved]}
-    found: Differences = {}
-    for key, here in below.items():
-        found |= differences(mine.get(key), saved.get(key), here)
-    return found
-
-
-def _complete(saved: Tree, mine: Tree) -> Tree:
-    """A plug-in's section with the defaults of the arguments that it does not know."""
-    arguments, known = mine.get("init_args"), saved.get("init_args")
-    if not isinstance(arguments, dict) or not isinstance(known, dict):
-        return saved
-    module, _, name = str(mine.get("class_path")).rpartition(".")
-    kind = getattr(sys.modules.get(module), name, None)  # it has been built
-    if not isinstance(kind, type):
-        return saved
-    build = kind.__init__  # type: ignore[misc]  # its own, where a metaclass has another signature
-    new = [item for key, item in inspect.signature(build).parameters.items() if key in arguments.keys() - known]
-    defaults = {item.name: to_config(item.default) for item in new if item.default is not item.empty}
-    return {**saved, "init_args": {**defaults, **known}}
+    before, now = flat(saved, "model"), flat(mine, "model")
+    found = {key: (before.get(key), now.get(key)) for key in [*now, *before]}
+    return {
+        key: values
+        for key, values in found.items()
+        if values[0] != values[1]
+        and not f"{key}.".startswith(_ORIGIN)
+        and (key in before or before.get(key.rpartition(".")[0]) is None)
+    }
 
 
 def run_differences(mine: Tree, checkpoint: Tree) -> Differences:

@@ -115,7 +115,7 @@ def newest_intact(folder: Path, without: Path | None = None, report: bool = Fals
         elif report:
             say(f"{path} has no state to go on from, and is passed over")
     if tidy:
-        remove_leftovers(folder, "*.ckpt")
+        remove_leftovers(folder)
     for path in sorted(steps, key=lambda path: (steps[path], path.stem.startswith("last"), path.name), reverse=True):
         if not _pass_over_damaged(path, report, tidy):
             return path

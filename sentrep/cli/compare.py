@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console
 
 from sentrep import checks
-from sentrep.cli.configuration import apply_flags, parse_request, split_words
+from sentrep.cli.compare_words import Options, Words
+from sentrep.cli.configuration import parse_request, with_flags
 from sentrep.cli.errors import UsageError
-from sentrep.cli.evaluate import SuiteName
-from sentrep.cli.functions import run_function
-from sentrep.cli.paper_tables import Table, join_rows, read_table, write_recipes
+from sentrep.cli.paper_tables import Table, read_table, write_recipes
 from sentrep.cli.recipes import locate
 from sentrep.cli.sections import build_tree, check_names
 from sentrep.cli.seeded_runs import Run, Wanted, train_all
 from sentrep.cli.trainer import prepare_parsing
 from sentrep.distributed import derive_seed
 from sentrep.errors import InputError
-from sentrep.evaluation.comparison import Comparison, Format, Published
+from sentrep.evaluation.comparison import Comparison, Published
 from sentrep.evaluation.suites import Request, load_suite
 from sentrep.io.files import hold
-from sentrep.io.paths import check_target, expanded
+from sentrep.io.paths import check_target
 from sentrep.reports.text import printable
 
 LOCK = "comparison.lock"
@@ -37,94 +33,23 @@ THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
 """The thesis's seeds (section 5.2); further ones are derived."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Train every recipe (-c FILE) and every variant of the first (--variant NAME='FLAGS') under every seed, evaluate,
-    compare with the first recipe. Both stand any number of times; here every -c is a row of its own, where in fit a
-    second one is laid over the first (--over does that here).
-
-    Every other option goes to each ``sentrep fit``, for example --model.encoder.backbone FOLDER. What is done already
-    is not done again: run the same command after an interruption, or with more seeds or recipes.
-
-    Args:
-        seeds: how many (the thesis's five come first), or a list of them; fewer than four give no verdict.
-        vary: what the seeds change: order (of the training text), noise (initial head, dropout, draws) or both.
-        suite: what to score: sts (similarity), or another suite of sentrep evaluate.
-        sets: of the suite; by default each recipe's own data.test, of other suites all that evaluate takes by default.
-        folder: of the suite's sets, where they lie apart; the SentEval data are found by --sts_folder, which goes to
-            every run.
-        split: retrieval, rerank, clustering: which split of a folder; test by default.
-        columns: names or positions of the columns of csv files.
-        format: print the table as latex, csv or markdown; all three are written to files, too.
-        over: configuration files laid over every recipe.
-        output: folder of all runs and of the report.
-        resamples: of the bootstrap behind the intervals.
-        jobs: runs at the same time, each with its share of the cores.
-        table: in the place of recipes, the rows of a paper's table; what the paper printed is shown beside the scores.
-        rows: of the table, those to train; by default all.
-        adapt: other values for every row of the table that has a key of such an end: '{lr: 1.0e-4, weighting.model:
-            FOLDER}', where a flag would go to all rows, those without that plug-in included.
-    """
-
-    seeds: int | list[int] = 5
-    vary: Literal["both", "order", "noise"] = "both"
-    suite: SuiteName = "sts"
-    sets: list[str] | None = None
-    folder: str | None = None
-    split: str | None = None
-    columns: list[str] | None = None
-    format: Format | None = None
-    over: list[str] | None = None
-    output: str = "comparisons"
-    resamples: int = 1000
-    jobs: int = 1
-    table: str | None = None
-    rows: list[str] | None = None
-    adapt: dict[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        checks.whole("compare", 1, 1000, jobs=self.jobs)
-        checks.whole("compare", 1, resamples=self.resamples)
-        checks.text("compare", output=self.output)
-
-    @property
-    def wanted(self) -> Wanted:
-        """What the runs are scored on."""
-        return Wanted(self.suite, Request(self.sets, self.folder, self.split, self.columns))
-
-    @property
-    def place(self) -> Path:
-        """``output`` as a path."""
-        return expanded(self.output)
-
-
-@dataclass
-class Words:
-    """The command line, sorted into what is ours and what is for every ``sentrep fit``."""
-
-    recipes: list[str] = field(default_factory=list)
-    variants: dict[str, list[str]] = field(default_factory=dict)
-    """The first recipe's variants: by name, the words that are laid over it."""
-    own: list[str] = field(default_factory=list)
-    shared: list[str] = field(default_factory=list)
-
-
-def run(command: str, words: list[str]) -> int:
-    """Run the command; its status is 1 when some run failed."""
-    mine = sort_words(join_rows(words))
+def carry_out(mine: Words, chosen: Options) -> int:
+    """Train, score and report what was asked for; the exit status is 1 when some run failed."""
     try:
-        chosen: Options = run_function(Options, command, mine.own)
         table = chosen_table(mine, chosen)
-        if not mine.recipes:
-            raise UsageError("compare: name at least one recipe: -c configs/simcse/minilm.yaml, or --table FILE")
         runs = plan(mine, chosen, {} if table is None else {name: row.untrained for name, row in table.rows.items()})
     except InputError as error:
         raise UsageError(str(error)) from None
     _check(runs, chosen, table)
     with hold(chosen.place / LOCK, f"the comparison in {chosen.output}"):
         print(printable(_competitors(runs, None if table is None else table.baseline)), file=sys.stderr)
-        failures = train_all(runs, chosen.wanted, chosen.jobs)
+        failures = train_all(runs, _wanted(chosen), chosen.jobs)
         return _report(runs, failures, chosen, table)
+
+
+def _wanted(chosen: Options) -> Wanted:
+    """What the runs are scored on."""
+    return Wanted(chosen.suite, Request(chosen.sets, chosen.folder, chosen.split, chosen.columns))
 
 
 def chosen_table(words: Words, chosen: Options) -> Table | None:
@@ -147,7 +72,7 @@ def chosen_table(words: Words, chosen: Options) -> Table | None:
 def _check(runs: list[Run], chosen: Options, table: Table | None) -> None:
     """Find what every run would end with before the first one has trained."""
     check_target(chosen.output, folder=True)
-    if not chosen.wanted.suffix and chosen.split is not None:
+    if not _wanted(chosen).suffix and chosen.split is not None:
         raise UsageError("compare: the suite sts has no use for --split; leave it out")
     prepare_parsing()
     if table is not None:
@@ -157,9 +82,9 @@ def _check(runs: list[Run], chosen: Options, table: Table | None) -> None:
         request = parse_request(run.words)
         tree = build_tree("fit", request, None)
         check_names(tree, request)
-        found = chosen.wanted.request_for(tree.get("data", {}))
+        found = _wanted(chosen).request_for(tree.get("data", {}))
         wanted[found.folder] = found
-    for found in wanted.values() if chosen.wanted.suffix else ():
+    for found in wanted.values() if _wanted(chosen).suffix else ():
         load_suite(chosen.suite, found)
 
 
@@ -215,51 +140,6 @@ def plan(words: Words, chosen: Options, untrained: Mapping[str, bool | str] = Ma
     return runs
 
 
-def sort_words(words: list[str]) -> Words:
-    """Recipes, our own options, and those of the runs."""
-    own = {field.name for field in fields(Options)}
-    sorted_words = Words()
-    try:
-        flags = list(split_words(words))
-    except UsageError as error:
-        raise UsageError(f"compare: {error}; a list is one word: --seeds '[1, 2, 3]'") from None
-    for key, value in flags:
-        if key == "config":
-            if value is None:
-                raise UsageError("compare: -c needs a file")
-            sorted_words.recipes.append(value)
-        elif key == "variant":
-            name, own_words = _variant(value, sorted_words.variants)
-            sorted_words.variants[name] = own_words
-        elif key is None:  # --help
-            sorted_words.own.append(value)
-        else:
-            (sorted_words.own if key in own else sorted_words.shared).extend(
-                [f"--{key}"] if value is None else [f"--{key}", value]
-            )
-    return sorted_words
-
-
-def _variant(text: str | None, others: Mapping[str, list[str]]) -> tuple[str, list[str]]:
-    """Name and words of ``NAME=--model.x 1 --data.y 2``."""
-    name, equals, flags = (text or "").partition("=")
-    if not equals or not re.fullmatch(r"\w[\w.+-]{0,99}", name):  # it names a folder
-        raise UsageError(
-            f"compare: --variant {text}: expected a name of letters, digits, dots, hyphens and underscores, and flags: "
-            "--variant low='--model.objectives.simcse.temperature 0.03'"
-        )
-    if name in others:
-        raise UsageError(f"compare: two variants are called {name}; rename one")
-    try:
-        words = shlex.split(flags)
-        list(split_words(words))
-    except (ValueError, UsageError) as error:
-        raise UsageError(f"compare: --variant {name}: {error}") from None
-    if not words:
-        raise UsageError(f"compare: --variant {name} changes nothing; give it flags, or leave it out")
-    return name, words
-
-
 def _published(table: Table) -> Published:
     return Published(
         table.title,
@@ -274,8 +154,7 @@ def _published(table: Table) -> Published:
 def _about(runs: list[Run], chosen: Options) -> dict[str, Any]:
     """What was run, for the JSON; of files and folders only their names, which is what a reader elsewhere can use."""
     request = parse_request(runs[0].words)
-    tree = request.tree
-    apply_flags(tree, request.flags)
+    tree = with_flags(request.tree, request.flags)
     backbone = tree.get("model", {}).get("encoder", {}).get("backbone")
     return {
         "seeds": list(dict.fromkeys(run.seed for run in runs)),
@@ -292,7 +171,7 @@ def _about(runs: list[Run], chosen: Options) -> dict[str, Any]:
 
 def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Options, table: Table | None) -> int:
     """Print and write the comparison; the exit status tells of runs that failed."""
-    wanted = chosen.wanted
+    wanted = _wanted(chosen)
     scored: dict[str, dict[int, Path]] = {run.label: {} for run in runs}
     for run in runs:
         if (run.folder / wanted.scores).exists():

@@ -1,28 +1,35 @@
 """From the words of the command line and the configuration files to one nested dict.
 
-jsonargparse replaces a dict of plug-ins as a whole when a second file names it, and reaches no plug-in inside a plug-in
-of such a dict. So files and flags are merged here, into a plain tree, before jsonargparse checks types and builds.
+jsonargparse takes a second file's dict of plug-ins with a new key in the place of the first's, and its flags reach
+neither a plug-in inside a plug-in nor one that another flag has added. A run's name, its checkpoint and wrong keys are
+wanted before anything is imported. So files and flags are merged here, into a plain tree, by one rule.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
-from jsonargparse import get_loader
 
 from sentrep.cli.errors import UsageError
 from sentrep.cli.recipes import locate, no_recipe
-from sentrep.cli.yaml_text import check_yaml, read_yaml
+from sentrep.config import walk
 from sentrep.io.paths import expanded
 
 Tree = dict[str, Any]
 
 NODE_KEYS = ("class_path", "init_args", "dict_kwargs")
 """The keys of a plug-in that is written in full: ``{class_path: ..., init_args: {...}}``."""
+_PLAIN = [f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str", "seq", "map")]
+_KEYS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
+_MOST = 100_000
+"""Values of a configuration, those that aliases repeat included."""
+_CLASS = re.compile(r"(\w+\.)*[A-Z]\w*")
+"""A class by name: what stands for a plug-in in its short form, ``simcse: Contrastive``."""
 
 
 @dataclass
@@ -63,12 +70,81 @@ class Request:
 
     def texts(self) -> set[str]:
         """Every text that the user wrote as a value: the names of his own classes are among them."""
-        return {text for tree in (self.tree, *map(_plain, self.flags.values(), self.flags)) for text in _texts(tree)}
+        found: list[Any] = []
+
+        def note(_: str, value: Any) -> None:
+            found.extend(value if isinstance(value, list) else [value["class_path"] if is_node(value) else value])
+
+        walk([self.tree, with_flags({}, self.flags)], note)
+        return {text for text in found if isinstance(text, str)}
 
 
 def _after(folder: str, parts: Sequence[str]) -> int:
     """The place behind the last folder of this name; behind all parts where there is none."""
     return max((place + 1 for place, part in enumerate(parts) if part == folder), default=len(parts))
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain data alone, as people expect it: 1e-4 is a number, 2020-01-01 a text, a key is a text and stands once."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse what a dict would take in silence."""
+        keys = [key.value if key.tag in _KEYS else None for key, _ in node.value]
+        for position, (key, text) in enumerate(zip((key for key, _ in node.value), keys, strict=True)):
+            if text is None:
+                shown = key.value if isinstance(key, yaml.ScalarNode) else f"a {key.id}"
+                says = f"the key {shown or 'null'} is no text; put it in quotation marks"
+                raise yaml.constructor.ConstructorError(None, None, says, key.start_mark)
+            if text in keys[:position]:
+                says = f"the key '{text}' stands here a second time; keep one of the two"
+                raise yaml.constructor.ConstructorError(None, None, says, key.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_constructors = {tag: yaml.SafeLoader.yaml_constructors[tag] for tag in (*_PLAIN, None)}
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$"), list("-+0123456789.")
+)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes the texts that `_Loader` would take for something else."""
+
+
+_Dumper.yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
+
+
+def write_yaml(tree: Tree) -> str:
+    """A document that `read_yaml` reads as the same data."""
+    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+
+
+def read_yaml(content: str, name: str) -> Any:
+    """The data of one YAML (or JSON) document; ``name`` is of the file or flag, for the messages.
+
+    Raises:
+        UsageError: names the line of what is no plain YAML, or of a key that stands twice.
+    """
+    try:
+        tree = yaml.load(content, _Loader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        raise UsageError(f"{name}, line {line}: no valid YAML: {error.problem or error.context}") from None
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: of numbers with thousands of digits
+        raise UsageError(f"{name}: no valid YAML: {str(error).split(';')[0]}") from None
+    except RecursionError:
+        raise UsageError(f"{name}: nested too deeply; is it a configuration?") from None
+    left, seen = [tree], 0
+    while left:
+        value, seen = left.pop(), seen + 1
+        if seen > _MOST:
+            raise UsageError(f"{name}: more than {_MOST} values; does an alias repeat itself, or multiply others?")
+        left += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return tree
 
 
 def parse_request(words: list[str]) -> Request:
@@ -103,10 +179,24 @@ def parse_request(words: list[str]) -> Request:
     return request
 
 
-def apply_flags(tree: Tree, flags: dict[str, str]) -> None:
-    """Write the flags into the tree; they win over every file, wherever they stand on the line."""
+def with_flags(tree: Tree, flags: dict[str, str]) -> Tree:
+    """The tree with the flags laid over it; they win over every file, wherever they stand on the line."""
     for key, value in flags.items():
-        assign(tree, key.split("."), _plain(value, key), f"--{key}")
+        tree = assigned(tree, key, _plain(value, key))
+    return tree
+
+
+def assigned(tree: Tree, key: str, value: Any) -> Tree:
+    """The tree with a value laid over it at a dotted key, in which ``init_args`` may be left out.
+
+    Examples:
+        >>> assigned({"objectives": {"simcse": "Contrastive"}}, "objectives.simcse.temperature", 0.1)
+        {'objectives': {'simcse': {'class_path': 'Contrastive', 'init_args': {'temperature': 0.1}}}}
+    """
+    for step in reversed(key.split(".")):
+        value = {step: value}
+    merged: Tree = merge(tree, value)
+    return merged
 
 
 def read_config(text: str) -> tuple[str, Tree]:
@@ -135,7 +225,7 @@ def read_config(text: str) -> tuple[str, Tree]:
         raise UsageError(f"configuration file {name} is empty")
     if not isinstance(tree, dict):
         raise UsageError(f"{name}: expected keys such as 'model:' and 'data:', found {type(tree).__name__}")
-    return name, tree
+    return name, {key: value for key, value in tree.items() if key != "about"}  # which is of the file, see `recipes`
 
 
 def merge(base: Any, new: Any) -> Any:
@@ -149,41 +239,20 @@ def merge(base: Any, new: Any) -> Any:
     """
     if isinstance(new, str) and is_node(base):
         return base if _class_name(new) == _class_name(base["class_path"]) else new
-    if isinstance(base, str) and isinstance(new, dict) and "init_args" in new and "class_path" not in new:
-        return {"class_path": base, **new}
+    if isinstance(base, str) and _CLASS.fullmatch(base) and isinstance(new, dict) and not is_node(new):
+        base = {"class_path": base}
     if not isinstance(base, dict) or not isinstance(new, dict):
         return new
     if is_node(new):
         if is_node(base) and _class_name(base["class_path"]) != _class_name(new["class_path"]):
             return new
         base = base if is_node(base) else {"init_args": base.get("init_args", base)}
-    elif is_node(base) and not any(key in NODE_KEYS for key in new):
+    elif not base.keys().isdisjoint(NODE_KEYS) and new.keys().isdisjoint(NODE_KEYS):
         new = {"init_args": new}
     merged = dict(base)
     for key, value in new.items():
         merged[key] = merge(base[key], value) if key in base else value
     return merged
-
-
-def assign(tree: Tree, path: list[str], value: Any, flag: str) -> None:
-    """Set ``tree[path[0]][path[1]]...``, going through ``init_args`` where a plug-in stands in the way."""
-    for position, step in enumerate(path):
-        if step not in NODE_KEYS and (is_node(tree) or "init_args" in tree):
-            tree = tree.setdefault("init_args", {})
-        if not isinstance(tree, dict):
-            raise UsageError(f"{flag}: init_args is {tree!r}; expected the arguments by name")
-        if position == len(path) - 1:
-            tree[step] = merge(tree.get(step), value)
-            return
-        below = tree.get(step)
-        if isinstance(below, str):  # the short form, `simcse: Contrastive`
-            below = {"class_path": below}
-        elif below is None:
-            below = {}
-        elif not isinstance(below, dict):
-            raise UsageError(f"{flag}: {'.'.join(path[: position + 1])} is {below!r} and has no '{path[position + 1]}'")
-        tree[step] = below
-        tree = below
 
 
 def is_node(value: Any) -> bool:
@@ -218,19 +287,14 @@ def _plain(value: str, key: str = "") -> Any:
         return None
     if value.lstrip().startswith("{"):
         try:
-            check_yaml(value, f"--{key}")
-            return get_loader("yaml")(value)
-        except yaml.YAMLError:
+            return yaml.load(value, _Loader)
+        except yaml.constructor.ConstructorError as error:
+            raise UsageError(f"--{key}: {error.problem}") from None
+        except RecursionError:
+            raise UsageError(f"--{key}: nested too deeply; is it a value?") from None
+        except (yaml.YAMLError, ValueError):
             return value  # a prompt such as "{sentence} means [MASK]."
     return value
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (dict, list)):
-        for element in value.values() if isinstance(value, dict) else value:
-            yield from _texts(element)
 
 
 def _class_name(class_path: Any) -> str:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 import time
-from contextlib import nullcontext
-from pathlib import Path
 
-from sentrep.cli.encode import sentence_progress
-from sentrep.cli.functions import run_one_of
+from sentrep.cli.maps import row_progress
 from sentrep.data.sets.evaluation_texts import load_evaluation_texts
-from sentrep.data.sets.leakage import Leakage, check_leakage, overlap_list
+from sentrep.data.sets.leakage import Leakage, Overlap, check_leakage
 from sentrep.data.text.corpus import open_corpus
 from sentrep.errors import InputError
-from sentrep.evaluation.leakage_report import print_leakage, write_leakage
+from sentrep.evaluation.leakage_report import leakage_report, write_overlaps
 from sentrep.io.paths import check_target
-from sentrep.reports.saving import check_report_path
+from sentrep.reports.report import check_report_path
 from sentrep.reports.text import printable
-
-
-def run(command: str, words: list[str]) -> int:
-    """Run the command; its status is 1 when more is leaked than ``--fail-above`` allows."""
-    return run_one_of({"check": check}, command, words) or 0
 
 
 def check(
@@ -65,22 +58,23 @@ def check(
     corpus = open_corpus(train, columns, train_split)
     sets = [load_evaluation_texts(spec, sts_folder, split, against_columns) for spec in against]
     start = time.perf_counter()
-    with overlap_list(Path(list)) if list else nullcontext() as found, sentence_progress() as progress:
-        task = progress.add_task("Looking up", total=1.0, rows=0)
+    overlaps: builtins.list[Overlap] = []
+    with row_progress() as progress:
+        task = progress.add_task("Looking up", total=None, note="")
         leakage = check_leakage(
-            corpus,
-            sets,
-            threshold,
-            found=found,
-            progress=lambda read, rows: progress.update(task, completed=read, rows=rows),
+            *(corpus, sets, threshold),
+            found=overlaps.append if list else None,
+            progress=lambda rows: progress.update(task, completed=rows),
         )
-        progress.update(task, completed=1.0)
     seconds = time.perf_counter() - start
-    print_leakage(leakage)
+    report = leakage_report(leakage, seconds)
+    report.print()
     rate = f"{leakage.sentences / seconds:,.0f} sentences a second"
     print(f"{seconds:.1f} s, {rate}" + (f"; overlaps: {printable(list)}" if list else ""), file=sys.stderr)
+    if list is not None:
+        write_overlaps(overlaps, list)
     if output is not None:
-        write_leakage(leakage, output, seconds)
+        report.write(output)
     return _verdict(leakage, fail_above)
 
 

@@ -12,17 +12,9 @@ from sentrep.cli.errors import UsageError
 from sentrep.cli.paper_tables import add_row
 from sentrep.cli.sections import build_tree, check_names
 from sentrep.cli.trainer import prepare_parsing
-from sentrep.doctor import Subject, diagnose, print_outcomes, write_outcomes
+from sentrep.doctor import Subject, diagnose, report
 from sentrep.doctor.outcome import failed
 from sentrep.evaluation import check_report_path
-
-HELP = """\
-usage: sentrep doctor [-c CONFIG] [any flag of sentrep fit] [--output REPORT.json|REPORT.md]
-
-Check on this machine that training does what it should with a configuration (default: a tiny model, the toy corpus):
-two processes equal one, GradCache and accumulated gradients equal the plain ones, noise is shared, a resumed run equals
-an uninterrupted one, bf16 is near fp32; and versions, devices, free disk, and whether a run could start offline.
-Exit status: 0 when all is well, 1 otherwise."""
 
 TINY: Tree = {
     "model": {
@@ -51,23 +43,20 @@ TINY: Tree = {
 """Where no configuration is given."""
 
 
-def run(command: str, words: list[str]) -> int:
+def examine(command: str, words: list[str]) -> int:
     """Run the command.
 
     Raises:
         UsageError: for a wrong flag, key or class.
         InputError: for a report that cannot be written.
     """
-    if "-h" in words or "--help" in words:
-        print(HELP)
-        return 0
     prepare_parsing()
     request = add_row(parse_request(words))
     if request.rest:
         raise UsageError(f"doctor: unexpected '{request.rest[0]}'; write flags as --key value")
     output = request.flags.pop("output", None)
     if output is not None:
-        check_report_path(output, endings=(".json", ".md"))
+        check_report_path(output)
     if not request.files:
         request.tree = merge(copy.deepcopy(TINY), request.tree)
     path = request.get("ckpt_path")
@@ -75,17 +64,17 @@ def run(command: str, words: list[str]) -> int:
     tree = build_tree("fit", request, checkpoint and checkpoint_model(checkpoint, path))
     check_names(tree, request)
     outcomes = diagnose(_subject(tree), _note)
-    print_outcomes(outcomes)
+    found = report(outcomes)
+    found.print()
     if output is not None:
-        write_outcomes(outcomes, output)
+        found.write(output)
     return int(bool(failed(outcomes)))
 
 
 def _subject(tree: Tree) -> Subject:
     seed = tree.get("seed_everything", 42)
-    return Subject(
-        tree["model"], tree.get("data") or {}, tree.get("trainer") or {}, seed if isinstance(seed, int) else 42
-    )
+    accelerator = (tree.get("trainer") or {}).get("accelerator") or "auto"
+    return Subject(tree["model"], tree.get("data") or {}, accelerator, seed if isinstance(seed, int) else 42)
 
 
 def _note(name: str) -> None:

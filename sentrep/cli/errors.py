@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
 
+from sentrep.config import walk
 from sentrep.errors import InputError
 from sentrep.io.paths import remedy
 from sentrep.reports.text import printable
@@ -99,16 +100,16 @@ def summarize(message: str, tree: Mapping[str, Any]) -> str:
     return f"{path or '.'.join(keys)}: {expected}, got '{value}'"
 
 
-def _find(tree: Any, key: str, value: str, path: str = "") -> str | None:
-    """Dotted path of the first ``key: value`` in the tree; ``init_args`` are left out, as on the command line."""
-    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree) if isinstance(tree, list) else ()
-    for name, below in items:
-        here = path if name == "init_args" else f"{path}.{name}".lstrip(".")
-        if name == key and str(below) == value:
-            return here
-        if found := _find(below, key, value, here):
-            return found
-    return None
+def _find(tree: Mapping[str, Any], key: str, value: str) -> str | None:
+    """Dotted path of the first ``key: value`` in the tree, as on the command line."""
+    found: list[str] = []
+
+    def note(path: str, here: Any) -> None:
+        if path.rpartition(".")[2] == key and str(here) == value:
+            found.append(path)
+
+    walk(tree, note)
+    return found[0] if found else None
 
 
 def _types(text: str) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sentrep.cli.encode import Backend, Precision, in_precision, load_encoder, whitening_corpus
-from sentrep.cli.functions import run_function
+from sentrep.cli.models import Backend, Precision, in_precision, load_encoder, whitening_corpus
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.evaluation import (
@@ -17,12 +16,9 @@ from sentrep.evaluation import (
     check_report_path,
     evaluate_suite,
     load_suite,
-    print_results,
-    write_report,
 )
-from sentrep.evaluation.denosent_suite import published_notes
 
-SuiteName = Literal["sts", "transfer", "retrieval", "rerank", "clustering", "denosent"]
+SuiteName = Literal["sts", "transfer", "retrieval", "rerank", "mteb"]
 
 
 @dataclass(frozen=True)
@@ -36,16 +32,10 @@ class Compute:
     precision: Precision = "fp32"
     """fp32, or bf16 to compute in bfloat16 where that is safe; the similarities are float32 in either."""
     backend: Backend = "torch"
-    """what computes: torch, or onnx or openvino on the CPU for a folder of sentrep export --format."""
+    """what computes: torch, compiled, or onnx or openvino on the CPU for a folder of sentrep export --format."""
 
 
 COMPUTE = Compute()
-
-
-def run(command: str, words: list[str]) -> int:
-    """Run the command."""
-    run_function(evaluate, command, words)
-    return 0
 
 
 def evaluate(
@@ -68,15 +58,14 @@ def evaluate(
 
     Args:
         model: a checkpoint, a model folder or a hub id.
-        suite: sts (Spearman of the cosine), transfer (logistic regression), retrieval, rerank, clustering (k-means) or
-            denosent (the fifteen sets of its paper, by mteb).
+        suite: sts (Spearman of the cosine), transfer (logistic regression), retrieval, rerank, or mteb (its own tasks).
         sets: what to score. sts: names such as [sts12,stsb-dev,sickr-all] or csv files of two sentences and a score;
-            all seven sets by default. transfer: [mr,cr,subj,mpqa,sst2,trec,mrpc] (the default) or folders with
-            train.csv and test.csv. retrieval and rerank: folders in BEIR's layout. clustering: files of text and label.
-            denosent: names such as [banking77,quora]; all that are there by default.
-        sts_folder: folder of the SentEval data, for the named sets of sts and transfer, or of a folder for each set of
-            denosent; without it sets of sts and denosent come from the hub.
-        split: retrieval, rerank, clustering: which split of a folder; test by default.
+            all seven sets by default. transfer: [mr,cr,subj,mpqa,sst2,trec,mrpc], the default. retrieval and rerank:
+            folders in BEIR's layout. mteb: names such as [Banking77Classification], folders with train.csv and test.csv
+            of text and label to classify, or files of them to cluster.
+        sts_folder: folder of the SentEval data, for the named sets of sts and transfer; without it those of sts come
+            from the hub.
+        split: retrieval, rerank: which split of a folder; test by default.
         columns: names or positions of the columns of csv files: [sentence1,sentence2,score] or [text,label].
         pooling: replaces the model's own.
         whiten: file of sentences to fit a whitening on (BERT-whitening) before the evaluation.
@@ -99,11 +88,11 @@ def evaluate(
         results = evaluate_suite(suite, encoder, loaded, batch_size=compute.batch_size, show_progress_bar=True)
         seconds = time.perf_counter() - start
     notes = _sts_notes(encoder, loaded) if suite == "sts" else []
-    notes += published_notes(results) if suite == "denosent" else []
-    print_results(results, detail=detail, notes=notes)
+    how = compute.precision if compute.backend in ("torch", "compiled") else f"graph ({compute.backend})"
+    report = Evaluation.of(encoder, model, results, seconds, how, suite, notes).report(detail)
+    report.print()
     if output is not None:
-        how = compute.precision if compute.backend == "torch" else f"graph ({compute.backend})"
-        write_report(Evaluation.of(encoder, model, results, seconds, how, suite, notes), output)
+        report.write(output)
 
 
 def _sts_notes(encoder: SentenceEncoder, sets: Sequence[ScoredPairs]) -> list[str]:

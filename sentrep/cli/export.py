@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 from itertools import islice
 from typing import Any, Literal
 
 import torch
 
 from sentrep import checks
-from sentrep.cli.encode import CorpusColumn, whitening_corpus
 from sentrep.cli.errors import UsageError
-from sentrep.cli.functions import run_function, search_current_folder
+from sentrep.cli.functions import search_current_folder
+from sentrep.cli.models import sentences_of, whitening_corpus
 from sentrep.data import toy
-from sentrep.encoder import GraphEncoder, SentenceEncoder, write_graph
-from sentrep.encoder.export import export
+from sentrep.data.text.corpus import open_corpus
+from sentrep.encoder import GraphEncoder, SentenceEncoder, fit_whitening, write_graph
 from sentrep.encoder.graph_export import check_graph
-from sentrep.encoder.loading.st_folders import GRAPH_FILES
+from sentrep.encoder.loading.st_folders import remove_graphs
 from sentrep.errors import InputError
 from sentrep.functional.similarity import unit
-from sentrep.io.files import hold
+from sentrep.io.files import hold, remove_leftovers
 from sentrep.io.paths import check_target, expanded
 from sentrep.reports.text import printable
 
@@ -27,12 +26,6 @@ _SAME = 0.9999
 """Least cosine of vectors that should differ by rounding alone."""
 _ENOUGH, _READ = 500, 1024
 """Sentences that int8 is measured on, at least and at most."""
-
-
-def run(command: str, words: list[str]) -> int:
-    """Run the command."""
-    run_function(export_model, command, words)
-    return 0
 
 
 def export_model(
@@ -69,35 +62,25 @@ def export_model(
         sts: sets such as [stsb-dev] or csv files of two sentences and a score, on which the graph is compared as well.
         sts_folder: folder of the SentEval data, for named sets; without it they come from the hub.
     """
-    if format is None:
-        if any(option is not None for option in (quantize, calibration, sts, sts_folder)):
-            raise UsageError("--quantize, --calibration, --sts and --sts_folder are about a graph: name its --format")
-    else:
+    if format is not None:
         checks.within("export", -1, 1, least_cosine=least_cosine)
-        if quantize is not None and calibration is None:
-            raise UsageError(
-                f"{quantize} is measured on your text: name {_ENOUGH} sentences or more with --calibration"
-            )
         check_graph(format, quantize, calibration is not None)
-    sentences = [] if calibration is None else list(islice(CorpusColumn(calibration, None), _READ))
-    if calibration is not None and len(sentences) < _ENOUGH:
-        raise InputError(
-            f"{calibration}: a graph is compared on at least {_ENOUGH} sentences, and it has {len(sentences)}"
-        )
+    elif any(option is not None for option in (quantize, calibration, sts, sts_folder)):
+        raise UsageError("--quantize, --calibration, --sts and --sts_folder are about a graph: name its --format")
+    sentences = _sentences(calibration, quantize)
     corpus = whitening_corpus(whiten, whiten_dim)
     if trust_remote_code:
         search_current_folder()
     check_target(folder, [checkpoint], folder=True)
     place = expanded(folder).resolve()
-    with hold(place.with_name(f".{place.name}.lock"), f"the export to {folder}"):
-        encoder = export(
-            checkpoint,
-            folder,
-            overwrite=overwrite,
-            whiten=corpus,
-            whiten_dim=whiten_dim,
-            trust_remote_code=trust_remote_code,
-        )
+    with hold(place.with_name(f".{place.name}.lock"), f"the folder {folder}"):
+        remove_leftovers(place)
+        if not overwrite and place.is_dir() and any(place.iterdir()):
+            raise InputError(f"{folder}: the folder is not empty; choose another one, or allow it to be overwritten")
+        encoder = SentenceEncoder.from_pretrained(checkpoint, trust_remote_code=trust_remote_code)
+        if corpus is not None:
+            fit_whitening(encoder.to("cuda" if torch.cuda.is_available() else "cpu"), corpus, whiten_dim)
+        encoder.save_pretrained(place)
         print(f"{printable(str(folder))}: pooling {encoder.pooling}, {encoder.embedding_dim} dimensions")
         if format is not None:
             write_graph(place, format, quantize, sentences, trust_remote_code)
@@ -105,10 +88,29 @@ def export_model(
             try:
                 _compare(encoder, graph, sentences or toy.sentences(100), None if quantize is None else least_cosine)
             except InputError:
-                shutil.rmtree((place / GRAPH_FILES[format]).parent)
+                remove_graphs(place)
                 raise
             if sts is not None:
                 _compare_scores(encoder, graph, sts, sts_folder)
+
+
+def _sentences(calibration: str | None, quantize: str | None) -> list[str]:
+    """What a graph is compared on, and scaled by; none for the embedded text.
+
+    Raises:
+        InputError: there are too few.
+        UsageError: none are named for int8.
+    """
+    if calibration is None:
+        if quantize is not None:
+            raise UsageError(
+                f"{quantize} is measured on your text: name {_ENOUGH} sentences or more with --calibration"
+            )
+        return []
+    found = list(islice(sentences_of(open_corpus(calibration)), _READ))
+    if len(found) < _ENOUGH:
+        raise InputError(f"{calibration}: a graph is compared on at least {_ENOUGH} sentences, and it has {len(found)}")
+    return found
 
 
 def _compare(encoder: SentenceEncoder, graph: Any, sentences: list[str], least: float | None) -> None:

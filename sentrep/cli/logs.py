@@ -17,7 +17,7 @@ class _StandardError(logging.Handler):
     """Prints the messages of the main process, wherever standard error is at the time."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+        if getattr(rank_zero_only, "rank", 0) == 0:
             print("\n".join(map(printable, self.format(record).split("\n"))), file=sys.stderr)
 
 

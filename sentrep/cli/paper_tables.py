@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sentrep.cli.configuration import Request, Tree, assign, merge, read_config
+from sentrep.cli.configuration import Request, Tree, assigned, merge, read_config, write_yaml
 from sentrep.cli.errors import UsageError
-from sentrep.cli.yaml_text import write_yaml
+from sentrep.config import flat
 from sentrep.errors import did_you_mean
 from sentrep.io.files import write_text
 from sentrep.io.paths import expanded
@@ -82,11 +80,14 @@ class Table:
         Raises:
             UsageError: no row has such a key.
         """
-        rows = {name: replace(row, tree=copy.deepcopy(row.tree)) for name, row in self.rows.items()}
+        rows = dict(self.rows)
         for end, value in settings.items():
-            found = [_set_where(row.tree, str(end).split("."), value) for row in rows.values()]
-            if not any(found):
+            keys = [(name, key) for name, row in rows.items() for key in flat(row.tree)]
+            found = [(name, key) for name, key in keys if f".{key}".endswith(f".{end}")]
+            if not found:
                 raise UsageError(f"{self.file}: no row has a key that ends with '{end}' (--adapt)")
+            for name, key in found:
+                rows[name] = replace(rows[name], tree=assigned(rows[name].tree, key, value))
         return replace(self, rows=rows)
 
     def recipes(self, folder: Path) -> dict[Path, str]:
@@ -96,18 +97,6 @@ class Table:
 
     def _listing(self) -> str:
         return f"its rows are {', '.join(self.rows)}"
-
-
-def _set_where(tree: Tree, end: list[str], value: Any, above: tuple[str, ...] = ()) -> bool:
-    """Whether some key ends so; its value is then the new one. ``init_args`` is no part of a key."""
-    found = False
-    for key, below in tree.items():
-        path = above if key == "init_args" else (*above, key)
-        if list(path[-len(end) :]) == end and key != "init_args":
-            tree[key], found = value, True
-        elif isinstance(below, dict):
-            found |= _set_where(below, end, value, path)
-    return found
 
 
 def add_row(request: Request) -> Request:
@@ -152,15 +141,6 @@ def write_recipes(recipes: dict[Path, str]) -> None:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, content)
-
-
-def join_rows(words: list[str]) -> list[str]:
-    """``--rows a b`` as the one word that lists are elsewhere."""
-    if "--rows" not in words:
-        return words
-    start = words.index("--rows") + 1
-    end = next((place for place in range(start, len(words)) if words[place].startswith("-")), len(words))
-    return words if end - start < 2 else [*words[:start], json.dumps(words[start:end]), *words[end:]]
 
 
 def read_table(file: str) -> Table:
@@ -250,20 +230,16 @@ def _read_tree(settings: Tree, where: str, name: str, bases: dict[str, Tree]) ->
             bases[base] = read_config(str(beside) if beside.exists() else base)[1]
             if "rows" in bases[base]:
                 raise UsageError(f"the base {base} is a table itself; name a recipe")
-        tree = copy.deepcopy(bases[base])
-        for key, value in copy.deepcopy(change or {}).items():  # an alias is one object in several rows
-            assign(tree, key.split("."), value, key)
+        tree = bases[base]
+        for key, value in (change or {}).items():
+            tree = assigned(tree, key, value)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
-    _drop_objectives(tree)
-    return tree
-
-
-def _drop_objectives(tree: Tree) -> None:
-    """A row is a whole recipe: an objective that it sets to null is not there at all."""
     model = tree.get("model")
-    if isinstance(model, dict) and isinstance(model.get("objectives"), dict):
-        model["objectives"] = {key: value for key, value in model["objectives"].items() if value is not None}
+    if not isinstance(model, dict) or not isinstance(model.get("objectives"), dict):
+        return tree
+    there = {key: value for key, value in model["objectives"].items() if value is not None}
+    return {**tree, "model": {**model, "objectives": there}}  # a row is a whole recipe: null is not there at all
 
 
 def _read_published(value: Any, where: str) -> tuple[float, float | None] | None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from sentrep.cli.augmentation import Price, ask_all, open_sentences, print_verdicts, usage, versions
-from sentrep.cli.functions import run_function
-from sentrep.data.augmentation.asking import COUNTS, Asking
-from sentrep.data.augmentation.endpoint import Endpoint, Request, Server
-from sentrep.data.augmentation.filters import PairFilter
-from sentrep.data.augmentation.paraphrasing import TRIPLET, Contrast
-from sentrep.data.augmentation.parts import PartStore
-from sentrep.data.augmentation.prompt import REWRITINGS
-from sentrep.io.paths import check_name
+from typing import Any
 
+from sentrep.cli.augmentation import ROWS_ASKED, Price, ask_about, open_sentences, print_verdicts, usage, versions
+from sentrep.data.augmentation.filters import PairFilter, contrasting
+from sentrep.data.augmentation.finished_pairs import VERDICT, record, save_rows, write_pairs
+from sentrep.data.augmentation.language_model import COUNTS, Answer, LanguageModel, Request, Server
+from sentrep.data.augmentation.prompt import Prompt
+from sentrep.data.parts import Parts, parts_of
+from sentrep.data.text.corpus import CorpusRow
+from sentrep.io.paths import check_name, expanded
+
+TRIPLET = ("sent0", "sent1", "hard_neg")
+"""Columns of the output: sentence, paraphrase and contrary sentence, under SimCSE's names."""
 REQUEST, FILTER, SERVER, PRICE = Request(), PairFilter(min_ratio=0.2, max_ratio=5.0), Server(), Price()
-
-
-def run(command: str, words: list[str]) -> int:
-    """Run the command."""
-    run_function(paraphrase, command, words)
-    return 0
 
 
 def paraphrase(
@@ -28,9 +25,8 @@ def paraphrase(
     base_url: str,
     model: str,
     column: str | None = None,
-    concurrency: int = 16,
-    batch_size: int = 32,
     skip_failed: bool = False,
+    overwrite: bool = False,
     request: Request = REQUEST,
     filter: PairFilter = FILTER,
     server: Server = SERVER,
@@ -47,9 +43,8 @@ def paraphrase(
         base_url: address of any OpenAI-compatible server, for example http://localhost:8000/v1.
         model: the model's name at that server.
         column: name of the column with the sentences.
-        concurrency: requests under way at a time.
-        batch_size: answers that are written together; a kill loses fewer than these, and the requests under way.
         skip_failed: leave out sentences that get no answer, instead of leaving the work unfinished.
+        overwrite: replace an output that is there already, or the beginning of other work.
         request: what is asked for.
         filter: which paraphrases are left out.
         server: how to treat the server.
@@ -59,20 +54,20 @@ def paraphrase(
         InputError: for anything wrong with the files, the settings or the server.
     """
     check_name(model, "the model")
-    endpoint = Endpoint(base_url, model, request, server)
-    corpus, total = open_sentences(input, column, output)
-    settings = {
-        "command": "paraphrase",
-        "input": corpus.fingerprint,
-        "model": model,
-        **vars(request),
-        "prompt": REWRITINGS.fingerprint,
-        **vars(filter),
-    }
-    notes = {"input": corpus.name, "base_url": endpoint.host, **versions("openai")}
-    store = PartStore(output, TRIPLET, settings, notes, COUNTS)
-    if store.record is None:
-        work = Asking(store, endpoint, TRIPLET, Contrast(filter), concurrency, batch_size)
-        ask_all(corpus, total, work, endpoint, price, skip_failed)
-    assert store.record is not None
-    print_verdicts("paraphrases", store.record["verdicts"], store.output, usage(store.record, price))
+    prompt = Prompt("paraphrase")
+    asked = LanguageModel(base_url, model, prompt, request, server)
+    corpus, text = open_sentences(input, column, output, ".parquet")
+    settings = {"command": "paraphrase", "model": model, **vars(request), "prompt": prompt.fingerprint, **vars(filter)}
+    output = str(expanded(output))
+    parts = Parts(parts_of(output, overwrite), text, ROWS_ASKED, ".parquet", save_rows, settings, overwrite)
+
+    def finish(row: CorpusRow, answer: Answer) -> dict[str, Any]:
+        sentence, found = row.sentences[0], answer.fields or {"paraphrase": "", "contrary": ""}
+        verdict = contrasting(filter, sentence, **found) if answer.fields else answer.verdict(row.blank)
+        cells = dict(zip(TRIPLET, (sentence, *found.values()), strict=True))
+        return {**cells, VERDICT: verdict, **{name: getattr(answer, name) for name in COUNTS}}
+
+    ask_about(corpus, parts, asked, finish, skip_failed, price)
+    about = record(parts, COUNTS, {"input": corpus.name, "base_url": asked.host, **versions("openai")})
+    write_pairs(parts, output, TRIPLET, about)
+    print_verdicts("paraphrases", about["verdicts"], output, usage(about, price))

@@ -2,46 +2,42 @@
 
 from __future__ import annotations
 
-import sys
+import functools
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from sentrep import checks
 from sentrep.adaptation.questions import (
     ASKED,
     LONGEST,
-    Generated,
     RoundTrip,
+    generate,
     judge,
     one_line,
-    question_prompt,
     read_questions,
     write_pairs,
 )
-from sentrep.cli.augmentation import Price, ask_all, open_sentences, print_verdicts, progress_bar, usage, versions
-from sentrep.cli.encode import load_encoder
-from sentrep.cli.functions import run_function
-from sentrep.data.augmentation.asking import COUNTS, Asking
-from sentrep.data.augmentation.backtranslation import batches_of
-from sentrep.data.augmentation.endpoint import Endpoint, Request, Server
+from sentrep.cli.augmentation import ROWS_ASKED, Price, ask_about, open_sentences, print_verdicts, usage
+from sentrep.cli.maps import Advance, map_parts
+from sentrep.cli.models import load_encoder, sentences_of
+from sentrep.data.augmentation.backtranslation import in_batches
 from sentrep.data.augmentation.filters import KEPT
-from sentrep.data.augmentation.parts import PartStore
+from sentrep.data.augmentation.finished_pairs import VERDICT, record, save_rows
+from sentrep.data.augmentation.language_model import COUNTS, Answer, LanguageModel, Request, Server
+from sentrep.data.augmentation.prompt import Prompt
 from sentrep.data.augmentation.translation import Generation, Translator
-from sentrep.data.text.corpus import Corpus
-from sentrep.data.text.shard import Shard
+from sentrep.data.parts import Parts, parts_of
+from sentrep.data.text.corpus import CorpusRow
+from sentrep.data.text.shard import EVERYTHING
 from sentrep.errors import InputError
-from sentrep.io.paths import check_name, check_target, expanded
+from sentrep.io.paths import check_name, expanded
 
+ROWS = 256
+"""Rows of a part of questions by a sequence-to-sequence model."""
 ROUND_TRIP, REQUEST, SERVER, PRICE = RoundTrip(), Request(), Server(), Price()
 GENERATION = Generation(sample=True, top_p=0.95, max_tokens=512)
-
-
-def run(command: str, words: list[str]) -> int:
-    """Run the command."""
-    run_function(questions, command, words)
-    return 0
 
 
 def questions(
@@ -52,9 +48,9 @@ def questions(
     base_url: str | None = None,
     column: str | None = None,
     count: int = 3,
-    concurrency: int = 16,
     batch_size: int = 32,
     skip_failed: bool = False,
+    overwrite: bool = False,
     round_trip: RoundTrip = ROUND_TRIP,
     request: Request = REQUEST,
     server: Server = SERVER,
@@ -74,9 +70,9 @@ def questions(
         base_url: address of any OpenAI-compatible server, for example http://localhost:8000/v1.
         column: name of the column with the passages.
         count: questions of a passage.
-        concurrency: requests under way at a time.
-        batch_size: answers that are written together, passages that a sequence-to-sequence model reads at a time.
+        batch_size: passages that a sequence-to-sequence model reads at a time.
         skip_failed: leave out passages that get no answer, instead of leaving the work unfinished.
+        overwrite: replace an output that is there already, or the beginning of other work.
         round_trip: which questions are kept.
         request: what is asked for.
         server: how to treat the server.
@@ -87,53 +83,44 @@ def questions(
         InputError: for anything wrong with the files, the settings, the models or the server.
     """
     check_name(model, "the model")
-    check_target(output, [input])
-    if Path(output).suffix != ".tsv":
-        raise InputError(f"cannot write {output}: the output file must end in .tsv")
-    prompt = question_prompt(count)
+    checks.whole("questions", 1, count=count, batch_size=batch_size)
+    if base_url is None and count > 1 and not generation.sample:
+        raise InputError(f"count {count}: without sampling a model has one question; give --generation.sample true")
+    prompt = Prompt("questions", count=count)
+    asked = None if base_url is None else LanguageModel(base_url, model, prompt, request, server)
     encoder = None if round_trip.encoder is None else load_encoder(round_trip.encoder, None, None)
-    asked = expanded(output).with_suffix(".asked.parquet")
+    corpus, text = open_sentences(input, column, output, ".tsv")
+    output = str(expanded(output))
+    folder = parts_of(output, overwrite)
     settings: dict[str, Any] = {"command": "questions", "count": count}
-    if base_url is not None:
-        endpoint = Endpoint(base_url, model, request, server, prompt)
-        corpus, total = open_sentences(input, column, str(asked))
-        settings |= {"input": corpus.fingerprint, "model": model, **vars(request), "prompt": prompt.fingerprint}
-        notes = {"input": corpus.name, "base_url": endpoint.host, **versions("openai")}
-        store = PartStore(asked, ASKED, settings, notes, COUNTS)
-        if store.record is None:
-            work = Asking(store, endpoint, ASKED, lambda passage, texts: KEPT, concurrency, batch_size)
-            ask_all(corpus, total, work, endpoint, price, skip_failed)
+    if asked is not None:
+        settings |= {"model": model, **vars(request), "prompt": prompt.fingerprint}
+        parts = Parts(folder, text, ROWS_ASKED, ".parquet", save_rows, settings, overwrite)
+        ask_about(corpus, parts, asked, lambda row, answer: _finished(row, answer, count), skip_failed, price)
     else:
-        corpus, total = open_sentences(input, column, str(asked))
-        store = _generate(corpus, total, asked, model, generation, settings, batch_size)
-    assert store.record is not None
-    pairs = list(read_questions(asked))
-    verdicts = judge(pairs, [one_line(row.sentences[0]) for row in corpus.rows()], round_trip, encoder)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        translate = Translator(model, generation, device=device, most_tokens=LONGEST)
+        settings |= {"model": translate.fingerprint, **generation.settings(device)}
+        parts = Parts(folder, text, ROWS, ".parquet", save_rows, settings, overwrite)
+        mapped = functools.partial(_generated, translate=translate, count=count, batch_size=batch_size)
+        map_parts("Generating", parts, corpus.rows(), mapped, EVERYTHING)
+    pairs = list(read_questions(parts))
+    verdicts = judge(pairs, [one_line(passage) for passage in sentences_of(corpus)], round_trip, encoder)
     write_pairs(output, [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict == KEPT])
-    more = {f"passages: {name}": f"{number:,}" for name, number in store.record["verdicts"].items() if name != KEPT}
-    more |= {} if base_url is None else usage(store.record, price)
+    about = record(parts, () if asked is None else COUNTS)
+    more = {f"passages: {name}": f"{number:,}" for name, number in about["verdicts"].items() if name != KEPT}
+    more |= {} if asked is None else usage(about, price)
     print_verdicts("questions", dict(Counter(verdicts).most_common()), output, more)
 
 
-def _generate(
-    corpus: Corpus, total: int, asked: Path, model: str, generation: Generation, settings: dict[str, Any], size: int
-) -> PartStore:
-    """Let a sequence-to-sequence model write, and publish the questions."""
-    count = settings["count"]
-    if size < 1:
-        raise InputError(f"batch_size {size}: expected at least 1")
-    if count > 1 and not generation.sample:
-        raise InputError(f"count {count}: without sampling a model has one question; give --generation.sample true")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    translate = Translator(model, generation, device=device, most_tokens=LONGEST)
-    settings |= {"input": corpus.fingerprint, "model": translate.fingerprint, **generation.settings(device)}
-    notes = {"input": corpus.name, "model": model, "batch_size": size, **versions("torch", "transformers")}
-    store = PartStore(asked, ASKED, settings, notes)
-    if store.record is None:
-        print(f"{total} rows; {len(store)} of them were done before", file=sys.stderr)
-        with store.claim("generating"), progress_bar() as progress:
-            task = progress.add_task("Generating", total=total, note="")
-            batches = batches_of(Shard(0, 1, ""), corpus.rows(), size)
-            store.map(batches, Generated(translate, count), lambda rows: progress.advance(task, rows))
-        store.publish()
-    return store
+def _generated(
+    rows: list[CorpusRow], advance: Advance, translate: Translator, count: int, batch_size: int
+) -> list[dict[str, Any]]:
+    return in_batches(rows, batch_size, lambda some: generate(some, translate, count), advance)
+
+
+def _finished(row: CorpusRow, answer: Answer, count: int) -> dict[str, Any]:
+    found = "\n".join(answer.fields["questions"][:count]) if answer.fields else ""
+    verdict = KEPT if found else answer.verdict(row.blank)
+    cells = dict(zip(ASKED, (row.sentences[0], found), strict=True))
+    return {**cells, VERDICT: verdict, **{name: getattr(answer, name) for name in COUNTS}}

@@ -3,59 +3,75 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import yaml
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
-from sentrep.cli.functions import run_one_of
 from sentrep.errors import InputError, did_you_mean
 from sentrep.io.files import write_text
 from sentrep.io.paths import check_target, expanded, writing
 
 _OVERRIDES = "overrides/"
-_HOW = """\
-STS avg. is the mean of the seven STS sets. A recipe runs by 'sentrep fit -c NAME', an override by one more -c, a
-table by 'sentrep compare --table NAME'. 'sentrep recipes show NAME' prints one, 'copy NAME' writes it here."""
+_TABLE = 72
+"""Columns of a terminal that the table of recipes needs."""
+_HOW = (
+    "STS avg. is the mean of the seven STS sets. A recipe runs by 'sentrep fit -c NAME', an override by one more -c, a "
+    "table by 'sentrep compare --table NAME', one row of it by 'sentrep fit --table NAME --row ROW'. 'sentrep recipes "
+    "show NAME' prints one, 'copy NAME' writes it here."
+)
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What a shipped file says of itself: its header, and the few keys that a list shows."""
+class About:
+    """What a shipped recipe or table says of itself, under the key ``about``; it is of the file and not of a run."""
 
-    name: str
-    """As ``-c`` and ``--table`` take it."""
-    about: str
-    """The first line."""
-    paper: str
-    """Its first author and year."""
-    backbone: str
-    expect: str
-    """The score that the header promises; empty where it has no number."""
     title: str
-    """The title of a table; empty for a recipe."""
+    """What it is, in a sentence."""
+    paper: str = ""
+    """Authors, title, place and year."""
+    arxiv: str = ""
+    """The paper's number there."""
+    expect: str = ""
+    """The score to expect, and where that comes from."""
+    runs_on: str = ""
+    """The machine that it is sized for."""
+    local: str = ""
+    """What to add to the command on a machine without network."""
+    small: str = ""
+    """What to add to it for a run of minutes."""
+    notes: str = ""
+    """Departures from the paper, and what else is worth knowing."""
 
-    @classmethod
-    def read(cls, name: str, path: Path) -> Recipe:
-        """Read one file."""
-        text = path.read_text(encoding="utf-8")
-        content = yaml.safe_load(text)
-        backbone = content.get("model", {}).get("encoder", {}).get("backbone", "")
-        paper = re.search(r"^# Paper:\s*([^:]*).*?\b((?:19|20)\d\d)\b", text, re.M | re.S)
-        expect = re.search(r"^# Expect:\s*(.*)", text, re.M)
-        promise = expect[1].replace("mean of the seven STS sets", "STS avg.") if expect else ""
-        score = re.sub(r" \(.*?\)|[;,] .*|\.$", "", promise)
-        return cls(
-            name,
-            text.split("\n", 1)[0].removeprefix("# "),
-            f"{re.split(',| et al', paper[1])[0]} {paper[2]}" if paper else "",
-            backbone.rpartition("/")[2] if isinstance(backbone, str) else "random weights",
-            score if re.search(r"\d", score) else "",
-            str(content.get("title", "")),
-        )
+    @property
+    def source(self) -> str:
+        """First author and year of the paper."""
+        year = re.search(r"\b(?:19|20)\d\d\b", self.paper)
+        return f"{re.split(',|:| et al', self.paper)[0]} {year[0]}" if year else ""
+
+    @property
+    def score(self) -> str:
+        """The expectation without what is in brackets; empty where it has no number."""
+        promise = self.expect.replace("mean of the seven STS sets", "STS avg.")
+        score = re.sub(r" \(.*?\)|[;,:] .*|\.$", "", promise)
+        return score if re.search(r"\d", score) else ""
+
+
+def read_about(path: Path) -> About:
+    """What a shipped file says of itself.
+
+    Raises:
+        InputError: it says nothing, or under other keys than those of `About`.
+    """
+    said = yaml.safe_load(path.read_text(encoding="utf-8")).get("about")
+    known = {field.name for field in fields(About)}
+    if not isinstance(said, dict) or "title" not in said or not known >= said.keys():
+        raise InputError(f"{path}: about needs a title; it may have {', '.join(sorted(known))}, found {said!r}")
+    return About(**{key: " ".join(text.split()) if key != "notes" else text.strip() for key, text in said.items()})
 
 
 def shipped() -> dict[str, Path]:
@@ -89,39 +105,38 @@ def _bare(name: str) -> str:
     return name.removeprefix("configs/").removesuffix(".yaml")
 
 
-def run(command: str, words: list[str]) -> int:
-    """Run the command; without a word it lists."""
-    if words[:1] == ["copy"] and len(words) == 3 and not words[2].startswith("-"):
-        words = [*words[:2], "--path", words[2]]
-    run_one_of({"list": list_recipes, "show": show, "copy": copy}, command, words or ["list"])
-    return 0
-
-
 def list_recipes() -> None:
-    """List the recipes with paper, backbone and expected score, then overrides and tables."""
-    found = [Recipe.read(name, path) for name, path in shipped().items()]
-    listed = {
-        what: Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-        for what in ("recipe", "override", "table")
-    }
-    for what, table in listed.items():
-        table.add_column(what, no_wrap=True)
-        for column, width in {"backbone": 17, "paper": 13, "expect": 14}.items() if what == "recipe" else [("", 0)]:
-            table.add_column(column, overflow="fold", min_width=width)
-    for recipe in found:
-        if recipe.title:
-            listed["table"].add_row(recipe.name, recipe.title)
-        elif recipe.name.startswith(_OVERRIDES):
-            listed["override"].add_row(recipe.name, recipe.about)
-        else:
-            listed["recipe"].add_row(recipe.name, recipe.backbone, recipe.paper, recipe.expect)
+    """List the recipes with paper, machine and expected score, then overrides and tables."""
+    files = shipped()
+    tables = {name for name in files if "/tables/" in name}
+    overrides = {name for name in files if name.startswith(_OVERRIDES)}
     console = Console()
-    console.print(*listed.values())
-    console.print(_HOW, soft_wrap=True, highlight=False)
+    recipes = {name: read_about(files[name]) for name in files if name not in tables | overrides}
+    if console.width >= _TABLE:
+        listed = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        for column in ("recipe", "paper", "runs on", "expect"):
+            listed.add_column(column, no_wrap=column == "recipe")
+        for name, about in recipes.items():
+            listed.add_row(name, about.source, about.runs_on, about.score)
+        console.print(listed)
+    else:
+        found = {name: (about.source, about.runs_on, about.score) for name, about in recipes.items()}
+        _print_named(console, "recipe", {name: ", ".join(filter(None, parts)) for name, parts in found.items()})
+    _print_named(console, "override", {name: read_about(files[name]).title for name in sorted(overrides)})
+    _print_named(console, "table", {name: read_about(files[name]).title for name in sorted(tables)})
+    console.print(f"\n{_HOW}", highlight=False)
+
+
+def _print_named(console: Console, what: str, texts: dict[str, str]) -> None:
+    """Names, each with its text below it, which needs no width."""
+    console.print(f"\n{what}")
+    for name, text in texts.items():
+        console.print(f"  {name}", highlight=False)
+        console.print(Padding(text, (0, 0, 0, 6)), highlight=False)
 
 
 def show(name: str) -> None:
-    """Print a recipe or table, its header included.
+    """Print a recipe or table, with what it says of itself.
 
     Args:
         name: of a recipe that ships, such as simcse/minilm.
@@ -132,21 +147,22 @@ def show(name: str) -> None:
     print(_read(name), end="")
 
 
-def copy(name: str, path: str | None = None) -> None:
+def copy(name: str, *, output: str | None = None, overwrite: bool = False) -> None:
     """Write a recipe or table into a file of yours, to change it.
 
     Args:
         name: of a recipe that ships, such as simcse/minilm.
-        path: the file to write, by default simcse-minilm.yaml in the current folder; an existing one is left alone.
+        output: the file to write, by default simcse-minilm.yaml in the current folder.
+        overwrite: write over a file that is there.
 
     Raises:
         InputError: there is none of this name, or the file exists or cannot be written.
     """
     text = _read(name)
-    target = expanded(path or f"{_bare(name).replace('/', '-')}.yaml")
+    target = expanded(output or f"{_bare(name).replace('/', '-')}.yaml")
     check_target(target)
-    if target.exists():
-        raise InputError(f"{target}: is there already, and is not overwritten; name another file")
+    if target.exists() and not overwrite:
+        raise InputError(f"{target}: is there already; name another file by --output, or add --overwrite true")
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         write_text(target, text)

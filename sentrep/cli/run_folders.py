@@ -17,7 +17,7 @@ from sentrep.data.text.locations import is_address
 from sentrep.data.text.shard import Shard, local_rank
 from sentrep.errors import InputError
 from sentrep.evaluation.runs import version_of
-from sentrep.io.files import BusyError, hold, refuse_within
+from sentrep.io.files import BusyError, hold
 from sentrep.io.paths import expanded
 
 LOCK = ".lock"
@@ -66,7 +66,7 @@ class RunFolders:
         """Lock a folder; it is made where it is missing. An address is left alone: it has no locks.
 
         Raises:
-            BusyError: another process trains in it, or is at work on a folder that it lies in.
+            BusyError: another process trains in it.
             InputError: the folder cannot be made or locked.
         """
         if not self._leads or not self._trains or is_address(folder):
@@ -74,7 +74,6 @@ class RunFolders:
         place = expanded(folder)
         if place.resolve() in self._held:
             return
-        refuse_within(place, LOCK)
         self._make(place, exist_ok=True)
         if not any(path.name != LOCK for path in place.iterdir()):  # the lock is no reason for Lightning to warn
             told = "(Checkpoint|Experiment logs) directory"
@@ -84,7 +83,6 @@ class RunFolders:
 
     def claim_version(self, parent: Path) -> int:
         """Make and lock the next ``version_<n>``, which no other process has, and return n."""
-        refuse_within(parent / "version", LOCK)  # which would refuse every number below
         self._make(parent, exist_ok=True)
         number = max(map(version_of, parent.glob("version_*")), default=-1)
         while True:

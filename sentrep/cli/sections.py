@@ -13,13 +13,13 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
 from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.cli.check import check_arguments, check_value
-from sentrep.cli.configuration import Request, Tree, apply_flags, merge
+from sentrep.cli.configuration import Request, Tree, merge, with_flags
 from sentrep.cli.errors import UsageError
+from sentrep.cli.names import check_known, origin
 from sentrep.config import to_config
 from sentrep.data import SentRepDataModule
 from sentrep.data.sets.proxy_tasks import is_proxy
 from sentrep.data.sets.sts import not_at_hand
-from sentrep.errors import did_you_mean
 from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.evaluation.label_free import CRITERIA
 from sentrep.evaluation.proxy import CRITERION
@@ -54,7 +54,7 @@ CALLBACKS: dict[str, tuple[type[Callback], Tree]] = {
     "checkpoint": (
         ModelCheckpoint,
         {
-            "class_path": "lightning.pytorch.callbacks.ModelCheckpoint",
+            "class_path": "sentrep.cli.best_so_far.BestCheckpoint",
             "init_args": {"monitor": "val/sts", "mode": "max", "filename": _FILENAME, **_SAVING},
         },
     ),
@@ -85,11 +85,11 @@ def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree
         tree["model"] = copy.deepcopy(saved_model)
     if request.get("ckpt_path") is not None:
         tree["weights_only"] = True  # Lightning's default trusts a checkpoint from the web
-    apply_flags(tree, request.flags)
+    tree = with_flags(tree, request.flags)
     _follow_root(tree)
     for key in ("model", "data", "trainer"):
         if not isinstance(tree.get(key, {}), dict):
-            where = _origin(key, request)
+            where = origin(key, request)
             raise UsageError(f"{where}{key} is {tree[key]!r}; expected settings below it, or leave it out")
     if command == "test" and tree["report"] is not None:
         tree.setdefault("verbose", False)  # the report prints the scores, with pairs and protocol
@@ -122,23 +122,15 @@ def check_names(tree: Tree, request: Request) -> None:
     Raises:
         UsageError: names the key and what was probably meant.
     """
-    sections = {"model": SentRepModule, "data": SentRepDataModule, "trainer": Trainer}
-    known = (*sections, *CALLBACKS, "seed_everything", "ckpt_path", "weights_only", "verbose", "return_predictions")
-    for key, value in tree.items():
-        if key not in known:
-            raise UsageError(f"{_origin(key, request)}unknown key '{key}'{did_you_mean(key, known)}")
-        if key in sections:
-            check_arguments(sections[key], value, key)
-        elif key in CALLBACKS:
-            check_value(CALLBACKS[key][0] | None, value, key)
+    check_known(request)
+    for key, kind in {"model": SentRepModule, "data": SentRepDataModule, "trainer": Trainer}.items():
+        check_arguments(kind, tree.get(key), key)
+    for key, (base, _) in CALLBACKS.items():
+        check_value(base | None, tree.get(key), key)
     objectives = tree["model"].get("objectives")
     values = list(objectives.values()) if isinstance(objectives, dict) else objectives
     if isinstance(values, list) and not any(values) and not request.rest:  # which may add one
         raise UsageError("model.objectives: no objective to train with; name at least one, for example Contrastive")
-
-
-def _origin(key: str, request: Request) -> str:
-    return next((f"{name}: " for name, tree in reversed(request.sources) if key in tree), "")
 
 
 def settle(config: Namespace) -> None:

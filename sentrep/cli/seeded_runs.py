@@ -27,7 +27,6 @@ from sentrep.cli.logs import say
 from sentrep.cli.sections import build_tree
 from sentrep.data import SentRepDataModule
 from sentrep.data.sets.sts import PairsFile, load_sts
-from sentrep.data.text.pairing import open_training_text
 from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.errors import InputError
 from sentrep.evaluation.comparison import read_scores
@@ -201,7 +200,7 @@ def _score(run: Run, wanted: Wanted) -> str | None:
     if not arrays:
         raise UsageError(f"compare: {run.label} has no data.test; name the sets by --sets [sts12,stsb]")
     with atomic_write(run.folder / wanted.scores) as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        np.savez(file, allow_pickle=False, **arrays)
     return None
 
 
@@ -237,7 +236,6 @@ def _untrained(run: Run, tree: Tree) -> SentenceEncoder:
     encoder.to("cuda" if torch.cuda.is_available() else "cpu")
     if run.untrained == "whitened":
         data = instantiate_module(SentRepDataModule, tree["data"])
-        corpus = open_training_text(data.train, data.columns, data.pairs, data.reading.pair_columns, data.reading.split)
-        sentences = (row.sentences[0] for row in corpus.rows() if not row.blank)
+        sentences = (row.sentences[0] for row in data.training_text().rows() if not row.blank)
         fit_whitening(encoder, islice(sentences, WHITENING), show_progress_bar=False)
     return encoder.eval()

@@ -29,12 +29,11 @@ from sentrep.cli.best_so_far import RememberBest
 from sentrep.cli.callbacks import SaveConfig, SaveLast, SavePredictions
 from sentrep.cli.changes import ConvertPosition, differences, explain, refuse, run_differences, run_settings
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle_last
-from sentrep.cli.configuration import Tree, parse_request
+from sentrep.cli.configuration import Request, Tree
 from sentrep.cli.errors import UsageError, of_settings, summarize
 from sentrep.cli.functions import search_current_folder
 from sentrep.cli.limits import check_settings
 from sentrep.cli.logs import say, show_log
-from sentrep.cli.paper_tables import add_row
 from sentrep.cli.precision import settle_precision
 from sentrep.cli.run_folders import RunFolders
 from sentrep.cli.sections import (
@@ -54,12 +53,6 @@ from sentrep.errors import InputError
 from sentrep.module import SentRepModule
 
 COMMANDS = ("fit", "validate", "test", "predict")
-_ALLOW = ("--allow-changes", "--allow_changes")
-_EPILOG = (
-    "Several -c make one run, the later laid over the earlier; compare trains each -c by itself. "
-    "--ckpt_path last continues the newest run of this name from its newest intact checkpoint; --allow-changes "
-    "continues a run with settings that differ from its checkpoint's."
-)
 
 
 class SentRepCLI(LightningCLI):
@@ -80,7 +73,9 @@ class SentRepCLI(LightningCLI):
         self._folders = folders
         self._allow_changes = allow_changes
         self._end = SaveLast()
-        callbacks = [SavePredictions(), RememberBest(), stop, self._end]
+        callbacks: list[Callback] = [SavePredictions(), RememberBest(), stop, self._end]
+        if command == "fit" and allow_changes:
+            callbacks.insert(0, ConvertPosition())
         self._parsers: list[LightningArgumentParser] = []
         options: dict[str, Any] = {"exit_on_error": False, "allow_abbrev": False}
         super().__init__(
@@ -90,7 +85,7 @@ class SentRepCLI(LightningCLI):
             seed_everything_default=42,
             trainer_defaults={**TRAINER_DEFAULTS, "callbacks": callbacks},
             auto_configure_optimizers=False,
-            parser_kwargs={**options, command: {**options, "epilog": _EPILOG if command == "fit" else None}},
+            parser_kwargs={**options, command: options},
             args=[command, "--config", json.dumps(tree), *rest],
         )
 
@@ -128,8 +123,6 @@ class SentRepCLI(LightningCLI):
             mine = run_settings(config, self.trainer)
             found = differences(config["model"], checkpoint_model(self._checkpoint, ""))
             refuse({**found, **run_differences(mine, self._checkpoint)}, self._allow_changes)
-            if self._allow_changes:
-                self.trainer.callbacks.insert(0, ConvertPosition())  # type: ignore[attr-defined]
         self.before_validate()
 
     def before_validate(self) -> None:
@@ -226,11 +219,11 @@ class SentRepCLI(LightningCLI):
         self.trainer.predict(**{**kwargs, "return_predictions": False})
 
 
-def run(command: str, words: list[str]) -> int:
-    """Run fit, validate, test or predict with the rest of the command line, and return the exit status.
+def launch(command: str, request: Request, allow_changes: bool) -> int:
+    """Run fit, validate, test or predict as it was asked for, and return the exit status.
 
     Raises:
-        UsageError: for a wrong flag, key, class or type.
+        UsageError: for a wrong key, class or type.
         InputError: for bad data, from wherever it is found.
     """
     prepare_parsing()
@@ -238,7 +231,6 @@ def run(command: str, words: list[str]) -> int:
     warnings.filterwarnings("ignore", message=r"Found \d+ module\(s\) in eval mode")  # copies that are not trained
     if command != "fit":  # then nothing is saved, and where does not matter
         warnings.filterwarnings("ignore", message="The dirpath has changed from")
-    request = add_row(parse_request([word for word in words if word not in _ALLOW]))
     if len(request.files) > 1:
         below, *over = request.files
         say(f"one run: {below}, and laid over it {', '.join(over)}")
@@ -249,8 +241,9 @@ def run(command: str, words: list[str]) -> int:
         checkpoint = checkpoint_content(path)
         tree = build_tree(command, request, checkpoint and checkpoint_model(checkpoint, path))
         check_names(tree, request)
+        if command in ("validate", "test") and not any(key.startswith("trainer.logger") for key in request.flags):
+            tree["trainer"]["logger"] = False  # scores are printed; a run's folder with nothing else helps nobody
         try:
-            allow_changes = any(word in _ALLOW for word in words)
             cli = SentRepCLI(command, tree, checkpoint, request.rest, allow_changes, stop, folders)
         except argparse.ArgumentError as error:
             raise UsageError(summarize(str(error).replace(f"{command}.", ""), tree)) from None

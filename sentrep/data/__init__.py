@@ -7,7 +7,8 @@
     sets/              what is evaluated on: STS, transfer tasks, retrieval; held-out sentences; leakage
     augmentation/      new positives: back-translation, paraphrases by a language model
     toy/               the embedded corpus
-    stored_embeddings  reading what ``sentrep encode`` wrote
+    parts              a map that takes hours: what `encode` and the augmentations are kept in while they work
+    stored_embeddings  what ``sentrep encode`` wrote
 
 `SentRepDataModule` is imported on first use: lightning, which only it needs, takes a second or two.
 """
@@ -24,10 +25,10 @@ from sentrep.data.sets.beir import RankingSet, load_reranking, load_retrieval
 from sentrep.data.sets.labelled import LabelledSet, LabelledTexts, load_labelled_file, load_labelled_folder
 from sentrep.data.sets.sts import SET_NAMES, PairsFile, load_sts
 from sentrep.data.sets.transfer import TRANSFER_NAMES, load_transfer
-from sentrep.data.text.cache import CorpusCounts, TokenizedCorpus, TokenRow, tokenize_corpus
+from sentrep.data.stored_embeddings import StoredEmbeddings
 from sentrep.data.text.corpus import Corpus, open_corpus
-from sentrep.data.text.pairing import PairedCorpus
 from sentrep.data.text.tables import TableFile
+from sentrep.data.text.tokenized import CorpusCounts, TokenizedCorpus, TokenRows, tokenize_corpus
 
 if TYPE_CHECKING:
     from sentrep.data.datamodule import SentRepDataModule
@@ -43,16 +44,16 @@ __all__ = [
     "LabelledSet",
     "LabelledTexts",
     "OneBatchLoader",
-    "PairedCorpus",
     "PairsFile",
     "RankingSet",
     "Reading",
     "ResumableLoader",
     "SentRepDataModule",
     "SentenceLoader",
+    "StoredEmbeddings",
     "StreamedBatches",
     "TableFile",
-    "TokenRow",
+    "TokenRows",
     "TokenizedCorpus",
     "TokenizedRows",
     "load_labelled_file",

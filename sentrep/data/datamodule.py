@@ -8,22 +8,21 @@ from typing import Any
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import nn
-from torch.utils.data import Subset
+from torchmetrics import Metric
 
 from sentrep import distributed
 from sentrep.data.arguments import AS_USUAL, Reading, check_arguments
 from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
 from sentrep.data.batches.sampler import GlobalBatchSampler
-from sentrep.data.batches.streaming import StreamedBatches, TokenizedRows, check_streaming
-from sentrep.data.sets.held_out import HeldOut, held_out_fingerprint, hold_out, sentence_keys
+from sentrep.data.batches.streaming import StreamedBatches, TokenizedRows
+from sentrep.data.sets.held_out import HeldOut, held_out_fingerprint, hold_out
 from sentrep.data.sets.proxy_tasks import ProxyTasks, is_proxy, load_proxy_tasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.sts import PairsFile, load_all_sts
-from sentrep.data.text.cache import TokenizedCorpus, tokenize_corpus
 from sentrep.data.text.corpus import Corpus, TrainingText, open_corpus
 from sentrep.data.text.memory import in_memory
-from sentrep.data.text.pairing import PairedCorpus, open_training_text
+from sentrep.data.text.tokenized import TokenizedCorpus, tokenize_corpus
 from sentrep.errors import InputError
 from sentrep.types import Tokenize
 
@@ -48,6 +47,8 @@ class SentRepDataModule(LightningDataModule):
             `PairsFile` objects for files with other column names; or a folder of tasks without labels, as
             `sentrep.data.sets.proxy_tasks.write_proxy_tasks` makes them.
         test: evaluation sets for ``test``, likewise.
+        metrics: further metrics of each set of ``val`` and ``test``, by name, logged as ``<stage>/<set>/<name>``: any
+            class of torchmetrics, or of yours, whose ``update`` takes cosines (P,) and gold scores (P,).
         sts_folder: folder of the SentEval data, which contains ``STS`` and ``SICK``; None: named sets are from the Hub.
         predict: the sentences for ``predict``, like ``train``; the first column is encoded, blank rows too.
         batch_size: sentences in a batch of one process.
@@ -67,6 +68,7 @@ class SentRepDataModule(LightningDataModule):
         columns: list[str | int] | None = None,
         val: list[str | PairsFile] | None = None,
         test: list[str | PairsFile] | None = None,
+        metrics: dict[str, Metric] | None = None,
         sts_folder: str | None = None,
         predict: str | None = None,
         batch_size: int = 64,
@@ -80,6 +82,7 @@ class SentRepDataModule(LightningDataModule):
         self.train, self.columns = train, columns
         self.pairs = pairs
         self.val, self.test, self.sts_folder, self.predict = val or [], test or [], sts_folder, predict
+        self.metrics = metrics or {}
         self.batch_size, self.seed, self.held_out, self.no_duplicates = batch_size, seed, held_out, no_duplicates
         self.reading = reading
         check_arguments(self)
@@ -90,9 +93,9 @@ class SentRepDataModule(LightningDataModule):
         self.val_sets, self.test_sets = list[ScoredPairs](), list[ScoredPairs]()
         self.proxy_tasks: ProxyTasks | None = None
         self._tokenizing: tuple[Tokenize, int | None] | None = None
-        self._corpus: Corpus | PairedCorpus | None = None
+        self._corpus: Corpus | None = None
         self._tokens: TokenizedCorpus | None = None
-        self._rows: TokenizedCorpus | Subset | TokenizedRows | None = None
+        self._rows: TokenizedCorpus | TokenizedRows | None = None
         self._sampler: GlobalBatchSampler | StreamedBatches | None = None
 
     def connect(self, tokenize: Tokenize, max_length: int | None) -> None:
@@ -103,6 +106,16 @@ class SentRepDataModule(LightningDataModule):
             max_length: longest training sequence in tokens; None means the model's limit.
         """
         self._tokenizing = (tokenize, max_length)
+
+    def training_text(self) -> Corpus:
+        """The sentences to train on, with those of `pairs`; nothing is read yet.
+
+        Raises:
+            InputError: a file is missing.
+        """
+        split, longest, columns = self.reading.split, self.reading.longest_line, self.reading.pair_columns
+        pairs = None if self.pairs is None else open_corpus(self.pairs, columns, split, longest=longest)
+        return open_corpus(self.train, self.columns, split, self.reading.streaming, longest, pairs)
 
     def prepare_data(self) -> None:
         """Tokenise the training text into the cache, on one process; the others open the cache in `setup`."""
@@ -160,10 +173,10 @@ class SentRepDataModule(LightningDataModule):
 
     def _order(self, **run: Any) -> GlobalBatchSampler | StreamedBatches:
         if isinstance(self._rows, TokenizedRows):
-            assert isinstance(self._corpus, Corpus)
+            assert self._corpus is not None
             return StreamedBatches(self._corpus, self.batch_size, buffer=self.reading.shuffle_buffer, **run)
         assert self._rows is not None
-        keys = sentence_keys(self._rows) if self.no_duplicates else None
+        keys = self._rows.sentence_keys() if self.no_duplicates else None
         order = GlobalBatchSampler(len(self._rows), self.batch_size, fraction=self.reading.fraction, keys=keys, **run)
         logger.info(
             "training on %d of %d rows in %d batches of %d; %d rows of each epoch %s and are left out",
@@ -203,7 +216,7 @@ class SentRepDataModule(LightningDataModule):
                 "sentences cut": counts.cut,
                 "sentences cut in reading": counts.too_long,
             }
-            if self.held_out and isinstance(self._rows, Subset):
+            if self.held_out and isinstance(self._rows, TokenizedCorpus):
                 report["train"] |= {"held out": self.held_out, "held-out rows": len(self._tokens) - len(self._rows)}
             if self.pairs is not None:
                 report["train"]["without a pair"] = counts.unpaired
@@ -218,19 +231,16 @@ class SentRepDataModule(LightningDataModule):
         if self._corpus is not None:
             return
         reading = self.reading
-        if reading.streaming:
-            asked = {"held_out": self.held_out, "pairs": self.pairs, "no_duplicates": self.no_duplicates}
-            check_streaming(
-                self.trainer.max_steps if self.trainer else None, {"reading.fraction": reading.fraction != 1, **asked}
+        if reading.streaming and self.trainer is not None and self.trainer.max_steps == -1:
+            raise InputError(
+                "data.reading.streaming does not know how long the text is: say when to stop by --trainer.max_steps, "
+                "for example the number of rows over the batch size of all processes"
             )
-        corpus = open_training_text(
-            *(self.train, self.columns, self.pairs, reading.pair_columns, reading.split, reading.streaming),
-            longest=reading.longest_line,
-        )
-        if isinstance(corpus, Corpus) and reading.streaming:
+        corpus = self.training_text()
+        if reading.streaming:
             self.fingerprint = corpus.stamp
         else:
-            self._tokens = tokenize_corpus(corpus, *self._how_to_tokenize(), reading.cache_dir)
+            self._tokens = tokenize_corpus(corpus, *self._how_to_tokenize(), reading.cache_dir, reading.num_workers)
             self.fingerprint = held_out_fingerprint(corpus.fingerprint, self.held_out)
         self._corpus = corpus
 

@@ -1,21 +1,24 @@
-"""Reading the folder of embeddings that ``sentrep encode`` writes."""
+"""Files of embeddings as ``sentrep encode`` leaves them: parts, what is put together from them, and reading them."""
 
 from __future__ import annotations
 
+import functools
 import io
-import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from sentrep.data.parts import Parts, names_in, read_manifest
 from sentrep.data.text.locations import is_address, open_binary
 from sentrep.errors import InputError
 
-FORMAT = "sentrep embeddings 1"
-MANIFEST = "manifest.json"
+Embedded = tuple[Sequence[str], NDArray[Any]]
+"""Sentences (n) and their vectors (n, D)."""
 
 
 class StoredEmbeddings:
@@ -26,33 +29,68 @@ class StoredEmbeddings:
 
     Attributes:
         shape: (N, D).
-        manifest: what ``manifest.json`` says: settings, and file, first row, rows and scales of every part.
+        manifest: what ``manifest.json`` says: rows, settings, and the names of the parts.
 
     Raises:
         InputError: the folder is not finished, or not of ``sentrep encode``.
     """
 
     def __init__(self, folder: str) -> None:
-        self._folder = str(folder).rstrip("/")
-        try:
-            with open_binary(f"{self._folder}/{MANIFEST}") as file:
-                self.manifest: dict[str, Any] = json.load(file)
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"{folder}: no manifest of embeddings ({error}); is it finished? The command that began it finishes it"
-            ) from error
-        if self.manifest.get("format") != FORMAT:
-            raise InputError(f"{folder}: written by another version of sentrep; encode again")
-        self.shape = (int(self.manifest["rows"]), int(self.manifest["dimension"]))
+        folder = str(folder).rstrip("/")
+        self.manifest = read_manifest(folder)
+        if missing := set(self.manifest["parts"]).difference(names_in(folder)):
+            raise InputError(f"{folder}: {min(missing)} is missing; the command that began this folder finishes it")
+        self._paths = [f"{folder}/{name}" for name in self.manifest["parts"]]
+        self.shape = (int(self.manifest["rows"]), open_array(self._paths[0]).shape[1])
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[NDArray[np.float32]]:
-        """The parts in the order of the rows, each (rows, D) float32, int8 multiplied by its scales."""
-        for part in self.manifest["parts"]:
-            vectors = open_array(f"{self._folder}/{part['file']}").astype(np.float32)
-            yield vectors * np.array(part["scale"], np.float32) if "scale" in part else vectors
+        """The parts in the order of the rows, each (rows, D) float32."""
+        for path in self._paths:
+            yield open_array(path).astype(np.float32)
+
+
+def _save_array(file: IO[bytes], embedded: Embedded) -> None:
+    np.save(file, embedded[1])
+
+
+def _save_table(file: IO[bytes], embedded: Embedded) -> None:
+    sentences, vectors = embedded
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
+    pq.write_table(pa.table({"sentence": list(sentences), "embedding": column}), file)
+
+
+SAVE: dict[str, Callable[[IO[bytes], Embedded], None]] = {".npy": _save_array, ".parquet": _save_table}
+"""What writes a part, by its ending: an array (n, D), or a table with the columns ``sentence`` and ``embedding``."""
+
+
+def join(parts: Parts, output: str) -> None:
+    """Put finished parts together in a file.
+
+    Raises:
+        InputError: it cannot be written there; the parts stay.
+    """
+    parts.put_together(output, functools.partial(_join_tables if output.endswith(".parquet") else _join_arrays, parts))
+
+
+def _join_tables(parts: Parts, file: IO[bytes]) -> None:
+    with ExitStack() as stack:
+        writer = None
+        for path in parts.paths():
+            with open_binary(path) as opened:
+                table = pq.read_table(opened)
+            writer = writer or stack.enter_context(pq.ParquetWriter(file, table.schema))
+            writer.write_table(table)
+
+
+def _join_arrays(parts: Parts, file: IO[bytes]) -> None:
+    first = open_array(parts.paths()[0])
+    shape = {"descr": first.dtype.str, "fortran_order": False, "shape": (parts.rows, first.shape[1])}
+    np.lib.format.write_array_header_1_0(file, shape)
+    for path in parts.paths():
+        file.write(open_array(path).tobytes())
 
 
 def open_array(name: str) -> NDArray[Any]:

@@ -47,18 +47,16 @@ class DenoisingDecoder(nn.Module):
         causal: bool = False,
     ) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            _Layer(width, memory_width, heads, feed_forward, activation, dropout, causal) for _ in range(layers)
-        )
+        made = [_Layer(width, memory_width, heads, feed_forward, activation, dropout, causal) for _ in range(layers)]
+        self.layers = nn.ModuleList(made)
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, std=0.02)
                 nn.init.zeros_(module.bias)
-        for module in self.modules():
-            if isinstance(module, SelfAttention | VectorCrossAttention):
-                weight = module.projection.weight if isinstance(module, SelfAttention) else module.value.weight
-                bound = (6 / (weight.shape[1] + 3 * width)) ** 0.5
-                nn.init.uniform_(weight, -bound, bound)
+        for layer in made:
+            for projection in (layer.projection, layer.value):
+                bound = (6 / (projection.in_features + 3 * width)) ** 0.5
+                nn.init.uniform_(projection.weight, -bound, bound)
 
     def forward(self, x: Tensor, tokens: RealTokens, memory: Tensor) -> Tensor:
         """One pass over T real tokens of B sentences.
@@ -77,6 +75,18 @@ class DenoisingDecoder(nn.Module):
 
 
 class _Layer(nn.Module):
+    r"""A layer; see `DenoisingDecoder` for the arguments.
+
+    The softmax over one key is 1 whatever the query, so that cross-attention gives every token t of a sentence with
+    memory z
+
+        o = W_o (W_v z + b_v) + b_o
+
+    computed once. In training, dropout turns the 1 into m = 0 or 1 / (1 − p), drawn for each token and head h:
+
+        o_t = Σ_h m_th W_o,h (W_v z + b_v)_h + b_o
+    """
+
     def __init__(
         self,
         width: int,
@@ -88,84 +98,41 @@ class _Layer(nn.Module):
         causal: bool,
     ) -> None:
         super().__init__()
-        self.self_attention = SelfAttention(width, heads, dropout, causal)
-        self.cross_attention = VectorCrossAttention(width, memory_width, heads, dropout)
+        self.projection = nn.Linear(width, 3 * width)
+        self.attended = nn.Linear(width, width)
+        self.value = nn.Linear(memory_width, width)
+        self.crossed = nn.Linear(width, width)
         self.hidden = nn.Linear(width, feed_forward)
         self.output = nn.Linear(feed_forward, width)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
-        self.activation = activation
-        self.dropout = dropout
+        self.heads, self.activation, self.dropout, self.causal = heads, activation, dropout, causal
 
     def forward(self, x: Tensor, tokens: RealTokens, memory: Tensor) -> Tensor:
         """(T, E) → (T, E)."""
         rate = self.dropout if self.training else 0.0
-        after_self, after_cross, after_hidden = self.norms
-        x = after_self(x + drop(self.self_attention(x, tokens), rate))
-        x = after_cross(x + drop(self.cross_attention(memory, tokens), rate))
-        hidden = self.hidden(x)
-        hidden = relu_dropout(hidden, rate) if self.activation == "relu" else drop(F.gelu(hidden), rate)
-        return after_hidden(x + drop(self.output(hidden), rate))
-
-
-class SelfAttention(nn.Module):
-    """Attention among the tokens of each sentence; see `DenoisingDecoder` for the arguments."""
-
-    def __init__(self, width: int, heads: int, dropout: float, causal: bool) -> None:
-        super().__init__()
-        self.projection = nn.Linear(width, 3 * width)
-        self.output = nn.Linear(width, width)
-        self.heads = heads
-        self.dropout = dropout
-        self.causal = causal
-
-    def forward(self, x: Tensor, tokens: RealTokens) -> Tensor:
-        """(T, E) → (T, E)."""
         batch, length = tokens.mask.shape
-        projected = tokens.unpack(self.projection(x)).view(batch, length, 3, self.heads, -1)
-        query, key, value = projected.permute(2, 0, 3, 1, 4)
+        after_self, after_cross, after_hidden = self.norms
+
+        projected = self.projection(x)
+        padded = projected.new_zeros(batch * length, projected.shape[1]).index_copy_(0, tokens.index, projected)
+        query, key, value = padded.view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         keys = None
         if not self.causal:  # padding is on the right: no real token has it before itself
             keys = tokens.mask.clone()
             keys[:, 0] = True  # a sentence without any token would be a softmax over nothing: NaN
             keys = keys[:, None, None, :]
-        mixed = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=keys, dropout_p=self.dropout if self.training else 0.0, is_causal=self.causal
-        )
-        return self.output(tokens.pack(mixed.transpose(1, 2).reshape(batch, length, -1)))
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=keys, dropout_p=rate, is_causal=self.causal)
+        mixed = mixed.transpose(1, 2).reshape(batch * length, -1).index_select(0, tokens.index)
+        x = after_self(x + drop(self.attended(mixed), rate))
 
+        by_head = self.crossed.weight.unflatten(1, (self.heads, -1))
+        parts = torch.einsum("bhd,ehd->bhe", self.value(memory).unflatten(1, (self.heads, -1)), by_head)
+        weights = parts.new_ones(batch, length, self.heads)
+        if rate:
+            weights = keep_mask(weights, rate)
+        crossed = (weights @ parts).flatten(0, 1).index_select(0, tokens.index) + self.crossed.bias
+        x = after_cross(x + drop(crossed, rate))
 
-class VectorCrossAttention(nn.Module):
-    r"""Attention to a memory of length 1.
-
-    The softmax over one key is 1 whatever the query, so that every token t of a sentence with memory z gets
-
-        o = W_o (W_v z + b_v) + b_o
-
-    computed once. In training, dropout turns the 1 into m = 0 or 1 / (1 − p), drawn for each token and head h:
-
-        o_t = Σ_h m_th W_o,h (W_v z + b_v)_h + b_o
-
-    Args:
-        width: E of the output.
-        memory_width: D of the memory.
-        heads: attention heads, a divisor of E.
-        dropout: p in [0, 1).
-    """
-
-    def __init__(self, width: int, memory_width: int, heads: int, dropout: float) -> None:
-        super().__init__()
-        self.value = nn.Linear(memory_width, width)
-        self.output = nn.Linear(width, width)
-        self.heads = heads
-        self.dropout = dropout
-
-    def forward(self, memory: Tensor, tokens: RealTokens) -> Tensor:
-        """(B, D) → (T, E)."""
-        batch, length = tokens.mask.shape
-        value = self.value(memory)
-        if not self.training or self.dropout == 0:
-            return tokens.pack(self.output(value)[:, None].expand(-1, length, -1))
-        by_head = self.output.weight.unflatten(1, (self.heads, -1))
-        parts = torch.einsum("bhd,ehd->bhe", value.unflatten(1, (self.heads, -1)), by_head)
-        weights = keep_mask(parts.new_empty(batch, length, self.heads), self.dropout)
-        return tokens.pack(weights @ parts) + self.output.bias
+        hidden = self.hidden(x)
+        hidden = relu_dropout(hidden, rate) if self.activation == "relu" else drop(F.gelu(hidden), rate)
+        return after_hidden(x + drop(self.output(hidden), rate))

@@ -1,7 +1,7 @@
 """Does training do on this machine what the documentation says?"""
 
 from sentrep.doctor.diagnosis import CHECKS, diagnose
-from sentrep.doctor.outcome import Outcome, print_outcomes, write_outcomes
+from sentrep.doctor.outcome import Outcome, report
 from sentrep.doctor.subject import Subject
 
-__all__ = ["CHECKS", "Outcome", "Subject", "diagnose", "print_outcomes", "write_outcomes"]
+__all__ = ["CHECKS", "Outcome", "Subject", "diagnose", "report"]

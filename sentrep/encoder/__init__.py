@@ -1,6 +1,5 @@
 """Sentence encoders: where they come from (`loading`), text to token ids (`text`), ids to vectors (`compute`)."""
 
-from sentrep.data.stored_embeddings import StoredEmbeddings
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.compute.pooling import POOLINGS
@@ -33,7 +32,6 @@ __all__ = [
     "Prompt",
     "SentenceEncoder",
     "SentenceModule",
-    "StoredEmbeddings",
     "fit_lexical",
     "fit_whitening",
     "frozen",

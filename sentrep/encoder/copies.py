@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,13 +13,6 @@ from sentrep import checks
 from sentrep.encoder.compute.recompute import some_rows_at_once
 from sentrep.errors import InputError
 from sentrep.types import EncoderOutput, Need, TokenBatch
-
-Encoder = TypeVar("Encoder", bound=nn.Module)
-
-
-def duplicate(encoder: Encoder) -> Encoder:
-    """A deep copy of a `SentenceEncoder` with the same tokenizer object."""
-    return deepcopy(encoder, {id(encoder.tokenize): encoder.tokenize})
 
 
 class EncoderCopy(nn.Module):
@@ -50,8 +43,8 @@ class EncoderCopy(nn.Module):
             raise InputError("copy_encoder: a copy with a momentum is not trained by itself; leave one of them out")
         self.trainable = trainable
         self.momentum = momentum
-        self._followed = () if momentum is None else (source,)  # in a tuple, so that it is no child
-        self.encoder = duplicate(source)
+        self._followed = () if momentum is None else ((source, 1 - momentum),)  # in tuples, so that it is no child
+        self.encoder = deepcopy(source, {id(source.tokenize): source.tokenize})  # one tokenizer for both
         self.encoder.set_compute(replace(self.encoder.compute, compile=False))  # torch compiles for 8 shapes in all
         if not trainable:
             self.requires_grad_(False)
@@ -84,9 +77,9 @@ class EncoderCopy(nn.Module):
     @torch.no_grad()
     def follow(self) -> None:
         """Move by the momentum, after an optimiser step; nothing to do without one. Buffers are copied."""
-        for source in self._followed:
+        for source, share in self._followed:
             for own, parameter in zip(self.encoder.parameters(), source.parameters(), strict=True):
-                own.lerp_(parameter, 1 - self.momentum)  # type: ignore[operator]
+                own.lerp_(parameter, share)
             for own, buffer in zip(self.encoder.buffers(), source.buffers(), strict=True):
                 own.copy_(buffer)
 

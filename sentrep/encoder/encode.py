@@ -56,10 +56,6 @@ class Batch:
         return pad([ids[row] for row in [*self.rows, *again]], pad_token_id, device, self.width)
 
 
-Window = tuple[int, int, list[tuple[list[int], TokenBatch]]]
-"""Where it starts, how many sentences it has, and the rows (within it) and tokens of each batch of this process."""
-
-
 class TextEncoder(ABC):
     """Turns texts into vectors; what computes them is torch (`SentenceEncoder`) or an exported graph (`GraphEncoder`).
 
@@ -201,30 +197,30 @@ def encode(
     batch_size: int,
     show_progress_bar: bool | None,
     shared: bool = False,
-    kept: dict[Any, list[Window]] | None = None,
 ) -> Tensor:
     """Vectors (n, D), float32, on the CPU, in the order given.
 
     With ``shared``, every process must be given the same sentences; each encodes a share, and all get all vectors. It
     is whole batches that are shared out, the same batches as of one process, because rounding depends on the padding:
     the vectors of any number of processes (with the same threads each) are those of one, to the bit.
-
-    ``kept`` is where a caller who comes again with the same sentences has their batches kept; many are not.
     """
     _check(sentences, batch_size)
     if show_progress_bar is None:
         show_progress_bar = logger.isEnabledFor(logging.INFO)
-    out = torch.zeros(len(sentences), encoder.embedding_dim)
+    out, pad_token_id = torch.zeros(len(sentences), encoder.embedding_dim), encoder.tokenize.pad_token_id
     with torch.inference_mode(), encoder.evaluating(), _progress(len(sentences), show_progress_bar) as show:
-        for start, count, batches in _windows(encoder, sentences, batch_size, shared, kept):
+        for start, ids in _tokenized(encoder, sentences):
+            lengths, tokens = [len(row) for row in ids], batch_size * AVERAGE_TOKENS
+            batches = list(length_batches(lengths, tokens, encoder.device, encoder.tokenize.limit))
             order, vectors = [], []
-            for rows, tokens in batches:
-                vectors.append(encoder.embed(tokens)[: len(rows)].float())
-                order += rows
+            for batch in distributed.share(batches) if shared else batches:
+                found = encoder.embed(batch.tokens(ids, pad_token_id, encoder.device))
+                vectors.append(found[: len(batch.rows)].float())
+                order += batch.rows
                 show(start + len(order))
             if vectors:  # read once a window: reading makes an accelerator wait
                 out[start : start + WINDOW][order] = torch.cat(vectors).cpu()
-            show(start + count)
+            show(start + len(ids))
     return distributed.total(out.to(encoder.device)).cpu() if shared else out
 
 
@@ -237,26 +233,6 @@ def _progress(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("Encoding", total=total)
         yield lambda done: progress.update(task, completed=done)
-
-
-def _windows(
-    encoder: TextEncoder, sentences: Sequence[str], batch_size: int, shared: bool, kept: dict[Any, list[Window]] | None
-) -> Iterable[tuple[int, int, Iterable[tuple[list[int], TokenBatch]]]]:
-    """Each `Window`; its batches are made as they are asked for, unless they are kept."""
-
-    def batches(ids: list[list[int]]) -> Iterator[tuple[list[int], TokenBatch]]:
-        made = list(length_batches([len(x) for x in ids], batch_size * AVERAGE_TOKENS, device, tokenize.limit))
-        for batch in distributed.share(made) if shared else made:
-            yield batch.rows, batch.tokens(ids, tokenize.pad_token_id, device)
-
-    device, tokenize = encoder.device, encoder.tokenize
-    windows = ((start, len(ids), batches(ids)) for start, ids in _tokenized(encoder, sentences))
-    if kept is None or len(sentences) > WINDOW:
-        return windows
-    key = (tuple(sentences), tokenize.fingerprint, encoder.max_seq_length, batch_size, shared, str(device))
-    if key not in kept:
-        kept[key] = [(start, count, list(made)) for start, count, made in windows]
-    return kept[key]
 
 
 def evaluation_batch(device: torch.device) -> int:

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sentrep import checks
 from sentrep.config import Configurable
 from sentrep.encoder.adapters import Lora
-from sentrep.encoder.arguments import check_arguments
 from sentrep.encoder.compute.compiled import check_compiler
 from sentrep.encoder.compute.plan import Compute, Pass, prepare
 from sentrep.encoder.compute.template import Prompts, Template
@@ -23,7 +23,7 @@ from sentrep.encoder.copies import Copier
 from sentrep.encoder.encode import TextEncoder
 from sentrep.encoder.freezing import make_trainable
 from sentrep.encoder.heads import ProjectionHead
-from sentrep.encoder.loading import folders, sources, weights
+from sentrep.encoder.loading import backbones, folders, sources, weights
 from sentrep.encoder.loading.lm_head import language_model_head
 from sentrep.encoder.loading.pooler import pooler_weights
 from sentrep.encoder.loading.settings import Settings
@@ -84,30 +84,39 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         modules: list[SentenceModule] | None = None,
     ) -> None:
         super().__init__()
-        check_arguments(self.init_args)
+        template = prompt.template if isinstance(prompt, Prompt) else prompt
+        Settings(pooling, template, max_length=max_length, max_seq_length=max_seq_length)  # refuses what is none
+        checks.text("encoder", **checks.given(tokenizer=tokenizer))
+        checks.share("encoder", **checks.given(dropout=dropout))
+        checks.flag("encoder", pretrained=pretrained)
+        checks.each("encoder", SentenceModule, modules=modules or [])
+        checks.instance("encoder", Compute, compute=compute)
+        checks.instance("encoder", (bool, list, Lora), trainable=trainable)
+        checks.each("encoder", str, trainable=trainable if isinstance(trainable, list) else [])
         source = sources.open_source(backbone)
         tokens = load_tokenizer(source, tokenizer)
         source = source if pretrained else source.without_weights()
-        self.backbone = sources.load_backbone(source, dropout, pooler=pooling == "pooler")
+        self.backbone = backbones.load_backbone(source, dropout, pooler=pooling == "pooler")
         self.adapter = trainable if isinstance(trainable, Lora) else None
         make_trainable(self.backbone, trainable)
         check_tokenizer(tokens, self.vocab_size, source.name)
-        self.prompt = prompt.template if isinstance(prompt, Prompt) else prompt
-        self.tokenize = TextTokenizer(tokens, self.prompt, sources.position_limit(self.backbone.config))
-        self.prompts = {}
+        self.prompt = template
+        self.tokenize = TextTokenizer(tokens, self.prompt, backbones.position_limit(self.backbone.config))
+        stored = source.settings or Settings()
+        self.prompts = dict(stored.prompts)
         self.max_length, self.max_seq_length = max_length, max_seq_length
-        self.trained = Trained()  # of a checkpoint that it was loaded from
+        self.trained = Trained()  # of a checkpoint that `from_pretrained` loaded
         self.subtract_template = isinstance(prompt, Prompt) and prompt.subtract
         self.pooling, self.compute = pooling, compute
         self._prepared = prepare(self.backbone, pooling, compute)
         self._around = Prompts(_template(self.tokenize), self._longest)
         if modules is None:
-            modules = weights.built(source.settings.modules, source.name, source.trusted)
+            modules = weights.built(stored.modules, source.name, source.trusted)
         self.set_modules(chain(modules, self.hidden_size, self._initial_std))
         self.head: ProjectionHead | None = None
-        if source.state is not None:
+        if pretrained:
             weights.restore(self, self.adapter, self.sentence_modules, source)
-        self._source = replace(source, state=None)
+        self._source = replace(source, state=None, modules={})
         self.train()  # Lightning leaves from_pretrained's eval mode: SimCSE would see no dropout
 
     @property
@@ -152,7 +161,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     @property
     def vocab_size(self) -> int:
         """Number of word embeddings."""
-        return len(self.backbone.get_input_embeddings().weight)  # type: ignore[arg-type]
+        return len(self.backbone.get_input_embeddings().get_parameter("weight"))
 
     @property
     def has_dropout(self) -> bool:
@@ -195,17 +204,14 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         Args:
             seed: of the run.
         """
-        tokenizer = self.tokenize.tokenizer
         return EncoderSpec(
             embedding_dim=self.embedding_dim if self.head is None else self.head.dense.out_features,
             hidden_size=self.hidden_size,
             vector_dim=self.embedding_dim,
             modules=tuple(self.sentence_modules),
-            input_embedding_dim=self.hidden_size,
             vocab_size=self.vocab_size,
             pad_token_id=self.tokenize.pad_token_id,
-            mask_token_id=tokenizer.mask_token_id,
-            special_token_ids=tuple(tokenizer.all_special_ids),
+            mask_token_id=self.tokenize.tokenizer.mask_token_id,
             vocabulary=self.tokenize.vocabulary,
             seed=seed,
             frame=(len(self.tokenize.prefix), len(self.tokenize.suffix)),
@@ -213,7 +219,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             rows_at_once=self.compute.rows_at_once,
             layers=self.backbone.config.num_hidden_layers,
             backbone_parameters=self.backbone.parameters,
-            word_starts=self._word_starts,
+            word_starts=functools.partial(self.tokenize.word_starts, self.vocab_size),
             lm_head=functools.partial(self._language_model_head, seed, []),
             project=self.project,
             copy_encoder=Copier(self),
@@ -276,12 +282,12 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             InputError: the folder cannot be one, or the encoder holds code that no folder holds.
         """
         check_storable(self)
-        folders.write(self._stored(), Path(folder))
+        folders.write(self, Path(folder))
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
         """Upload the folder that `save_pretrained` writes; returns the address of the model."""
         check_storable(self)
-        return folders.push(self._stored(), repo_id, private=private, token=token)
+        return folders.push(self, repo_id, private=private, token=token)
 
     @classmethod
     def from_pretrained(
@@ -295,23 +301,14 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             trust_remote_code: let the model run its own code.
             overrides: replace arguments of the constructor that are stored there.
         """
-        stored = folders.read(str(name), revision)
-        if stored.settings is None and "pooling" not in overrides:
+        backbone = {"name": str(name), "revision": revision, "trust_remote_code": trust_remote_code}
+        source: Any = sources.open_source(backbone, whole=True)
+        if source.settings is None and "pooling" not in overrides:
             warnings.warn(f"{name}: a plain transformers model, which carries no pooling; taking 'cls'", stacklevel=2)
-        settings = stored.settings or Settings()
-        if "modules" not in overrides:
-            overrides["modules"] = weights.built(settings.modules, str(name), trust_remote_code)
-        backbone = {"name": stored.place, "trust_remote_code": True} if trust_remote_code else stored.place
-        encoder = cls(backbone, **{**settings.arguments(), **overrides})
-        encoder.prompts, encoder.trained = settings.prompts, stored.trained
-        weights.fill(encoder.sentence_modules, settings.modules, stored.weights, str(name))
+        encoder = cls(source, **{**(source.settings or Settings()).arguments(), **overrides})
+        encoder.init_args["backbone"] = source.given  # for checkpoints, which hold plain data
+        encoder.trained = source.trained
         return encoder.eval()
-
-    def _stored(self) -> folders.Model:
-        return folders.Model(
-            self.backbone, self.tokenize, self.sentence_modules, self.settings, self.embedding_dim,
-            self.spare_pooler, self.trained,
-        )  # fmt: skip
 
     def _plan(self) -> None:
         """Build the pass of the settings and modules at hand."""
@@ -356,10 +353,6 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         if not made:
             made.append(language_model_head(self.backbone, self._source, seed))
         return made[0]
-
-    def _word_starts(self) -> Tensor:
-        """See `EncoderSpec.word_starts`."""
-        return self.tokenize.word_starts(self.vocab_size)
 
 
 def _template(ids: TextTokenizer) -> Template:

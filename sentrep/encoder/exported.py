@@ -62,9 +62,7 @@ class SentenceEncoderModule(nn.Module):
         """D."""
         return self.encoder.embedding_dim
 
-    def get_sentence_embedding_dimension(self) -> int:
-        """D, under the name of older versions."""
-        return self.encoder.embedding_dim
+    get_sentence_embedding_dimension = get_embedding_dimension  # the name of older versions
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:
         """Writes a folder of ours; sentence-transformers adds its own files."""

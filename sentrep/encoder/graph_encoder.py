@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from sentrep.encoder.encode import TextEncoder
-from sentrep.encoder.loading import folders, sources
+from sentrep.encoder.loading.backbones import position_limit
 from sentrep.encoder.loading.model_files import one_sentence
+from sentrep.encoder.loading.settings import SETTINGS_FILE, read_settings
+from sentrep.encoder.loading.sources import open_source
 from sentrep.encoder.loading.st_folders import GRAPH_FILES
 from sentrep.encoder.loading.tokenizers import load_tokenizer
 from sentrep.encoder.modules import Normalize, described
@@ -55,17 +57,17 @@ class GraphEncoder(TextEncoder):
             raise InputError(f"backend must be one of {', '.join(GRAPH_FILES)}, got {backend!r}")
         place = expanded(folder)
         self._file = place / GRAPH_FILES[backend]
-        if not self._file.is_file() or not (place / folders.SETTINGS_FILE).is_file():
+        if not self._file.is_file() or not (place / SETTINGS_FILE).is_file():
             raise InputError(
                 f"{folder}: no graph of sentrep in it ({GRAPH_FILES[backend]}); write one: "
                 f"sentrep export MODEL FOLDER --format {backend}"
             )
-        self.settings = settings = folders.read_settings(place)
+        self.settings = settings = read_settings(place)
         self.pooling, self.prompt, self.prompts = settings.pooling, settings.prompt, settings.prompts
         self.max_seq_length = settings.max_seq_length
         self.normalizes = settings.modules[-1:] == described([Normalize()])
-        source = sources.open_source({"name": str(place), "trust_remote_code": trust_remote_code})
-        limit = sources.position_limit(source.config)
+        source = open_source({"name": str(place), "trust_remote_code": trust_remote_code})
+        limit = position_limit(source.config)
         self.tokenize = TextTokenizer(load_tokenizer(source, None), settings.prompt, limit)
         with one_sentence(f"{self._file}: this graph cannot be read"):
             self._run, self.embedding_dim = _OPENERS[backend](self._file)
@@ -79,21 +81,14 @@ class GraphEncoder(TextEncoder):
         files = sorted(file for file in self._file.parent.iterdir() if file.stem.startswith(self._file.stem))
         return {file.name: torch.from_file(str(file), size=file.stat().st_size, dtype=torch.uint8) for file in files}
 
-    def set_modules(self, modules: Any) -> None:
-        """A graph takes no more modules.
+    @property
+    def sentence_modules(self) -> Any:
+        """What follows the pooling is fixed in a graph.
 
         Raises:
             InputError: always.
         """
         raise InputError("a graph takes no whitening: fit it before, by sentrep export MODEL FOLDER --whiten")
-
-    def compile_encoding(self) -> None:
-        """A graph is compiled already.
-
-        Raises:
-            InputError: always.
-        """
-        raise InputError("compile is for the backend torch; a graph is compiled when it is read: leave one of them out")
 
 
 def _open_onnx(file: Path) -> tuple[Run, int]:

@@ -9,8 +9,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -20,7 +22,6 @@ from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.graph_encoder import INPUTS, STATES, VECTORS, Backend
 from sentrep.encoder.loading.model_files import first_line
 from sentrep.encoder.loading.st_folders import GRAPH_FILES, missing_for
-from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.errors import InputError
 from sentrep.extras import require
 from sentrep.io.files import atomic_folder
@@ -29,11 +30,8 @@ from sentrep.types import TokenBatch
 
 Quantize = Literal["int8"]
 
-LONGEST_TEMPLATE = 1024
-"""Lengths of text for which the graph holds a prompt's own vector, at most."""
 CALIBRATION = 512
 """Sentences that are read of a calibration text."""
-_CALIBRATION_BATCH = 16
 
 
 def write_graph(
@@ -59,7 +57,9 @@ def write_graph(
     check_graph(backend, quantize, bool(calibration))
     with writing(folder), atomic_folder(folder) as place, tempfile.TemporaryDirectory() as temporary, _quiet():
         plain = Path(temporary) / "plain.onnx"
-        encoder = _whole_encoder(folder, trust_remote_code)
+        encoder = SentenceEncoder.from_pretrained(
+            folder, trust_remote_code=trust_remote_code, compute=Compute(layout="padded", products="torch")
+        )
         _export(encoder, plain)
         target = place / GRAPH_FILES[backend]
         target.parent.mkdir()
@@ -102,71 +102,9 @@ class _Graph(nn.Module):
         return output.token_states, output.embedding.float()
 
 
-class _TemplateTable(nn.Module):
-    """Takes off the prompt's own vector, which depends on nothing but the length: looked up instead of computed.
-
-    It stands among the sentence modules, but is none of those that a folder may name.
-    """
-
-    reads_tokens = reads_ids = False
-    vocabulary = None
-    table: Tensor
-
-    def __init__(self, table: Tensor, frame: int) -> None:
-        super().__init__()
-        self.register_buffer("table", table)
-        self.frame, self.out_features = frame, table.shape[1]
-
-    def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor) -> Tensor:
-        length = mask.sum(1) - self.frame
-        # of no text nothing is left, in torch to the bit: rounding would be scaled up to length 1 by what follows
-        return (embedding - self.table[length]) * (length > 0)[:, None]
-
-
-def _whole_encoder(folder: Path, trust_remote_code: bool) -> SentenceEncoder:
-    """The folder's encoder, computing every batch the same way, its prompt's own vector in a table."""
-    load = functools.partial(
-        SentenceEncoder.from_pretrained, folder, trust_remote_code=trust_remote_code,
-        compute=Compute(layout="padded", cheap_dropout=False, products="torch"),
-    )  # fmt: skip
-    encoder = load()
-    if encoder.subtract_template:
-        assert encoder.prompt is not None
-        subtracting, encoder = encoder, load(prompt=Prompt(encoder.prompt))
-        former: list[Any] = list(encoder.sentence_modules)
-        frame = len(encoder.tokenize.prefix) + len(encoder.tokenize.suffix)
-        table: Any = _TemplateTable(_template_table(subtracting, encoder), frame)
-        encoder.set_modules([table, *former])
-    return encoder
-
-
-@torch.no_grad()  # an inference tensor could not be exported
-def _template_table(subtracting: SentenceEncoder, plain: SentenceEncoder) -> Tensor:
-    """The prompt's own vector around a text of each length, (K, H), K − 1 being the longest text."""
-    ids = plain.tokenize
-    frame = len(ids.prefix) + len(ids.suffix)
-    rooms = [n for n in (plain.max_seq_length, None if ids.limit is None else ids.limit - frame) if n is not None]
-    room = min(rooms, default=LONGEST_TEMPLATE + 1)
-    if room > LONGEST_TEMPLATE:
-        raise InputError(
-            f"a graph holds the vector of the subtracted prompt for texts of up to {LONGEST_TEMPLATE} tokens, and this "
-            "model reads longer ones: set its max_seq_length"
-        )
-    for encoder in (subtracting, plain):
-        encoder.set_modules([])
-    rows = []
-    for length in range(room + 1):
-        text = [ids.suffix[-1]] * length
-        tokens = encoding.pad([[*ids.prefix, *text, *ids.suffix]], ids.pad_token_id)
-        rows.append(plain.embed(tokens) - subtracting.embed(tokens))
-    return torch.cat(rows)
-
-
 def _export(encoder: SentenceEncoder, file: Path) -> None:
     """Write the graph for any number of sentences of any length."""
-    # a table in the place of a subtracted prompt has no settings
-    states = encoder.prompt is None and missing_for(encoder.settings) is None
-    graph = _Graph(encoder, states).eval()
+    graph = _Graph(encoder, states=missing_for(encoder.settings) is None).eval()
     ids = encoder.tokenize
     tokens = encoding.pad([[*ids.prefix, *[ids.suffix[-1]] * n, *ids.suffix] for n in (3, 5)], ids.pad_token_id)
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=ids.limit)}
@@ -191,7 +129,9 @@ def _quantize(plain: Path, target: Path, encoder: SentenceEncoder, calibration: 
     how["nodes_to_quantize"] = _products(plain, encoder.backbone.config.num_hidden_layers)
     how["extra_options"] = {"MatMulConstBOnly": True, "OpTypesToExcludeOutputQuantization": ["MatMul"]}
     if calibration:
-        reader = _batches(encoder, calibration[:CALIBRATION])
+        ids, _ = encoder.tokenize(calibration[:CALIBRATION], encoder.max_seq_length)
+        batches = (dict(zip(INPUTS, (np.array([row]), np.ones((1, len(row)), int)), strict=True)) for row in ids)
+        reader: Any = SimpleNamespace(get_next=functools.partial(next, batches, None))  # what it is asked for
         quantize_static(plain, target, reader, quant_format=QuantFormat.QDQ, activation_type=QuantType.QUInt8, **how)
     else:
         quantize_dynamic(plain, target, **how)
@@ -212,40 +152,14 @@ def _products(graph: Path, layers: int) -> list[str]:
     return bearing[: -(len(bearing) // layers)] or bearing
 
 
-def _batches(encoder: SentenceEncoder, sentences: Sequence[str]) -> Any:
-    """What onnxruntime calls a reader of calibration data."""
-    from onnxruntime.quantization import CalibrationDataReader
-
-    class Reader(CalibrationDataReader):
-        def __init__(self) -> None:
-            self.batches = _inputs(encoder, sentences)
-
-        def get_next(self) -> dict[str, Any] | None:
-            return next(self.batches, None)
-
-    return Reader()
-
-
-def _inputs(encoder: SentenceEncoder, sentences: Sequence[str]) -> Iterator[dict[str, Any]]:
-    ids, _ = encoder.tokenize(sentences, encoder.max_seq_length)
-    budget, device = _CALIBRATION_BATCH * encoding.AVERAGE_TOKENS, torch.device("cpu")
-    for batch in encoding.length_batches([len(row) for row in ids], budget, device, encoder.tokenize.limit):
-        tokens = batch.tokens(ids, encoder.tokenize.pad_token_id, device)
-        both = (tokens.input_ids.numpy(), tokens.attention_mask.numpy())
-        yield dict(zip(INPUTS, both, strict=True))
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without what the exporter and the quantiser say of themselves."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir", "root")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+    former = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(former)

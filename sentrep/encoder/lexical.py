@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sentrep import checks
@@ -93,20 +91,20 @@ def fit_lexical(encoder: SentenceEncoder, texts: Iterable[str], features: int = 
     Raises:
         InputError: too few texts or tokens to find a direction in.
     """
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.preprocessing import normalize
     from sklearn.utils.extmath import randomized_svd
 
-    counts = _counts(encoder, texts)
+    counter = CountVectorizer(analyzer=list, vocabulary=range(encoder.vocab_size), dtype=np.float64)
+    counts = counter.transform(_ids(encoder, texts))
     documents = counts.shape[0]
-    found = np.asarray((counts > 0).sum(axis=0)).ravel()
-    idf = np.log1p((documents - found + 0.5) / (found + 0.5))
-    weighted = counts.copy()
-    weighted.data = counts.data * (_K1 + 1) / (counts.data + _K1)
-    weighted = weighted @ scipy.sparse.diags(idf)
-    length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
-    weighted = (scipy.sparse.diags(1 / np.maximum(length, 1e-12)) @ weighted).tocsr()
+    found = counts.getnnz(axis=0)
     features = min(features, documents - 1, int((found > 0).sum()) - 1)
     if features < 1:
         raise InputError(f"lexical features: {documents} texts have too few tokens in common to find a direction in")
+    idf = np.log1p((documents - found + 0.5) / (found + 0.5))
+    counts.data *= (_K1 + 1) / (counts.data + _K1)
+    weighted = normalize(counts.multiply(idf).tocsr())
     *_, directions = randomized_svd(weighted, features, random_state=seed)
     module = LexicalFeatures(counts.shape[1], features)
     module.build(encoder.embedding_dim, std=0.0)
@@ -137,18 +135,8 @@ def with_lexical(encoder: SentenceEncoder, module: LexicalFeatures, weight: floa
     return encoder
 
 
-def _counts(encoder: SentenceEncoder, texts: Iterable[str]) -> Any:
-    """(N, V) how often each token stands in each text, as the encoder reads it."""
+def _ids(encoder: SentenceEncoder, texts: Iterable[str]) -> Iterator[list[int]]:
+    """The tokens of each text, as the encoder reads it."""
     rows = iter(texts)
-    blocks = []
     while block := list(islice(rows, BLOCK)):
-        ids, *_ = encoder.tokenize(block, encoder.max_seq_length)
-        places = np.repeat(np.arange(len(ids)), [len(row) for row in ids])
-        tokens: NDArray[np.int64] = np.concatenate([np.asarray(row, np.int64) for row in ids])
-        shape = (len(ids), encoder.vocab_size)
-        blocks.append(scipy.sparse.csr_matrix((np.ones(len(tokens)), (places, tokens)), shape=shape))
-    if not blocks:
-        raise InputError("lexical features need texts to be fitted on, and there is none")
-    counts = scipy.sparse.vstack(blocks).tocsr()
-    counts.sum_duplicates()
-    return counts
+        yield from encoder.tokenize(block, encoder.max_seq_length)[0]

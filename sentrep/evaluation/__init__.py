@@ -1,12 +1,10 @@
 """How good an encoder is: task suites, reports, training curves and monitors."""
 
-from sentrep.evaluation.clustering import evaluate_clustering
-from sentrep.evaluation.cosine_monitor import CosineMonitor
 from sentrep.evaluation.gradient_monitor import GradientMonitor
 from sentrep.evaluation.monitors import CollapseMonitor
 from sentrep.evaluation.mteb_adapter import MTEBEncoder
 from sentrep.evaluation.plots.curves import plot_training_curves
-from sentrep.evaluation.report import Evaluation, print_results, write_report
+from sentrep.evaluation.report import Evaluation
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
 from sentrep.evaluation.sts import (
@@ -14,31 +12,28 @@ from sentrep.evaluation.sts import (
     SENTEVAL_SETS,
     display_name,
     evaluate_sts,
-    senteval_average,
-    side_by_side,
 )
 from sentrep.evaluation.suite_callback import SuiteEvaluation
 from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import TrainingReport
 from sentrep.evaluation.transfer import evaluate_transfer
-from sentrep.reports.saving import check_report_path
+from sentrep.reports.report import Report, check_report_path
 
 __all__ = [
     "DEFAULT_SUITE",
     "SENTEVAL_SETS",
     "SUITES",
     "CollapseMonitor",
-    "CosineMonitor",
     "Evaluation",
     "GradientMonitor",
     "MTEBEncoder",
+    "Report",
     "Request",
     "SuiteEvaluation",
     "TaskResult",
     "TrainingReport",
     "check_report_path",
     "display_name",
-    "evaluate_clustering",
     "evaluate_reranking",
     "evaluate_retrieval",
     "evaluate_sts",
@@ -46,8 +41,4 @@ __all__ = [
     "evaluate_transfer",
     "load_suite",
     "plot_training_curves",
-    "print_results",
-    "senteval_average",
-    "side_by_side",
-    "write_report",
 ]

@@ -1,19 +1,15 @@
-"""Logistic regression on frozen vectors, after SentEval's and after MTEB's protocol.
+"""Logistic regression on frozen vectors, after SentEval's protocol.
 
 Everything here works on vectors; `sentrep.evaluation.transfer` brings the encoder and the data.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from sentrep.evaluation.vectors import Vectors
 
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
@@ -28,9 +24,6 @@ _FOLD_STRENGTHS = tuple(2.0**power for power in range(-1, 6))
 _TOLERANCE = 1e-6
 """Largest gradient of the mean loss with which the fit ends."""
 _MAX_ITERATIONS = 10_000
-_MTEB_SEED = 42
-_PER_LABEL = 8
-_EXPERIMENTS = 10
 
 
 class Chosen(NamedTuple):
@@ -90,44 +83,6 @@ def validated(x: Features, y: Labels, dev: Features, dev_labels: Labels, test: F
         predicted.append(classifier.predict(test))
     best = _first_best(scores)
     return Chosen(predicted[best], scores[best])
-
-
-def few_per_label(labels: Sequence[str]) -> list[list[int]]:
-    """MTEB's ten samples of a training set: row numbers of 8 texts of every label (all, where there are fewer).
-
-    The rows are shuffled again for every sample, each time with a generator of the same seed.
-    """
-    rows = list(range(len(labels)))
-    samples = []
-    for _ in range(_EXPERIMENTS):
-        np.random.RandomState(_MTEB_SEED).shuffle(rows)
-        taken: Counter[str] = Counter()
-        sample = []
-        for row in rows:
-            if taken[labels[row]] < _PER_LABEL:
-                taken[labels[row]] += 1
-                sample.append(row)
-        samples.append(sample)
-    return samples
-
-
-def predicted_from_few(x: Vectors, y: Labels, test: Vectors) -> Labels:
-    """Labels of ``test`` by MTEB's classifier: scikit-learn's logistic regression with its defaults (C = 1).
-
-    It stops after 100 iterations, whether it has converged or not, as in MTEB.
-    """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        classifier = LogisticRegression(max_iter=100, random_state=_MTEB_SEED).fit(x, y)
-    return classifier.predict(test)
-
-
-def predicted_from_all(x: Features, y: Labels, test: Features) -> Labels:
-    """Labels of ``test`` by logistic regression with C = 1, solved to convergence."""
-    return _classifier(y).fit(x, y).predict(test)
 
 
 def _best_strength(x: Features, y: Labels, folds: int, strengths: Sequence[float]) -> tuple[float, float]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,9 +19,9 @@ from sentrep.evaluation.rank_agreement import RankAgreement, agreement, order, w
 from sentrep.evaluation.report import metric_name
 from sentrep.evaluation.significance import Array, Difference, RecipeScores, bootstrap, difference, holm
 from sentrep.evaluation.sts import display_name
-from sentrep.io.files import write_text
-from sentrep.reports.document import Document, Heading, Picture, Table, Text
-from sentrep.reports.frames import as_frame, csv_table, latex_table, markdown_table, screen_table
+from sentrep.reports.document import Picture
+from sentrep.reports.frames import as_frame, markdown_table, screen_table
+from sentrep.reports.report import Report
 from sentrep.reports.text import screen_text
 
 Format = Literal["latex", "csv", "markdown"]
@@ -140,10 +139,9 @@ class Comparison:
 
     def text(self, format: Format) -> str:
         """The whole table, with a column for each set, for a paper or a program."""
-        if format == "csv":
-            return csv_table(as_frame(_numbers(label, row) for label, row in self.record()["rows"].items()))
-        table = self.table(sets=True)
-        return latex_table(table) if format == "latex" else markdown_table(table) + "\n"
+        if format == "markdown":
+            return markdown_table(self.table(sets=True)) + "\n"
+        return self.report().text(".tex" if format == "latex" else ".csv")
 
     def write(self, folder: Path, about: Mapping[str, Any] | None = None, name: str = "report") -> None:
         """Write report.md, .tex, .csv, .html, .json, .png and .svg, and with ranks agreement.png and .svg.
@@ -161,44 +159,22 @@ class Comparison:
             released = () if self.published is None else self.published.released
             pictures.append(name.replace("report", "agreement"))
             plot_beside_published(self.recipes, published, folder / pictures[1], ranks.correlation(), released)
-        head = self._title()
         drawn = [
-            Picture((folder / f"{one}.svg").read_text(encoding="utf-8"), f"{alt} of {head}", file=f"{one}.png")
+            Picture((folder / f"{one}.svg").read_text(encoding="utf-8"), f"{alt} of {self._title()}", file=f"{one}.png")
             for one, alt in zip(pictures, _ALTS, strict=False)
         ]
-        table, notes = Table(self.table(sets=True), head), map(Text, self._notes())
-        document = Document([Heading(head, level=1), table, *notes, *drawn], head)
-        for ending, text in {
-            "md": document.markdown(),
-            "html": document.html(),
-            "tex": self.text("latex"),
-            "csv": self.text("csv"),
-            "json": json.dumps({**self.record(), **(about or {})}, indent=1, allow_nan=False) + "\n",
-        }.items():
-            write_text(folder / f"{name}.{ending}", text)
+        report = replace(self.report(), pictures=drawn, record={**self.record(), **(about or {})})
+        for ending in ("md", "html", "tex", "csv", "json"):
+            report.write(folder / f"{name}.{ending}")
+
+    def report(self) -> Report:
+        """The whole table, with a column for each set."""
+        rows = as_frame(_numbers(label, row) for label, row in self.record()["rows"].items())
+        return Report(self.table(sets=True), notes=self._notes(), rows=rows, title=self._title())
 
     def record(self) -> dict[str, Any]:
         """Everything, as JSON has it."""
-        rows = {}
-        for label, scores in self.recipes.items():
-            per_seed = self._per_seed(label)
-            sets = {name: found.tolist() for name, found in scores.by_set().items()}
-            row: dict[str, Any] = {
-                "mean": per_seed.mean(),
-                "sd": per_seed.std(ddof=1) if len(per_seed) > 1 else None,
-                "per_seed": per_seed.tolist(),
-                "sets": sets,
-            }
-            if (found := self.differences.get(label)) is not None:
-                row["difference"] = {**asdict(found), "verdict": found.verdict, "marked": found.marked}
-            if self.published is not None:
-                row["published"] = self.published.scores.get(label)
-                row["published_difference"] = self._published_difference(label)
-                row["reading"] = "released" if label in self.published.released else "paper"
-                row["untrained"] = label in self.published.untrained
-                row["order"] = self._order(label) or None
-            rows[label] = row
-        whole: dict[str, Any] = {"title": self._title(), "rows": rows}
+        whole: dict[str, Any] = {"title": self._title(), "rows": {label: self._row(label) for label in self.recipes}}
         if self.published is not None:
             whole["metric"] = self.published.metric
             whole["rank_agreement"] = {
@@ -210,26 +186,47 @@ class Comparison:
     def table(self, sets: bool = False) -> pd.DataFrame:
         """A row for each recipe as people read it, with a column for each set on demand."""
         labels = self.recipes if self.published is None else self.published.scores
-        return as_frame(self._row(label, sets) for label in labels)
+        return as_frame(self._shown(label, sets) for label in labels)
 
-    def _row(self, label: str, sets: bool) -> dict[str, str]:
-        scores, found, seeds = self.recipes.get(label), self.differences.get(label), self._per_seed(label)
-        by_set = {} if scores is None else scores.by_set()
-        row = {"recipe": label, "seeds": str(len(seeds)) if len(seeds) else ""}
-        for name in self._sets() if sets else ():
-            row[display_name(name)] = _mean_and_sd(by_set[name]) if name in by_set else ""
-        row["mean"] = _mean_and_sd(seeds)
-        if self.published is not None:
-            row["published"] = self.published.cell(label)
-        row["difference"] = "" if found is None else _difference(found)
+    def _row(self, label: str) -> dict[str, Any]:
+        """The numbers of a row; what the paper printed is all there is of one that is absent here."""
+        row: dict[str, Any] = {}
+        if (scores := self.recipes.get(label)) is not None:
+            per_seed = scores.per_seed()
+            row["mean"] = per_seed.mean()
+            row["sd"] = per_seed.std(ddof=1) if len(per_seed) > 1 else None
+            row["per_seed"] = per_seed.tolist()
+            row["sets"] = {name: found.tolist() for name, found in scores.by_set().items()}
+        if (found := self.differences.get(label)) is not None:
+            row["difference"] = {**asdict(found), "verdict": found.verdict, "marked": found.marked}
         if self.published is not None:
             gap = self._published_difference(label)
-            row["published difference"] = "" if gap is None or label == self._baseline() else f"{gap:+.2f}"
-        row["p"] = "" if found is None or found.p_value is None else f"{found.p_value:.3f}"
-        row["verdict"] = "absent" if scores is None else "baseline" if found is None else found.verdict
-        if self.published is not None:
-            row["order"] = self._order(label)
+            row["published"] = self.published.scores.get(label)
+            row["published_difference"] = gap
+            row["reading"] = "released" if label in self.published.released else "paper"
+            row["untrained"] = label in self.published.untrained
+            row["order"] = order(found, gap) if gap and found else None
         return row
+
+    def _shown(self, label: str, sets: bool) -> dict[str, str]:
+        row = self._row(label)
+        seeds, by_set, found = row.get("per_seed", []), row.get("sets", {}), row.get("difference")
+        shown = {"recipe": label, "seeds": str(len(seeds) or "")}
+        if sets:
+            shown |= {display_name(name): _mean_and_sd(by_set.get(name, [])) for name in self._sets()}
+        shown["mean"] = _mean_and_sd(seeds)
+        if self.published is not None:
+            shown["published"] = self.published.cell(label)
+        shown["difference"] = "{mean:+.2f} [{low:+.2f}, {high:+.2f}]".format(**found) if found else ""
+        shown["difference"] += " *" if found and found["marked"] else ""
+        if self.published is not None:
+            gap = row["published_difference"]
+            shown["published difference"] = "" if gap is None or label == self._baseline() else f"{gap:+.2f}"
+        shown["p"] = "" if found is None or found["p_value"] is None else f"{found['p_value']:.3f}"
+        shown["verdict"] = "absent" if not seeds else "baseline" if found is None else found["verdict"]
+        if self.published is not None:
+            shown["order"] = row["order"] or ""
+        return shown
 
     def _published_difference(self, label: str) -> float | None:
         """To the baseline, in the paper; None where it does not print both."""
@@ -237,20 +234,11 @@ class Comparison:
         first = self._baseline()
         return round(means[label] - means[first], 6) if {label, first} <= means.keys() else None
 
-    def _order(self, label: str) -> str:
-        """Whether the paper's order of the row and the baseline is ours; empty where it has none."""
-        gap, found = self._published_difference(label), self.differences.get(label)
-        return order(found, gap) if gap and found else ""
-
     def _baseline(self) -> str:
         return next(label for label in self.recipes if label not in self.differences)
 
     def _sets(self) -> list[str]:
         return list(next(iter(self.recipes.values())).by_set())
-
-    def _per_seed(self, label: str) -> Array:
-        """(S,) scores; one where nothing is trained, none where nothing is run."""
-        return self.recipes[label].per_seed() if label in self.recipes else np.zeros(0)
 
     def _title(self) -> str:
         return "Comparison" if self.published is None else self.published.title
@@ -279,10 +267,6 @@ class Comparison:
 
     def _agreement_lines(self) -> list[str]:
         return [f"{_READINGS[reading]}: {found.sentences()}" for reading, found in self.agreements.items()]
-
-
-def _difference(found: Difference) -> str:
-    return f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]{' *' if found.marked else ''}"
 
 
 def _numbers(label: str, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -326,7 +310,7 @@ def _read(paths: Mapping[int, Path], fixed: bool) -> tuple[RecipeScores, list[st
     return RecipeScores(cosines, gold, scores, tuple(paths), fixed), metrics
 
 
-def _mean_and_sd(scores: Array) -> str:
+def _mean_and_sd(scores: Sequence[float]) -> str:
     if len(scores) < 2:
         return "".join(f"{score:.2f}" for score in scores)
-    return f"{scores.mean():.2f} ± {scores.std(ddof=1):.2f}"
+    return f"{np.mean(scores):.2f} ± {np.std(scores, ddof=1):.2f}"

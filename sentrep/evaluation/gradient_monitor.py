@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from sentrep import checks, distributed
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32
-from sentrep.types import StepTerms, TextBatch
+from sentrep.types import TextBatch
 
 
 class GradientMonitor(Callback):
@@ -49,7 +49,14 @@ class GradientMonitor(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Refuse an interval at which nothing would be logged."""
-        check_watched(self, trainer, pl_module)
+        if not hasattr(pl_module, "terms"):
+            raise InputError(f"GradientMonitor watches terms of SentRepModule; {type(pl_module).__name__} has none")
+        log_every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if log_every < 1 or self.every_n_steps % log_every:
+            raise InputError(
+                f"GradientMonitor: every_n_steps must be a multiple of trainer.log_every_n_steps ({log_every}), got "
+                f"{self.every_n_steps}"
+            )
         self._sums = {}
 
     def on_train_batch_start(
@@ -62,8 +69,8 @@ class GradientMonitor(Callback):
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         """Add a micro-batch's gradients."""
-        terms = terms_of(pl_module)
-        if terms is None or not is_monitored(self, trainer):
+        terms: Any = pl_module.terms
+        if terms is None or (trainer.global_step + 1) % self.every_n_steps:
             return
         encoder: Any = pl_module.encoder
         parameters = [parameter for parameter in encoder.parameters() if parameter.requires_grad]
@@ -101,33 +108,6 @@ def gradient_statistics(gradients: dict[str, Tensor]) -> dict[str, Tensor]:
         cosine = gradients[first] @ gradients[second] / (norms[first] * norms[second]).clamp_min(1e-30)
         statistics[f"{first}~{second}/gradient_cosine"] = cosine
     return statistics
-
-
-def check_watched(monitor: Callback, trainer: Trainer, module: LightningModule) -> None:
-    """Refuse a run that a monitor cannot watch.
-
-    Raises:
-        InputError: for a module that does not tell its terms, and for an ``every_n_steps`` that is no multiple of the
-            trainer's ``log_every_n_steps``.
-    """
-    name = type(monitor).__name__
-    if not hasattr(module, "terms"):
-        raise InputError(f"{name} watches the terms of a SentRepModule, and {type(module).__name__} has none")
-    every, log_every = monitor.every_n_steps, trainer.log_every_n_steps  # type: ignore[attr-defined]
-    if log_every < 1 or every % log_every:
-        raise InputError(
-            f"{name}: every_n_steps must be a multiple of trainer.log_every_n_steps ({log_every}), got {every}"
-        )
-
-
-def terms_of(module: LightningModule) -> StepTerms | None:
-    """What the batch in hand has given; None where there is nothing to look at (see `SentRepModule`)."""
-    return getattr(module, "terms", None)
-
-
-def is_monitored(monitor: Callback, trainer: Trainer) -> bool:
-    """Whether the optimiser step in hand is one that the monitor looks at."""
-    return (trainer.global_step + 1) % monitor.every_n_steps == 0  # type: ignore[attr-defined]
 
 
 def _gradient(term: Tensor, parameters: Sequence[Tensor]) -> Tensor:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import errno
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,9 @@ from sentrep.io.paths import writing
 
 METRICS = "metrics.csv"
 """Name of a run's courses in its folder; Lightning's CSVLogger calls them so, too."""
+
+MINUTES = "minutes"
+"""Its column for the time since training began, interruptions left out."""
 
 Course = list[tuple[int, float]]
 """Values of one metric: (optimiser step, value), steps rising."""
@@ -62,52 +63,18 @@ class MetricHistory:
         self._courses = {name: [(int(step), float(value)) for step, value in course] for name, course in state.items()}
 
 
-class MetricsFile:
-    """``metrics.csv``: a row per step, a column per metric, empty where the step has no value; readable at any moment.
+def write_metrics(path: Path, courses: Mapping[str, Course]) -> None:
+    """Write ``metrics.csv``: a row per step, a column per metric, empty where the step has no value.
 
-    Args:
-        path: of the file; an older one is replaced by the first row.
+    Raises:
+        InputError: for a place that cannot be written.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._columns: list[str] = []
-        self._last = -1
-        """The last step in the file."""
-
-    def write(self, courses: Mapping[str, Course]) -> None:
-        """Write all rows anew.
-
-        Raises:
-            InputError: for a place that cannot be written.
-        """
-        columns = {name: dict(course) for name, course in courses.items()}
-        steps = sorted({step for course in columns.values() for step in course})
-        with writing(self._path), atomic_write(self._path, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["step", *columns])
-            writer.writerows([step, *(course.get(step, "") for course in columns.values())] for step in steps)
-        self._columns, self._last = list(columns), steps[-1]
-
-    def add(self, courses: Mapping[str, Course], step: int) -> None:
-        """Bring the last step's row into the file: a line at its end, which costs the same however long the file is.
-
-        Where that will not do, because the row has new columns or its step is there, all rows are written anew.
-
-        Raises:
-            OSError: the disk is full; the rows before are as they were.
-        """
-        row = {name: course[-1][1] for name, course in courses.items() if course and course[-1][0] == step}
-        if step <= self._last or not row.keys() <= set(self._columns) or not self._path.is_file():
-            self.write(courses)
-            return
-        line = ",".join(map(str, (step, *(row.get(name, "") for name in self._columns)))).encode() + b"\n"
-        with open(self._path, "ab", buffering=0) as file:  # in one piece: a process that is killed leaves no half row
-            size = file.tell()
-            if file.write(line) < len(line):
-                file.truncate(size)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
-        self._last = step
+    columns = {name: dict(course) for name, course in courses.items()}
+    steps = sorted({step for course in columns.values() for step in course})
+    with writing(path), atomic_write(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["step", *columns])
+        writer.writerows([step, *(course.get(step, "") for course in columns.values())] for step in steps)
 
 
 def is_log_step(trainer: Trainer, after: int) -> bool:

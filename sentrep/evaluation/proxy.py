@@ -12,8 +12,7 @@ from torch import Tensor
 
 from sentrep.data.sets.proxy_tasks import ProxyTasks, document_of
 from sentrep.errors import InputError
-from sentrep.evaluation.retrieval import TopK
-from sentrep.functional.ranking import ndcg, reciprocal_rank
+from sentrep.evaluation.retrieval import TopK, ranking_score
 
 DEPTH = 10
 """Ranks that count."""
@@ -29,8 +28,6 @@ class TaskScores:
     """What each query is of: queries of one document are no independent ones."""
     ndcg: NDArray[np.float64]
     """nDCG@10 × 100."""
-    mrr: NDArray[np.float64]
-    """Reciprocal rank, cut at 10, × 100."""
 
 
 def rank_passages(tasks: ProxyTasks, encode: Callable[[Sequence[str]], Tensor]) -> dict[str, list[str]]:
@@ -61,14 +58,11 @@ def score_rankings(tasks: ProxyTasks, found: dict[str, list[str]]) -> dict[str, 
     """By task: the scores of each query of these rankings."""
     scores = {}
     for task, answers in tasks.answers.items():
-        graded = [
-            ([own.get(passage, 0) for passage in found[query]], list(own.values())) for query, own in answers.items()
+        ndcg = [
+            100 * ranking_score(f"ndcg@{DEPTH}", [own.get(passage, 0) for passage in found[query]], list(own.values()))
+            for query, own in answers.items()
         ]
-        scores[task] = TaskScores(
-            [document_of(query) for query in answers],
-            100 * np.array([ndcg(ranked, own, DEPTH) for ranked, own in graded]),
-            100 * np.array([reciprocal_rank(ranked, DEPTH) for ranked, _ in graded]),
-        )
+        scores[task] = TaskScores([document_of(query) for query in answers], np.array(ndcg))
     return scores
 
 

@@ -16,15 +16,14 @@ class TaskResult:
     split: str
     """Which part of the set the scores are of."""
     counts: dict[str, int]
-    """How much was scored, by what: ``{"pairs": 1379}``, ``{"train": 5452, "test": 500}``; what was scored is last."""
+    """How much was scored, by what: ``{"pairs": 1379}``, ``{"train": 5452, "test": 500}``; what was scored is last.
+    Empty for mteb's tasks."""
     scores: dict[str, float]
     """By metric, × 100; the first is the set's main score."""
     dataset: str
     """Fingerprint of the data: equal fingerprints mean equal data."""
     per_subset: dict[str, tuple[int, float | None]] = field(default_factory=dict)
     """By sub-set: its size and its main score; None where it has none."""
-    published: dict[str, float] = field(default_factory=dict)
-    """By metric: what a paper has printed for its own model."""
 
     @property
     def main_score(self) -> float:

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
 import torch
 from torch import Tensor
+from torchmetrics.functional.retrieval import (
+    retrieval_average_precision,
+    retrieval_normalized_dcg,
+    retrieval_recall,
+    retrieval_reciprocal_rank,
+)
 
 from sentrep.data.sets.beir import RankingSet
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.search import BLOCK, TopK
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.vectors import Vectors, encode_texts, refuse_collapse
-from sentrep.functional.ranking import average_precision, ndcg, recall, reciprocal_rank
 from sentrep.functional.similarity import cosine_similarity_matrix
 
 DEPTH = 1000
 """Documents kept per query, as in BEIR and MTEB; MAP is cut there."""
-_METRICS: dict[str, Callable[[list[int], list[int], int], float]] = {
-    "ndcg": ndcg,
-    "map": lambda ranked, judged, k: average_precision(ranked, _relevant(judged), k),
-    "mrr": lambda ranked, judged, k: reciprocal_rank(ranked, k),
-    "recall": lambda ranked, judged, k: recall(ranked, _relevant(judged), k),
-}
-"""Each takes the grades in the order of a ranking, the grades of all that was judged, and the rank where it is cut."""
+_BINARY = {"map": retrieval_average_precision, "mrr": retrieval_reciprocal_rank, "recall": retrieval_recall}
 
 
 def evaluate_retrieval(
@@ -47,7 +47,7 @@ def evaluate_retrieval(
         block_size: documents in memory at a time; changes the result by no more than rounding.
 
     Returns:
-        One result per set: nDCG@10, MAP@1000, MRR@10 and recall at 1, 10 and 100 (`sentrep.functional.ranking`).
+        One result per set: nDCG@10, MAP@1000, MRR@10 and recall at 1, 10 and 100 (`ranking_score`).
 
     Raises:
         InputError: vectors that are not finite or all equal.
@@ -132,13 +132,32 @@ def _scores(ranking: RankingSet, found: Sequence[Sequence[str]], metrics: Sequen
         ([judged.get(document, 0) for document in documents], list(judged.values()))
         for judged, documents in zip((ranking.judgements[query] for query in ranking.queries), found, strict=True)
     ]
-    scores = {}
-    for metric in metrics:
-        name, _, k = metric.partition("@")
-        values = [_METRICS[name](ranked, judged, int(k or len(ranked))) for ranked, judged in graded]
-        scores[metric] = 100.0 * float(np.mean(values))
-    return scores
+    return {metric: 100.0 * float(np.mean([ranking_score(metric, *one) for one in graded])) for metric in metrics}
 
 
-def _relevant(judged: Sequence[int]) -> int:
-    return sum(grade > 0 for grade in judged)
+def ranking_score(metric: str, ranked: Sequence[int], judged: Sequence[int]) -> float:
+    """How good one ranking is, as trec_eval, BEIR and MTEB have it: in [0, 1].
+
+    Args:
+        metric: ``ndcg@K`` (the grade is the gain), ``map@K``, ``mrr@K`` or ``recall@K``; without ``@K`` of all.
+        ranked: the grade of the document at each rank, best rank first: above 0 is relevant, 0 is not, or not judged.
+        judged: grades of every judged document of the query, found or not, in any order; at least one above 0.
+
+    Examples:
+        >>> round(ranking_score("ndcg@10", [1, 0, 2], [2, 1]), 4)  # (1 + 2 / 2) / (2 + 1 / log₂ 3)
+        0.7602
+        >>> round(ranking_score("map", [1, 0, 1], [1, 1, 1, 1]), 4)  # (1 / 1 + 2 / 3) / 4
+        0.4167
+    """
+    name, _, cut = metric.partition("@")
+    k = int(cut) if cut else max(len(ranked), 1)
+    top = [max(grade, 0) for grade in ranked[:k]]
+    rest = Counter(max(grade, 0) for grade in judged) - Counter(top)
+    target = torch.tensor([*top, *[0] * (k - len(top)), *rest.elements()])
+    preds = torch.arange(len(target), 0, -1, dtype=torch.float32)
+    preds[k:] = 0  # not found
+    if name == "ndcg":
+        return float(retrieval_normalized_dcg(preds, target, k))
+    score = float(_BINARY[name](preds, target > 0, k))
+    # torchmetrics takes the mean precision over the relevant documents that were found, trec_eval over all
+    return score * float(retrieval_recall(preds, target > 0, k)) if name == "map" else score

@@ -1,23 +1,22 @@
-"""What a training run has left in its folder: settings, metrics, histograms."""
+"""What a training run has left in its folder: settings and metrics."""
 
 from __future__ import annotations
 
-import copy
-import csv
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
+from sentrep.config import flat
 from sentrep.errors import InputError, did_you_mean
 from sentrep.evaluation.history import METRICS, Course
 from sentrep.io.paths import not_there
 
 _CONFIG = "config.yaml"
-_EVENTS = "events.out.tfevents.*"
 _SEEDS = ("seed_everything", "data.seed", "model.seed")
 _PLACES = (
     "data.cache_dir",
@@ -60,16 +59,14 @@ class RunFolder:
 
     @functools.cached_property
     def courses(self) -> dict[str, Course]:
-        """Every metric's course: of metrics.csv, else of TensorBoard's event files.
+        """Every metric's course.
 
         Raises:
-            InputError: there is neither.
+            InputError: there is no metrics.csv, or it is damaged.
         """
-        if (self.path / METRICS).is_file():
-            return _read_metrics(self.path / METRICS)
-        if next(self.path.glob(_EVENTS), None) is not None:
-            return _read_events(self.path)
-        raise InputError(f"{self.path}: no {METRICS} and no TensorBoard events; train with the report or a logger on")
+        if not (self.path / METRICS).is_file():
+            raise InputError(f"{self.path}: no {METRICS}; train with the report on, or with Lightning's CSVLogger")
+        return _read_metrics(self.path / METRICS)
 
     def course(self, metric: str) -> Course:
         """The course of one metric.
@@ -88,34 +85,24 @@ class RunFolder:
         Raises:
             InputError: there is no such key.
         """
-        parent, name = _descend(self.config, key, f"{self.path / _CONFIG}")
-        return parent[name]
+        node: Any = self.config
+        for name in key.replace(".init_args", "").split("."):
+            inside = {**node, **(node.get("init_args") or {})} if isinstance(node, dict) else {}
+            if name not in inside:
+                hint = did_you_mean(name, inside) or (f"; there are {', '.join(inside)}" if inside else "")
+                raise InputError(f"{self.path / _CONFIG}: no key {key!r}, because there is no {name!r}{hint}")
+            node = inside[name]
+        return node
 
     def settings_but(self, key: str) -> dict[str, Any]:
-        """The settings by dotted key, without one key and without the seeds: equal for runs of one series."""
-        config = copy.deepcopy(self.config)
-        for other in (key, *_SEEDS, *_PLACES):
-            try:
-                parent, name = _descend(config, other, "")
-            except InputError:
-                continue
-            del parent[name]
-        return flat(config)
+        """The settings by dotted key, without one, the seeds and where things lie: equal for runs of one series."""
+        left_out = tuple(f"{other.replace('.init_args', '')}." for other in (key, *_SEEDS, *_PLACES))
+        return {leaf: value for leaf, value in flat(self.config).items() if not f"{leaf}.".startswith(left_out)}
 
     @property
     def seeds(self) -> dict[str, Any]:
         """What tells runs of the same settings apart."""
         return {key: value for key, value in flat(self.config).items() if key in _SEEDS}
-
-
-def flat(tree: Any, above: str = "") -> dict[str, Any]:
-    """The leaves of a configuration by dotted key, without ``init_args``; an empty mapping or list is a leaf."""
-    if not isinstance(tree, dict) or not tree:
-        return {above: tree}
-    leaves: dict[str, Any] = {}
-    for name, value in tree.items():
-        leaves |= flat(value, above if name == "init_args" else f"{above}.{name}".lstrip("."))
-    return leaves
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[RunFolder]:
@@ -140,7 +127,7 @@ def find_runs(paths: Sequence[str | Path]) -> list[RunFolder]:
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in (_CONFIG, METRICS)) or any(folder.glob(_EVENTS))
+    return any((folder / name).is_file() for name in (_CONFIG, METRICS))
 
 
 def _runs_below(folder: Path) -> list[Path]:
@@ -173,69 +160,18 @@ def _shared(parts: Sequence[tuple[str, ...]]) -> int:
     return next((n for n, column in enumerate(zip(*parts, strict=False)) if len(set(column)) > 1), min(map(len, parts)))
 
 
-def _descend(tree: Mapping[str, Any], key: str, where: str) -> tuple[Any, str]:
-    """The mapping that holds the last part of a dotted key, and that part."""
-    *above, last = key.split(".")
-    node: Any = tree
-    for name in [*above, last]:
-        if isinstance(node, dict) and name not in node and isinstance(node.get("init_args"), dict):
-            node = node["init_args"]
-        if not isinstance(node, dict) or name not in node:
-            known = list(node) if isinstance(node, dict) else []
-            hint = did_you_mean(name, known) or (f"; there are {', '.join(known)}" if known else "")
-            raise InputError(f"{where}: no key {key!r}, because there is no {name!r}{hint}")
-        parent, node = node, node[name]
-    return parent, last
-
-
 def _read_metrics(file: Path) -> dict[str, Course]:
     """A column ``step`` and a column a metric, as `TrainingReport` and Lightning's CSVLogger write it.
 
     The logger's file has a column ``epoch`` as well, and its first step is 0.
     """
-    courses: dict[str, Course] = {}
-    for line, row in read_rows(file):
-        try:
-            step = int(row["step"]) + int("epoch" in row)
-            for name, value in row.items():
-                if name not in ("step", "epoch") and value:
-                    courses.setdefault(name, []).append((step, float(value)))
-        except (KeyError, ValueError) as error:
-            raise InputError(f"{file}, line {line}: not a row of metrics ({error})") from None
-    return {name: sorted(course) for name, course in courses.items()}
-
-
-def read_rows(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line and cells by name of every row of a csv file that a run has left.
-
-    Raises:
-        InputError: it is empty, not UTF-8 or damaged, a column stands twice, or a row has another number of cells.
-    """
-    names: list[str] = []
-    line = 1
     try:
-        with file.open(encoding="utf-8", newline="") as stream:
-            for cells in (reader := csv.reader(stream, strict=True)):
-                line = reader.line_num
-                if not names:
-                    names = cells
-                    if twice := [name for name in names if names.count(name) > 1]:
-                        raise InputError(f"{file}: the column {twice[0]!r} stands there twice; remove one of the two")
-                elif len(cells) != len(names):
-                    raise InputError(f"{file}, line {line}: {len(cells)} cells where the header has {len(names)}")
-                else:
-                    yield line, dict(zip(names, cells, strict=True))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{file}, line {line}: no csv file in UTF-8 ({error}); was it edited or cut off?") from error
-    if not names:
-        raise InputError(f"{file}: empty; was the run ended before it wrote anything?")
-
-
-def _read_events(folder: Path) -> dict[str, Course]:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
-    events.Reload()
-    names = [name for name in events.Tags()["scalars"] if name not in ("epoch", "hp_metric")]
-    # Lightning tells its loggers the number of steps before this one
-    return {name: [(event.step + 1, event.value) for event in events.Scalars(name)] for name in names}
+        table = pd.read_csv(file, index_col=False).astype(float)
+        steps = table.pop("step").astype(int) + ("epoch" in table)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{file}: not a table of steps and metrics ({error}); was it edited or cut off?") from error
+    courses: dict[str, Course] = {}
+    for name in table.columns.drop("epoch", errors="ignore"):
+        values = table[name].dropna()
+        courses[name] = sorted(zip(steps[values.index].tolist(), values.tolist(), strict=True))
+    return courses

@@ -3,67 +3,74 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+import torch
 from lightning.pytorch import LightningModule
+from torchmetrics import Metric
 
 from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.encoder.encode import TextEncoder, Window, encode, encode_pairs, evaluation_batch
-from sentrep.errors import InputError
+from sentrep.encoder.encode import TextEncoder, encode, encode_pairs, evaluation_batch
 from sentrep.evaluation.label_free import label_free_criteria
+from sentrep.evaluation.metrics import Alignment, Spearman, Uniformity
 from sentrep.evaluation.proxy import proxy_values, rank_passages, score_rankings
-from sentrep.functional import spearman
-from sentrep.functional.geometry import pair_statistics
+
+_NONE: Mapping[str, Metric] = MappingProxyType({})
 
 
-def pair_scores(
+def pair_metrics(
     encoder: TextEncoder,
     pairs: ScoredPairs,
     stage: str = "val",
     shared: bool = False,
-    kept: dict[Any, list[Window]] | None = None,
-) -> dict[str, float]:
-    """What is logged of one similarity set, by name: ``<set>``, ``<set>/alignment`` and ``<set>/uniformity``.
-
-    ``<set>`` is Spearman × 100 of the cosine; the other two are those of `pair_statistics`, of the same vectors.
+    own: Mapping[str, Metric] = _NONE,
+) -> dict[str, Metric]:
+    """What is logged of one similarity set, by name: ``<set>``, ``<set>/alignment``, ``<set>/uniformity``, the user's.
 
     Args:
         encoder: the encoder.
         pairs: the set.
         stage: for the message.
-        shared: every process is given the same pairs and encodes a share.
-        kept: of the batches, see `sentrep.encoder.encode.encode`.
-
-    Raises:
-        InputError: for vectors that give no score.
+        shared: every process is given the same pairs, encodes a share, and has all vectors: so each metric sees all
+            pairs in each process, and has nothing to gather.
+        own: the user's metrics of cosine and gold score; copies of them are given.
     """
     size = evaluation_batch(encoder.device)
-    run = functools.partial(encode, encoder, batch_size=size, show_progress_bar=False, shared=shared, kept=kept)
-    first, second = encode_pairs(run, pairs.first, pairs.second)
-    try:
-        score = spearman((first * second).sum(1), pairs.scores)
-    except ValueError as error:
-        raise InputError(f"{stage} set {pairs.name}: {error}; the encoder may have collapsed") from error
-    statistics = pair_statistics(first, second, pairs.scores)
-    return {pairs.name: score, **{f"{pairs.name}/{name}": float(value) for name, value in statistics.items()}}
+    run = functools.partial(encode, encoder, batch_size=size, show_progress_bar=False, shared=shared)
+    first, second = (x.to(encoder.device) for x in encode_pairs(run, pairs.first, pairs.second))
+    gold = torch.tensor(pairs.scores, device=encoder.device)
+    graded: dict[str, Metric] = {pairs.name: Spearman(f"{stage} set {pairs.name}")}
+    if max(pairs.scores) > 0:
+        graded[f"{pairs.name}/alignment"] = Alignment()
+    graded |= {f"{pairs.name}/{name}": metric.clone() for name, metric in own.items()}
+    metrics: dict[str, Metric] = {**graded, f"{pairs.name}/uniformity": Uniformity()}
+    for name, metric in metrics.items():
+        metric.distributed_available_fn = _alone
+        metric.to(encoder.device).update(*((first * second).sum(1), gold) if name in graded else (first, second))
+    return metrics
 
 
-def proxy_scores(
-    encoder: TextEncoder, tasks: ProxyTasks, shared: bool = False, kept: dict[Any, list[Window]] | None = None
-) -> dict[str, float]:
-    """What is logged of tasks without labels: ``proxy`` and ``proxy/<task>`` of `proxy_values`; see `pair_scores`."""
+def _alone() -> bool:
+    """For torchmetrics: there is no other process to gather from."""
+    return False
+
+
+def proxy_scores(encoder: TextEncoder, tasks: ProxyTasks, shared: bool = False) -> dict[str, float]:
+    """What is logged of tasks without labels: ``proxy`` and ``proxy/<task>`` of `proxy_values`; see `pair_metrics`."""
     size = evaluation_batch(encoder.device)
-    run = functools.partial(encode, encoder, batch_size=size, show_progress_bar=False, shared=shared, kept=kept)
+    run = functools.partial(encode, encoder, batch_size=size, show_progress_bar=False, shared=shared)
     return proxy_values(score_rankings(tasks, rank_passages(tasks, run)))
 
 
 class Scoring:
-    """Logs the score of each set of one stage, and their mean.
+    """Logs the metrics of each set of one stage, and the mean of the sets' scores.
 
-    With several processes all are given the same sets, each encodes a share, and the scores are those of one. A set is
-    tokenised once, and each distinct sentence of it is encoded once each time.
+    With several processes all are given the same sets, each encodes a share, and the scores are those of one. Each
+    distinct sentence of a set is encoded once.
 
     Args:
         stage: ``val`` or ``test``, the prefix of what is logged.
@@ -71,32 +78,40 @@ class Scoring:
 
     def __init__(self, stage: str) -> None:
         self.stage = stage
-        self._scores: dict[str, float] = {}
-        self._kept: dict[Any, list[Window]] = {}
+        self._scores: list[Metric] = []
 
     def score(self, module: LightningModule, batch: ScoredPairs | HeldOut | ProxyTasks) -> None:
-        """Log the `pair_scores` of one set, or the criteria without labels.
+        """Log the `pair_metrics` of one set, or the criteria without labels.
 
         Args:
-            module: with an ``encoder``; in a validation or a test.
+            module: with an ``encoder``; in a validation or a test. Metrics of the user's are those of its data module.
             batch: one set.
 
         Raises:
-            InputError: for vectors that give no score, and for held-out sentences without dropout.
+            InputError: for held-out sentences without dropout.
         """
         encoder: Any = module.encoder
+        values: Mapping[str, float | Metric]
         if isinstance(batch, HeldOut):
             values = label_free_criteria(encoder, batch.ids, shared=True)
         elif isinstance(batch, ProxyTasks):
-            values = proxy_scores(encoder, batch, True, self._kept)
+            values = proxy_scores(encoder, batch, True)
         else:
-            values = pair_scores(encoder, batch, self.stage, True, self._kept)
-            self._scores[batch.name] = values[batch.name]
+            own = getattr(getattr(module.trainer, "datamodule", None), "metrics", _NONE)
+            values = metrics = pair_metrics(encoder, batch, self.stage, True, own)
+            self._scores.append(metrics[batch.name])
         for name, value in values.items():
-            module.log(f"{self.stage}/{name}", value, add_dataloader_idx=False, batch_size=len(batch))
+            key = f"{self.stage}/{name}"
+            module.log(key, value, add_dataloader_idx=False, batch_size=len(batch), metric_attribute=key)
 
     def finish(self, module: LightningModule) -> None:
-        """Log ``<stage>/sts``, the mean over the similarity sets, where there are any, and start afresh."""
+        """Log ``<stage>/sts``, the mean over the similarity sets, where there are any, and start afresh.
+
+        Raises:
+            InputError: for vectors that give no score.
+        """
         if self._scores:
-            module.log(f"{self.stage}/sts", sum(self._scores.values()) / len(self._scores), prog_bar=True)
-        self._scores = {}
+            module.log(
+                f"{self.stage}/sts", sum(one.compute() for one in self._scores) / len(self._scores), prog_bar=True
+            )
+        self._scores = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.stats
@@ -20,11 +20,6 @@ SENTEVAL_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 """The seven sets whose mean papers report."""
 DEFAULT_SUITE = (*SENTEVAL_SETS, "sickr-all")
 """What ``sentrep evaluate`` runs: the seven, and SICK-R again under MTEB's protocol."""
-
-PROTOCOLS = ("SentEval", "MTEB")
-_BOTH = (*SENTEVAL_SETS[:-1], "stsb-dev")
-"""Sets that are the same pairs under both protocols, with all sub-sets pooled."""
-_ONE = {"sickr": "SentEval", "sickr-dev": "SentEval", "sickr-all": "MTEB"}
 
 _DISPLAY_NAMES = {
     **{f"sts{year}": f"STS{year}" for year in range(12, 17)},
@@ -73,43 +68,6 @@ def evaluate_sts(
     second = [sentence for pairs in sets for sentence in pairs.second]
     cosine = encoder.pairwise_cosine(first, second, batch_size=batch_size, show_progress_bar=show_progress_bar)
     return [_score(pairs, part) for pairs, part in zip(sets, cosine.split([len(p) for p in sets]), strict=True)]
-
-
-def senteval_average(scores: Mapping[str, float]) -> float | None:
-    """Mean over the seven SentEval sets ("Avg." in papers), or None unless all seven are there.
-
-    Args:
-        scores: Spearman × 100 by name of the set; further sets are not counted.
-    """
-    if not set(SENTEVAL_SETS) <= set(scores):
-        return None
-    return sum(scores[name] for name in SENTEVAL_SETS) / len(SENTEVAL_SETS)
-
-
-def side_by_side(scores: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Spearman × 100 under SentEval's and under MTEB's protocol, by the set's name in papers.
-
-    The two differ in SICK-R only, where SentEval takes the test pairs and MTEB all of them. The mean of the seven is
-    there, as ``Avg.``, for a protocol under which all seven are.
-
-    Args:
-        scores: Spearman × 100 by name of the set; sets that belong to neither protocol are left out.
-
-    Examples:
-        >>> side_by_side({"stsb": 82.0, "sickr": 78.0, "sickr-all": 77.5})
-        {'STS-B': {'SentEval': 82.0, 'MTEB': 82.0}, 'SICK-R': {'SentEval': 78.0, 'MTEB': 77.5}}
-    """
-    table: dict[str, dict[str, float]] = {}
-    for name, score in scores.items():
-        if name in _BOTH:
-            table[display_name(name)] = dict.fromkeys(PROTOCOLS, score)
-        elif name in _ONE:
-            row = "SICK-R" if name in ("sickr", "sickr-all") else display_name(name)
-            table.setdefault(row, {})[_ONE[name]] = score
-    mteb = {**scores, "sickr": scores["sickr-all"]} if "sickr-all" in scores else {}
-    both = {"SentEval": senteval_average(scores), "MTEB": senteval_average(mteb)}
-    means = {protocol: mean for protocol, mean in both.items() if mean is not None}
-    return {**table, "Avg.": means} if means else table
 
 
 def _split(name: str) -> str:

@@ -29,11 +29,11 @@ class SuiteEvaluation(Callback):
     or in ``data.test``. A checkpoint that is chosen by a score of ``val`` is chosen by that set's labels.
 
     Args:
-        suite: ``transfer``, ``retrieval``, ``rerank`` or ``clustering``; similarity sets are named in ``data``.
+        suite: ``transfer``, ``retrieval``, ``rerank`` or ``mteb``; similarity sets are named in ``data``.
         stage: ``val`` or ``test``.
         sets: names, files or folders, as for ``sentrep evaluate``; None for the suite's default.
         folder: of the SentEval data, for the named sets of transfer.
-        split: which part of a folder, for retrieval, rerank and clustering; None for ``test``.
+        split: which part of a folder, for retrieval and rerank; None for ``test``.
         columns: of tables; None looks for the usual names.
         batch_size: as for `SentenceEncoder.encode`.
 
@@ -56,8 +56,6 @@ class SuiteEvaluation(Callback):
         checks.whole(self, 1, batch_size=batch_size)
         if suite == "sts":
             raise InputError("SuiteEvaluation: name the sets of suite sts in data.val or data.test instead")
-        if suite == "denosent":
-            raise InputError("SuiteEvaluation: suite denosent has hours of text; use sentrep evaluate after the run")
         self.suite = suite
         self.stage = stage
         self.request = Request(sets, folder, split, columns)
@@ -97,7 +95,9 @@ class _SharedEncoder:
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         self.encoder = encoder
-        self.device = encoder.device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.encoder, name)
 
     def encode(self, texts: Sequence[str], batch_size: int, show_progress_bar: bool | None) -> NDArray[np.float32]:
         return encode(self.encoder, texts, batch_size, show_progress_bar, shared=True).numpy()

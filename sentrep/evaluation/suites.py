@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from sentrep.data.sets.beir import load_reranking, load_retrieval
-from sentrep.data.sets.labelled import LabelledSet, find_split, load_labelled_file, load_labelled_folder
+from sentrep.data.sets.labelled import LabelledSet
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.sts import SET_NAMES, PairsFile, load_sts
 from sentrep.data.sets.transfer import TRANSFER_NAMES, load_transfer
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError, did_you_mean
-from sentrep.evaluation.clustering import evaluate_clustering
-from sentrep.evaluation.denosent_suite import PAPER_SETS, evaluate_paper_sets, load_paper_set
+from sentrep.evaluation.mteb_tasks import evaluate_tasks, load_task
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
 from sentrep.evaluation.sts import DEFAULT_SUITE, evaluate_sts
 from sentrep.evaluation.transfer import evaluate_transfer
-from sentrep.io.paths import expanded
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Request:
     sets: Sequence[str] | None = None
     """Names or paths; None means the suite's default."""
     folder: str | None = None
-    """The folder of the SentEval data, where named sets lie; of denosent the folder of the sets' folders."""
+    """The folder of the SentEval data, where named sets lie."""
     split: str | None = None
     """Which part of a set; None means ``test``."""
     columns: Sequence[str | int] | None = None
@@ -41,7 +39,7 @@ class Suite:
     """One suite."""
 
     load: Callable[[str, Request], Any]
-    """Reads and checks a set; None for one of the default that is not there, which has been reported."""
+    """Reads and checks a set."""
     evaluate: Callable[..., list[TaskResult]]
     """Scores them: ``evaluate(encoder, sets, batch_size=..., show_progress_bar=...)``."""
     takes: tuple[str, ...]
@@ -74,7 +72,7 @@ def load_suite(suite: str, request: Request) -> list[Any]:
         wanted = [name for name in chosen.default if request.folder is not None or name != "sickr"]
     if not wanted:
         raise InputError(f"the suite {suite} needs sets: {chosen.names}")
-    sets = [part for name in wanted if (part := chosen.load(name, request)) is not None]
+    sets = [chosen.load(name, request) for name in wanted]
     names = [part.name for part in sets]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"{twice[0]} is listed twice, and a report could not tell the two apart; score one at a time")
@@ -104,27 +102,11 @@ def _load_pairs(name: str, request: Request) -> ScoredPairs:
 
 
 def _load_transfer(name: str, request: Request) -> LabelledSet:
-    path = expanded(name)
-    if name.lower() in TRANSFER_NAMES:
-        if request.folder is None:
-            raise InputError(
-                f"{name}: where is it? Give the folder of the SentEval data, which contains MR, CR, ... (folder)"
-            )
-    elif path.is_file():
-        raise InputError(f"{path}: one file has no train and test; give the folder that holds train.csv and test.csv")
-    elif path.is_dir() or "/" in name:
-        return load_labelled_folder(path, request.columns)
+    if name.lower() in TRANSFER_NAMES and request.folder is None:
+        raise InputError(
+            f"{name}: where is it? Give the folder of the SentEval data, which contains MR, CR, ... (folder)"
+        )
     return load_transfer(name, request.folder or ".")
-
-
-def _load_clustering(name: str, request: Request) -> LabelledSet:
-    path = expanded(name)
-    if path.is_dir():
-        name, split = path.resolve().name, request.split or "test"
-        return LabelledSet(name, {split: load_labelled_file(find_split(path, split), request.columns)}, "MTEB")
-    if request.split is not None:
-        raise InputError(f"{path}: a split is chosen from a folder; give the folder, or leave the split out")
-    return LabelledSet(path.name.split(".")[0], {"all": load_labelled_file(path, request.columns)}, "MTEB")
 
 
 SUITES = {
@@ -135,13 +117,7 @@ SUITES = {
         "names such as stsb, or files of two sentences and a score",
         DEFAULT_SUITE,
     ),
-    "transfer": Suite(
-        _load_transfer,
-        evaluate_transfer,
-        ("folder", "columns"),
-        f"{', '.join(TRANSFER_NAMES)}, or folders with train.csv and test.csv",
-        TRANSFER_NAMES,
-    ),
+    "transfer": Suite(_load_transfer, evaluate_transfer, ("folder",), ", ".join(TRANSFER_NAMES), TRANSFER_NAMES),
     "retrieval": Suite(
         lambda name, request: load_retrieval(name, request.split or "test"),
         evaluate_retrieval,
@@ -154,18 +130,11 @@ SUITES = {
         ("split",),
         "folders with corpus.jsonl, queries.jsonl, qrels/ and top_ranked/, for example --sets [askubuntu]",
     ),
-    "clustering": Suite(
-        _load_clustering,
-        evaluate_clustering,
-        ("split", "columns"),
-        "files of text and label, or folders with one per split, for example --sets [banking77]",
-    ),
-    "denosent": Suite(
-        lambda name, request: load_paper_set(name, request.folder, optional=request.sets is None),
-        evaluate_paper_sets,
-        ("folder",),
-        ", ".join(PAPER_SETS),
-        PAPER_SETS,
+    "mteb": Suite(
+        lambda name, request: load_task(name, request.columns),
+        evaluate_tasks,
+        ("columns",),
+        "tasks of mteb, for example --sets [Banking77Classification], or tables of text and label: folders with "
+        "train.csv and test.csv to classify, files to cluster",
     ),
 }
-"""By name on the command line."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -15,7 +16,6 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
-from rich.console import Console
 from torch import Tensor
 
 from sentrep.data.sets.held_out import HeldOut
@@ -23,23 +23,26 @@ from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
-from sentrep.evaluation.history import METRICS, Course, MetricHistory, MetricsFile, is_log_step
+from sentrep.evaluation.history import METRICS, MINUTES, Course, MetricHistory, is_log_step, write_metrics
 from sentrep.evaluation.label_free import CRITERIA, label_free_criteria
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.proxy import CRITERION
-from sentrep.evaluation.report import mean_row
-from sentrep.evaluation.scoring import pair_scores, proxy_scores
+from sentrep.evaluation.report import with_means
+from sentrep.evaluation.scoring import pair_metrics, proxy_scores
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.sts import display_name
 from sentrep.evaluation.untouched import untouched
-from sentrep.reports.frames import as_frame, screen_table
-from sentrep.reports.text import printable, screen_text
+from sentrep.reports.frames import as_frame
+from sentrep.reports.report import Report
+from sentrep.reports.text import printable
 from sentrep.types import TextBatch
 
 MODEL = "model"
 """Name of the chosen encoder's folder in the folder of the run."""
 UNTOUCHED = "untouched/"
 """Begins the names of scores of the start model as its folder pools it, where the run does not."""
+WRITING_SHARE = 0.01
+"""Share of the time in which the course may be written at log steps; it is written whole."""
 _SATURATES = "val/retrieval@1"
 _TOY = "toy-"
 _GEOMETRY = ("alignment", "uniformity")
@@ -55,10 +58,11 @@ class TrainingReport(Callback):
     pooling, prompt or modules of a start model, that one on the sets as well, as its folder has it. During training it
     keeps the course of every logged metric; the course is part of the checkpoint, so a resumed run reports the whole.
 
-    What it writes lies beside the logs. At every log step and validation: the course (``metrics.csv``, unless a
-    `CSVLogger` writes one). After training: the encoder of the chosen checkpoint (``model/``), why it was chosen and
-    whether labels were used for that (``selection.json``), and the training curves (``curves.png``). It prints the
-    scores before and after and, after a test, those of the test sets.
+    What it writes lies beside the logs. At every validation, and at the log steps between while that takes no more than
+    a hundredth of the time: the course (``metrics.csv``, unless a `CSVLogger` writes one). After training: the encoder
+    of the chosen checkpoint (``model/``), why it was chosen and whether labels were used for that
+    (``selection.json``), and the training curves (``curves.png``). It prints the scores before and after and, after a
+    test, those of the test sets.
 
     The chosen checkpoint is the best one of the run's `ModelCheckpoint` (the last one where it monitors nothing).
     """
@@ -67,7 +71,9 @@ class TrainingReport(Callback):
         self._history = MetricHistory()
         self._replaced: str | None = None
         self._last_step = 0
-        self._file: MetricsFile | None = None
+        self._began = 0.0
+        self._file: Path | None = None
+        self._next_write = 0.0
 
     @property
     def history(self) -> dict[str, Course]:
@@ -103,10 +109,11 @@ class TrainingReport(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Note where a resumed run stands, and where the metrics go."""
         self._last_step = trainer.global_step
+        self._began = time.monotonic() - 60 * self.history.get(MINUTES, [(0, 0.0)])[-1][1]
         folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
         writes = trainer.is_global_zero and not trainer.fast_dev_run  # type: ignore[attr-defined]
         has_one = any(isinstance(logger, CSVLogger) for logger in trainer.loggers)
-        self._file = MetricsFile(folder / METRICS) if writes and not has_one else None
+        self._file = folder / METRICS if writes and not has_one else None
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TextBatch, batch_idx: int
@@ -116,14 +123,15 @@ class TrainingReport(Callback):
             self._last_step = trainer.global_step
             metrics = {k: v for k, v in trainer.callback_metrics.items() if not k.startswith("val/")}
             self._history.add(trainer.global_step, metrics)
-            if self._file is not None:
-                with suppress(OSError, InputError):  # a full disk ends no training here: the end of the run says it
-                    self._file.add(self.history, trainer.global_step)
+            if time.monotonic() >= self._next_write:
+                with suppress(InputError):  # a full disk ends no training here: the end of the run says it
+                    self._write_metrics()
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the scores of a validation."""
         if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking:
-            self._history.add(trainer.global_step, _metrics(trainer, "val/"))
+            minutes = torch.tensor((time.monotonic() - self._began) / 60)
+            self._history.add(trainer.global_step, {**_metrics(trainer, "val/"), MINUTES: minutes})
             self._write_metrics()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
@@ -132,7 +140,10 @@ class TrainingReport(Callback):
 
     def _write_metrics(self) -> None:
         if self._file is not None and self.history:
-            self._file.write(self.history)
+            began = time.monotonic()
+            write_metrics(self._file, self.history)
+            now = time.monotonic()
+            self._next_write = now + (now - began) / WRITING_SHARE
 
     def state_dict(self) -> dict[str, Any]:
         """The history so far, in plain types."""
@@ -177,16 +188,15 @@ class TrainingReport(Callback):
         tasks: ProxyTasks | None,
         places: dict[str, str | Path | None],
     ) -> None:
-        console = Console()
-        if sets or held_out or tasks:
-            console.print(screen_table(self._before_and_after(sets, held_out, tasks, chosen.step)))
-        # lines with a path are left to the terminal to break, so that a path can be copied whole
-        for line in (chosen.reason(), *self._told_nothing(chosen.monitor), *self._beside_the_untouched(chosen.step)):
-            console.print(screen_text(line), soft_wrap=True, highlight=False)
-        if _is_toy(sets):
-            console.print(_TOY_NOTE, soft_wrap=True, highlight=False)
-        for what, place in places.items():
-            console.print(f"{what:<10}  {screen_text(_short(place)) if place else 'none was written'}", soft_wrap=True)
+        written = [f"{what:<10}  {_short(place) if place else 'none was written'}" for what, place in places.items()]
+        notes = [
+            chosen.reason(),
+            *self._told_nothing(chosen.monitor),
+            *self._beside_the_untouched(chosen.step),
+            *_toy_notes(sets),
+            *written,
+        ]
+        Report(self._before_and_after(sets, held_out, tasks, chosen.step), notes=notes).print()
 
     def _before_and_after(
         self, sets: Sequence[ScoredPairs], held_out: HeldOut | None, tasks: ProxyTasks | None, step: int
@@ -254,12 +264,8 @@ class TrainingReport(Callback):
             return
         rows = [[display_name(one.name), str(len(one)), one.protocol, _score(scores[one.name])] for one in sets]
         table = as_frame(rows, columns=["set", "pairs", "protocol", "Spearman"])
-        console = Console()
-        console.print(screen_table(table, mean_row({pairs.name: scores[pairs.name] for pairs in sets})))
-        if _is_toy(sets):
-            console.print(_TOY_NOTE, soft_wrap=True)
-        if trainer.loggers and folder is not None:
-            console.print(f"log         {screen_text(folder)}", soft_wrap=True, highlight=False)
+        log = [f"log         {folder}"] if trainer.loggers and folder is not None else []
+        Report(*with_means(table, {one.name: scores[one.name] for one in sets}), [*_toy_notes(sets), *log]).print()
 
 
 def _scores_before(
@@ -268,9 +274,9 @@ def _scores_before(
     scores: dict[str, float] = {}
     if sets:
         rank_zero_info(f"Scoring {what}: {printable(_names(sets))}")
-        values = {name: value for pairs in sets for name, value in pair_scores(encoder, pairs).items()}
-        scores = {f"val/{name}": value for name, value in values.items()}
-        scores["val/sts"] = sum(values[pairs.name] for pairs in sets) / len(sets)
+        metrics = {name: metric for pairs in sets for name, metric in pair_metrics(encoder, pairs).items()}
+        scores = {f"val/{name}": float(metric.compute()) for name, metric in metrics.items()}
+        scores["val/sts"] = sum(scores[f"val/{pairs.name}"] for pairs in sets) / len(sets)
     if held_out is not None:
         scores |= {f"val/{name}": value for name, value in label_free_criteria(encoder, held_out.ids).items()}
     return scores
@@ -296,8 +302,8 @@ def _names(sets: Sequence[ScoredPairs]) -> str:
     return ", ".join(display_name(pairs.name) for pairs in sets)
 
 
-def _is_toy(sets: Sequence[ScoredPairs]) -> bool:
-    return any(pairs.name.startswith(_TOY) for pairs in sets)
+def _toy_notes(sets: Sequence[ScoredPairs]) -> list[str]:
+    return [_TOY_NOTE] if any(pairs.name.startswith(_TOY) for pairs in sets) else []
 
 
 def _score(score: float | None, digits: int = 2) -> str:

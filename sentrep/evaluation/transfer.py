@@ -12,10 +12,7 @@ from sentrep.evaluation.classification import (
     Features,
     Labels,
     cross_validated,
-    few_per_label,
     nested_cross_validation,
-    predicted_from_all,
-    predicted_from_few,
     validated,
 )
 from sentrep.evaluation.results import TaskResult
@@ -32,14 +29,12 @@ def evaluate_transfer(
 ) -> list[TaskResult]:
     """Score an encoder by the accuracy of logistic regression on its vectors, which are not trained.
 
-    SentEval's tasks follow SentEval: the strength of the regularisation is chosen by nested cross-validation, by
-    cross-validation on train, or on dev, whichever the task's split allows; a pair (u, v) has the features
-    |u − v| and u ∗ v. Other sets follow MTEB: mean accuracy and macro F1 over ten classifiers, each trained on 8 texts
-    of every label, and both again for one classifier trained on all texts.
+    SentEval's protocol: the strength of the regularisation is chosen by nested cross-validation, by cross-validation on
+    train, or on dev, whichever the task's split allows; a pair (u, v) has the features |u − v| and u ∗ v.
 
     Args:
         encoder: anything with `SentenceEncoder.encode`, of which ``batch_size`` and ``show_progress_bar`` are.
-        sets: see `sentrep.data.load_transfer` and `sentrep.data.load_labelled_folder`.
+        sets: see `sentrep.data.load_transfer`.
         folds: of SentEval's cross-validations.
 
     Returns:
@@ -48,11 +43,7 @@ def evaluate_transfer(
     Raises:
         InputError: vectors that are not finite or all equal.
     """
-    results = []
-    for part in sets:
-        vectors = _encode(encoder, part, batch_size, show_progress_bar)
-        results.append(_mteb(part, vectors) if part.protocol == "MTEB" else _senteval(part, vectors, folds))
-    return results
+    return [_senteval(part, _encode(encoder, part, batch_size, show_progress_bar), folds) for part in sets]
 
 
 def _encode(
@@ -84,25 +75,6 @@ def _senteval(task: LabelledSet, vectors: dict[str, tuple[Vectors, ...]], folds:
     how = "dev set" if "dev" in data else f"{folds}-fold on train"
     counts = {split: len(labels) for split, (_, labels) in data.items()}
     return TaskResult(task.name, f"SentEval, {how}", "test", counts, scores, task.fingerprint)
-
-
-def _mteb(task: LabelledSet, vectors: dict[str, tuple[Vectors, ...]]) -> TaskResult:
-    from sklearn.metrics import f1_score
-
-    (x,), (test,) = vectors["train"], vectors["test"]
-    y, gold = np.array(task.splits["train"].labels), np.array(task.splits["test"].labels)
-    few = [predicted_from_few(x[rows], y[rows], test) for rows in few_per_label(task.splits["train"].labels)]
-    accuracies = [100 * float(np.mean(predicted == gold)) for predicted in few]
-    full = predicted_from_all(x.astype(np.float64), y, test.astype(np.float64))
-    scores = {
-        "accuracy": float(np.mean(accuracies)),
-        "accuracy sd": float(np.std(accuracies, ddof=1)),
-        "f1": 100 * float(np.mean([f1_score(gold, predicted, average="macro") for predicted in few])),
-        "full accuracy": 100 * float(np.mean(full == gold)),
-        "full f1": 100 * float(f1_score(gold, full, average="macro")),
-    }
-    counts = {"train": len(y), "test": len(gold)}
-    return TaskResult(task.name, "MTEB, 10 × 8 per label", "test", counts, scores, task.fingerprint)
 
 
 def _in_order(part: LabelledTexts, first: Vectors, second: Vectors | None = None) -> tuple[Features, Labels]:

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.loading.folders import read
 from sentrep.encoder.loading.settings import Settings
-from sentrep.encoder.loading.sources import parse_backbone
+from sentrep.encoder.loading.sources import open_source, parse_backbone
 from sentrep.encoder.modules import Normalize
 from sentrep.errors import InputError
 
@@ -30,9 +29,8 @@ def untouched(encoder: SentenceEncoder) -> tuple[SentenceEncoder, str] | None:
     name, hub = parse_backbone(arguments["backbone"])
     if not isinstance(name, str) or arguments.get("pretrained") is False:
         return None
-    trust = hub["trust_remote_code"]
     try:
-        found = read(name, hub["revision"], small=True)
+        found = open_source(arguments["backbone"], whole=True, weights=False)
         if found.settings is None:
             return None
         own, mine = _wording(found.settings), _wording(encoder.settings)
@@ -40,9 +38,7 @@ def untouched(encoder: SentenceEncoder) -> tuple[SentenceEncoder, str] | None:
         if not replaced:
             return None
         with torch.random.fork_rng(devices=[]):  # layers draw their initial weights before the stored ones arrive
-            start = SentenceEncoder.from_pretrained(
-                found.place, tokenizer=arguments.get("tokenizer"), trust_remote_code=trust
-            )
+            start = SentenceEncoder.from_pretrained(name, **hub, tokenizer=arguments.get("tokenizer"))
     except InputError:  # a folder that trains all the same
         return None
     return start.to(encoder.device), f"its own {', '.join(replaced)}"

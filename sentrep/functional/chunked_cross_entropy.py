@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sentrep.functional.similarity import at_least_float32
-
 
 def chunked_cross_entropy(
     states: Tensor,
@@ -67,14 +65,17 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             rows = rows.detach().requires_grad_(with_gradient)
             with torch.set_grad_enabled(with_gradient):
                 logits = head(rows)
-            value, hit, slope = _value_and_slope(at_least_float32(logits.detach()), wanted)
+            value, hit, slope = _value_and_slope(logits.detach(), wanted)
             values.append(value)
             hits.append(hit)
             if with_gradient:
                 rows_gradient, *others = torch.autograd.grad(logits, [rows, *inputs], slope.to(logits.dtype))
                 by_chunk.append(rows_gradient)
-                others = [at_least_float32(gradient) for gradient in others]
-                sums = [total.add_(one) for total, one in zip(sums, others, strict=True)] if sums else others
+                if sums:
+                    for total, one in zip(sums, others, strict=True):
+                        total.add_(one)
+                else:
+                    sums = [one.to(torch.promote_types(one.dtype, torch.float32)) for one in others]
         if with_gradient:
             totals = [total.to(parameter.dtype) for total, parameter in zip(sums, inputs, strict=True)]
             ctx.save_for_backward(torch.cat(by_chunk), *totals)
@@ -93,6 +94,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
 def _value_and_slope(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Sum of the cross-entropies, number of correct guesses, gradient with respect to the logits."""
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     columns = targets[:, None]
     wanted = logits.gather(1, columns)
     normaliser = logits.logsumexp(1, keepdim=True)

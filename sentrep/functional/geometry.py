@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -13,8 +12,6 @@ from sentrep.functional.sum_in_chunks import rows_at_once, sum_in_chunks
 
 _QUERIES = 1024
 """Rows compared at a time with all others: bounds the similarity matrix."""
-_SAME_MEANING = 0.8
-"""Share of the highest gold score from which two sentences mean the same: 4 of STS-B's 5."""
 
 
 def alignment(x: Tensor, y: Tensor) -> Tensor:
@@ -132,30 +129,6 @@ def retrieval_accuracy(x: Tensor, y: Tensor) -> Tensor:
     return torch.cat(hits).float().mean()
 
 
-def nearest_negatives(x: Tensor, count: int = 4) -> Tensor:
-    """Cosine of a row with the row nearest to it, the second nearest, ..., each the mean over all rows.
-
-    With a batch of different sentences these are its hardest in-batch negatives (GS-InfoNCE, figure 1).
-
-    Args:
-        x: (N, D) with N > ``count``.
-        count: how many.
-
-    Returns:
-        (count,) float32, falling.
-
-    Examples:
-        >>> nearest_negatives(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]), 2)
-        tensor([0.6667, 0.0000])
-    """
-    total = x.new_zeros(count, dtype=torch.float32)
-    for start in range(0, len(x), _QUERIES):
-        cosine = cosine_similarity_matrix(x[start : start + _QUERIES], x)
-        cosine.diagonal(start).fill_(-torch.inf)
-        total += cosine.topk(count).values.sum(0)
-    return total / len(x)
-
-
 def view_statistics(anchor: Tensor, positive: Tensor) -> dict[str, Tensor]:
     """What tells a healthy embedding space from a collapsed one.
 
@@ -181,29 +154,3 @@ def view_statistics(anchor: Tensor, positive: Tensor) -> dict[str, Tensor]:
             total = first.sum(0) @ second.sum(0)  # the sum over all pairs is the product of the sums
         statistics["negative_cosine"] = (total - own.sum()) / (size * (size - 1))
     return statistics
-
-
-def pair_statistics(first: Tensor, second: Tensor, scores: Sequence[float]) -> dict[str, Tensor]:
-    """Alignment and uniformity of graded sentence pairs, as SimCSE (footnote 3) and DCLR (figure 4) take them on STS-B.
-
-    ``alignment`` = mean ‖x − y‖² over the pairs whose gold score is above 4 of 5, which is to say above 0.8 × the
-    highest score of the set; ``uniformity`` = log mean_{i<j} exp(−2 ‖z_i − z_j‖²) over all 2P sentences, as often as
-    they stand there (Wang & Isola 2020, eq. 1 and 2). For x = (1, 0) and y = (0, 1), ‖x − y‖² = 2. With (1, 0), (1, 0),
-    (−1, 0), (−1, 0) as sentences, two of the six distances² are 0 and four are 4: log((2 + 4 e⁻⁸) / 6) = −1.0979.
-
-    Args:
-        first: (P, D).
-        second: (P, D), row i is the other sentence of pair i.
-        scores: P gold scores; higher is more alike.
-
-    Returns:
-        Scalars: ``uniformity`` and, where a pair's score is that high, ``alignment``.
-
-    Examples:
-        >>> pairs = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
-        >>> pair_statistics(pairs, pairs.flip(0), [5.0, 1.0])
-        {'alignment': tensor(4.), 'uniformity': tensor(-1.0979)}
-    """
-    alike = [row for row, score in enumerate(scores) if score > _SAME_MEANING * max(scores)]
-    statistics = {"alignment": alignment(first[alike], second[alike])} if alike else {}
-    return {**statistics, "uniformity": uniformity(torch.cat([first, second]))}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,19 @@ import torch
 from torch import Tensor
 
 from sentrep.errors import InputError
+from sentrep.io.paths import check_plain
 
 PAYLOAD_KEY = "sentrep"
 """Key of a checkpoint under which the encoder's architecture, tokenizer and settings lie."""
 
+_OF_CONTENT = (errno.EINVAL, errno.EOVERFLOW)
+"""What the system answers to the impossible offsets of a damaged file; other numbers are its own trouble."""
+
 FORMAT = 1
 """Number of the layout of a checkpoint; a file with another one is refused."""
 
-_SEALED = (PAYLOAD_KEY, "state_dict", "loops", "callbacks", "optimizer_states", "lr_schedulers", "epoch", "global_step")
-"""The parts of a checkpoint that a run goes on from; what a user's module puts beside them is its own affair."""
-
-_SAMPLES = 1 << 13
-"""Numbers of a tensor that `digest` looks at; random states have fewer."""
-
-_OF_CONTENT = (errno.EINVAL, errno.EOVERFLOW)
-"""What the system answers to the impossible offsets of a damaged file; other numbers are its own trouble."""
+_NEEDED = ("architecture", "tokenizer", "settings")
+"""What a payload cannot do without."""
 
 
 class DamagedError(InputError):
@@ -48,66 +46,26 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
             f"{path}: is no checkpoint, or holds objects that are not loaded because that would run code "
             f"({type(error).__name__}); use another checkpoint"
         ) from error
-    check_seal(checkpoint, path)
+    check_payload(checkpoint, path)
     return checkpoint
 
 
-def seal(checkpoint: dict[str, Any]) -> None:
-    """Write the digest of a checkpoint's content into its payload; whoever changes a content by hand calls this again.
-
-    Args:
-        checkpoint: with a payload; changed in place.
-    """
-    checkpoint[PAYLOAD_KEY] = {**checkpoint[PAYLOAD_KEY], "format": FORMAT, "digest": None}
-    checkpoint[PAYLOAD_KEY]["digest"] = _of_content(checkpoint)
-
-
-def check_seal(checkpoint: Any, path: object) -> None:
-    """Compare a checkpoint with the digest that `seal` has written into it.
+def check_payload(checkpoint: Any, path: object) -> None:
+    """Refuse a content without what an encoder is built of.
 
     Raises:
-        DamagedError: something in it was changed, or is missing.
-        InputError: there is none, or the format is another one.
+        InputError: it is of another program or another format, or a part is missing.
     """
     payload = checkpoint.get(PAYLOAD_KEY) if isinstance(checkpoint, dict) else None
-    if not isinstance(payload, dict):
+    if not isinstance(payload, dict) or not isinstance(checkpoint.get("state_dict"), dict):
         raise InputError(f"{path}: a checkpoint, but not one of sentrep; train one with `sentrep fit`")
     if payload.get("format") != FORMAT:
         raise InputError(
             f"{path}: was written by sentrep {payload.get('version')} in another format than this version reads "
             f"({payload.get('format')}, not {FORMAT}); use that version, or train anew"
         )
-    found = {**checkpoint, PAYLOAD_KEY: {**payload, "digest": None}}
-    if payload.get("digest") != _of_content(found):
-        raise DamagedError(f"{path}: is damaged, or was changed after it was written; use another checkpoint")
-
-
-def digest(content: Any) -> str:
-    """A number for plain data and tensors: equal where all but large tensors is, and these agree in type and samples.
-
-    It tells a changed content, and costs little. What a disk does to single bytes is told by `verify`.
-    """
-    found = hashlib.blake2b(digest_size=16)
-
-    def add(part: Any) -> None:
-        found.update(type(part).__name__.encode())
-        if isinstance(part, Tensor):
-            flat = part.detach().reshape(-1)
-            few = flat[:: len(flat) // 64 if len(flat) > _SAMPLES else 1].contiguous().cpu()
-            found.update(f"{part.dtype} {tuple(part.shape)}".encode() + few.view(torch.uint8).numpy().tobytes())
-        elif isinstance(part, dict):
-            for key, below in part.items():
-                add(key)
-                add(below)
-        elif isinstance(part, (list, tuple)):
-            for below in part:
-                add(below)
-        else:
-            found.update(repr(part).encode())
-        found.update(b";")
-
-    add(content)
-    return found.hexdigest()
+    if missing := [part for part in _NEEDED if part not in payload]:
+        raise InputError(f"{path}: has no {missing[0]} in it; use another checkpoint")
 
 
 def verify(path: str | Path) -> None:
@@ -119,22 +77,16 @@ def verify(path: str | Path) -> None:
         DamagedError: the file is cut off, or its content is not what was written.
         InputError: the file is missing, or cannot be read.
     """
-    if not Path(path).is_file():
-        raise InputError(f"{path}: no such checkpoint file; check the path")
+    check_plain(path)
     try:
-        with open(path, "rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise DamagedError(f"{path}: is not a checkpoint, or was cut off; use another checkpoint")
-            with zipfile.ZipFile(file) as archive:
-                damaged = archive.testzip()
-    except DamagedError:
-        raise
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
     except Exception as error:  # a changed byte in the directory gives one of half a dozen types
-        if isinstance(error, OSError) and error.errno is not None and error.errno not in _OF_CONTENT:
+        if isinstance(error, OSError) and error.errno not in (None, *_OF_CONTENT):
             raise InputError(f"{path}: cannot be read ({error.strerror}); mend that, or use another file") from error
         damaged = type(error).__name__
     if damaged is not None:
-        raise DamagedError(f"{path}: is damaged or incomplete (checksum of {damaged}); use another checkpoint")
+        raise DamagedError(f"{path}: is no checkpoint, damaged or cut off ({damaged}); use another checkpoint")
 
 
 def trained_head(checkpoint: dict[str, Any]) -> dict[str, Tensor] | None:
@@ -146,11 +98,11 @@ def trained_head(checkpoint: dict[str, Any]) -> dict[str, Tensor] | None:
     state, place = checkpoint["state_dict"], checkpoint[PAYLOAD_KEY].get("lm_head")
     if not isinstance(place, str):
         return None
-    prefix = place.rstrip(".") + "."
     shared = {tensor.data_ptr() for key, tensor in state.items() if key.startswith("encoder.")}
-    found = {key.removeprefix(prefix): tensor for key, tensor in state.items() if key.startswith(prefix)}
+    found = below(f"{place.rstrip('.')}.", state)
     return {key: tensor for key, tensor in found.items() if tensor.data_ptr() not in shared} or None
 
 
-def _of_content(checkpoint: dict[str, Any]) -> str:
-    return digest([checkpoint.get(key) for key in _SEALED])
+def below(prefix: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    """The weights whose names begin so, by the rest of their names."""
+    return {key.removeprefix(prefix): weight for key, weight in state.items() if key.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Files that several processes may write or read at once: written whole under their name or not at all, and locked."""
+"""Files and folders that are written whole under their name or not at all, and the lock on a folder."""
 
 from __future__ import annotations
 
@@ -15,15 +15,6 @@ from typing import IO, Any
 from filelock import FileLock, Timeout
 
 from sentrep.errors import InputError
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
-_ENDING = ".tmp"
-_held: set[Path] = set()
-"""Lock files of this process."""
 
 
 class BusyError(InputError):
@@ -55,14 +46,13 @@ def atomic_write(path: str | Path, mode: str = "wb", **options: Any) -> Iterator
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(target.parent, glob.escape(target.name))
-    temporary, file = _open_own(target, mode, options)
+    temporary = _hidden(target)
     try:
-        with file:
+        with open(temporary, mode, **options) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            os.replace(temporary, target)  # while the lock is held: nobody takes it for a leftover
+        os.replace(temporary, target)
         _sync_folder(target.parent)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
@@ -82,15 +72,13 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         path: the final name; folders above it are made.
 
     Raises:
-        BusyError: a folder of this name has appeared meanwhile.
-        OSError: the place or the disk does not take it; nothing is left behind.
+        OSError: the place or the disk does not take it, or a folder of this name has appeared meanwhile; nothing is
+            left behind.
     """
     target = Path(path)
     there = target.is_dir()
-    place = target if there else target.parent
-    place.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(place, glob.escape(target.name))
-    temporary, handle = _make_own(place, target.name)
+    temporary = _hidden(target / target.name if there else target)  # a folder may be a disk: no rename leads into it
+    temporary.mkdir(parents=True)
     try:
         yield temporary
         files = [file for file in temporary.rglob("*") if file.is_file()]
@@ -98,16 +86,14 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
             with file.open("rb") as content:
                 os.fsync(content.fileno())
         if not there:
-            _appear(temporary, target)
+            os.replace(temporary, target)
         for file in files if there else ():
             final = target / file.relative_to(temporary)
             final.parent.mkdir(parents=True, exist_ok=True)
             os.replace(file, final)
-        _sync_folder(place)
+        _sync_folder(target.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        if handle is not None:
-            os.close(handle)
 
 
 def link(source: str | Path, path: str | Path) -> bool:
@@ -115,17 +101,13 @@ def link(source: str | Path, path: str | Path) -> bool:
 
     Nothing is written but the name. Both names stand for one content until a file is put in place of either.
     """
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{_ENDING}")
+    temporary = _hidden(Path(path))
     try:
         os.link(source, temporary)
     except (OSError, NotImplementedError):
         return False
-    try:
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)  # still there where both names stood for this file before
-    _sync_folder(target.parent)
+    os.replace(temporary, path)
+    temporary.unlink(missing_ok=True)  # still there where both names stood for this file before
     return True
 
 
@@ -135,22 +117,16 @@ def write_text(path: str | Path, text: str) -> None:
         file.write(text)
 
 
-def remove_leftovers(folder: str | Path, name: str = "*") -> None:
-    """Remove what killed processes have half written, and nothing that a living one is at work on.
-
-    Args:
-        folder: of the files.
-        name: of the file or folder that was to be written; may be a pattern.
-    """
-    for temporary in Path(folder).glob(f".{name}.*{_ENDING}"):
-        with suppress(FileNotFoundError, PermissionError), _opened(temporary) as handle:  # renamed by now; not ours
-            if _lock(handle):  # else its writer lives
-                shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
+def remove_leftovers(folder: str | Path) -> None:
+    """Remove what killed processes have half written in a folder, below, or in its name; only for who `hold`s it."""
+    place, ending = Path(folder), f"*.{'[0-9a-f]' * 8}.tmp"
+    for temporary in [*place.rglob(f".{ending}"), *place.parent.glob(f".{glob.escape(place.name)}{ending[1:]}")]:
+        shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
 
 
 @contextmanager
-def hold(path: str | Path, what: str, wait: bool = False) -> Iterator[None]:
-    """Keep every other process from what a lock file stands for.
+def hold(path: str | Path, what: str) -> Iterator[None]:
+    """Keep every other process from what a lock file stands for; the one lock of sentrep.
 
     The lock is one of the operating system (flock): it ends with the process, however that ends. It holds on one
     machine, and between machines where the file system passes locks on (NFS, Lustre with ``flock``). Its file says who
@@ -159,115 +135,36 @@ def hold(path: str | Path, what: str, wait: bool = False) -> Iterator[None]:
     Args:
         path: of the lock file; its folder is made.
         what: the other process is at work on, for the message.
-        wait: until it is free, for work of a moment.
 
     Raises:
         BusyError: another process holds it.
-        InputError: the file system refuses locks, or the file cannot be made.
+        OSError: the file system refuses locks, or the file cannot be made.
     """
-    lock = FileLock(path, timeout=-1 if wait else 0)
+    file, lock = Path(path), FileLock(path, blocking=False)
     try:
         lock.acquire()
     except Timeout:
-        raise _busy(Path(path), what) from None
-    except (OSError, NotImplementedError) as error:
-        raise InputError(f"{path}: cannot be locked ({error}); use a folder on another file system") from error
-    place = Path(path).resolve()
-    _held.add(place)
+        raise BusyError(
+            f"another process is at work on {what} ({file.read_text(encoding='utf-8') if file.is_file() else 'ending'})"
+            "; wait for it, or end it"
+        ) from None
     try:
-        place.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+        file.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
         yield
     finally:
-        _held.discard(place)
         with suppress(OSError):  # a system that keeps open files under their names
-            place.unlink()
+            file.unlink()
         lock.release()
 
 
-def refuse_within(folder: str | Path, lock: str) -> None:
-    """Refuse a place below a folder that another process is at work on.
-
-    Args:
-        folder: that is to be written to.
-        lock: name of the lock file of every folder above.
-
-    Raises:
-        BusyError: another process holds one of them.
-    """
-    for above in Path(folder).resolve().parents:
-        path = above / lock
-        with suppress(OSError), _opened(path) as handle:  # there is none, or it is not for us to open
-            if path not in _held and not _lock(handle):
-                raise _busy(path, str(above))
-
-
-def _busy(lock: Path, what: str) -> BusyError:
-    who = ""
-    with suppress(OSError, UnicodeDecodeError):  # it is gone by now, or was not written yet
-        who = lock.read_text(encoding="utf-8")
-    return BusyError(f"another process is at work on {what}{f' ({who})' if who else ''}; wait for it, or end it")
-
-
-def _make_own(place: Path, name: str) -> tuple[Path, int | None]:
-    """A temporary folder that this process holds a lock on, as long as its handle is open; Windows has none."""
-    while True:
-        temporary = place / f".{name}.{secrets.token_hex(4)}{_ENDING}"
-        temporary.mkdir()
-        if os.name == "nt":
-            return temporary, None
-        handle = os.open(temporary, os.O_RDONLY)
-        _lock(handle)
-        if temporary.exists():  # else it was taken for a leftover before it was locked
-            return temporary, handle
-        os.close(handle)
-
-
-def _appear(temporary: Path, target: Path) -> None:
-    """Rename a folder that was not there when it was begun: of several processes one wins."""
-    try:
-        os.replace(temporary, target)
-    except OSError:
-        if not target.is_dir():
-            raise
-        raise BusyError(f"{target}: another process has written it meanwhile; choose another folder") from None
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    """A file or folder, to be locked."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def _open_own(target: Path, mode: str, options: dict[str, Any]) -> tuple[Path, IO[Any]]:
-    """A temporary file that this process holds a lock on, as long as it is open."""
-    while True:
-        temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{_ENDING}")
-        file = open(temporary, mode, **options)  # noqa: SIM115 (closed by the caller)
-        _lock(file)
-        if temporary.exists():  # else it was taken for a leftover before it was locked
-            return temporary, file
-        file.close()
-
-
-def _lock(file: IO[Any] | int) -> bool:
-    """Whether this process has the lock on an open file now; never where there are no such locks."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (OSError, AttributeError):
-        return False
-    return True
+def _hidden(target: Path) -> Path:
+    """A name of its own beside a file or folder, until that is whole."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
 
 
 def _sync_folder(folder: Path) -> None:
     """Make the rename last: a folder is a file too."""
-    if os.name == "nt":  # cannot open folders
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
+    if os.name != "nt":  # cannot open folders
+        handle = os.open(folder, os.O_RDONLY)
         os.fsync(handle)
-    finally:
         os.close(handle)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,24 +11,10 @@ from pathlib import Path
 
 from sentrep.errors import InputError, did_you_mean
 
-_KINDS = {
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFDIR: "a folder",
-}
 _REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room, or name a place on another disk"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "name a place that you may use, or change its rights"),
-    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit of open files (ulimit -n)"),
-    errno.ENAMETOOLONG: "choose a shorter name",
-    errno.ENOMEM: "use a machine with more memory",
-    errno.EIO: "check the disk",
-    errno.EPIPE: "nobody reads the output any more",
 }
-_LONGEST_NAME = 200
-"""Bytes of a file's name: what file systems hold, less what temporary names add."""
 
 
 def expanded(path: str | Path) -> Path:
@@ -51,10 +36,7 @@ def not_there(path: str | Path, what: str = "file") -> InputError:
     path = Path(path)
     if os.path.islink(path):
         return InputError(f"{path}: a link to {os.readlink(path)}, where there is nothing; mend the link")
-    try:
-        nearby = [entry.name for entry in path.parent.iterdir()]
-    except (OSError, ValueError):
-        nearby = []
+    nearby = os.listdir(path.parent) if os.access(path.parent, os.R_OK) and path.parent.is_dir() else []
     return InputError(f"{path}: no such {what}{did_you_mean(path.name, nearby)}")
 
 
@@ -74,17 +56,12 @@ def check_plain(path: str | Path) -> None:
     Raises:
         InputError: it is no plain file, or not there.
     """
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        raise not_there(path) from None
-    except (OSError, ValueError) as error:
-        if os.path.islink(path):
-            raise not_there(path) from None
-        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', error)}); check the path") from error
-    if not stat.S_ISREG(mode):
-        kind = _KINDS.get(stat.S_IFMT(mode), "no file")
-        raise InputError(f"{path}: {kind}, where a plain file is needed; name a file, or copy the content into one")
+    if not os.path.exists(path):
+        raise not_there(path)
+    if not os.path.isfile(path):
+        raise InputError(
+            f"{path}: {_kind(path)}, where a plain file is needed; name a file, or copy the content into one"
+        )
 
 
 def check_plain_files(folder: str | Path) -> None:
@@ -93,10 +70,9 @@ def check_plain_files(folder: str | Path) -> None:
     Raises:
         InputError: see there.
     """
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.is_dir():
-                check_plain(entry.path)
+    for path in Path(folder).iterdir():
+        if not path.is_dir():
+            check_plain(path)
 
 
 def check_target(path: str | Path, inputs: Iterable[str | Path] = (), *, folder: bool = False) -> None:
@@ -115,29 +91,16 @@ def check_target(path: str | Path, inputs: Iterable[str | Path] = (), *, folder:
     if "://" in str(path):
         raise InputError(f"{path}: an address, where only a place on this machine can be written to; name one")
     target = expanded(path)
-    if len(os.fsencode(target.name)) > _LONGEST_NAME:
-        raise InputError(f"{target.name[:40]}...: the name is too long; choose a shorter one")
     if os.path.lexists(target):
-        mode = os.stat(target).st_mode if os.path.exists(target) else 0
-        if not (stat.S_ISDIR if folder else stat.S_ISREG)(mode):
-            kind = _KINDS.get(stat.S_IFMT(mode), "a file" if mode else "a link to nothing")
-            raise InputError(f"{path}: {kind} of this name is in the way; choose another output")
-        for other in inputs:
-            if os.path.exists(other) and os.path.samefile(other, target):
-                raise InputError(f"{path}: this is what is read, and it would be lost; choose another output")
+        if not (target.is_dir() if folder else target.is_file()):
+            raise InputError(f"{path}: {_kind(target)} of this name is in the way; choose another output")
+        if any(os.path.exists(other) and os.path.samefile(other, target) for other in inputs):
+            raise InputError(f"{path}: this is what is read, and it would be lost; choose another output")
     place = target if folder else target.parent
     while not os.path.lexists(place):
         place = place.parent
-    try:
-        with tempfile.TemporaryFile(dir=place):
-            pass
-    except OSError as error:
-        raise InputError(unwritable(path, error)) from None
-
-
-def unwritable(path: str | Path, error: OSError) -> str:
-    """The sentence for an output that could not be written."""
-    return f"{path}: cannot be written there ({error.strerror or error}); {remedy(error) or 'choose another output'}"
+    with writing(path), tempfile.NamedTemporaryFile(dir=place, prefix=f".{target.name}.", suffix=".tmp"):
+        pass
 
 
 @contextmanager
@@ -150,9 +113,15 @@ def writing(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(unwritable(path, error)) from error
+        what = f"cannot be written there ({error.strerror or error})"
+        raise InputError(f"{path}: {what}; {remedy(error) or 'choose another output'}") from error
 
 
 def remedy(error: OSError) -> str:
     """What to do about an error of the operating system; empty where there is nothing general to say."""
     return _REMEDIES.get(error.errno or 0, "")
+
+
+def _kind(path: str | Path) -> str:
+    known = {"a folder": os.path.isdir, "a file": os.path.isfile}
+    return next((kind for kind, test in known.items() if test(path)), "a pipe, a device or a link to nothing")

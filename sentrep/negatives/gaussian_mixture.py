@@ -160,8 +160,9 @@ class GaussianMixtureNegatives(NegativeSampler):
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(rows.numpy())
         mass, mean, covariance = map(torch.from_numpy, (model.weights_, model.means_, model.covariances_))
-        found = (mass, mean, _factor(covariance))  # in float64: a covariance of few rows is singular but for 1e-6
-        return tuple(x.to(anchors.device, torch.float32) for x in found)  # type: ignore[return-value]
+        factor = _factor(covariance)  # in float64: a covariance of few rows is singular but for 1e-6
+        where, kind = anchors.device, torch.float32
+        return mass.to(where, kind), mean.to(where, kind), factor.to(where, kind)
 
     def _responsibilities(self, rows: Tensor) -> Tensor:
         """E-step: (N, K), rows summing to 1; dead components are moved first."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -215,7 +215,7 @@ class WeightedSum(nn.Module):
         }
 
     def _objectives(self) -> Iterable[tuple[str, Objective]]:
-        return self.terms.items()  # type: ignore[return-value]
+        return cast("Iterable[tuple[str, Objective]]", self.terms.items())
 
 
 def own_views(views: Views, name: str) -> Views:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -142,7 +143,7 @@ class Contrastive(Objective):
             raise InputError("Contrastive: in_batch false leaves nothing to contrast with; add negatives")
 
     def _samplers(self) -> Iterable[NegativeSampler]:
-        return self.negatives.values()  # type: ignore[return-value]
+        return cast("Iterable[NegativeSampler]", self.negatives.values())
 
 
 def _present(negatives: Mapping[str, NegativeSampler | None] | None) -> dict[str, NegativeSampler]:

@@ -104,21 +104,6 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Maps:
-    """A section with maps of points that say their texts to who stays on them; Markdown has none of it."""
-
-    kind: ClassVar[str] = "maps"
-    head: str
-    maps: Mapping[str, Sequence[tuple[float, float, str, str]]]
-    """By name, the place in a square of 100 × 100, the colour and the text of each point."""
-    note: str
-
-    def markdown(self) -> Iterator[str]:
-        """Nothing."""
-        yield from ()
-
-
-@dataclass(frozen=True)
 class Change:
     """Texts of one sentence before and after; what is new among the latter is marked on a page."""
 
@@ -134,20 +119,7 @@ class Change:
             yield "\n".join(f"{number}. {name}: {markdown_text(text)}" for number, text in enumerate(texts, 1))
 
 
-@dataclass(frozen=True)
-class Side:
-    """Parts that stand side by side where there is room."""
-
-    kind: ClassVar[str] = "side"
-    parts: Sequence[Part]
-
-    def markdown(self) -> Iterator[str]:
-        """One after the other."""
-        for part in self.parts:
-            yield from part.markdown()
-
-
-Part = Heading | Text | Table | Picture | Maps | Change | Side
+Part = Heading | Text | Table | Picture | Change
 
 
 @dataclass(frozen=True)

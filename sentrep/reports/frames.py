@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,12 @@ from sentrep.reports.text import csv_text, latex_text, markdown_text, screen_tex
 
 _WORDS = ("bound", "check", "measured", "order", "protocol", "verdict", "value")
 """Columns that hold words beside the first one, which holds names; all others hold numbers."""
+_LEAST_IMPORTANT = ("protocol", "shared words", "order", "p", "BM25", "published difference", "seeds", "pairs", "items")
+"""Columns that a narrow terminal loses first; the last ones follow."""
+_MANY = 7
+"""More columns than that stand closer together."""
+_LONGEST_WORD = 8
+"""A longer one may be broken."""
 _MINUS = re.compile(r"(?<![\w-])-(?=\d)")
 
 
@@ -35,26 +42,45 @@ def words(frame: pd.DataFrame) -> list[bool]:
     return [number == 0 or column in _WORDS for number, column in enumerate(frame.columns)]
 
 
-def screen_table(frame: pd.DataFrame, closing: Sequence[str] = ()) -> Table:
-    """A table without frame; words to the left and wrapped where space is short, numbers to the right and whole.
+def screen_table(frame: pd.DataFrame, closing: int = 0) -> Table:
+    """A table without frame for the terminal's width: words to the left and wrapped, numbers to the right and whole.
+
+    A narrow terminal loses columns, the least important first, before a word or a number loses a letter.
 
     Args:
         frame: of texts.
-        closing: cells of a last row below a line, from the left.
+        closing: how many last rows stand below a line.
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=len(frame.columns) > 7)
-    for number, (column, left) in enumerate(zip(frame.columns, words(frame), strict=True)):
+    widths = _least_widths(frame)
+    for name in [*_LEAST_IMPORTANT, *frame.columns[:0:-1]]:
+        gap = 2 if len(widths) > _MANY else 3
+        if sum(widths.values()) + gap * (len(widths) - 1) + 2 <= shutil.get_terminal_size().columns:
+            break
+        widths.pop(name, None)
+    frame = frame[list(widths)]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=len(widths) > _MANY)
+    for column, left in zip(frame.columns, words(frame), strict=True):
+        name, width = screen_text(column), widths[column]
         if left:
-            table.add_column(screen_text(column), overflow="fold", min_width=len(column))
+            table.add_column(name, overflow="fold", min_width=width)
         else:
-            least = max(map(len, (column, *frame.iloc[:, number])))
-            table.add_column(screen_text(column), justify="right", no_wrap=True, min_width=least)
-    for row in frame.itertuples(index=False, name=None):
+            table.add_column(name, justify="right", no_wrap=True, min_width=width)
+    for number, row in enumerate(frame.itertuples(index=False, name=None)):
+        if number == len(frame) - closing:
+            table.add_section()
         table.add_row(*map(screen_text, row))
-    if closing:
-        table.add_section()
-        table.add_row(*map(screen_text, closing))
     return table
+
+
+def _least_widths(frame: pd.DataFrame) -> dict[str, int]:
+    """By column, the letters that it needs: of words the longest one, but for paths and the like; of a number all."""
+    texts = {column: [column, *frame[column]] for column in frame.columns}
+    return {
+        column: min(max(map(len, " ".join(texts[column]).split())), _LONGEST_WORD)
+        if left
+        else max(map(len, texts[column]))
+        for column, left in zip(frame.columns, words(frame), strict=True)
+    }
 
 
 def markdown_table(frame: pd.DataFrame) -> str:

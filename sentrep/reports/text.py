@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import textwrap
+from collections.abc import Mapping
 
 from rich.markup import escape
 
@@ -72,3 +75,17 @@ def csv_text(text: str) -> str:
     """
     shown = printable(text)
     return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
+
+
+def listing(texts: Mapping[str, str], width: int = 15) -> str:
+    """Names, each with its text beside it, wrapped at words to the terminal.
+
+    Args:
+        texts: by name.
+        width: of the column of names.
+    """
+    columns = shutil.get_terminal_size().columns - 2
+    return "\n".join(
+        textwrap.fill(text, columns, initial_indent=f"  {name:<{width}}", subsequent_indent=" " * (width + 2))
+        for name, text in texts.items()
+    )

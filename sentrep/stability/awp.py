@@ -43,7 +43,7 @@ class AdversarialWeightPerturbation(PerturbedWeights):
 
     def perturbations(self) -> Iterator[tuple[Tensor, Tensor]]:
         """See `PerturbedWeights.perturbations`."""
-        for parameter in self._with_gradient():
+        for parameter, gradient in self._with_gradient():
             if parameter.ndim > 1:
-                size, slope = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(parameter.grad)
-                yield parameter, self.gamma * size / slope.clamp_min(1e-12) * parameter.grad
+                size, slope = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(gradient)
+                yield parameter, self.gamma * size / slope.clamp_min(1e-12) * gradient

@@ -90,9 +90,9 @@ class PerturbedWeights(Optimizer, ABC):
         self.base.load_state_dict(state_dict)
         self._share()
 
-    def _with_gradient(self) -> list[Tensor]:
-        """Parameters that the last backward pass reached."""
-        return [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+    def _with_gradient(self) -> list[tuple[Tensor, Tensor]]:
+        """Parameters that the last backward pass reached, and their gradients."""
+        return [(p, p.grad) for group in self.param_groups for p in group["params"] if p.grad is not None]
 
 
 def refuse_gradient_scaler(optimizer: Optimizer, scaler: object | None, clips: bool = False) -> None:

@@ -55,13 +55,13 @@ class SAM(PerturbedWeights):
 
     def perturbations(self) -> Iterator[tuple[Tensor, Tensor]]:
         """See `PerturbedWeights.perturbations`."""
-        parameters = self._with_gradient()
-        if not parameters:
+        reached = self._with_gradient()
+        if not reached:
             return
-        norms = [torch.linalg.vector_norm(self._size(p) * p.grad) for p in parameters]  # type: ignore[operator]
+        norms = [torch.linalg.vector_norm(self._size(parameter) * gradient) for parameter, gradient in reached]
         scale = self.rho / torch.linalg.vector_norm(torch.stack(norms)).clamp_min(1e-12)
-        for parameter in parameters:
-            yield parameter, self._size(parameter) ** 2 * parameter.grad * scale  # type: ignore[operator]
+        for parameter, gradient in reached:
+            yield parameter, self._size(parameter) ** 2 * gradient * scale
 
     def _size(self, parameter: Tensor) -> Tensor | float:
         return parameter.abs() if self.adaptive else 1.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from lightning.pytorch import LightningModule
 
-from sentrep.config import walk
+from sentrep.config import flat
 
 
 def log_settings(module: LightningModule, settings: Mapping[str, Any] | None) -> None:
@@ -22,20 +22,3 @@ def log_settings(module: LightningModule, settings: Mapping[str, Any] | None) ->
     found = {key: value for key, value in found.items() if not key.startswith("trainer.logger")}  # it may hold a key
     for logger in module.trainer.loggers:
         logger.log_hyperparams({**found, **({"data.fingerprint": data} if data else {})})
-
-
-def flat(settings: Any, path: str = "") -> dict[str, Any]:
-    """Settings by dotted keys as flags have them; a plug-in's own key has the name of its class.
-
-    Examples:
-        >>> flat({"views": {"class_path": "sentrep.views.EncodedViews", "init_args": {"both": True}}}, "model")
-        {'model.views': 'EncodedViews', 'model.views.both': True}
-    """
-    found: dict[str, Any] = {}
-
-    def note(key: str, value: Any) -> None:
-        if not any(part.startswith("_") for part in key.split(".")):
-            found[key] = str(value["class_path"]).rsplit(".", 1)[-1] if isinstance(value, Mapping) else value
-
-    walk(settings, note, path)
-    return found

@@ -16,7 +16,7 @@ def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
     Behind them come, likewise, those of each objective that has settings of its own (`Objective.parameter_options`),
     but for those that belong to the encoder, to such an objective before, or to an objective that it holds.
     """
-    taken = {*module.encoder.parameters()}  # type: ignore[union-attr]
+    taken = {*module.get_submodule("encoder").parameters()}
     own = []
     for part in module.modules():
         if isinstance(part, Objective) and part.parameter_options:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sentrep.adaptation.neighbours import aligned_maps, changed_neighbours
+from sentrep.adaptation.neighbours import changed_neighbours
 
 RNG = np.random.default_rng(0)
 CENTRES = 10 * RNG.normal(size=(5, 8))
@@ -34,25 +34,3 @@ def test_a_text_is_no_neighbour_of_itself_nor_twice() -> None:
     vectors = np.array([[1.0, 0], [1, 0], [0.9, 0.1], [0.9, 0.1], [0, 1]])
     found = {one.sentence: one.before for one in changed_neighbours(texts, vectors, vectors)}
     assert found == {"a": ("b", "c"), "b": ("a", "c"), "c": ("b", "a")}
-
-
-def test_maps_of_a_turned_model_are_one_map() -> None:
-    turn = np.linalg.qr(RNG.normal(size=(8, 8)))[0]
-    first, second, texts = aligned_maps(TEXTS, BEFORE, 3 * BEFORE @ turn, most=50)
-    assert len(texts) == len(first) == 50
-    assert list(texts) == sorted(texts, key=TEXTS.index)
-    np.testing.assert_allclose(first, second, atol=1e-12)
-    wider = np.concatenate([BEFORE, np.zeros((100, 3))], axis=1)
-    np.testing.assert_allclose(*aligned_maps(TEXTS, wider, BEFORE)[:2], atol=1e-12)
-    moved = BEFORE.copy()
-    moved[:20] = -moved[:20]
-    first, second, _ = aligned_maps(TEXTS, BEFORE, moved)
-    distances = np.linalg.norm(first - second, axis=1)
-    assert distances[:20].min() > distances[20:].max()
-
-
-def test_there_is_no_map_of_too_few_or_of_one_vector() -> None:
-    assert aligned_maps(TEXTS[:3], BEFORE[:3], BEFORE[:3])[2] == ()
-    first, second, texts = aligned_maps(TEXTS, BEFORE, np.ones((100, 8)))
-    assert first.shape == second.shape == (0, 2)
-    assert texts == ()

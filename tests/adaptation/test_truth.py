@@ -126,7 +126,7 @@ def scores(shift: dict[str, float], noise: float, seed: int = 0) -> dict[str, Ta
     owners = {"a": [str(n) for n in range(100)], "b": [str(n // 3) for n in range(300)]}
     rng = np.random.default_rng(seed + 1)
     return {
-        task: TaskScores(owners[task], values + shift[task] + noise * rng.normal(size=len(values)), values)
+        task: TaskScores(owners[task], values + shift[task] + noise * rng.normal(size=len(values)))
         for task, values in base.items()
     }
 
@@ -148,8 +148,8 @@ def test_the_verdict_asks_for_a_gain_beyond_the_interval_and_for_no_loss() -> No
 
 def test_every_query_counts_once() -> None:
     found = {
-        "often": TaskScores(["1", "1", "2", "3"], np.array([0.0, 50.0, 80.0, 40.0]), np.zeros(4)),
-        "rare": TaskScores(["3"], np.array([100.0]), np.zeros(1)),
+        "often": TaskScores(["1", "1", "2", "3"], np.array([0.0, 50.0, 80.0, 40.0])),
+        "rare": TaskScores(["3"], np.array([100.0])),
     }
     assert proxy_values(found) == pytest.approx({"proxy": 54, "proxy/often": 42.5, "proxy/rare": 100})
     assert mean(found).value == pytest.approx(54)
@@ -167,7 +167,7 @@ def test_the_interval_knows_that_documents_ask_differently_often() -> None:
     documents = [str(number) for number in range(60) for _ in range(1 + number % 7)]
     level = 50 + 5 * np.random.default_rng(0).standard_normal(60)
     own = np.array([level[int(document)] for document in documents])
-    found = {"a": TaskScores(documents, own, own)}
+    found = {"a": TaskScores(documents, own)}
     whole = mean(found)
     assert whole.value == pytest.approx(own.mean())
     assert whole.high - whole.low == pytest.approx(_width(found, [own], whole.value), rel=0.15)

@@ -28,7 +28,6 @@ from safetensors.torch import load_file, save_file
 
 import sentrep
 from sentrep.cli import main
-from sentrep.io.checkpoint_file import seal
 from support import FAMILIES, SENTENCES, write_workplace
 
 NAMES: dict[str, Any] = {"sentrep": sentrep, "torch": torch, "np": np, "math": math, "Path": Path, "FAMILIES": FAMILIES}
@@ -70,12 +69,10 @@ def folder(name: str) -> None:
     Path(name).mkdir(parents=True)
 
 
-def edit_checkpoint(change: str, name: str = "best.ckpt", sealed: bool = True) -> None:
-    """Run a statement on the content ``c`` of a checkpoint and write it back, with the digest of what it is now."""
+def edit_checkpoint(change: str, name: str = "best.ckpt") -> None:
+    """Run a statement on the content ``c`` of a checkpoint and write it back."""
     c = torch.load(name, weights_only=True)
     exec(change, {**NAMES, "c": c})
-    if sealed:
-        seal(c)
     torch.save(c, name)
 
 

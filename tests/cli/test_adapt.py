@@ -63,19 +63,29 @@ def test_a_model_that_gets_better_is_exported_and_the_same_command_goes_on(
     model = SentenceEncoder.from_pretrained(folder / "adapted" / "model")
     assert (model.pooling, model.max_seq_length, model.normalizes) == ("mean", 48, True)
     assert model.prompts == {"query": "ask: "}
-    weights = dict(numbers["lexical"])  # type: ignore[call-overload]
-    assert weights.keys() == {0, 0.1, 0.2}
-    best = max(weights, key=lambda weight: weights[weight])
-    words = [module.weight for module in model.sentence_modules if isinstance(module, LexicalFeatures)]
-    assert words == ([best] if best else [])
+    assert model.embedding_dim == SentenceEncoder.from_pretrained("model").embedding_dim
+    assert numbers["curve"][-1]["minutes"] > 0  # type: ignore[index]
+    assert numbers["seen"] == 60 * 16
+    card = (folder / "adapted" / "model" / "README.md").read_text()
+    assert "Objectives: pairs (Contrastive), remember (Distillation)" in card
+    assert "Fingerprint of the training text" in card
+    assert "better on this text: nDCG@10 +" in card
     vectors = model.encode(["the old house"])
     assert main(command) == 0  # nothing is trained again
-    assert "is trained already" in capsys.readouterr().err
+    assert "it is trained already" in capsys.readouterr().err
     again = outcome(folder / "adapted")
     assert {**again, "seconds": 0} == {**numbers, "seconds": 0}
     np.testing.assert_array_equal(
         SentenceEncoder.from_pretrained(folder / "adapted" / "model").encode(["the old house"]), vectors
     )
+    weights = dict(numbers["lexical"])  # type: ignore[call-overload]
+    assert weights.keys() == {0, 0.1, 0.2}
+    best = max(weights, key=lambda weight: weights[weight])
+    assert ("--lexical true" in told) == (best > 0)
+    assert main([*command, "--lexical", "true"]) == 0  # of the same training
+    model = SentenceEncoder.from_pretrained(folder / "adapted" / "model")
+    words = [module.weight for module in model.sentence_modules if isinstance(module, LexicalFeatures)]
+    assert words == ([best] if best else [])
     assert main([*command, "--seed", "1"]) == 2
     assert "holds an adaptation with other settings" in capsys.readouterr().err
 
@@ -136,16 +146,16 @@ def test_validations_leave_most_of_the_minutes_to_training(minutes: float, betwe
 
 @pytest.mark.slow
 def test_a_model_that_gets_worse_is_not_exported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    dense = ["--lexical", "false"]  # the adapted one is adapted again
-    assert main(["adapt", "docs.jsonl", "--backbone", "model", *recipe("pairs"), "--output", "good", *dense]) == 0
+    assert main(["adapt", "docs.jsonl", "--backbone", "model", *recipe("pairs"), "--output", "good"]) == 0
     trainer = {key: value for key, value in STEPS["trainer"].items() if key != "val_check_interval"}  # by the clock
     bad = {**STEPS, "trainer": trainer, "model": {"optimizer": {"init_args": {"lr": 0.1}}}}
     (folder / "few.yaml").write_text(json.dumps(bad))
-    few = ["--minutes", "0.2", *dense]
+    few = ["--minutes", "0.2"]
     command = ["adapt", "docs.jsonl", "--backbone", "good/model", *recipe("tsdae"), "--output", "bad", *few]
     assert main(command) == 0
     told = capsys.readouterr().out
-    assert "Your model was already better at this; nothing is exported" in told
+    assert "Your model was already better at this" in told
+    assert "Nothing is exported" in told
     assert not (folder / "bad" / "model").exists()
     assert outcome(folder / "bad")["verdict"] == "not better"
 
@@ -166,6 +176,13 @@ def test_a_text_without_structure_is_trained_on_by_force(folder: Path, capsys: p
     assert main(["adapt", "lines.txt", "--backbone", "model", "--force", "true", *recipe("simcse")]) == 0
     assert SentenceEncoder.from_pretrained(folder / "adapted" / "model").pooling == "mean"
     assert outcome(folder / "adapted")["verdict"] == "cannot be told"
+    assert (
+        main(
+            ["adapt", "lines.txt", "--backbone", "model", "--force", "true", "--recipe", "adapt/pairs", "--output", "b"]
+        )
+        == 2
+    )
+    assert "this text gives sentences alone" in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings("ignore:.*sentence-transformers has no module for LexicalFeatures")
@@ -173,19 +190,14 @@ def test_what_is_wrong_is_one_sentence(folder: Path, capsys: pytest.CaptureFixtu
     tiny_encoder(pooling="mean", modules=[Dense()]).save_pretrained(folder / "dense")
     words = with_lexical(tiny_encoder(pooling="mean"), fit_lexical(tiny_encoder(), toy_sentences(20), 4), 0.2)
     words.save_pretrained(folder / "lexical")
-    (folder / "two.yaml").write_text("trainer: {devices: 2}")
-    (folder / "other" / "work").mkdir(parents=True)
-    (folder / "other" / "work" / "settings.json").write_text("{}")
     for words, message in (
         (["gone.jsonl", "--backbone", "model"], "gone.jsonl"),
         (["docs.jsonl", "--backbone", "./gone"], "gone"),
         (["docs.jsonl", "--backbone", "dense"], "modules with weights (Dense)"),
-        (["docs.jsonl", "--backbone", "lexical"], "adapted before"),
+        (["docs.jsonl", "--backbone", "lexical"], "modules with weights (LexicalFeatures"),
         (["docs.jsonl", "--backbone", "model", "--minutes", "0"], "minutes"),
         (["docs.jsonl", "--backbone", "model", "--columns", "[headline,body]"], "no column 'headline'"),
         (["docs.jsonl", "--backbone", "model", "--output", "docs.jsonl"], "docs.jsonl"),
-        (["docs.jsonl", "--backbone", "model", "--output", "other/model"], "part of the adaptation in"),
-        (["docs.jsonl", "--backbone", "model", "--recipe", "[adapt/pairs,two.yaml]"], "trains on one device"),
         ([".", "--backbone", "model"], "and its report would be read as text"),
     ):
         assert main(["adapt", *words]) in (1, 2)

@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from bad_inputs.makers import PATCH, offline
 from sentrep.cli import main
 from sentrep.cli.configuration import merge
-from sentrep.cli.yaml_text import write_yaml
 from support import write_workplace
 
 RECIPES: dict[str, Any] = {
@@ -94,7 +93,7 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
     dumps = []
     for model in RECIPES.values():
         tree = merge(yaml.safe_load(Path("run.yaml").read_text()), {"model": model})
-        Path("recipe.yaml").write_text(write_yaml(tree))
+        Path("recipe.yaml").write_text(yaml.safe_dump(tree))
         status, dump, said = fit("-c", "recipe.yaml", "--print_config")
         assert status == 0, said
         dumps.append(yaml.safe_load(dump))
@@ -130,7 +129,7 @@ def mutations(draw: st.DrawFn) -> Callable[[list[Any]], Any]:
 
 def attempt(tree: Any, *flags: str) -> None:
     """Give a tree to `sentrep fit`: it does it, or says in one sentence why not."""
-    Path("fuzzed.yaml").write_text(write_yaml(tree))
+    Path("fuzzed.yaml").write_text(yaml.safe_dump(tree))
     status, out, said = fit("-c", "fuzzed.yaml", *flags)
     assert "Traceback" not in out + said
     if status != 0:

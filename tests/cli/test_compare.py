@@ -15,7 +15,8 @@ import pytest
 from rich.console import Console
 
 from sentrep.cli import main, seeded_runs
-from sentrep.cli.compare import LOCK, THESIS_SEEDS, Options, plan, seed_list, sort_words
+from sentrep.cli.compare import LOCK, THESIS_SEEDS, plan, seed_list
+from sentrep.cli.compare_words import Options, sort_words
 from sentrep.cli.errors import UsageError
 from sentrep.cli.seeded_runs import SCORES, Run, Wanted
 from sentrep.evaluation.comparison import Comparison
@@ -167,7 +168,7 @@ def test_the_senteval_data_are_where_the_runs_have_them() -> None:
     for suite, own in {
         "sts": "SentEval/data",
         "transfer": "SentEval/data",
-        "denosent": None,
+        "mteb": None,
         "retrieval": None,
     }.items():
         assert Wanted(suite).request_for(data).folder == own
@@ -178,6 +179,7 @@ def test_the_senteval_data_are_where_the_runs_have_them() -> None:
 @pytest.mark.usefixtures("workplace")
 def test_another_suite_is_scored_on_the_same_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Untrained models in the place of runs; the two classes are told apart by a word."""
+    pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
     rows = [f"{word} and more {number},{label}" for number in range(12) for label, word in enumerate(("cat", "dogs"))]
     Path("topics.csv").write_text("\n".join(["text,label", *rows]))
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
@@ -185,17 +187,17 @@ def test_another_suite_is_scored_on_the_same_runs(monkeypatch: pytest.MonkeyPatc
     for seed in (1, 2):
         model.save_pretrained(f"comparisons/run/seed-{seed}/run/version_0/model")
     words = ["compare", "-c", "run.yaml", "--seeds", "[1,2]", "--resamples", "5"]
-    suite = ["--suite", "clustering", "--sets", "[topics.csv]"]
+    suite = ["--suite", "mteb", "--sets", "[topics.csv]"]
     assert main([*words, *SETS]) == 0
     assert main([*words, *suite, "--columns", "[text,label]"]) == 0
     folder = Path("comparisons/run/seed-1")
-    assert {path.name for path in folder.glob("s*.*")} >= {SCORES, "scores-clustering.npz", "settings-clustering.json"}
-    record = json.loads(Path("comparisons/report-clustering.json").read_text())
-    report = Path("comparisons/report-clustering.md").read_text()
+    assert {path.name for path in folder.glob("s*.*")} >= {SCORES, "scores-mteb.npz", "settings-mteb.json"}
+    record = json.loads(Path("comparisons/report-mteb.json").read_text())
+    report = Path("comparisons/report-mteb.md").read_text()
     assert "V-measure × 100, mean" in report
     assert "Spearman" not in report
-    with np.load(folder / "scores-clustering.npz") as arrays:
-        assert record["rows"]["run"]["per_seed"] == [float(arrays["v-measure/topics"])] * 2
+    with np.load(folder / "scores-mteb.npz") as arrays:
+        assert record["rows"]["run"]["per_seed"] == [float(arrays["v_measure/topics"])] * 2
     assert main([*words, *suite]) == 2  # with other columns they would be other scores
     assert main([*words, *suite, "--model.warmup_steps", "1"]) == 2
     assert main([*words, "--suite", "retrieval"]) == 1  # needs sets

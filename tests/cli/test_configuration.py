@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sentrep.cli import main
-from sentrep.cli.configuration import Request, apply_flags, merge, parse_request, read_config
+from sentrep.cli.configuration import Request, merge, parse_request, read_config, with_flags
 from sentrep.cli.errors import UsageError
 from sentrep.cli.sections import build_tree
 from support import FAMILIES
@@ -32,6 +32,11 @@ def test_dicts_merge_deeply_and_the_later_wins() -> None:
 
 
 def test_arguments_may_be_given_without_init_args() -> None:
+    assert merge("a.Contrastive", {"temperature": 0.2}) == {
+        "class_path": "a.Contrastive",
+        "init_args": {"temperature": 0.2},
+    }
+    assert merge("Sentence: [X]", {"template": "[X]"}) == {"template": "[X]"}
     assert merge(PLUGIN, {"temperature": 0.2})["init_args"] == {"temperature": 0.2, "label_smoothing": 0.1}
     assert merge({"pooling": "cls"}, {"class_path": "Encoder", "init_args": {"prompt": "p"}}) == {
         "class_path": "Encoder",
@@ -66,7 +71,7 @@ def test_flags_reach_a_plugin_inside_a_dict_inside_a_plugin_inside_a_dict() -> N
         "model.encoder.pooling": "mean",
         "data.predict": "null",
     }
-    apply_flags(tree, flags)
+    tree = with_flags(tree, flags)
     objectives = tree["model"]["objectives"]
     assert objectives["a"]["init_args"] == {
         "negatives": {
@@ -77,25 +82,20 @@ def test_flags_reach_a_plugin_inside_a_dict_inside_a_plugin_inside_a_dict() -> N
     }
     assert objectives["new"] == {"class_path": "Denoising", "init_args": {"ratio": ".3"}}
     assert tree["model"]["encoder"] == {"pooling": "mean"}
-    assert tree["data"] == {"predict": None}  # type: ignore[comparison-overlap]
+    assert tree["data"] == {"predict": None}
 
 
 def test_a_whole_plugin_can_be_given_inline() -> None:
-    tree = {"model": {"objectives": {}}}
-    apply_flags(tree, {"model.objectives.a": "{class_path: Contrastive, init_args: {temperature: 1e-2}}"})
+    tree = with_flags(
+        {"model": {"objectives": {}}},
+        {"model.objectives.a": "{class_path: Contrastive, init_args: {temperature: 1e-2}}"},
+    )
     assert tree["model"]["objectives"]["a"] == {"class_path": "Contrastive", "init_args": {"temperature": 0.01}}
 
 
 @pytest.mark.parametrize("text", ["[MASK]", 'This: "[X]" means [MASK].', "{sentence} means [MASK].", "1", "yes"])
 def test_text_stays_text(text: str) -> None:
-    tree: dict = {}
-    apply_flags(tree, {"model.encoder.prompt": text})
-    assert tree["model"]["encoder"]["prompt"] == text
-
-
-def test_a_flag_below_a_number_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"--model\.seed\.x: model\.seed is 3 and has no 'x'"):
-        apply_flags({"model": {"seed": 3}}, {"model.seed.x": "1"})
+    assert with_flags({}, {"model.encoder.prompt": text})["model"]["encoder"]["prompt"] == text
 
 
 def test_words_are_sorted_into_files_flags_and_the_rest(tmp_path: Path) -> None:

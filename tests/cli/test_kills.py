@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from adaptation.texts import documents, write_corpus
+from marian import save_tiny_marian
+from stub_server import Reply, stub_server
 
-from sentrep.cli import main
 from sentrep.encoder import Normalize
-from sentrep.io.files import hold
-from support import tiny_encoder, write_workplace
+from support import tiny_encoder, toy_sentences, write_workplace
 
 KILLS = int(os.environ.get("SENTREP_KILLS", "2"))
 """Of each command."""
@@ -32,6 +33,17 @@ OFTEN = {
 """An adaptation of three epochs, which no validation ends."""
 CLOCK = ("seconds", "folder", "sentence")
 """Of an adaptation's outcome: what is of its time and place."""
+
+
+def trained(folder: Path) -> dict[str, Any]:
+    """Weights and the optimiser's state, and the exported model, of the run that came to its end."""
+    (model,) = folder.rglob("model.safetensors")
+    checkpoint = torch.load(model.parents[1] / "checkpoints" / "last.ckpt", weights_only=True)
+    (optimizer,) = checkpoint["optimizer_states"]
+    moments = {f"{n}.{key}": value for n, state in optimizer["state"].items() for key, value in state.items()}
+    tensors = {**checkpoint["state_dict"], **moments}
+    found = {name: hashlib.blake2b(tensor.numpy().tobytes()).hexdigest() for name, tensor in tensors.items()}
+    return {"step": checkpoint["global_step"], "model": digest(model), **found}
 
 
 def adapted(folder: Path) -> dict[str, Any]:
@@ -47,7 +59,7 @@ def compared(folder: Path) -> dict[str, Any]:
     return {path.relative_to(folder).as_posix(): digest(path) for path in files}
 
 
-def exported(folder: Path) -> dict[str, Any]:
+def files(folder: Path) -> dict[str, Any]:
     return {path.relative_to(folder).as_posix(): digest(path) for path in folder.rglob("*") if path.is_file()}
 
 
@@ -63,44 +75,81 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_workplace(tmp_path)
     write_corpus(tmp_path / "docs.jsonl", documents(260))
     tiny_encoder(seed=9, pooling="mean", max_seq_length=48, modules=[Normalize()]).save_pretrained(tmp_path / "model")
+    (tmp_path / "lines.txt").write_text("\n".join(toy_sentences(3000)))
     (tmp_path / "often.yaml").write_text(json.dumps(OFTEN))
     return tmp_path
 
 
 RECIPE = Path(__file__).resolve().parents[2] / "configs" / "adapt" / "pairs.yaml"
 SETTINGS = {
+    "fit": [
+        "-c", "run.yaml", "--trainer.max_steps", "60", "--trainer.val_check_interval", "4", "--ckpt_path", "last",
+        "--trainer.default_root_dir",
+    ],
     "adapt": ["docs.jsonl", "--backbone", "model", "--recipe", f"[{RECIPE},often.yaml]", "--minutes", "60", "--output"],
     "compare": [
         "-c", "run.yaml", "--variant", "low=--model.optimizer.lr 1e-5", "--seeds", "1", "--sets", "[dev.csv]",
         "--output",
     ],
     "export": ["--overwrite", "true", "model"],
+    "encode": ["model", "--input", "lines.txt", "--stored.rows_per_file", "50", "--output"],
 }  # fmt: skip
-OUTCOMES: dict[str, Callable[[Path], dict[str, Any]]] = {"adapt": adapted, "compare": compared, "export": exported}
+OUTCOMES: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "fit": trained,
+    "adapt": adapted,
+    "compare": compared,
+    "export": files,
+    "encode": files,
+}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", SETTINGS)
-def test_a_killed_command_ends_as_one_that_was_left_alone(command: str, place: Path) -> None:
-    words, outcome = [sys.executable, "-m", "sentrep", command, *SETTINGS[command]], OUTCOMES[command]
+def kill_often(words: list[str], *, whole: str, killed: str) -> None:
+    """Run a command alone into one output, and into another through `KILLS` kills."""
+    command = [sys.executable, "-m", "sentrep", *words]
     began = time.monotonic()
-    subprocess.run([*words, "whole"], check=True, capture_output=True)
+    subprocess.run([*command, whole], check=True, capture_output=True)
     took, draws = time.monotonic() - began, random.Random(0)
     for _ in range(KILLS):
-        running = subprocess.Popen([*words, "killed"], stdout=-3, stderr=-3, start_new_session=True)
+        running = subprocess.Popen([*command, killed], stdout=-3, stderr=-3, start_new_session=True)
         try:
             running.wait(draws.uniform(0.2, 1) * took)
         except subprocess.TimeoutExpired:
             os.killpg(running.pid, signal.SIGKILL)
             running.wait()
-    subprocess.run([*words, "killed"], check=True, capture_output=True)
-    assert outcome(place / "killed") == outcome(place / "whole")
+    subprocess.run([*command, killed], check=True, capture_output=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", SETTINGS)
+def test_a_killed_command_ends_as_one_that_was_left_alone(command: str, place: Path) -> None:
+    kill_often([command, *SETTINGS[command]], whole="whole", killed="killed")
+    assert OUTCOMES[command](place / "killed") == OUTCOMES[command](place / "whole")
     assert not list(place.rglob("*.tmp"))
 
 
-def test_of_two_exports_into_one_folder_one_works(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with hold(".vectors.lock", "x"):
-        assert main(["export", "model", "vectors"]) == 1
-    assert "another process is at work on the export to vectors (process" in capsys.readouterr().err
-    assert main(["export", "model", "vectors"]) == 0
-    assert not list(place.glob(".vectors*"))
+QUESTIONS = '{"questions": ["What is it?", "Where is it?"]}'
+MAPS: dict[str, tuple[str, str]] = {
+    "backtranslate": (".parquet", "--forward there --backward back --generation.beams 2"),
+    "paraphrase": (".parquet", "--model m --base_url URL"),
+    "questions": (".tsv", "--model m --base_url URL"),
+}
+"""Ending of the output, and further words."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", MAPS)
+def test_a_killed_map_ends_as_one_that_was_left_alone(
+    command: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is lost or there twice; --overwrite is for a kill that comes behind the end."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    (place / "lines.txt").write_text("\n".join(toy_sentences(1500)))
+    ending, more = MAPS[command]
+    if command == "backtranslate":
+        for seed, name in enumerate(("there", "back")):
+            save_tiny_marian(place / name, seed=seed)
+    with stub_server(lambda text, before: Reply(content=QUESTIONS if command == "questions" else None)) as stub:
+        words = [command, "--input", "lines.txt", *more.replace("URL", stub.url).split(), "--overwrite", "true"]
+        kill_often([*words, "--output"], whole=f"whole{ending}", killed=f"killed{ending}")
+    assert (place / f"killed{ending}").read_bytes() == (place / f"whole{ending}").read_bytes()
+    assert not list(place.rglob("*.tmp"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -9,20 +10,52 @@ from types import SimpleNamespace
 import pytest
 
 from sentrep import cli
+from sentrep.cli import functions
 from sentrep.errors import InputError
 from sentrep.version import __version__
 
+USAGE = [
+    ("", 0),
+    ("--help", 0),
+    ("--version", 0),
+    *((f"{command} --help", 0) for command in cli.COMMANDS),
+    *((f"{command} {kind} --help", 0) for command, found in cli.COMMANDS.items() for kind in found.kinds),
+    *((f"{command} --no_such_flag 3", 2) for command in cli.COMMANDS),
+    ("fit", 2),
+    ("fit -c simcse/minilm --data.batch_size x", 2),
+    ("compare -c simcse/minilm --no_such_flag 3", 2),
+    ("compare -c simcse/minilm --vary all", 2),
+    ("fit -c no_such_recipe", 2),
+    ("fit -c simcse/minilm --trainer.max_step 3", 2),
+    ("fit -c simcse/minilm --model.objectives.simcse.temprature 3", 2),
+    ("encode model --output out.npy --precision fp4", 2),
+]
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], []])
-def test_help_imports_no_heavy_library(words: list[str]) -> None:
+
+def test_help_and_usage_errors_import_nothing_heavy() -> None:
     program = (
-        "import sys; from sentrep.cli import main; status = main(sys.argv[1:]);"
-        "heavy = {'torch', 'lightning', 'transformers', 'jsonargparse', 'numpy'} & set(sys.modules);"
-        "sys.exit(f'imported {heavy}' if heavy else status)"
+        "import sys, contextlib, io, json; from sentrep.cli import main\n"
+        "for line, status in json.loads(sys.argv[1]):\n"
+        "    out, err = io.StringIO(), io.StringIO()\n"
+        "    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):\n"
+        "        found = main(line.split())\n"
+        "    assert found == status, (line, found, err.getvalue())\n"
+        "    assert (out, err)[status > 0].getvalue().strip(), line\n"
+        "    heavy = {'torch', 'lightning', 'transformers', 'numpy', 'pyarrow', 'datasets'} & set(sys.modules)\n"
+        "    assert not heavy, (line, heavy)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", program, json.dumps(USAGE)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == f"sentrep {__version__}" if words == ["--version"] else "evaluate" in done.stdout
+
+
+def test_what_is_missing_is_shown_as_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["adapt"]) == 2
+    assert capsys.readouterr().err.endswith("as in: sentrep adapt TEXT --backbone BACKBONE\n")
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == f"sentrep {__version__}"
 
 
 def test_python_m_is_the_command() -> None:
@@ -104,4 +137,4 @@ def test_other_exceptions_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) 
 
 
 def _replace_command(monkeypatch: pytest.MonkeyPatch, run: object) -> None:
-    monkeypatch.setattr(cli, "import_module", lambda name: SimpleNamespace(run=run))
+    monkeypatch.setattr(functions, "load", lambda name: SimpleNamespace(train_or_score=run))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
-import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from stub_server import Reply, rewritings, stub_server
 from words import WordTokenize
 
-from sentrep.cli import augmentation, main
+from sentrep.cli import main, paraphrase
 from sentrep.data import Reading, SentRepDataModule
-from sentrep.data.augmentation.record import read_record
-from support import forked
+from sentrep.data.augmentation.finished_pairs import RECORD
 
 pytest.importorskip("openai", reason="paraphrasing needs the package openai")
 KEY = "sk-very-secret-key"
@@ -27,6 +27,7 @@ WANTED = [(text, *rewritings(text).values()) for text in SENTENCES if text]
 @pytest.fixture(autouse=True)
 def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(paraphrase, "ROWS_ASKED", 5)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     Path("corpus.txt").write_text("\n".join(SENTENCES))
@@ -34,15 +35,15 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def command(url: str, *more: str) -> list[str]:
     words = ["paraphrase", "--base-url", url, "--model", "some-model", "--input", "corpus.txt"]
-    return [*words, "--output", "pairs.parquet", "--concurrency", "4", "--batch-size", "5", *more]
+    return [*words, "--output", "pairs.parquet", "--server.concurrency", "4", *more]
 
 
 def triplets() -> list[tuple[str, ...]]:
     return [tuple(row.values()) for row in pq.read_table("pairs.parquet").to_pylist()]
 
 
-def parts() -> list[Path]:
-    return sorted(Path("pairs.parquet.parts").glob("part-*.arrow"))
+def record(output: str) -> dict[str, Any]:
+    return json.loads(pq.read_schema(output).metadata[RECORD])
 
 
 def number_of(sentence: str) -> int:
@@ -56,16 +57,15 @@ def test_triplets_counts_and_cost(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(stub.asked.values()) == {1}
     assert all(body["temperature"] == 0.5 and body["model"] == "some-model" for body in stub.bodies)
     assert triplets() == WANTED
-    out, err = capsys.readouterr()
-    assert "60 rows; 0 of them were done before" in err
+    out = capsys.readouterr().out
     cells = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines()]
     for row in (["kept", "59", "98.3%"], ["blank in the input", "1", "1.7%"], ["requests", "59"], ["all", "60"]):
         assert row in cells
     for row in (["input tokens", "5,900"], ["output tokens", "590"], ["cost", "7.08"]):
         assert row in cells
-    record = read_record("pairs.parquet")
-    assert record["settings"]["model"] == "some-model"
-    assert record["notes"]["base_url"] == stub.url
+    about = record("pairs.parquet")
+    assert about["settings"]["model"] == "some-model"
+    assert about["notes"]["base_url"] == stub.url
     data = SentRepDataModule("pairs.parquet", reading=Reading(cache_dir="cache"), batch_size=4)
     data.connect(WordTokenize(), 32)
     data.setup("fit")
@@ -96,40 +96,11 @@ def test_a_server_with_every_kind_of_trouble(capsys: pytest.CaptureFixture[str])
     with stub_server(trouble) as stub:
         assert main(command(stub.url, "--server.timeout", "3")) == 0
     assert triplets() == [triplet for triplet in WANTED if number_of(triplet[0]) % 10 != 6]
-    record = read_record("pairs.parquet")
-    assert record["verdicts"] == {"kept": 53, "malformed answer": 6, "blank in the input": 1}
-    assert record["requests"] == 53 + 6 + 2 * 6
-    assert record["input_tokens"] == 100 * record["requests"]
+    about = record("pairs.parquet")
+    assert about["verdicts"] == {"kept": 53, "malformed answer": 6, "blank in the input": 1}
+    assert about["requests"] == 53 + 6 + 2 * 6
+    assert about["input_tokens"] == 100 * about["requests"]
     assert "malformed answer" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_killed_in_the_middle_no_answer_is_lost_or_paid_twice() -> None:
-    hold = threading.Event()
-
-    def stall(sentence: str, before: int) -> Reply:
-        return Reply(hold=hold) if number_of(sentence) >= 33 and before == 0 else Reply()
-
-    with stub_server(stall) as stub:
-        arguments = command(stub.url)
-        process = forked(main, arguments, said="said.txt")
-        deadline = time.monotonic() + 300
-        while len(stub.sentences) < 32 + 4 or len(parts()) < 6:  # all four requests under way are stalled
-            assert process.exitcode is None, Path("said.txt").read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        process.kill()
-        process.join()
-        hold.set()
-        assert not Path("pairs.parquet").exists()
-        kept = 5 * len(parts())
-        assert kept == 30  # of 33 rows before the stall, less than a batch is missing
-        before = stub.asked
-        assert main(arguments) == 0
-        assert sum((stub.asked - before).values()) == 60 - kept
-        assert sum(stub.asked.values()) == 59 + (33 - kept) + 4
-    assert triplets() == WANTED
-    assert not Path("pairs.parquet.parts").exists()
 
 
 def test_a_server_that_goes_away_and_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,13 +129,13 @@ def test_refused_sentences_leave_the_work_open_until_they_are_skipped(capsys: py
         for _ in range(2):
             assert main(command(stub.url)) == 1
             error = capsys.readouterr().err
-            assert "3 of 60 sentences got no answer" in error
+            assert "3 of 60 rows got no answer" in error
             assert "run the same command again to ask once more, or with --skip_failed true" in error
             assert not Path("pairs.parquet").exists()
-        assert sum(stub.asked.values()) == 59 + 3
+        assert sum(stub.asked.values()) == 59 + 15
         assert main(command(stub.url, "--skip_failed", "true")) == 0
     assert triplets() == [triplet for triplet in WANTED if number_of(triplet[0]) % 20 != 10]
-    assert read_record("pairs.parquet")["verdicts"]["no answer"] == 3
+    assert record("pairs.parquet")["verdicts"]["no answer"] == 3
 
 
 def test_the_key_is_written_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
@@ -210,20 +181,6 @@ def test_other_settings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
         ):
             before = len(stub.sentences)
             assert main(command(stub.url, *change)) == 1
-            assert "holds the beginning of this work with other settings" in capsys.readouterr().err
+            assert "holds parts that were made otherwise" in capsys.readouterr().err
             assert len(stub.sentences) == before
-        assert main(command(stub.url, "--concurrency", "1", "--skip_failed", "true")) == 0
-
-
-def test_a_silent_server_is_mentioned_while_it_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(augmentation, "PATIENCE", 0.2)
-    Path("corpus.txt").write_text("one sentence\n")
-    answer = threading.Event()
-    threading.Timer(1.0, answer.set).start()
-    with stub_server(lambda sentence, before: Reply(hold=answer)) as stub:
-        assert main(command(stub.url)) == 0
-    err = " ".join(capsys.readouterr().err.split())
-    assert f"{stub.url}: no answer for 0.2 seconds; still trying" in err
-    assert pq.read_table("pairs.parquet").num_rows == 1
+        assert main(command(stub.url, "--server.concurrency", "1", "--skip_failed", "true")) == 0

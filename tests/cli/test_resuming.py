@@ -84,7 +84,7 @@ def test_damaged_checkpoints(harm: Any, workplace: Path, capsys: pytest.CaptureF
     (best,) = CHECKPOINTS.glob("step=*.ckpt")
     last = CHECKPOINTS / "last.ckpt"
     harm(last)
-    (CHECKPOINTS / ".x.ckpt.1-a.tmp").write_bytes(b"left by a killed process")
+    (CHECKPOINTS / ".x.ckpt.0123abcd.tmp").write_bytes(b"left by a killed process")
     capsys.readouterr()
     assert fit("--ckpt_path", str(last)) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
@@ -92,7 +92,7 @@ def test_damaged_checkpoints(harm: Any, workplace: Path, capsys: pytest.CaptureF
     assert newest_intact(CHECKPOINTS, report=True) == best
     assert capsys.readouterr().err == f"sentrep: {last} is damaged or incomplete, and is passed over\n"
     assert last.exists()
-    assert (CHECKPOINTS / ".x.ckpt.1-a.tmp").exists()  # perhaps of a run that is not over
+    assert (CHECKPOINTS / ".x.ckpt.0123abcd.tmp").exists()  # perhaps of a run that is not over
     assert newest_intact(CHECKPOINTS, report=True, tidy=True) == best
     assert "; it is now called last.ckpt.damaged" in capsys.readouterr().err
     assert {path.name for path in CHECKPOINTS.iterdir()} == {best.name, "last.ckpt.damaged"}

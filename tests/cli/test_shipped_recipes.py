@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from sentrep.cli import main, quickstart
-from sentrep.cli.configuration import parse_request, read_config
+from sentrep.cli import fit, main
+from sentrep.cli.configuration import Request, parse_request, read_config
 from sentrep.cli.errors import UsageError
 from sentrep.cli.paper_tables import read_table
-from sentrep.cli.recipes import shipped
+from sentrep.cli.recipes import read_about, shipped
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
@@ -43,15 +44,18 @@ def test_an_unknown_name_says_what_ships(name: str, hint: str, capsys: pytest.Ca
     assert hint in capsys.readouterr().err
 
 
-def test_the_list_fits_eighty_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+@pytest.mark.parametrize("columns", ["80", "40"])
+def test_the_list_loses_no_character(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
     assert main(["recipes"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert {line.split()[0] for line in lines if line.strip()} >= shipped().keys()
-    assert lines[1].split() == ["recipe", "backbone", "paper", "expect"]
-    row = next(line for line in lines if "promptbert" in line)
-    assert row.split() == ["baselines/promptbert", "bert-base-uncased", "Jiang", "2022", "STS", "avg.", "78.54"]
-    assert not any("…" in line for line in lines)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= int(columns)
+    assert {line.split()[0] for line in out.splitlines() if line.strip()} >= shipped().keys()
+    assert "…" not in out
+    words = {word for path in shipped().values() for word in read_about(path).score.split()}
+    assert words <= set(out.split())
 
 
 def test_show_prints_and_copy_writes_once(
@@ -67,19 +71,23 @@ def test_show_prints_and_copy_writes_once(
     assert parse_request(["-c", str(copy)]).name == "simcse-minilm"
     copy.write_text("mine")
     assert main(["recipes", "copy", "simcse/minilm"]) == 1
-    assert "not overwritten" in capsys.readouterr().err
+    assert "--overwrite" in capsys.readouterr().err
     assert copy.read_text() == "mine"
+    assert main(["recipes", "copy", "simcse/minilm", "--overwrite", "true"]) == 0
+    assert copy.read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize("name", ["gs_infonce/tables/samples", "denosent/tables/methods"])
 def test_a_copied_table_has_its_bases_still(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["recipes", "copy", name, "mine/table.yaml"]) == 0
+    assert main(["recipes", "copy", name, "--output", "mine/table.yaml"]) == 0
     assert read_table("mine/table.yaml").rows == read_table(name).rows
 
 
 def test_the_quick_start_is_its_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[str, list[str]]] = []
-    monkeypatch.setattr(quickstart.trainer, "run", lambda command, words: seen.append((command, words)) or 0)
+    seen: list[Request] = []
+    launch = SimpleNamespace(launch=lambda command, request, allow: seen.append(request) or 0)
+    monkeypatch.setattr(fit, "load", lambda module: launch)
     assert main(["quickstart", "--trainer.max_steps", "2"]) == 0
-    assert seen == [("fit", ["--config", str(CONFIGS / "quickstart.yaml"), "--trainer.max_steps", "2"])]
+    assert seen[0].files == [str(CONFIGS / "quickstart.yaml")]
+    assert seen[0].flags == {"trainer.max_steps": "2"}

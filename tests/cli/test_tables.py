@@ -88,7 +88,7 @@ def test_an_untrained_row_scores_the_encoder_as_it_is_once(
     words = Path("corpus.txt").read_text().split()
     sentences = [" ".join(words[place : place + 5]) for place in range(60)]
     Path("corpus.txt").write_text("\n".join(sentences))
-    words = ["compare", "--table", table, "--rows", "glove", "cls", "white", "--sets", "[dev.csv]", "--resamples", "5"]
+    words = ["compare", "--table", table, "--rows", "[glove,cls,white]", "--sets", "[dev.csv]", "--resamples", "5"]
     Path("over.yaml").write_text("model: {encoder: {pooling: mean}}")  # is for the rows that train
     assert main([*words, "--seeds", "2", "--over", "[over.yaml]"]) == 0
     out = capsys.readouterr().out
@@ -198,7 +198,7 @@ def test_a_comparison_prints_rows_beside_the_published_numbers(
     trained = fake_runs(monkeypatch)
     words = ["compare", "--table", table, "--seeds", "1", "--resamples", "5"]
     assert main([*words, "--rows", "noise-0.8"]) == 0  # a table of one row
-    assert main([*words, "--rows", "without", "whole"]) == 0
+    assert main([*words, "--rows", "[without,whole]"]) == 0
     assert trained == ["noise-0.8", "whole", "without"]
     assert main([*words, "--sets", "[dev.csv]", "--output", "other"]) == 0
     out = capsys.readouterr().out
@@ -222,7 +222,7 @@ def test_a_changed_row_is_not_mixed_with_its_former_runs(
     table: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trained = fake_runs(monkeypatch)
-    words = ["compare", "--table", table, "--rows", "whole", "noise-0.8", "--seeds", "1", "--resamples", "5"]
+    words = ["compare", "--table", table, "--rows", "[whole,noise-0.8]", "--seeds", "1", "--resamples", "5"]
     assert main(words) == 0
     (workplace / table).write_text(TABLE.replace("77.2", "78.9"), encoding="utf-8")
     assert main(words) == 0  # what the paper printed is no setting

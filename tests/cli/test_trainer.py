@@ -185,7 +185,7 @@ def test_files_and_flags_end_in_the_config(workplace: Path) -> None:
         ("--data.trian x", "data: SentRepDataModule has no argument 'trian'; did you mean 'train'?"),
         ("--data.batch_size x", "data.batch_size: expected int, got 'x'"),
         ("--trainer.max_step 3", "trainer: Trainer has no argument 'max_step'; did you mean 'max_steps'?"),
-        ("--checkpoint.mointor x", "checkpoint: ModelCheckpoint has no argument 'mointor'; did you mean 'monitor'?"),
+        ("--checkpoint.mointor x", "checkpoint: BestCheckpoint has no argument 'mointor'; did you mean 'monitor'?"),
         ("--modl.seed 3", "unknown key 'modl'; did you mean 'model'?"),
         ("--model.seed", "--model.seed needs a value"),
         ("stray", "unexpected word 'stray'; options are written --key value or --key=value"),
@@ -206,7 +206,7 @@ def test_wrong_keys_in_a_file_name_the_file(workplace: Path, capsys: pytest.Capt
 
 def test_what_is_required_is_named(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "--data.train", "corpus.txt"]) == 2
-    assert error_of(capsys) == "the following arguments are required: model.encoder, model.objectives"
+    assert "sentrep fit -c simcse/minilm" in error_of(capsys)
 
 
 def test_a_plugins_own_refusal_is_the_error(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -278,14 +278,27 @@ def test_monitors_are_named_in_the_configuration(workplace: Path) -> None:
         "  log_every_n_steps: 2\n"
         "  callbacks:\n"
         "    - {class_path: GradientMonitor, init_args: {every_n_steps: 2}}\n"
-        "    - {class_path: sentrep.evaluation.CosineMonitor, init_args: {every_n_steps: 4}}\n"
+        "    - {class_path: sentrep.evaluation.CollapseMonitor, init_args: {patience: 4}}\n"
     )
     assert fit("-c", "over.yaml") == 0
     folder = workplace / "runs/run/version_0"
     lines = (folder / "metrics.csv").read_text().splitlines()
     rows = [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
     assert [row["step"] for row in rows if row["train/simcse~other/gradient_cosine"]] == ["2", "4"]
-    assert len((folder / "cosines.csv").read_text().splitlines()) == 1 + 2 * 100
+
+
+def test_metrics_of_torchmetrics_are_named_in_the_configuration(workplace: Path) -> None:
+    (workplace / "over.yaml").write_text(
+        "data:\n"
+        "  metrics:\n"
+        "    tau: torchmetrics.KendallRankCorrCoef\n"
+        "    error: {class_path: torchmetrics.MeanSquaredError, init_args: {squared: false}}\n"
+    )
+    assert fit("-c", "over.yaml") == 0
+    lines = (workplace / "runs/run/version_0/metrics.csv").read_text().splitlines()
+    row = dict(zip(lines[0].split(","), lines[-1].split(","), strict=True))
+    assert -1 <= float(row["val/dev/tau"]) <= 1
+    assert float(row["val/dev/error"]) > 0
 
 
 def test_a_config_is_never_overwritten(workplace: Path) -> None:
@@ -336,7 +349,7 @@ def test_resume_without_a_config_takes_the_model_of_the_checkpoint(
 
 @pytest.mark.parametrize(
     ("content", "expected"),
-    [(None, "no such checkpoint"), (b"not a checkpoint", "is not a checkpoint"), ({"state_dict": {}}, "not one of")],
+    [(None, "no such file"), (b"no checkpoint", "is no checkpoint"), ({"state_dict": {}}, "not one of")],
 )
 def test_bad_checkpoints(content: object, expected: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if isinstance(content, bytes):

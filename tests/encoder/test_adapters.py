@@ -23,7 +23,6 @@ from sentrep import (
     distributed,
 )
 from sentrep.encoder import Lora
-from sentrep.io.checkpoint_file import seal
 from sentrep.objectives import Contrastive, MaskedLanguageModeling
 from sentrep.stability import SAM
 from sentrep.types import Need
@@ -270,7 +269,6 @@ def test_a_checkpoint_rebuilds_alone_and_may_be_gone_on_with(tmp_path: Path) -> 
         assert encoder.adapter == (None if other is True else other)
         np.testing.assert_allclose(encoder.encode(SENTENCES), vectors, atol=1e-6)
     content["sentrep"]["settings"]["adapter"]["rank"] = "many"
-    seal(content)
     torch.save(content, tmp_path / "damaged.ckpt")
     with pytest.raises(InputError, match=r"damaged.ckpt: Lora: rank must be 1 or more, got 'many'"):
         SentenceEncoder.from_pretrained(tmp_path / "damaged.ckpt")

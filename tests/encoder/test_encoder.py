@@ -30,7 +30,7 @@ def test_every_family_trains_and_encodes(family: str) -> None:
     length = tokens.input_ids.shape[1]
     assert output.embedding.shape == (6, spec.embedding_dim)
     assert output.token_states.shape == (6, length, spec.hidden_size)
-    assert output.input_embeddings.shape == (6, length, spec.input_embedding_dim)
+    assert output.input_embeddings.shape == (6, length, spec.hidden_size)
     output.embedding[:, 0].sum().backward()
     assert encoder.backbone.get_input_embeddings().weight.grad.abs().sum() > 0
     assert not torch.equal(encoder(tokens).embedding, output.embedding), "two passes share their dropout"

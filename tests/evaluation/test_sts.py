@@ -12,7 +12,7 @@ from sentrep import SentenceEncoder
 from sentrep.data import load_sts
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.errors import InputError
-from sentrep.evaluation import SENTEVAL_SETS, display_name, evaluate_sts, senteval_average, side_by_side
+from sentrep.evaluation import display_name, evaluate_sts
 from support import shared_path, tiny_encoder
 
 
@@ -89,24 +89,6 @@ def test_every_distinct_sentence_is_encoded_once(monkeypatch: pytest.MonkeyPatch
     ]
     evaluate_sts(encoder, sets)
     assert sorted(seen) == ["a bird in a tree", "a cat", "a dog runs", "a man"]
-
-
-def test_the_average_is_of_the_seven_sets_and_of_nothing_else() -> None:
-    scores = {name: float(score) for score, name in enumerate(SENTEVAL_SETS)}
-    assert senteval_average({**scores, "sickr-all": 99.0}) == 3.0
-    scores.pop("sickr")
-    assert senteval_average({**scores, "sickr-all": 99.0}) is None
-
-
-def test_the_protocols_differ_in_sick_only() -> None:
-    scores = {name: float(score) for score, name in enumerate(SENTEVAL_SETS)}
-    table = side_by_side({**scores, "sickr-all": 13.0, "stsb-dev": 1.0, "sickr-dev": 2.0, "my-file": 3.0})
-    assert table["SICK-R"] == {"SentEval": 6.0, "MTEB": 13.0}
-    assert table["STS12"] == {"SentEval": 0.0, "MTEB": 0.0}
-    assert (table["STS-B dev"], table["SICK-R dev"]) == ({"SentEval": 1.0, "MTEB": 1.0}, {"SentEval": 2.0})
-    assert table["Avg."] == {"SentEval": 3.0, "MTEB": 4.0}
-    assert "my-file" not in table
-    assert "Avg." not in side_by_side({"sts12": 1.0})
 
 
 def test_the_fingerprint_of_a_set_follows_its_sentences_and_scores() -> None:

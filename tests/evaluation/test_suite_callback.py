@@ -22,6 +22,10 @@ from support import run_processes, tiny_encoder, toy_sentences
 SENTENCES = toy_sentences(40)
 
 
+pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
 def write_sets(folder: Path) -> dict[str, list[str]]:
     """A set for every suite that reads local files, and similarity pairs."""
     documents = {f"d{row}": text for row, text in enumerate(SENTENCES[:30])}
@@ -36,8 +40,7 @@ def write_sets(folder: Path) -> dict[str, list[str]]:
     (folder / "pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *pairs]))
     return {
         "retrieval": [str(folder / "beir")],
-        "transfer": [str(folder / "topics")],
-        "clustering": [str(folder / "topics")],
+        "mteb": [str(folder / "topics"), str(folder / "topics" / "test.csv")],
         "pairs": [str(folder / "pairs.csv")],
     }
 
@@ -56,9 +59,11 @@ def test_a_run_tests_what_evaluate_gives(tmp_path: Path) -> None:
     module = SentRepModule(tiny_encoder(pooling="mean"), [Contrastive()])
     run.test(module, SentRepDataModule("toy", test=pairs), verbose=False)
     for suite, names in sets.items():
-        (result,) = evaluate_suite(suite, module.encoder, load_suite(suite, Request(names)), show_progress_bar=False)
-        expected = {"": result.main_score, f"/{result.name}": result.main_score}
-        expected |= {f"/{result.name}/{metric}": score for metric, score in result.scores.items()}
+        found = evaluate_suite(suite, module.encoder, load_suite(suite, Request(names)), show_progress_bar=False)
+        expected = {"": sum(result.main_score for result in found) / len(found)}
+        for result in found:
+            expected[f"/{result.name}"] = result.main_score
+            expected |= {f"/{result.name}/{metric}": score for metric, score in result.scores.items()}
         for name, score in expected.items():
             assert float(run.callback_metrics[f"test/{suite}{name}"]) == pytest.approx(score, abs=1e-4)
 
@@ -82,7 +87,7 @@ def logged_scores(folder: str) -> dict[str, float]:
 def test_two_processes_give_the_scores_of_one(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     expected = logged_scores(str(tmp_path))
-    assert len(expected) > 10
+    assert len(expected) > 9
     assert run_processes(logged_scores, 2, str(tmp_path)) == [expected, expected]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,11 @@ class Reader(Callback):
         self.found.append([step for step, _ in RunFolder(self.folder, "").courses["train/loss"]] if here else [])
 
 
-def test_every_logged_step_is_on_disk_at_once_without_any_validation(tmp_path: Path, data: SentRepDataModule) -> None:
+def test_every_logged_step_is_on_disk_without_any_validation(
+    tmp_path: Path, data: SentRepDataModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sentrep.evaluation.training_report.WRITING_SHARE", math.inf)
+
     def trained(steps: int, **options: Any) -> tuple[TrainingReport, list[list[int]]]:
         report, reader = TrainingReport(), Reader(tmp_path)
         trainer = make_trainer(tmp_path, report, callbacks=[report, reader], max_steps=steps, limit_val_batches=0,

@@ -1,8 +1,6 @@
-"""Classification of frozen vectors: SentEval's folds in cold loops, MTEB's samples by their rules."""
+"""Classification of frozen vectors: SentEval's folds in cold loops."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ from references import ranking as reference
 from sentrep.data import LabelledSet, LabelledTexts
 from sentrep.errors import InputError
 from sentrep.evaluation import evaluate_transfer
-from sentrep.evaluation.classification import few_per_label, validated
+from sentrep.evaluation.classification import validated
 
 FOLDS = 3
 
@@ -45,7 +43,7 @@ def arrays(part: LabelledTexts, vectors: dict[str, np.ndarray]) -> tuple[np.ndar
 def test_nested_cross_validation_equals_cold_loops() -> None:
     part, vectors = blobs(150, 2, seed=0)
     encoder = TableEncoder(vectors)
-    (result,) = evaluate_transfer(encoder, [LabelledSet("cr", {"all": part}, "SentEval")], folds=FOLDS)  # type: ignore[arg-type]
+    (result,) = evaluate_transfer(encoder, [LabelledSet("cr", {"all": part})], folds=FOLDS)  # type: ignore[arg-type]
     expected = reference.nested_cross_validation(*arrays(part, vectors), FOLDS)
     assert result.scores["accuracy"] == pytest.approx(100 * expected, abs=1e-9)
     assert 60 < result.scores["accuracy"] < 99  # a task on which something can go wrong
@@ -55,7 +53,7 @@ def test_nested_cross_validation_equals_cold_loops() -> None:
 def test_train_and_test_equal_cold_loops() -> None:
     (train, train_vectors), (test, test_vectors) = blobs(120, 4, seed=1), blobs(80, 4, seed=2)
     vectors = {**train_vectors, **test_vectors}
-    task = LabelledSet("trec", {"train": train, "test": test}, "SentEval")
+    task = LabelledSet("trec", {"train": train, "test": test})
     (result,) = evaluate_transfer(TableEncoder(vectors), [task], folds=FOLDS)  # type: ignore[arg-type]
     x, gold = arrays(test, vectors)
     predicted = reference.cross_validated(*arrays(train, vectors), x, FOLDS)
@@ -75,7 +73,7 @@ def test_pairs_have_sentevals_features_and_f1() -> None:
             vectors[b] = vectors[a] * (0.5 if label else -0.1) + rng.normal(size=5)
         splits[split] = LabelledTexts(texts, [str(label) for label in labels], second)
     encoder = TableEncoder(vectors)
-    (result,) = evaluate_transfer(encoder, [LabelledSet("mrpc", splits, "SentEval")], folds=FOLDS)  # type: ignore[arg-type]
+    (result,) = evaluate_transfer(encoder, [LabelledSet("mrpc", splits)], folds=FOLDS)  # type: ignore[arg-type]
 
     def features(part: LabelledTexts) -> tuple[np.ndarray, np.ndarray]:
         rows = []
@@ -95,7 +93,7 @@ def test_a_dev_set_chooses_the_strength() -> None:
         split: blobs(count, 2, seed) for seed, (split, count) in enumerate([("train", 60), ("dev", 40), ("test", 50)])
     }
     vectors = {text: vector for _, table in parts.values() for text, vector in table.items()}
-    task = LabelledSet("sst2", {split: part for split, (part, _) in parts.items()}, "SentEval")
+    task = LabelledSet("sst2", {split: part for split, (part, _) in parts.items()})
     (result,) = evaluate_transfer(TableEncoder(vectors), [task])  # type: ignore[arg-type]
     (x, y), (dev, dev_labels), (test, gold) = (arrays(part, vectors) for part, _ in parts.values())
     best = (-1.0, 0.0)
@@ -107,47 +105,9 @@ def test_a_dev_set_chooses_the_strength() -> None:
     assert validated(x, y, dev, dev_labels, test).dev_accuracy == pytest.approx(best[0] / 100, abs=1e-4)
 
 
-def test_samples_are_eight_of_every_label_shuffled_again_and_again() -> None:
-    labels = [str(row % 3) for row in range(60)] + ["rare"] * 5
-    samples = few_per_label(labels)
-    assert len(samples) == 10
-    order = np.arange(65)
-    for sample in samples:
-        assert Counter(labels[row] for row in sample) == {"0": 8, "1": 8, "2": 8, "rare": 5}
-        np.random.RandomState(42).shuffle(order)
-        first_zeros = [row for row in order if labels[row] == "0"][:8]
-        assert [row for row in sample if labels[row] == "0"] == first_zeros
-    assert samples[0] != samples[1]
-
-
-def test_mteb_scores_are_means_over_the_samples() -> None:
-    (train, train_vectors), (test, test_vectors) = blobs(100, 3, seed=3), blobs(70, 3, seed=4)
-    vectors = {**train_vectors, **test_vectors}
-    encoder = TableEncoder(vectors)
-    (result,) = evaluate_transfer(encoder, [LabelledSet("bank", {"train": train, "test": test}, "MTEB")])  # type: ignore[arg-type]
-    x, y = np.stack([vectors[text] for text in train.texts]).astype(np.float32), np.array(train.labels)
-    z = np.stack([vectors[text] for text in test.texts]).astype(np.float32)
-    accuracies, f1s = [], []
-    for rows in few_per_label(train.labels):
-        predicted = LogisticRegression(max_iter=100).fit(x[rows], y[rows]).predict(z)
-        accuracies.append(100 * accuracy_score(test.labels, predicted))
-        f1s.append(100 * f1_score(test.labels, predicted, average="macro"))
-    full = LogisticRegression(max_iter=5000, tol=1e-8).fit(x, y).predict(z)
-    assert result.scores == pytest.approx(
-        {
-            "accuracy": np.mean(accuracies),
-            "accuracy sd": np.std(accuracies, ddof=1),
-            "f1": np.mean(f1s),
-            "full accuracy": 100 * accuracy_score(test.labels, full),
-            "full f1": 100 * f1_score(test.labels, full, average="macro"),
-        }
-    )
-    assert len(encoder.calls) == 1
-
-
 def test_broken_encoders_get_no_score() -> None:
     part, vectors = blobs(30, 2, seed=0)
-    task = LabelledSet("cr", {"all": part}, "SentEval")
+    task = LabelledSet("cr", {"all": part})
     with pytest.raises(InputError, match="cr: all 30 vectors are equal"):
         evaluate_transfer(TableEncoder(dict.fromkeys(vectors, np.ones(6))), [task])  # type: ignore[arg-type]
     broken = {**vectors, part.texts[3]: np.full(6, np.inf)}

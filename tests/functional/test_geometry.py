@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from references.info_nce import uniformity_loop
-from sentrep.functional import alignment, effective_rank, geometry, retrieval_accuracy, uniformity
-from sentrep.functional.geometry import nearest_negatives, pair_statistics
+from sentrep.functional import alignment, effective_rank, retrieval_accuracy, uniformity
 
 
 def test_uniformity_equals_the_loop() -> None:
@@ -24,22 +23,6 @@ def test_alignment_is_the_mean_squared_distance_on_the_sphere() -> None:
     x, y = torch.randn(6, 5), torch.randn(6, 5)
     expected = sum(float((a / a.norm() - b / b.norm()).pow(2).sum()) for a, b in zip(x, y, strict=True)) / 6
     assert alignment(x, y).item() == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.parametrize("scale", [5.0, 1.0])
-def test_pairs_above_four_of_five_align_and_all_sentences_are_uniform(scale: float) -> None:
-    first, second = torch.randn(7, 5), torch.randn(7, 5)
-    scores = [scale * share for share in (0.2, 1.0, 0.8, 0.81, 0.0, 0.79, 0.9)]
-    distances = [
-        sum((float(a / x.norm()) - float(b / y.norm())) ** 2 for a, b in zip(x, y, strict=True))
-        for x, y, score in zip(first, second, scores, strict=True)
-        if score > 0.8 * scale
-    ]
-    assert len(distances) == 3
-    found = pair_statistics(first, second, scores)
-    assert float(found["alignment"]) == pytest.approx(sum(distances) / 3, abs=1e-6)
-    assert float(found["uniformity"]) == pytest.approx(uniformity_loop(torch.cat([first, second]).double()), abs=1e-5)
-    assert pair_statistics(first, second, [0.0] * 7).keys() == {"uniformity"}
 
 
 @pytest.mark.parametrize(("n", "d"), [(40, 6), (6, 40)])
@@ -62,19 +45,6 @@ def test_gradients_of_alignment_and_uniformity_are_finite_at_coinciding_points()
     assert torch.isfinite(x.grad).all()
     assert uniformity(x).item() == pytest.approx(0.0, abs=1e-5)
     assert math.isfinite(uniformity(torch.randn(3, 3)).item())
-
-
-@pytest.mark.parametrize("rows", [5, 12, 30])
-def test_nearest_negatives_are_the_means_of_the_sorted_cosines(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "_QUERIES", 12)  # the last in three blocks
-    x = torch.randn(rows, 3, generator=torch.Generator().manual_seed(rows))
-    expected = [0.0] * 4
-    for i in range(rows):
-        others = torch.cat([x[:i], x[i + 1 :]])
-        cosines = [float(cosine) for cosine in torch.cosine_similarity(x[i], others, dim=1)]
-        for rank, cosine in enumerate(sorted(cosines, reverse=True)[:4]):
-            expected[rank] += cosine / rows
-    assert nearest_negatives(x).tolist() == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("count", [2, 30, 2500])  # the last in several blocks

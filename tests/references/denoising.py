@@ -12,8 +12,8 @@ from sentrep.decoders import DenoisingDecoder
 def torch_decoder(ours: DenoisingDecoder, activation: str) -> nn.TransformerDecoder:
     """``nn.TransformerDecoder`` with copies of our weights; its idle query and key projections are random."""
     first = ours.layers[0]
-    width, memory_width = first.cross_attention.value.weight.shape
-    heads, dropout = first.self_attention.heads, first.dropout
+    width, memory_width = first.value.weight.shape
+    heads, dropout = first.heads, first.dropout
     layer = nn.TransformerDecoderLayer(
         width, heads, first.hidden.out_features, dropout, activation, batch_first=True, norm_first=False
     )
@@ -36,14 +36,14 @@ def counterparts(ours: DenoisingDecoder, reference: nn.TransformerDecoder) -> li
         attention, cross, width = theirs.self_attn, theirs.multihead_attn, mine.hidden.in_features
         value = cross.v_proj_weight if cross.in_proj_weight is None else cross.in_proj_weight[2 * width :]
         pairs = {
-            "self.in.weight": (mine.self_attention.projection.weight, attention.in_proj_weight),
-            "self.in.bias": (mine.self_attention.projection.bias, attention.in_proj_bias),
-            "self.out.weight": (mine.self_attention.output.weight, attention.out_proj.weight),
-            "self.out.bias": (mine.self_attention.output.bias, attention.out_proj.bias),
-            "cross.value.weight": (mine.cross_attention.value.weight, value),
-            "cross.value.bias": (mine.cross_attention.value.bias, cross.in_proj_bias[2 * width :]),
-            "cross.out.weight": (mine.cross_attention.output.weight, cross.out_proj.weight),
-            "cross.out.bias": (mine.cross_attention.output.bias, cross.out_proj.bias),
+            "self.in.weight": (mine.projection.weight, attention.in_proj_weight),
+            "self.in.bias": (mine.projection.bias, attention.in_proj_bias),
+            "self.out.weight": (mine.attended.weight, attention.out_proj.weight),
+            "self.out.bias": (mine.attended.bias, attention.out_proj.bias),
+            "cross.value.weight": (mine.value.weight, value),
+            "cross.value.bias": (mine.value.bias, cross.in_proj_bias[2 * width :]),
+            "cross.out.weight": (mine.crossed.weight, cross.out_proj.weight),
+            "cross.out.bias": (mine.crossed.bias, cross.out_proj.bias),
             "hidden.weight": (mine.hidden.weight, theirs.linear1.weight),
             "hidden.bias": (mine.hidden.bias, theirs.linear1.bias),
             "output.weight": (mine.output.weight, theirs.linear2.weight),

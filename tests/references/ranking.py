@@ -1,9 +1,8 @@
-"""Ranking metrics, V-measure and SentEval's folds, in loops from their definitions."""
+"""Ranking metrics and SentEval's folds, in loops from their definitions."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -46,21 +45,6 @@ def reciprocal_rank(ranking: Sequence[str], grades: Mapping[str, int], k: int) -
 def recall(ranking: Sequence[str], grades: Mapping[str, int], k: int) -> float:
     relevant = {document for document, grade in grades.items() if grade > 0}
     return len(relevant & set(ranking[:k])) / len(relevant)
-
-
-def v_measure(labels: Sequence[str], clusters: Sequence[int]) -> float:
-    """Rosenberg and Hirschberg (2007): harmonic mean of homogeneity and completeness."""
-
-    def entropy(counts: Counter[object]) -> float:
-        total = sum(counts.values())
-        return -sum(n / total * math.log(n / total) for n in counts.values())
-
-    joint = entropy(Counter(zip(labels, clusters, strict=True)))
-    h_label, h_cluster = entropy(Counter(labels)), entropy(Counter(clusters))
-    homogeneity = 1 - (joint - h_cluster) / h_label if h_label else 1.0
-    completeness = 1 - (joint - h_label) / h_cluster if h_cluster else 1.0
-    total = homogeneity + completeness
-    return 2 * homogeneity * completeness / total if total else 0.0
 
 
 def nested_cross_validation(x: np.ndarray, y: np.ndarray, folds: int) -> float:

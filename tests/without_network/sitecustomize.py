@@ -28,7 +28,17 @@ def is_local(host: Any) -> bool:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return False
-    return address.is_loopback or address.is_unspecified
+    return address.is_loopback or address.is_unspecified or is_own(address)
+
+
+def is_own(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether an address is one of this machine's, by which Ray's processes call each other: it can be bound to."""
+    with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((str(address), 0))
+        except OSError:
+            return False
+    return True
 
 
 def check(place: socket.socket, address: Any) -> None:

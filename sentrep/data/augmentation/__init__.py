@@ -1,5 +1,5 @@
-"""Making pairs from sentences: back-translation and answers of a language model, resumable at any moment.
+"""Making pairs from sentences, in parts: back-translation and answers of a language model.
 
-The modules are imported one by one: `backtranslation` with `translation` (transformers), `asking` with `endpoint` (the
-package openai) and a `prompt`, both over `parts`; `paraphrasing` says which paraphrases are fit.
+The modules are imported one by one: `backtranslation` with `translation` (transformers), `language_model` (the package
+openai) with a `prompt`; `filters` says which rewritings are fit, and `finished_pairs` keeps them.
 """

@@ -2,82 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from sentrep.data.augmentation.filters import BLANK, PairFilter
-from sentrep.data.augmentation.parts import ROW, VERDICT, Finished
+from sentrep.data.augmentation.finished_pairs import VERDICT
 from sentrep.data.augmentation.translation import Translation
 from sentrep.data.text.corpus import CorpusRow
-from sentrep.data.text.shard import Shard
 
 PAIR = ("sent0", "sent1")
 """Columns of the output: sentence and positive, under the names that `SentRepDataModule` reads by itself."""
-
-WINDOW = 16384
-"""Rows that are sorted by length among themselves."""
 
 Translate = Callable[[Sequence[str], tuple[int, ...]], list[Translation]]
 """A `Translator`: sentences and what to draw from, to translations."""
 
 
-@dataclass(frozen=True)
-class BackTranslation:
-    """Sentences and their back-translations, judged by a filter.
+def back_translate(
+    rows: Sequence[CorpusRow], forward: Translate, backward: Translate, check: PairFilter
+) -> list[dict[str, Any]]:
+    """Rows with their back-translations and what is wrong with these.
+
+    Args:
+        rows: best of like lengths.
+        forward: into the pivot language.
+        backward: and back.
+        check: what is kept.
 
     Examples:
         >>> def upper(sentences, draw):
         ...     return [Translation(sentence.upper(), None) for sentence in sentences]
-        >>> shout = BackTranslation(upper, upper, PairFilter(keep_identical=True))
-        >>> [tuple(row.values()) for row in shout([CorpusRow(7, ("hello",)), CorpusRow(9, ("",))])]
-        [(7, 'hello', 'HELLO', 'kept'), (9, '', '', 'blank in the input')]
+        >>> rows = [CorpusRow(7, ("hello",)), CorpusRow(9, ("",))]
+        >>> [tuple(row.values()) for row in back_translate(rows, upper, upper, PairFilter(keep_identical=True))]
+        [('hello', 'HELLO', 'kept'), ('', '', 'blank in the input')]
     """
-
-    forward: Translate
-    """Into the pivot language."""
-    backward: Translate
-    """And back."""
-    check: PairFilter
-    """What is kept."""
-
-    def __call__(self, rows: Sequence[CorpusRow]) -> list[Finished]:
-        """The rows with their back-translations."""
-        results = [Translation(row.sentences[0], BLANK if row.blank else None) for row in rows]
-        first = min(row.number for row in rows)
-        for leg, translate in enumerate((self.forward, self.backward)):
-            if given := [index for index, (text, problem) in enumerate(results) if text and problem is None]:
-                translations = translate([results[index].text for index in given], (first, leg))
-                for index, translation in zip(given, translations, strict=True):
-                    results[index] = translation
-        return [self._finished(row, translation) for row, translation in zip(rows, results, strict=True)]
-
-    def _finished(self, row: CorpusRow, translation: Translation) -> Finished:
-        (sentence,), (text, problem) = row.sentences, translation
-        verdict = problem or self.check(sentence, text)
-        return {ROW: row.number, "sent0": sentence, "sent1": text, VERDICT: verdict}
+    results = [Translation(row.sentences[0], BLANK if row.blank else None) for row in rows]
+    first = min(row.number for row in rows)
+    for leg, translate in enumerate((forward, backward)):
+        if given := [index for index, (text, problem) in enumerate(results) if text and problem is None]:
+            translations = translate([results[index].text for index in given], (first, leg))
+            for index, translation in zip(given, translations, strict=True):
+                results[index] = translation
+    sentences = [row.sentences[0] for row in rows]
+    return [
+        {**dict(zip(PAIR, (sentence, text), strict=True)), VERDICT: problem or check(sentence, text)}
+        for sentence, (text, problem) in zip(sentences, results, strict=True)
+    ]
 
 
-def batches_of(shard: Shard, rows: Iterable[CorpusRow], batch_size: int) -> Iterator[list[CorpusRow]]:
-    """The batches of a shard: sentences of like lengths, each window of the corpus sorted, the longest first.
-
-    They depend on the rows and the batch size alone. So the shards together, and a run that was interrupted, give what
-    one run gives.
+def in_batches(
+    rows: Sequence[CorpusRow],
+    size: int,
+    finish: Callable[[Sequence[CorpusRow]], list[dict[str, Any]]],
+    advance: Callable[[int], None] = lambda rows: None,
+) -> list[dict[str, Any]]:
+    """Finished rows in their order; they are finished in batches of sentences of like lengths, the longest first.
 
     Args:
-        shard: of this process.
-        rows: the whole corpus, whatever the shard.
-        batch_size: sentences at a time.
-
-    Examples:
-        >>> rows = [CorpusRow(n, (text,)) for n, text in enumerate(["a", "bb bb", "ccc", "dddd", "e"])]
-        >>> [[[row.number for row in batch] for batch in batches_of(Shard(n, 2, ""), rows, 2)] for n in (0, 1)]
-        [[[1, 3], [4]], [[2, 0]]]
+        rows: of a part.
+        size: of a batch.
+        finish: a batch to its finished rows.
+        advance: is told how many more are done.
     """
-
-    def batches() -> Iterator[list[CorpusRow]]:
-        remaining = iter(rows)
-        while window := sorted(islice(remaining, WINDOW), key=lambda row: -len(row.sentences[0])):
-            yield from (window[start : start + batch_size] for start in range(0, len(window), batch_size))
-
-    return islice(batches(), shard.index, None, shard.count)
+    order = sorted(range(len(rows)), key=lambda place: -len(rows[place].sentences[0]))
+    found: dict[int, dict[str, Any]] = {}
+    for start in range(0, len(rows), size):
+        batch = order[start : start + size]
+        found |= zip(batch, finish([rows[place] for place in batch]), strict=True)
+        advance(len(batch))
+    return [found[place] for place in range(len(rows))]

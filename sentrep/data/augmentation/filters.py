@@ -12,6 +12,9 @@ from sentrep.errors import InputError
 KEPT = "kept"
 BLANK = "blank in the input"
 EMPTY = "empty"
+MALFORMED = "malformed answer"
+NO_ANSWER = "no answer"
+NO_CONTRAST = "contrary says the same"
 IDENTICAL = "identical"
 LENGTH = "length ratio"
 SCRIPT = "other script"
@@ -66,6 +69,13 @@ class PairFilter:
             return SCRIPT
         ratio = len(rewriting.strip()) / max(1, len(sentence.strip()))
         return KEPT if self.min_ratio <= ratio <= self.max_ratio else LENGTH
+
+
+def contrasting(check: PairFilter, sentence: str, paraphrase: str, contrary: str) -> str:
+    """The verdict on a paraphrase that passes the filter, and a contrary sentence that is neither of the other two."""
+    if letters(contrary) in (letters(sentence), letters(paraphrase)):
+        return NO_CONTRAST
+    return check(sentence, paraphrase)
 
 
 def letters(text: str) -> str:

@@ -22,7 +22,7 @@ from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_plain, check_plain_files, expanded
 from sentrep.io.strangers import read_config, read_tokenizer
 
-_DTYPES = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_DTYPES = ("auto", "float32", "bfloat16", "float16")
 _MORE_TOKENS = 16
 _UNLIMITED = 1 << 30  # sources are measured here; the tokenizer would warn of each one above its own limit
 
@@ -63,7 +63,8 @@ class Generation:
 
     def numbers(self, device: str) -> torch.dtype:
         """What the weights are, and what is computed in."""
-        if (chosen := _DTYPES[self.dtype]) is not None:
+        if self.dtype != "auto":
+            chosen: torch.dtype = getattr(torch, self.dtype)
             return chosen
         return torch.bfloat16 if device.startswith("cuda") and torch.cuda.is_bf16_supported() else torch.float32
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sentrep.data.text.cache import TokenRow
+from sentrep.data.text.tokenized import TokenRows
 from sentrep.types import TextBatch, TokenBatch
 
 
@@ -21,7 +21,7 @@ class Collate:
         limit: most tokens that the model can read; None for no limit.
 
     Examples:
-        >>> rows = [TokenRow(7, (np.array([1, 5, 2]),)), TokenRow(3, (np.array([1, 2]),))]
+        >>> rows = TokenRows(np.array([7, 3]), [[np.array([1, 5, 2]), np.array([1, 2])]])
         >>> batch = Collate(pad_token_id=0)(rows)
         >>> batch.anchor.input_ids.tolist(), batch.anchor.attention_mask.tolist(), batch.rows.tolist()
         ([[1, 5, 2], [1, 2, 0]], [[1, 1, 1], [1, 1, 0]], [7, 3])
@@ -31,11 +31,10 @@ class Collate:
         self.pad_token_id = pad_token_id
         self.multiple, self.limit = multiple, limit
 
-    def __call__(self, rows: Sequence[TokenRow]) -> TextBatch:
-        columns = [self._pad(column) for column in zip(*(row.ids for row in rows), strict=True)]
-        anchor, positive, negative = (*columns, None, None)[:3]
+    def __call__(self, rows: TokenRows) -> TextBatch:
+        anchor, positive, negative = (*map(self._pad, rows.columns), None, None)[:3]
         assert anchor is not None
-        return TextBatch(anchor, positive, negative, rows=torch.tensor([row.row for row in rows]))
+        return TextBatch(anchor, positive, negative, rows=torch.from_numpy(rows.rows))
 
     def _pad(self, sentences: Sequence[NDArray[np.int32]]) -> TokenBatch:
         lengths = np.array([len(ids) for ids in sentences])

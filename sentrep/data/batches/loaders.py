@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader
 
 from sentrep import checks
 from sentrep.data.batches.sampler import BatchOrder
@@ -17,8 +17,8 @@ from sentrep.data.batches.streaming import TokenizedRows
 from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.data.text.cache import TokenizedCorpus
 from sentrep.data.text.corpus import Corpus
+from sentrep.data.text.tokenized import TokenizedCorpus
 from sentrep.errors import InputError
 from sentrep.types import TextBatch
 
@@ -45,7 +45,7 @@ class ResumableLoader:
 
     def __init__(
         self,
-        corpus: TokenizedCorpus | Subset | TokenizedRows,
+        corpus: TokenizedCorpus | TokenizedRows,
         sampler: BatchOrder,
         collate: Callable[[Any], TextBatch],
         *,
@@ -61,8 +61,9 @@ class ResumableLoader:
         self._completed = completed
         self._resuming = False
         self._loader: DataLoader[Any] = DataLoader(
-            corpus,  # type: ignore[arg-type]  # it has __len__ and __getitem__, which is all that is used
-            batch_sampler=sampler,
+            corpus,  # type: ignore[arg-type]  # it gives the rows of a batch at once
+            sampler=sampler,
+            batch_size=None,
             collate_fn=collate,
             num_workers=num_workers,
             persistent_workers=num_workers > 0,

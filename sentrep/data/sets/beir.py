@@ -13,7 +13,7 @@ from typing import Any
 from sentrep.data.text.cells import label_cell, number_cell, text_cell
 from sentrep.data.text.fingerprints import hash_files
 from sentrep.data.text.tables import TableFile
-from sentrep.errors import InputError, NoColumnError
+from sentrep.errors import InputError
 from sentrep.io.paths import expanded, not_there
 
 logger = logging.getLogger("sentrep")
@@ -43,9 +43,8 @@ class RankingSet:
     def documents(self) -> Iterator[tuple[str, str]]:
         """Id and text (title and text, where there is a title) of every document, streamed from the disk."""
         table = TableFile(self.corpus)
-        columns = _document_columns(table)
-        for line, (identity, *parts) in table.rows(columns):
-            where = f"{self.corpus}, line {line}"
+        title = ["title"] if "title" in table.columns() else []
+        for where, (identity, *parts) in table.rows(["_id", *title, "text"]):
             yield str(identity).strip(), " ".join(filter(None, (text_cell(part, where).strip() for part in parts)))
 
 
@@ -112,18 +111,10 @@ def load_reranking(folder: str | Path, split: str = "test") -> RankingSet:
     return ranking
 
 
-def _document_columns(table: TableFile) -> tuple[str, ...]:
-    try:
-        next(table.rows(("_id", "title", "text")), None)
-    except NoColumnError:
-        return ("_id", "text")
-    return ("_id", "title", "text")
-
-
 def _read_ids(corpus: Path) -> Iterator[str]:
     seen: set[str] = set()
-    for line, (identity,) in TableFile(corpus).rows(("_id",)):
-        yield _new_id(identity, f"{corpus}, line {line}", seen)
+    for where, (identity,) in TableFile(corpus).rows(["_id"]):
+        yield _new_id(identity, where, seen)
     if not seen:
         raise InputError(f"{corpus}: no document in it; a corpus has one in every line (_id, title, text)")
 
@@ -140,16 +131,14 @@ def _new_id(identity: Any, where: str, seen: set[str]) -> str:
 
 def _read_queries(file: Path) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
-    for line, (identity, text) in TableFile(file).rows(("_id", "text")):
-        where = f"{file}, line {line}"
+    for where, (identity, text) in TableFile(file).rows(["_id", "text"]):
         yield _new_id(identity, where, seen), text_cell(text, where)
 
 
 def _read_judgements(file: Path, documents: set[str]) -> Judgements:
     judgements: Judgements = defaultdict(dict)
     unknown = 0
-    for line, (query, document, grade) in TableFile(file).rows(("query-id", "corpus-id", "score")):
-        where = f"{file}, line {line}"
+    for where, (query, document, grade) in TableFile(file).rows(["query-id", "corpus-id", "score"]):
         number = number_cell(grade, where)
         if number != int(number):
             raise InputError(f"{where}: the score {grade!r} is not a whole number")
@@ -172,8 +161,7 @@ def _read_judgements(file: Path, documents: set[str]) -> Judgements:
 def _read_candidates(file: Path, ranking: RankingSet) -> dict[str, list[str]]:
     corpus = set(ranking.document_ids)
     candidates: dict[str, list[str]] = {}
-    for line, (query, documents) in TableFile(file).rows(("query-id", "corpus-ids")):
-        where = f"{file}, line {line}"
+    for where, (query, documents) in TableFile(file).rows(["query-id", "corpus-ids"]):
         if not isinstance(documents, list):
             raise InputError(f"{where}: corpus-ids is {documents!r}; expected a list of ids")
         if str(query) not in ranking.queries:

@@ -12,7 +12,8 @@ from sentrep.data.sets.labelled import LabelledTexts, find_split, load_labelled_
 from sentrep.data.sets.sts import SET_NAMES, load_sts
 from sentrep.data.sets.transfer import TRANSFER_NAMES, load_transfer
 from sentrep.data.text.corpus import open_corpus
-from sentrep.errors import InputError, NoColumnError, did_you_mean
+from sentrep.data.text.tables import TableFile
+from sentrep.errors import InputError, did_you_mean
 from sentrep.io.paths import expanded
 
 
@@ -75,11 +76,8 @@ def _labelled(part: LabelledTexts) -> list[str]:
 
 
 def _file(path: Path, columns: Sequence[str | int] | None) -> Iterable[str]:
-    if columns is None:
-        try:
-            return list(chain.from_iterable(row.sentences for row in open_corpus(path, PAIR_COLUMNS).rows()))
-        except NoColumnError:
-            pass
+    if columns is None and set(PAIR_COLUMNS) <= set(TableFile(path).columns()):
+        columns = PAIR_COLUMNS
     return chain.from_iterable(row.sentences for row in open_corpus(path, columns).rows())
 
 

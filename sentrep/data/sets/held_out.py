@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from torch.utils.data import Subset
 
 from sentrep import checks
-from sentrep.data.text.cache import TokenizedCorpus
 from sentrep.data.text.fingerprints import hash_of
+from sentrep.data.text.tokenized import TokenizedCorpus
 from sentrep.errors import InputError
 
 _SEED = 0
@@ -28,7 +26,7 @@ class HeldOut:
         return len(self.ids)
 
 
-def hold_out(tokens: TokenizedCorpus, count: int) -> tuple[HeldOut, Subset]:
+def hold_out(tokens: TokenizedCorpus, count: int) -> tuple[HeldOut, TokenizedCorpus]:
     """Draw sentences (anchors, no two the same) from the corpus; what is left to train on has none of them.
 
     Every row in which a held-out sentence stands, in whatever column, is left out, so that a sentence that the corpus
@@ -53,16 +51,8 @@ def hold_out(tokens: TokenizedCorpus, count: int) -> tuple[HeldOut, Subset]:
             f"held_out {count}: the training text has only {len(distinct)} different sentences; hold out fewer"
         )
     chosen = order[distinct[:count]]
-    kept = np.flatnonzero(~np.isin(keys, keys[chosen, 0]).any(axis=1))
-    return HeldOut([tokens[row].ids[0].tolist() for row in chosen]), Subset(tokens, kept)  # type: ignore[arg-type]
-
-
-def sentence_keys(rows: TokenizedCorpus | Subset) -> NDArray[np.uint64]:
-    """`TokenizedCorpus.sentence_keys` of all rows, or of those that `hold_out` left."""
-    if isinstance(rows, TokenizedCorpus):
-        return rows.sentence_keys()
-    assert isinstance(rows.dataset, TokenizedCorpus)
-    return rows.dataset.sentence_keys()[rows.indices]
+    kept = ~np.isin(keys, keys[chosen, 0]).any(axis=1)
+    return HeldOut([ids.tolist() for ids in tokens[chosen].columns[0]]), TokenizedCorpus(tokens.path, tokens.rows[kept])
 
 
 def held_out_fingerprint(corpus: str, count: int) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sentrep.data.text.cells import Columns, label_cell, text_cell
+from sentrep.data.text.cells import Columns, label_cell, quoted, text_cell
 from sentrep.data.text.corpus import checked_columns
 from sentrep.data.text.fingerprints import hash_columns
 from sentrep.data.text.tables import TableFile
-from sentrep.errors import InputError, NoColumnError
+from sentrep.errors import InputError
 from sentrep.io.paths import check_plain, expanded, not_there
 
 logger = logging.getLogger("sentrep")
@@ -43,8 +43,6 @@ class LabelledSet:
     name: str
     splits: dict[str, LabelledTexts]
     """``train`` and ``test``, with ``dev`` where there is one; or ``all`` where the set has no split of its own."""
-    protocol: str
-    """Whose protocol the set is scored with: ``SentEval`` or ``MTEB``."""
 
     @property
     def fingerprint(self) -> str:
@@ -67,7 +65,7 @@ def load_labelled_folder(folder: str | Path, columns: Sequence[str | int] | None
     splits = {split: load_labelled_file(find_split(folder, split), columns) for split in ("train", "test")}
     if unseen := set(splits["test"].labels) - set(splits["train"].labels):
         raise InputError(f"{folder}: the label {min(unseen)!r} is in test but never in train; is the right split here?")
-    return LabelledSet(folder.resolve().name, splits, "MTEB")
+    return LabelledSet(folder.resolve().name, splits)
 
 
 def load_labelled_file(path: str | Path, columns: Sequence[str | int] | None = None) -> LabelledTexts:
@@ -85,8 +83,7 @@ def load_labelled_file(path: str | Path, columns: Sequence[str | int] | None = N
     check_plain(path)
     table = TableFile(path)
     texts, labels, blank = [], [], 0
-    for line, (text, label) in table.rows(_pick(table, columns)):
-        where = f"{path}, {table.unit} {line}"
+    for where, (text, label) in table.rows(_pick(table, columns)):
         text = text_cell(text, where)
         if not text.strip():
             blank += 1
@@ -125,14 +122,11 @@ def _pick(table: TableFile, columns: Sequence[str | int] | None) -> Columns:
         if len(columns) != 2:
             raise InputError(f"columns {list(columns)}: expected two, of the text and of the label")
         return checked_columns(columns)  # type: ignore[return-value]
-    for names in ((text, label) for text in _TEXT_COLUMNS for label in _LABEL_COLUMNS):
-        try:
-            next(table.rows(names), None)
-        except NoColumnError as error:
-            missing = error
-        else:
-            return names
-    raise InputError(
-        f"{table.name}: which columns hold text and label? {str(missing).split('; ')[1]}; name them, for example "
-        "--columns [title,topic]"
-    )
+    found = table.columns()
+    text, label = (next((name for name in names if name in found), None) for names in (_TEXT_COLUMNS, _LABEL_COLUMNS))
+    if text is None or label is None:
+        raise InputError(
+            f"{table.name}: which columns hold text and label? found {quoted(found)}; name them, for example "
+            "--columns [title,topic]"
+        )
+    return [text, label]

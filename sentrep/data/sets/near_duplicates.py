@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from sentrep.errors import InputError
 from sentrep.extras import require
@@ -14,9 +13,12 @@ if TYPE_CHECKING:
     from datasketch import MinHash
 
 _PERMUTATIONS = 64
-_RECALL = 0.99
+_WEIGHTS = (0.003, 0.997)
+"""How much datasketch minds a pair proposed in vain and a pair missed, when it chooses its bands."""
 _LOWEST = 0.5
 """Below this LSH proposes a good part of the index for every sentence."""
+_HIGHEST = 0.99
+"""Above this datasketch finds no bands."""
 
 
 def shingles(text: str) -> set[str]:
@@ -34,19 +36,6 @@ def jaccard(first: set[str], second: set[str]) -> float:
     """|A ∩ B| / |A ∪ B| of two sets that are not both empty, in [0, 1]."""
     shared = len(first & second)
     return shared / (len(first) + len(second) - shared)
-
-
-def bands(threshold: float) -> tuple[int, int]:
-    """Bands and rows of the LSH: as many rows a band (few proposals) as leave a recall of 0.99 at the threshold.
-
-    A pair of similarity s is proposed with probability 1 − (1 − s^r)^b; above the threshold the recall is higher.
-
-    Examples:
-        >>> bands(0.8)
-        (12, 5)
-    """
-    rows = max(r for r in range(1, 9) if r == 1 or 1 - (1 - threshold**r) ** (_PERMUTATIONS // r) >= _RECALL)
-    return _PERMUTATIONS // rows, rows
 
 
 class NearIndex:
@@ -69,35 +58,23 @@ class NearIndex:
         require("looking for near duplicates", "leakage", "datasketch")
         from datasketch import MinHashLSH
 
-        self._threshold = threshold
-        self._sentences = list(sentences)
-        self._lsh = MinHashLSH(num_perm=_PERMUTATIONS, params=bands(threshold))
+        self._threshold, self._sentences = threshold, list(sentences)
+        self.lsh = MinHashLSH(min(threshold, _HIGHEST), _PERMUTATIONS, weights=_WEIGHTS)
         for number, sketch in enumerate(_sketches(self._sentences)):
-            self._lsh.insert(number, sketch, check_duplication=False)
+            self.lsh.insert(number, sketch, check_duplication=False)
 
     def near(self, texts: Sequence[str]) -> Iterator[tuple[int, str, float]]:
         """Position in ``texts``, sentence of the index and similarity of every near pair; equal strings are not."""
         for position, (text, sketch) in enumerate(zip(texts, _sketches(texts), strict=True)):
-            proposed = self._lsh.query(sketch)
-            if not proposed:
-                continue
-            own = shingles(text)
-            for number in sorted(proposed):
+            for number in sorted(self.lsh.query(sketch)):
                 sentence = self._sentences[number]
-                if sentence != text and (similarity := jaccard(own, shingles(sentence))) >= self._threshold:
+                similarity = jaccard(shingles(text), shingles(sentence))
+                if sentence != text and similarity >= self._threshold:
                     yield position, sentence, similarity
 
 
 def _sketches(texts: Sequence[str]) -> Iterator[MinHash]:
-    """MinHash of the trigrams of every text. The trigrams of all texts are hashed at once, without sets of strings:
-    the minimum over a list is that over the set, and equal hashes of different trigrams only change what is proposed.
-    """
     from datasketch import MinHash
 
-    joined = "".join(f" {text or ' '} " for text in texts)
-    codes = np.frombuffer(joined.encode("utf-32-le"), dtype=np.uint32)
-    hashes = (codes[:-2] * np.uint32(0x9E3779B1) + codes[1:-1]) * np.uint32(0x85EBCA6B) + codes[2:]
-    ends = np.cumsum([max(len(text), 1) + 2 for text in texts]).tolist()
-    starts = [0, *ends]
-    parts = (hashes[start : end - 2].tolist() for start, end in zip(starts, ends, strict=False))
-    return MinHash.generator(parts, num_perm=_PERMUTATIONS, hashfunc=int)
+    trigrams = ([trigram.encode() for trigram in shingles(text)] for text in texts)
+    return MinHash.generator(trigrams, num_perm=_PERMUTATIONS, hashfunc=zlib.crc32)

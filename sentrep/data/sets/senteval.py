@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sentrep.data.text.cells import text_cell
@@ -54,13 +55,23 @@ def read_lines(file: Path, *, latin_1: bool = False) -> list[str]:
     return [text_cell(line, f"{file}, line {number}") for number, line in enumerate(lines, start=1)]
 
 
-def tab_cells(line: str, positions: tuple[int, ...], where: str) -> list[str]:
-    """Some of a line's tab-separated cells.
+def tab_rows(
+    file: Path, positions: Sequence[int], *, header: bool = False, latin_1: bool = False
+) -> Iterator[tuple[str, list[str]]]:
+    """Some of the tab-separated cells of each line, led by what to call it in a message.
+
+    Args:
+        file: see `read_lines`.
+        positions: of the cells.
+        header: leave the first line out.
+        latin_1: see `read_lines`.
 
     Raises:
-        InputError: the line has too few.
+        InputError: a line has too few cells, or see `read_lines`.
     """
-    cells = line.split("\t")
-    if len(cells) <= max(positions):
-        raise InputError(f"{where}: {len(cells)} tab-separated cells; expected at least {max(positions) + 1}")
-    return [cells[position] for position in positions]
+    for number, line in enumerate(read_lines(file, latin_1=latin_1), start=1):
+        where, cells = f"{file}, line {number}", line.split("\t")
+        if len(cells) <= max(positions):
+            raise InputError(f"{where}: {len(cells)} tab-separated cells; expected at least {max(positions) + 1}")
+        if number > 1 or not header:
+            yield where, [cells[position] for position in positions]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sentrep.data import toy
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.data.sets.senteval import read_lines, senteval_place, tab_cells
+from sentrep.data.sets.senteval import read_lines, senteval_place, tab_rows
 from sentrep.data.text.cells import number_cell, text_cell
 from sentrep.data.text.corpus import checked_columns
 from sentrep.data.text.locations import load_hub_split
@@ -144,8 +144,7 @@ def _load_pairs_file(spec: PairsFile) -> ScoredPairs:
         raise InputError(f"{path}: columns {list(spec.columns)}; expected three: sentence, sentence, score")
     pairs: list[_Pair] = []
     blank = 0
-    for line, (first, second, score) in table.rows(columns):
-        where = f"{path}, {table.unit} {line}"
+    for where, (first, second, score) in table.rows(columns):
         first, second = text_cell(first, where), text_cell(second, where)
         if not (first.strip() and second.strip()):
             blank += 1
@@ -202,24 +201,19 @@ def _read_year(folder: Path) -> Iterator[_Pair]:
     for sentences_file in sorted(folder.glob("STS.input.*.txt")):
         subset = sentences_file.name.removeprefix("STS.input.").removesuffix(".txt")
         scores_file = folder / f"STS.gs.{subset}.txt"
-        sentences, scores = read_lines(sentences_file), read_lines(scores_file)
-        if len(sentences) != len(scores):
-            raise InputError(f"{scores_file}: {len(scores)} lines where {sentences_file.name} has {len(sentences)}")
-        for number, (line, score) in enumerate(zip(sentences, scores, strict=True), start=1):
+        pairs, scores = list(tab_rows(sentences_file, (0, 1))), read_lines(scores_file)
+        if len(pairs) != len(scores):
+            raise InputError(f"{scores_file}: {len(scores)} lines where {sentences_file.name} has {len(pairs)}")
+        for number, ((_, (first, second)), score) in enumerate(zip(pairs, scores, strict=True), start=1):
             if score.strip():  # a pair without a gold score is not part of the set
-                first, second = tab_cells(line, (0, 1), f"{sentences_file}, line {number}")
                 yield first, second, number_cell(score, f"{scores_file}, line {number}"), subset
 
 
 def _read_benchmark(file: Path) -> Iterator[_Pair]:
-    for number, line in enumerate(read_lines(file), start=1):
-        where = f"{file}, line {number}"
-        subset, score, first, second = tab_cells(line, (1, 4, 5, 6), where)
+    for where, (subset, score, first, second) in tab_rows(file, (1, 4, 5, 6)):
         yield first, second, number_cell(score, where), subset
 
 
 def _read_sick(file: Path) -> Iterator[_Pair]:
-    for number, line in enumerate(read_lines(file)[1:], start=2):
-        where = f"{file}, line {number}"
-        first, second, score = tab_cells(line, (1, 2, 3), where)
+    for where, (first, second, score) in tab_rows(file, (1, 2, 3), header=True):
         yield first, second, number_cell(score, where), file.stem

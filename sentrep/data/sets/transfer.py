@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sentrep.data.sets.labelled import LabelledSet, LabelledTexts
-from sentrep.data.sets.senteval import read_lines, senteval_place, tab_cells
+from sentrep.data.sets.senteval import read_lines, senteval_place, tab_rows
 from sentrep.errors import InputError, did_you_mean
 from sentrep.io.paths import expanded
 
@@ -44,7 +44,7 @@ def load_transfer(name: str, folder: str | Path) -> LabelledSet:
     if key not in _TASKS:
         raise InputError(
             f"unknown transfer task {name!r}{did_you_mean(key, TRANSFER_NAMES) or ';'} known are "
-            f"{', '.join(TRANSFER_NAMES)} and folders with train.csv and test.csv"
+            f"{', '.join(TRANSFER_NAMES)}; folders with train.csv and test.csv are of the suite mteb"
         )
     task = _TASKS[key]
     place = senteval_place(expanded(folder), task.folder, key)
@@ -57,7 +57,7 @@ def load_transfer(name: str, folder: str | Path) -> LabelledSet:
             )
         texts, second, labels = (list(column) for column in zip(*rows, strict=True))
         splits[split] = LabelledTexts(texts, labels, second if any(second) else None)
-    return LabelledSet(key, splits, "SentEval")
+    return LabelledSet(key, splits)
 
 
 def _read_plain(file: Path, label: str) -> _Rows:
@@ -67,7 +67,7 @@ def _read_plain(file: Path, label: str) -> _Rows:
 
 def _read_sst(file: Path, label: str) -> _Rows:
     """Text, tab, label."""
-    return [(_words(text), "", label) for text, label in _cells(file, (0, 1))]
+    return [(_words(text), "", label) for _, (text, label) in tab_rows(file, (0, 1), latin_1=True)]
 
 
 def _read_trec(file: Path, label: str) -> _Rows:
@@ -84,13 +84,8 @@ def _read_trec(file: Path, label: str) -> _Rows:
 
 def _read_mrpc(file: Path, label: str) -> _Rows:
     """A header; then label, two ids and two sentences."""
-    cells = _cells(file, (0, 3, 4))[1:]
-    return [(_words(first), _words(second), label) for label, first, second in cells]
-
-
-def _cells(file: Path, positions: tuple[int, ...]) -> list[list[str]]:
-    lines = enumerate(read_lines(file, latin_1=True), start=1)
-    return [tab_cells(line, positions, f"{file}, line {number}") for number, line in lines]
+    rows = tab_rows(file, (0, 3, 4), header=True, latin_1=True)
+    return [(_words(first), _words(second), label) for _, (label, first, second) in rows]
 
 
 def _words(text: str) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from sentrep.errors import InputError, NoColumnError, did_you_mean
+from sentrep.errors import InputError, did_you_mean
 
 Columns = Sequence[str] | Sequence[int]
 """Names in the header, or positions from 0 in a csv or tsv file without a header."""
@@ -91,7 +91,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def pick_columns(source: str, found: Sequence[str], columns: Columns | None) -> list[int]:
-    """Positions of the wanted columns among those found, see `TableFile.rows`.
+    """Positions of the wanted columns among those found, see `Source.open`.
 
     Raises:
         InputError: a column is missing or stands there twice, or none is wanted and the usual names are absent.
@@ -106,12 +106,11 @@ def pick_columns(source: str, found: Sequence[str], columns: Columns | None) -> 
                 f"{source}: which columns hold the sentences? Found {quoted(found)}; name one to three of them "
                 "(`columns`), or give positions (0, 1) for a csv or tsv file without a header"
             )
-    for column in columns:
-        if isinstance(column, int):
-            raise InputError(f"{source}: column {column} is a position, but these columns have names: {quoted(found)}")
+    for column in map(str, columns):
         if column not in found:
-            message = f"{source}: no column {column!r}; found {quoted(found)}{did_you_mean(column, found)}"
-            raise NoColumnError(message, found)
+            position = "; a position is for a csv or tsv file without a header" if column.isdecimal() else ""
+            hint = position or did_you_mean(column, found)
+            raise InputError(f"{source}: no column {column!r}; found {quoted(found)}{hint}")
         if found.count(column) > 1:
             raise InputError(f"{source}: the column {column!r} stands there twice; rename or remove one of the two")
     return [found.index(str(column)) for column in columns]

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import functools
+import glob
 import logging
+import os
+import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from sentrep.data.text.cells import Columns, text_cell
 from sentrep.data.text.fingerprints import hash_of
-from sentrep.data.text.lines import LONGEST_LINE, LineLimit
-from sentrep.data.text.memory import MemoryTable, in_memory
-from sentrep.data.text.text_sources import Source, find_sources
+from sentrep.data.text.locations import HUB_FILE, download_hub_file, find_files, is_address
+from sentrep.data.text.memory import hold_folder, hold_hub, hold_texts, hold_toy, in_memory
+from sentrep.data.text.pairing import Positives
+from sentrep.data.text.tables import Source, Table, TableFile, batches_of, has_table_ending
 from sentrep.errors import InputError
+from sentrep.io.paths import check_name, check_plain, expanded, not_there
 
 if TYPE_CHECKING:
     import datasets
@@ -23,8 +28,7 @@ if TYPE_CHECKING:
         """The part of pandas' DataFrame that is read here."""
 
         columns: Any
-
-        def notna(self) -> Any: ...
+        iloc: Any
 
     TrainingText: TypeAlias = str | Sequence[str] | Sequence[tuple[str, ...]] | datasets.Dataset | DataFrame
 else:  # what a configuration can say; these packages are not imported to say more
@@ -32,6 +36,11 @@ else:  # what a configuration can say; these packages are not imported to say mo
 """Where training text comes from: a file, a list of files or texts or pairs, a data set, a data frame."""
 
 logger = logging.getLogger("sentrep")
+
+LONGEST_LINE = 1_000_000
+"""Characters of a sentence; what follows is cut off and counted."""
+COLUMNS = ("anchor", "positive", "negative")
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 class CorpusRow(NamedTuple):
@@ -42,12 +51,56 @@ class CorpusRow(NamedTuple):
     sentences: tuple[str, ...]
     """The sentence, or sentence and positive, or sentence, positive and hard negative; ``""`` for an empty cell."""
     paired: bool = True
-    """False where a positive was looked for, none was found, and the sentence stands in, see `PairedCorpus`."""
+    """False where a positive was looked for, none was found, and the sentence stands in."""
+    too_long: int = 0
+    """Sentences of it that were longer than the limit, and are cut."""
 
     @property
     def blank(self) -> bool:
         """Whether a needed sentence is missing."""
         return not all(sentence.strip() for sentence in self.sentences)
+
+
+@dataclass(frozen=True)
+class RowReader:
+    """Cells of one source to rows of the corpus."""
+
+    name: str
+    unit: str
+    longest: int
+    first: int
+    """Number of the source's first row in the corpus."""
+    positives: Positives | None
+
+    def __call__(self, cells: Sequence[tuple[Any, ...]], start: int) -> list[CorpusRow]:
+        """The rows from number ``start`` of the source on.
+
+        Raises:
+            InputError: a cell is not text, or the positives are in the text as well.
+        """
+        rows = []
+        for number, row in enumerate(cells, start=start):
+            where = f"{self.name}, {self.unit} {number + 1}"
+            texts = [text_cell(cell, where) for cell in row]
+            too_long = sum(len(text) > self.longest for text in texts)
+            sentences = tuple(text[: self.longest] for text in texts)
+            rows.append(CorpusRow(self.first + number, sentences, too_long=too_long))
+        return self._paired(rows) if self.positives else rows
+
+    def _paired(self, rows: list[CorpusRow]) -> list[CorpusRow]:
+        assert self.positives is not None
+        if rows and len(rows[0].sentences) != 1:
+            raise InputError(
+                f"data.train: {len(rows[0].sentences)} columns of sentences, but `pairs` gives the positives; name the "
+                "one column of the sentences (`columns`), or leave `pairs` out"
+            )
+        found = self.positives([row.sentences[0] for row in rows])
+        return [
+            row._replace(
+                sentences=(*row.sentences, row.sentences[0] if text is None else text), paired=text is not None
+            )
+            for row, text in zip(rows, found, strict=True)
+        ]
 
 
 class Corpus:
@@ -57,75 +110,115 @@ class Corpus:
         sources: at least one, see `open_corpus`.
         columns: one name (sentences), two (with positives) or three (with hard negatives); or positions, see
             `TableFile`; None picks the usual names.
-        longest: characters of a sentence; what follows is cut off, and counted in `too_long`.
+        longest: characters of a sentence; what follows is cut off, and counted.
+        pairs: sentences and their positives, for a corpus of sentences, see `Positives`. A row without one is its own.
     """
 
     def __init__(
-        self, sources: Sequence[Source], columns: Sequence[str | int] | None = None, longest: int = LONGEST_LINE
+        self,
+        sources: Sequence[Source],
+        columns: Sequence[str | int] | None = None,
+        longest: int = LONGEST_LINE,
+        pairs: Corpus | None = None,
     ) -> None:
         self.sources = list(sources)
         self.columns = checked_columns(columns)
-        self.limit = LineLimit(longest)
-        self._current = 0
-        self._width: tuple[int, str] | None = None
+        self.longest = longest
+        self.pairs = pairs
 
     @property
     def name(self) -> str:
         """The sources in words."""
         more = len(self.sources) - 1
-        return self.sources[0].name + (f" and {more} more" if more else "")
-
-    @property
-    def fraction_read(self) -> float:
-        """How far the current reading is, in [0, 1]."""
-        return (self._current + self.sources[self._current].fraction_read) / len(self.sources)
-
-    @property
-    def too_long(self) -> int:
-        """Sentences that were cut in reading so far."""
-        return self.limit.cut
+        pairs = f" with the pairs of {self.pairs.name}" if self.pairs else ""
+        return self.sources[0].name + (f" and {more} more" if more else "") + pairs
 
     @functools.cached_property
     def fingerprint(self) -> str:
         """Hash of the text and the choice of columns, the same wherever the files lie."""
-        return hash_of([source.fingerprint() for source in self.sources], self.columns, self.limit.longest)
+        own = hash_of([source.fingerprint() for source in self.sources], self.columns, self.longest)
+        return hash_of("joined by sentence", own, self.pairs.fingerprint) if self.pairs else own
 
     @functools.cached_property
     def stamp(self) -> str:
         """Hash of names, sizes and the choice of columns: a fingerprint of text that is too large to be read first."""
-        return hash_of("stamp", [source.stamp() for source in self.sources], self.columns, self.limit.longest)
+        return hash_of("stamp", [source.stamp() for source in self.sources], self.columns, self.longest)
+
+    @functools.cached_property
+    def _positives(self) -> Positives | None:
+        return Positives(self.pairs.name, (row.sentences for row in self.pairs.rows())) if self.pairs else None
+
+    def reader(self, source: Source, first: int = 0) -> RowReader:
+        """What makes rows of the cells of a source, whose first row is number ``first``."""
+        return RowReader(source.name, source.unit, self.longest, first, self._positives)
+
+    def tables(self, cache_dir: str | Path | None = None) -> Iterator[tuple[Source, Table]]:
+        """Every source, opened; see `TableFile.open`.
+
+        Raises:
+            InputError: a column is missing, or a source has another number of columns than the first.
+        """
+        width = 0
+        for source in self.sources:
+            table = source.open(self.columns, cache_dir)
+            width = width or len(table.wanted)
+            if len(table.wanted) != width:
+                raise InputError(
+                    f"{source.name}: {len(table.wanted)} columns of sentences where {self.sources[0].name} has "
+                    f"{width}; name the columns (`columns`)"
+                )
+            yield source, table
 
     def rows(self) -> Iterator[CorpusRow]:
         """All rows, blank ones included.
 
         Raises:
-            InputError: a cell is not text or not UTF-8, or a file has another number of columns than the first.
+            InputError: a cell is not text or not UTF-8, or see `tables`.
         """
-        number = 0
-        for index in range(len(self.sources)):
-            for sentences in self.sentences_of(index):
-                yield CorpusRow(number, sentences)
-                number += 1
+        first = too_long = 0
+        for source, table in self.tables():
+            read, number = self.reader(source, first), 0
+            for cells in batches_of(source.name, table):
+                rows = read(cells, number)
+                too_long += sum(row.too_long for row in rows)
+                number += len(rows)
+                yield from rows
+            first += number
+        warn_of_long(self.name, too_long, self.longest)
 
-    def sentences_of(self, index: int, skip: int = 0) -> Iterator[tuple[str, ...]]:
-        """The sentences of every row of one source behind the first ``skip`` rows; raises as `rows` does."""
-        source, self._current = self.sources[index], index
-        before = self.too_long
-        for line, cells in islice(source.rows(self.columns), skip, None):
-            sentences = tuple(self.limit(text_cell(cell, f"{source.name}, {source.unit} {line}")) for cell in cells)
-            if self._width is None:
-                self._width = len(sentences), source.name
-            if len(sentences) != self._width[0]:
-                raise InputError(
-                    f"{source.name}: {len(sentences)} columns of sentences where {self._width[1]} has "
-                    f"{self._width[0]}; name the columns (`columns`)"
-                )
-            yield sentences
-        if self.too_long > before:
-            logger.warning(
-                "%s: %d sentences have more than %d characters (data.reading.longest_line); their rest is not read",
-                *(source.name, self.too_long - before, self.limit.longest),
-            )
+    def stream(self) -> datasets.IterableDataset:
+        """All rows as a data set of ``datasets`` that is read while it is used, its columns in the order asked for.
+
+        Raises:
+            InputError: see `tables`.
+        """
+        import datasets
+
+        parts = list[datasets.IterableDataset]()
+        for _, (dataset, wanted) in self.tables():
+            part = dataset.to_iterable_dataset() if isinstance(dataset, datasets.Dataset) else dataset
+            part = part.select_columns(wanted)
+            names = list(parts[0].column_names) if parts else wanted
+            # renaming costs time for every row, so it is left out where it can be
+            parts.append(part if names == wanted else part.rename_columns(dict(zip(wanted, names, strict=True))))
+        return datasets.concatenate_datasets(parts)
+
+    def no_pair(self) -> InputError:
+        """The error of a corpus and pairs that have no sentence in common."""
+        assert self.pairs is not None
+        return InputError(
+            f"no sentence of {self.sources[0].name} has a pair in {self.pairs.name}; are they the same sentences, and "
+            "does the first of `reading.pair_columns` name them?"
+        )
+
+
+def warn_of_long(name: str, count: int, longest: int) -> None:
+    """Say that sentences were cut in reading, where some were."""
+    if count:
+        logger.warning(
+            "%s: %d sentences have more than %d characters (data.reading.longest_line); their rest is left out",
+            *(name, count, longest),
+        )
 
 
 def open_corpus(
@@ -134,6 +227,7 @@ def open_corpus(
     split: str = "train",
     streaming: bool = False,
     longest: int = LONGEST_LINE,
+    pairs: Corpus | None = None,
 ) -> Corpus:
     """Find the training text. Nothing is read yet; the network is used for addresses and data sets of the Hub only.
 
@@ -148,31 +242,59 @@ def open_corpus(
         split: which split of a data set.
         streaming: read what is on the Hub from there, instead of downloading it first.
         longest: characters of a sentence, see `Corpus`.
+        pairs: positives, see `Corpus`.
 
     Raises:
         InputError: there is no such file, folder or data set, or it cannot be reached.
     """
     if in_memory(train):
-        return Corpus([MemoryTable(train, checked_columns(columns))], columns, longest)
+        return Corpus([hold_texts(train, checked_columns(columns))], columns, longest, pairs)
     named: Any = [train] if isinstance(train, (str, Path)) else train
-    sources = [source for spec in named for source in find_sources(str(spec), split, streaming, longest)]
+    sources = [source for spec in named for source in find_sources(str(spec), split, streaming)]
     if not sources:
         raise InputError("no training text: `train` is an empty list; name a file, a data set or toy")
-    return Corpus(sources, columns, longest)
+    return Corpus(sources, columns, longest, pairs)
 
 
-def checked_columns(columns: Sequence[str | int] | None) -> Columns | None:
-    """The columns as names or as positions, refused where they are neither one to three nor of one kind."""
+def find_sources(spec: str, split: str = "train", streaming: bool = False) -> list[Source]:
+    """What one entry of `open_corpus` names."""
+    if spec.startswith(HUB_FILE) and not streaming:
+        return [TableFile(download_hub_file(spec))]
+    if is_address(spec):
+        if not (found := find_files(spec)):
+            raise InputError(f"{spec}: no such file; check the address")
+        return [TableFile(address) for address in found]
+    check_name(spec, "the text to read (input, data.train)")
+    path = expanded(spec)
+    if os.path.isdir(path):  # where Path.is_dir fails for a name that is too long
+        return [hold_folder(path, split)]
+    if os.path.lexists(path):
+        check_plain(path)
+        return [TableFile(path)]
+    if spec == "toy":
+        return [hold_toy()]
+    if glob.has_magic(str(path)) and (matches := find_files(str(path))):
+        return [TableFile(match) for match in matches]
+    if spec.startswith(("/", ".", "~")) or not _HUB_ID.fullmatch(spec) or has_table_ending(spec):
+        raise not_there(path, "file or folder")
+    return [hold_hub(spec, split, streaming)]
+
+
+def checked_columns(columns: Any, name: str = "columns", least: int = 1, most: int = 3) -> Columns | None:
+    """The columns as names or as positions, refused where they are neither so many nor of one kind."""
     if columns is None:
         return None
-    if not 1 <= len(columns) <= 3 or isinstance(columns, str):
-        raise InputError(
-            f"columns {columns!r}: expected a list of one (sentence), two (with positive) or three (with hard negative)"
+    if not isinstance(columns, (list, tuple)) or not all(isinstance(c, str) or str(c).isdecimal() for c in columns):
+        raise InputError(f"{name} {columns!r}: expected a list of names, or of positions from 0")
+    if not least <= len(columns) <= most:
+        what = (
+            "one (sentence), two (with positive) or three (with hard negative)" if most > 2 else "sentence and positive"
         )
+        raise InputError(f"{name} {columns!r}: expected a list of {what}")
     names = [str(column) for column in columns]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"columns {names}: {twice[0]} is named twice; a sentence and itself are no pair")
-    positions = [int(name) for name in names if name.isdecimal()]
+    if twice := [one for one in names if names.count(one) > 1]:
+        raise InputError(f"{name} {names}: {twice[0]} is named twice; a sentence and itself are no pair")
+    positions = [int(one) for one in names if one.isdecimal()]
     if positions and len(positions) != len(names):
-        raise InputError(f"columns {names}: names and positions are mixed; give one or the other")
+        raise InputError(f"{name} {names}: names and positions are mixed; give one or the other")
     return positions or names

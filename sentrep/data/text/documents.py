@@ -10,11 +10,11 @@ from itertools import accumulate, chain, dropwhile, groupby
 from operator import not_
 from pathlib import Path
 
+from sentrep.data.sets.senteval import read_lines
 from sentrep.data.text.cells import quoted, text_cell
-from sentrep.data.text.lines import LineLimit, lines_of
-from sentrep.data.text.tables import TableFile
-from sentrep.data.text.text_sources import Source, find_sources
-from sentrep.errors import InputError, NoColumnError
+from sentrep.data.text.corpus import find_sources
+from sentrep.data.text.tables import Source, TableFile
+from sentrep.errors import InputError
 from sentrep.io.paths import expanded
 from sentrep.types import Tokenize
 
@@ -68,20 +68,14 @@ def load_documents(source: str | Path, columns: Sequence[str] | None = None) -> 
     """
     if columns is not None and not 1 <= len(columns) <= 2:
         raise InputError(f"columns {list(columns)}: expected [title,text] or [text]")
-    limit = LineLimit()
     folder = _is_folder(Path(source))
-    read = list(_folder(Path(source), columns, limit) if folder else _sources(str(source), columns, limit))
+    read = list(_folder(Path(source), columns) if folder else _sources(str(source), columns))
     kept = {document.text: document for document in reversed(read) if document is not None}
     if not kept:
         raise InputError(f"{source}: no text in it; give documents with a title and a text, or sentences")
     blank = sum(document is None for document in read)
     left_out = f"; {blank} blank and {len(read) - blank - len(kept)} repeated ones are left out"
     logger.info("%s: %d documents%s", source, len(kept), left_out if len(kept) < len(read) else "")
-    if limit.cut:
-        logger.warning(
-            "%s: %d lines or cells have more than %d characters, and their rest is not read; put line breaks there",
-            *(source, limit.cut, limit.longest),
-        )
     return [section for document in reversed(kept.values()) for section in _sections(document)]
 
 
@@ -155,7 +149,7 @@ def _is_folder(path: Path) -> bool:
     return path.is_dir() and not any((path / name).exists() for name in ("dataset_info.json", "dataset_dict.json"))
 
 
-def _folder(path: Path, columns: Sequence[str] | None, limit: LineLimit) -> Iterator[Document | None]:
+def _folder(path: Path, columns: Sequence[str] | None) -> Iterator[Document | None]:
     path = expanded(path)
     files = [path / "corpus.jsonl"]
     if not files[0].is_file():
@@ -165,43 +159,39 @@ def _folder(path: Path, columns: Sequence[str] | None, limit: LineLimit) -> Iter
         raise InputError(f"{path}: no .txt, .md, .csv, .jsonl or .parquet file in this folder; name another one")
     for file in files:
         if file.suffix.lower() in _TABLES:
-            yield from _table(TableFile(file), columns, limit)
+            yield from _table(TableFile(file), columns)
         elif file.suffix.lower() == ".md":
-            yield from _markdown(lines_of(file, limit))
+            yield from _markdown(read_lines(file))
         else:
-            yield _plain(lines_of(file, limit))
+            yield _plain(read_lines(file))
 
 
-def _sources(source: str, columns: Sequence[str] | None, limit: LineLimit) -> Iterator[Document | None]:
+def _sources(source: str, columns: Sequence[str] | None) -> Iterator[Document | None]:
     path = expanded(source)
     if path.suffix.lower() == ".md" and path.is_file():
-        yield from _markdown(lines_of(path, limit))
+        yield from _markdown(read_lines(path))
         return
-    for found in find_sources(source, "train", streaming=False, longest=limit.longest):
+    for found in find_sources(source):
         if isinstance(found, TableFile) and found.format == ".txt":
-            lines = [limit(text_cell(cells[0], f"{found.name}, line {line}")) for line, cells in found.rows()]
+            lines = [text_cell(cells[0], where) for where, cells in found.rows()]
             if any(map(str.strip, lines)) and not all(map(str.strip, lines)):
                 blocks = groupby(lines, key=lambda line: bool(line.strip()))
                 yield from (_document(None, list(block)) for filled, block in blocks if filled)
             else:
                 yield from (_document(None, line) for line in lines)
         else:
-            yield from _table(found, columns, limit)
+            yield from _table(found, columns)
 
 
-def _table(source: Source, columns: Sequence[str] | None, limit: LineLimit) -> Iterator[Document | None]:
-    for line, cells in source.rows(columns or _known_columns(source)):
-        *title, text = (limit(text_cell(cell, f"{source.name}, {source.unit} {line}")) for cell in cells)
+def _table(source: Source, columns: Sequence[str] | None) -> Iterator[Document | None]:
+    for where, cells in source.rows(columns or _known_columns(source)):
+        *title, text = (text_cell(cell, where) for cell in cells)
         yield _document(title[0] if title else None, text)
 
 
 def _known_columns(source: Source) -> list[str]:
     """Those of titles and texts; that of texts alone where no title is."""
-    try:
-        next(iter(source.rows([TITLES[0], TEXTS[0]])), None)
-        return [TITLES[0], TEXTS[0]]
-    except NoColumnError as error:
-        found = error.found
+    found = source.columns()
     title, text = (
         next((column for name in names for column in found if column.lower() == name), None)
         for names in (TITLES, TEXTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +23,7 @@ def is_address(name: str | Path) -> bool:
 
 
 def file_system(name: str) -> tuple[AbstractFileSystem, str]:
-    """The file system of an address, and the path on it.
+    """The file system of a path or an address, and the path on it.
 
     Raises:
         InputError: nothing installed speaks the protocol.
@@ -38,25 +39,15 @@ def file_system(name: str) -> tuple[AbstractFileSystem, str]:
 
 def open_binary(name: str) -> BinaryIO:
     """A file to read, wherever it lies."""
-    if not is_address(name):
-        return open(name, "rb")
     system, path = file_system(name)
     return system.open(path, "rb")
 
 
-def size_of(name: str) -> int:
-    """Bytes of a file."""
-    if not is_address(name):
-        return Path(name).stat().st_size
-    system, path = file_system(name)
-    return int(system.size(path) or 0)
-
-
-def find_addresses(pattern: str) -> list[str]:
-    """The addresses that a pattern such as ``s3://bucket/part-*.txt`` or a plain address stands for, sorted.
+def find_files(pattern: str) -> list[str]:
+    """The files that a path, an address or a pattern such as ``s3://bucket/part-*.txt`` stands for, sorted.
 
     Raises:
-        InputError: there is no such file, or the place cannot be reached.
+        InputError: an address cannot be reached.
     """
     system, path = file_system(pattern)
     fail_fast()
@@ -64,9 +55,7 @@ def find_addresses(pattern: str) -> list[str]:
         found = sorted(match for match in system.glob(path) if system.isfile(match))
     except Exception as error:  # every protocol has exceptions of its own
         raise InputError(f"{pattern}: cannot be reached ({error}); check the address and the network") from error
-    if not found:
-        raise InputError(f"{pattern}: no such file; check the address")
-    return [system.unstrip_protocol(match) for match in found]
+    return [system.unstrip_protocol(match) for match in found] if is_address(pattern) else list(map(os.fspath, found))
 
 
 def load_hub_split(name: str, split: str, **options: bool) -> Any:

@@ -1,61 +1,97 @@
-"""Training text that is in memory: texts, pairs, a data set of ``datasets``, a data frame of pandas."""
+"""Data sets that are not files: texts that a program holds, a saved folder, a data set of the Hub, the toy."""
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from sentrep.data import toy
 from sentrep.data.text.cells import Columns, pick_columns, shown
-from sentrep.data.text.fingerprints import hash_columns
-from sentrep.data.text.locations import is_address
-from sentrep.data.text.tables import Row, has_table_ending
-from sentrep.errors import InputError
+from sentrep.data.text.fingerprints import hash_columns, hash_files, hash_of
+from sentrep.data.text.locations import is_address, load_hub_split
+from sentrep.data.text.tables import Source, has_table_ending
+from sentrep.errors import InputError, did_you_mean
 
-_PAIR = ("sent0", "sent1", "hard_neg")
-_ROWS_AT_ONCE = 1000
+if TYPE_CHECKING:
+    from sentrep.data.text.tables import AnyDataset
+
+IN_MEMORY = "the texts in memory"
 EXPECTED = "a file, a list of files, of texts or of pairs, a datasets.Dataset or a pandas DataFrame"
+_PAIR = ("sent0", "sent1", "hard_neg")
 
 
-class MemoryTable:
-    """Rows of sentences that somebody holds in memory; they are not copied, and must stay as they are.
+class HeldTable(Source):
+    """A data set of ``datasets``.
 
     Args:
-        held: see `in_memory`.
-        columns: which columns of a data set or data frame, as for a file.
-
-    Raises:
-        InputError: a column is missing; while reading: a row is no pair, or has another length than the first.
+        name: in messages.
+        load: gives the data set; a start from tokens that are kept does not need it.
+        digest: gives its fingerprint.
     """
 
-    name = "the texts in memory"
-    unit = "row"
-
-    def __init__(self, held: Any, columns: Columns | None) -> None:
-        names, self._cells = _opened(held)
-        self._wanted = [names[position] for position in pick_columns(self.name, names, columns)]
-        self._length, self._read = len(held), 0
-
-    @property
-    def fraction_read(self) -> float:
-        return self._read / max(1, self._length)
-
-    @functools.cached_property
-    def _hash(self) -> str:
-        return hash_columns(self._cells(self._wanted))
+    def __init__(self, name: str, load: Callable[[], AnyDataset], digest: Callable[[], str]) -> None:
+        self.name, self._given, self._digest = name, load, digest
 
     def fingerprint(self) -> str:
-        """Hash of the wanted cells: equal texts have equal ones in every process and run."""
-        return self._hash
+        """The hash of the sentences or the Arrow files; for what is streamed from the Hub, of the name."""
+        return self._digest()
 
-    stamp = fingerprint
+    def _load(self, columns: Columns | None, cache_dir: str | Path | None) -> tuple[AnyDataset, list[str], list[str]]:
+        dataset = self._given()
+        names = dataset.column_names or list(next(iter(dataset), {}))
+        return dataset, names, names
 
-    def rows(self, columns: Columns | None) -> Iterator[Row]:
-        for number, cells in enumerate(self._cells(self._wanted), start=1):
-            self._read = number
-            yield Row(number, cells)
+
+def hold_toy() -> HeldTable:
+    """The sentences that ship with the package (`sentrep.data.toy`)."""
+    sentences = toy.sentences()
+    return HeldTable("toy", partial(_dataset, sentences, None), partial(hash_of, sentences))
+
+
+def hold_folder(path: Path, split: str) -> HeldTable:
+    """A folder that ``save_to_disk`` wrote.
+
+    Raises:
+        InputError: it did not, the data set is damaged, or has no such split.
+    """
+    import datasets  # half a second of import time that only its users should pay
+
+    try:
+        loaded = datasets.load_from_disk(str(path))
+    except FileNotFoundError:
+        raise InputError(
+            f"{path}: a folder that `save_to_disk` did not write; name the files in it, for example {path}/*.txt"
+        ) from None
+    except Exception as error:  # of datasets, arrow and JSON, for files that are damaged
+        raise InputError(f"{path}: this saved data set is damaged ({str(error)[:150]}); save it again") from error
+    if not isinstance(loaded, datasets.Dataset):
+        if split not in loaded:
+            names = ", ".join(loaded)
+            raise InputError(f"{path}: no split {split!r}; found {names}{did_you_mean(split, list(loaded))}")
+        loaded = loaded[split]
+    return _in_arrow_files(str(path), loaded)
+
+
+def hold_hub(name: str, split: str, streaming: bool) -> HeldTable:
+    """A data set of the Hub; streamed, its name stands for its content."""
+    dataset = load_hub_split(name, split, **({"streaming": True} if streaming else {}))
+    return HeldTable(name, lambda: dataset, lambda: name) if streaming else _in_arrow_files(name, dataset)
+
+
+def hold_texts(held: Any, columns: Columns | None) -> HeldTable:
+    """What a program holds, see `in_memory`; it must stay as it is.
+
+    Raises:
+        InputError: a column is missing, or a row is no text and no pair as the first one is.
+    """
+    dataset = _dataset(held, columns)
+    table = HeldTable(IN_MEMORY, lambda: dataset, lambda: hash_columns(row.cells for row in table.rows(columns)))
+    table.open(columns)  # names the columns that are not there
+    return table
 
 
 def in_memory(given: Any) -> bool:
@@ -91,38 +127,28 @@ def _is(given: Any, module: str, name: str) -> bool:
     return kind is not None and isinstance(given, kind)
 
 
-def _opened(held: Any) -> tuple[Sequence[str], Callable[[Sequence[str]], Iterable[tuple[Any, ...]]]]:
-    """The names of the columns, and what gives the cells of some of them."""
-    if _is(held, "datasets", "Dataset"):
-        return held.column_names, functools.partial(_dataset_cells, held)
-    if _is(held, "pandas", "DataFrame"):
-        return [str(name) for name in held.columns], functools.partial(_frame_cells, held)
-    if all(isinstance(one, str) for one in held):
-        return ["text"], lambda wanted: zip(held, strict=True)
-    first = next(one for one in held if not isinstance(one, str)) if isinstance(held[0], str) else held[0]
-    width = len(first) if isinstance(first, (list, tuple)) else 0
-    if width not in (2, 3) or isinstance(held[0], str):
-        where = "row 1" if width not in (2, 3) else "the rows"
-        raise InputError(
-            f"{MemoryTable.name}, {where}: {shown(first)}; expected texts alone, or pairs or triples alone"
-        )
-    return _PAIR[:width], functools.partial(_pair_cells, held, width)
+def _dataset(held: Any, columns: Columns | None) -> AnyDataset:
+    import datasets
+
+    if isinstance(held, datasets.Dataset):
+        return held
+    try:
+        if _is(held, "pandas", "DataFrame"):
+            places = pick_columns(IN_MEMORY, list(map(str, held.columns)), columns)
+            return datasets.Dataset.from_pandas(held.iloc[:, places], preserve_index=False)
+        if all(isinstance(one, str) for one in held):
+            return datasets.Dataset.from_dict({"text": list(held)})
+        width = len(held[0]) if isinstance(held[0], (list, tuple)) else 0
+        for number, row in enumerate(held, start=1):
+            if width not in (2, 3) or not isinstance(row, (list, tuple)) or len(row) != width:
+                raise InputError(
+                    f"{IN_MEMORY}, row {number}: {shown(row)}; expected texts alone, or pairs or triples alone"
+                )
+        return datasets.Dataset.from_dict(dict(zip(_PAIR, map(list, zip(*held, strict=True)), strict=False)))
+    except (TypeError, ValueError) as error:  # of Arrow: cells of several types in one column
+        raise InputError(f"{IN_MEMORY}: {str(error)[:200]}; expected text in every row") from error
 
 
-def _dataset_cells(dataset: Any, wanted: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    for batch in dataset.select_columns(list(wanted)).iter(batch_size=_ROWS_AT_ONCE):
-        yield from zip(*(batch[column] for column in wanted), strict=True)
-
-
-def _frame_cells(frame: Any, wanted: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    names = {str(name): name for name in frame.columns}
-    columns = (frame[names[name]].astype(object) for name in wanted)
-    return zip(*(column.where(column.notna(), None) for column in columns), strict=True)  # NaN is an empty cell
-
-
-def _pair_cells(rows: Sequence[Any], width: int, wanted: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    places = [_PAIR.index(name) for name in wanted]
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row, (list, tuple)) or len(row) != width:
-            raise InputError(f"{MemoryTable.name}, row {number}: {shown(row)}; expected {width} texts, as in row 1")
-        yield tuple(row[place] for place in places)
+def _in_arrow_files(name: str, dataset: AnyDataset) -> HeldTable:
+    paths = [file["filename"] for file in dataset.cache_files]
+    return HeldTable(name, lambda: dataset, lambda: hash_files("arrow", paths))

@@ -37,6 +37,9 @@ class Shard:
         return f"shard {self.index} of {self.count}"
 
 
+EVERYTHING = Shard(0, 1, "default")
+
+
 def local_rank() -> int:
     """This process's number among those of its launcher on this machine, which is that of its GPU; 0 without one."""
     if "LOCAL_RANK" not in os.environ and _is_started_by_srun():
@@ -53,7 +56,7 @@ def _of_launcher() -> Shard:
     if _is_started_by_srun():
         slurm = SLURMEnvironment()
         return Shard(slurm.global_rank(), slurm.world_size(), "srun")
-    return Shard(0, 1, "default")
+    return EVERYTHING
 
 
 def _number(name: str, default: str = "") -> int:

@@ -1,222 +1,232 @@
-"""Rows of one text table: txt, csv, tsv, jsonl or parquet, compressed or not, streamed from the disk."""
+"""Text tables, read by ``datasets``: txt, csv, tsv, jsonl or parquet, compressed or not, here or at an address."""
 
 from __future__ import annotations
 
-import csv
-import lzma
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
+import glob
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from itertools import chain
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from fsspec.compression import compr
-from fsspec.utils import infer_compression
+import pandas
 
-from sentrep.data.text.cells import Columns, check_delimiter, parse_json, pick_columns
+from sentrep.data.text.cells import Columns, check_delimiter, pick_columns
 from sentrep.data.text.fingerprints import hash_files
-from sentrep.data.text.lines import LONGEST_LINE, read_lines
-from sentrep.data.text.locations import is_address, open_binary, size_of
+from sentrep.data.text.locations import file_system, is_address
 from sentrep.errors import InputError
 from sentrep.io.paths import check_plain
 
-_RECORD = 100
-"""Lines of a csv, tsv or jsonl file may be so many times as long as a cell: cells are found in whole lines only."""
+if TYPE_CHECKING:
+    import datasets
+
+    AnyDataset: TypeAlias = datasets.Dataset | datasets.IterableDataset
+
+_LOADERS = {".txt": "text", ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".parquet": "parquet"}
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
+_ROWS_AT_ONCE = 1000
+_DELIMITED: dict[str, dict[str, Any]] = {".csv": {"sep": ","}, ".tsv": {"sep": "\t", "quoting": 3}}
+"""How pandas reads them; 3: a quotation mark in a tsv file is one."""
+_AS_TEXT: dict[str, Any] = {"keep_default_na": False, "encoding": "utf-8-sig"}
 
 
 class Row(NamedTuple):
-    """The wanted cells of one row, and where it starts."""
+    """The wanted cells of one row, and what to call it in a message."""
 
-    line: int
-    """Line of the file, or number of the row in a parquet file or data set, from 1."""
+    where: str
+    """The table and the number of the row from 1, the header not counted; in a txt file that is the line."""
     cells: tuple[Any, ...]
 
 
-class TableFile:
-    """One file of rows; the format and the compression come from the name, for example ``pairs.tsv.gz``.
+class Table(NamedTuple):
+    """An opened table."""
 
-    A ``.txt`` file has one sentence a line, in a column called ``text``; a line ends at LF, CR LF or CR and nowhere
-    else. A ``.csv`` file follows RFC 4180: quoted cells may hold commas and line breaks. A ``.tsv`` file has no
-    quoting: a quotation mark is a plain character. Both have a header unless the columns are given as positions.
-    A ``.jsonl`` file has one object a line. Text is UTF-8, with or without a byte order mark. Empty lines are blank
-    rows, except before the first row of a csv, tsv or jsonl file.
+    dataset: AnyDataset
+    wanted: list[str]
+    """Its columns that were asked for, in that order."""
 
-    Args:
-        path: or address.
-        longest: characters of a line of a ``.txt`` file; a longer one gives its first ``longest + 1``. A line of a csv,
-            tsv or jsonl file may have a hundred times as many.
 
-    Raises:
-        InputError: the name has no known extension, or while reading: a pipe or a device, a line that is too long, a
-            ragged row, a column that is missing or stands there twice, cells that another character separates, a
-            damaged file; with the file and the line.
-    """
+class Source(ABC):
+    """A table of text that ``datasets`` opens."""
 
-    def __init__(self, path: str | Path, longest: int = LONGEST_LINE) -> None:
-        self.name, self._longest = str(path), longest
-        self.compression = infer_compression(self.name)
-        self.format = Path(self.name[: self.name.rindex(".")] if self.compression else self.name).suffix.lower()
-        if self.format not in _READERS:
-            raise InputError(
-                f"{path}: unknown kind of file; the name must end in {', '.join(_READERS)}, possibly compressed "
-                "(.gz, .bz2, .xz, .zip, .zst)"
-            )
-        self.unit = "row" if self.format == ".parquet" else "line"
-        self._raw: BinaryIO | None = None
-        self._size = 1
+    name: str
+    """In messages."""
+    unit = "row"
+    """What its rows are called there."""
 
-    @property
-    def fraction_read(self) -> float:
-        """How much of the file the current reading has consumed, in [0, 1]."""
-        return self._raw.tell() / self._size if self._raw and not self._raw.closed else 0.0
+    @abstractmethod
+    def _load(self, columns: Columns | None, cache_dir: str | Path | None) -> tuple[AnyDataset, list[str], list[str]]:
+        """The data set, the names of its columns in the file, and in the data set."""
 
+    @abstractmethod
     def fingerprint(self) -> str:
-        """Hash of the format and the content; the name and the dates do not enter."""
-        return hash_files(f"{self.format} {self.compression}", [self.name])
+        """Hash of the content; the name and the dates do not enter."""
 
     def stamp(self) -> str:
-        """The name without its folder and the size, for text that is too large to hash."""
-        return f"{Path(self.name).name} {size_of(self.name)}"
+        """What stands for the content of text that is too large to hash."""
+        return self.fingerprint()
 
-    def rows(self, columns: Columns | None = None) -> Iterator[Row]:
-        """The rows, a few at a time from the disk.
+    def open(self, columns: Columns | None = None, cache_dir: str | Path | None = None) -> Table:
+        """The table, to be read through once; or, with a folder for it, in Arrow files there.
 
         Args:
             columns: what to read; None means the only column, or ``sent0, sent1[, hard_neg]``, ``text``, ``sentence``.
+            cache_dir: an existing folder.
         """
-        try:
-            with self._open() as stream:
-                yield from _READERS[self.format](stream, self.name, columns, self._longest)
-        except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, pa.ArrowException) as error:
-            raise InputError(f"{self.name}: cannot be read ({error}); is the file damaged or cut off?") from error
+        dataset, names, keys = self._load(columns, cache_dir)
+        return Table(dataset, [keys[place] for place in pick_columns(self.name, names, columns)])
 
-    @contextmanager
-    def _open(self) -> Iterator[BinaryIO]:
-        if self.compression not in compr:
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+        return self._load(None, None)[1]
+
+    def rows(self, columns: Columns | None = None) -> Iterator[Row]:
+        """The rows, a few at a time; ``columns`` as in `open`."""
+        for number, cells in enumerate(chain.from_iterable(batches_of(self.name, self.open(columns))), start=1):
+            yield Row(f"{self.name}, {self.unit} {number}", cells)
+
+
+class TableFile(Source):
+    """One file of rows; the format and the compression come from the name, for example ``pairs.tsv.gz``.
+
+    A ``.txt`` file has one sentence a line, in a column called ``text``; a line ends at LF, CR LF or CR and nowhere
+    else. A ``.tsv`` file has no quoting. Every cell of a csv or tsv file is text: ``007`` and ``NA`` are themselves. A
+    cell that is missing at the end of a row is empty. Blank lines are rows of a txt file only.
+
+    Args:
+        path: or address.
+
+    Raises:
+        InputError: the name has no known extension, or while reading: a pipe or a device, a row with more cells than
+            the header, a column that is missing, cells that another character separates, a damaged file; with the file
+            and, where the parser knows it, the line.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.name = str(path)
+        self.format = ending_of(self.name)
+        if self.format not in _LOADERS:
             raise InputError(
-                f"{self.name}: no package here reads this compression; unpack the file or compress with gzip"
+                f"{path}: unknown kind of file; the name must end in {', '.join(_LOADERS)}, possibly compressed "
+                f"({', '.join(_COMPRESSED)})"
             )
+        self.unit = "line" if self.format == ".txt" else "row"
+
+    def fingerprint(self) -> str:
+        """Hash of the format and the content; the name and the dates do not enter."""
+        return hash_files(self.format, [self.name])
+
+    def stamp(self) -> str:
+        """The name without its folder and the size, for text that is too large to hash."""
+        system, path = file_system(self.name)
+        return f"{PurePath(self.name).name} {system.size(path)}"
+
+    def _load(self, columns: Columns | None, cache_dir: str | Path | None) -> tuple[AnyDataset, list[str], list[str]]:
+        import datasets  # half a second of import time that only its users should pay
+
         if not is_address(self.name):
             check_plain(self.name)
-        with open_binary(self.name) as self._raw:
-            if self.compression and size_of(self.name) == 0:
-                raise InputError(f"{self.name}: empty, where compressed text was expected; write the file again")
-            self._size = max(1, size_of(self.name))
-            if self.compression == "zip" and len(members := zipfile.ZipFile(self._raw).namelist()) != 1:
-                raise InputError(f"{self.name}: the archive holds {len(members)} files; expected exactly one")
-            yield compr[self.compression](self._raw, mode="rb")
-
-
-def _records(stream: BinaryIO, name: str, longest: int, newline: str | None = None) -> Iterator[str]:
-    """Lines that are of use as a whole only."""
-    for number, line in enumerate(read_lines(stream, _RECORD * longest, newline), start=1):
-        if len(line) > _RECORD * longest:
-            raise InputError(
-                f"{name}, line {number}: more than {_RECORD * longest:,} characters; expected one row a line, so are "
-                "line ends missing?"
+        names, options = ["text"], dict[str, Any]()
+        with reading(self.name), quiet():
+            if self.format in _DELIMITED:
+                names, options = self._header(columns)
+            elif self.format == ".txt":
+                options = {"encoding": "utf-8-sig"}
+            keys = options.get("names", names)
+            if self.format in (".csv", ".tsv", ".txt"):
+                options["features"] = datasets.Features({key: datasets.Value("string") for key in keys})
+            where: dict[str, Any] = {"streaming": True} if cache_dir is None else {"cache_dir": str(cache_dir)}
+            dataset = datasets.load_dataset(
+                _LOADERS[self.format], data_files=[glob.escape(self.name)], split="train", **where, **options
             )
-        yield line
+            if self.format in (".jsonl", ".parquet"):
+                names = keys = dataset.column_names or list(next(iter(dataset), {}))
+        return dataset, names, keys
+
+    def _header(self, columns: Columns | None) -> tuple[list[str], dict[str, Any]]:
+        """Names of the columns, and options that give every column its position as a name and text as its type."""
+        options = {**_DELIMITED[self.format], **_AS_TEXT}
+        first = pandas.read_csv(self.name, header=None, nrows=1, dtype=str, **options).iloc[0].tolist()
+        keys = list(map(str, range(len(first))))
+        # index_col: else pandas takes the first cells for an index where a row has one more than the header
+        options |= {"names": keys, "index_col": False, "header": 0}
+        if columns is not None and all(isinstance(column, int) for column in columns):
+            return keys, options | {"header": None}
+        if columns is None or columns[0] != first[0]:
+            check_delimiter(self.name, first, options["sep"])
+        return first, options
 
 
-def _read_text(stream: BinaryIO, name: str, columns: Columns | None, longest: int) -> Iterator[Row]:
-    pick_columns(name, ["text"], columns)
-    for number, line in enumerate(read_lines(stream, longest), start=1):
-        yield Row(number, (line.removesuffix("\n"),))
+def ending_of(name: str) -> str:
+    """The ending that says the format, in small letters, without that of a compression.
 
-
-def _read_csv(stream: BinaryIO, name: str, columns: Columns | None, longest: int) -> Iterator[Row]:
-    reader = csv.reader(_records(stream, name, longest, newline=""), strict=True)
-    return _read_delimited(reader, ",", name, columns)
-
-
-def _read_tsv(stream: BinaryIO, name: str, columns: Columns | None, longest: int) -> Iterator[Row]:
-    reader = csv.reader(_records(stream, name, longest, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
-    return _read_delimited(reader, "\t", name, columns)
-
-
-def _read_delimited(reader: Any, delimiter: str, name: str, columns: Columns | None) -> Iterator[Row]:
-    positions: list[int] | None = None
-    width, line = 0, 1
-    try:
-        for cells in reader:
-            start, line = line, reader.line_num + 1
-            if not cells:  # an empty line
-                if positions is not None:
-                    yield Row(start, (None,) * len(positions))
-                continue
-            if positions is None:
-                width = len(cells)
-                if columns is None or (isinstance(columns[0], str) and columns[0] != cells[0]):
-                    check_delimiter(f"{name}, line {start}", cells, delimiter)
-                positions = _positions(f"{name}, line {start}", cells, columns)
-                if not _headless(columns):
-                    continue
-            if len(cells) != width:
-                raise InputError(
-                    f"{name}, line {start}: {len(cells)} cells where the first row has {width}; mend or quote this row"
-                )
-            yield Row(start, tuple(cells[position] for position in positions))
-    except csv.Error as error:
-        raise InputError(f"{name}, line {line}: {error}; is a quotation mark missing or not doubled?") from error
-
-
-def _headless(columns: Columns | None) -> bool:
-    return columns is not None and all(isinstance(column, int) for column in columns)
-
-
-def _positions(where: str, first_row: list[str], columns: Columns | None) -> list[int]:
-    if columns is None or not _headless(columns):
-        return pick_columns(where, first_row, columns)
-    for column in columns:
-        if not 0 <= int(column) < len(first_row):
-            raise InputError(f"{where}: no column {column}; the row has the columns 0 to {len(first_row) - 1}")
-    return [int(column) for column in columns]
-
-
-def _read_jsonl(stream: BinaryIO, name: str, columns: Columns | None, longest: int) -> Iterator[Row]:
-    keys: list[str] = []
-    for number, line in enumerate(_records(stream, name, longest), start=1):
-        where = f"{name}, line {number}"
-        if not line.strip():
-            if keys:
-                yield Row(number, (None,) * len(keys))
-            continue
-        try:
-            record = parse_json(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: not JSON ({error}); expected one object a line") from error
-        if not isinstance(record, dict):
-            raise InputError(f"{where}: found a JSON {type(record).__name__}; expected one object a line")
-        found = list(record)
-        if not keys or not record.keys() >= set(keys):
-            keys = [found[position] for position in pick_columns(where, found, keys or columns)]
-        yield Row(number, tuple(record[key] for key in keys))
-
-
-def _read_parquet(stream: BinaryIO, name: str, columns: Columns | None, longest: int) -> Iterator[Row]:
-    file = pq.ParquetFile(stream)
-    found = file.schema_arrow.names
-    wanted = [found[position] for position in pick_columns(name, found, columns)]
-    number = 0
-    for batch in file.iter_batches(batch_size=4096, columns=wanted):
-        for cells in zip(*(batch.column(column).to_pylist() for column in wanted), strict=True):
-            number += 1
-            yield Row(number, cells)
+    Examples:
+        >>> ending_of("s3://bucket/Pairs.CSV.gz")
+        '.csv'
+    """
+    path = PurePath(name)
+    return (PurePath(path.stem) if path.suffix.lower() in _COMPRESSED else path).suffix.lower()
 
 
 def has_table_ending(name: str) -> bool:
     """Whether a name ends as `TableFile` wants it."""
-    compression = infer_compression(name)
-    return (name[: name.rindex(".")] if compression else name).lower().endswith(tuple(_READERS))
+    return ending_of(name) in _LOADERS
 
 
-_READERS: dict[str, Callable[[BinaryIO, str, Columns | None, int], Iterator[Row]]] = {
-    ".txt": _read_text,
-    ".csv": _read_csv,
-    ".tsv": _read_tsv,
-    ".jsonl": _read_jsonl,
-    ".parquet": _read_parquet,
-}
+def batches_of(name: str, table: Table) -> Iterator[list[tuple[Any, ...]]]:
+    """The wanted cells of the rows, many rows at a time.
+
+    Raises:
+        InputError: something in it cannot be read.
+    """
+    batches = iter(table.dataset.select_columns(table.wanted).iter(_ROWS_AT_ONCE))
+    while True:
+        with reading(name):
+            if (batch := next(batches, None)) is None:
+                return
+        yield list(zip(*(batch[column] for column in table.wanted), strict=True))
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """One sentence for whatever datasets, pandas, Arrow, fsspec and the compressions say of a file that is wrong."""
+    import datasets
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pandas.errors.ParserWarning)  # cells that have no header are lost
+            yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        cause = error
+        while isinstance(cause, datasets.exceptions.DatasetGenerationError) and isinstance(cause.__cause__, Exception):
+            cause = cause.__cause__
+        if isinstance(cause, UnicodeDecodeError):
+            raise InputError(
+                f"{name}: not valid UTF-8 (byte 0x{cause.object[cause.start]:02x}: {cause.reason}); convert it to UTF-8"
+            ) from error
+        said = str(cause).strip().split("\n")[0][:300] or type(cause).__name__
+        if isinstance(cause, pandas.errors.EmptyDataError) or "corresponds to no data" in said:  # of datasets
+            raise InputError(f"{name}: an empty file, no sentences in it; name another one") from error
+        if isinstance(cause, pandas.errors.ParserWarning):
+            said = "a row has more cells than the header"
+        raise InputError(f"{name}: cannot be read ({said}); is the file damaged, empty or cut off?") from error
+
+
+@contextmanager
+def quiet(bars: bool = False) -> Iterator[None]:
+    """No log lines of ``datasets``, whose errors say as much, and no progress bars but where they are wanted."""
+    import datasets
+
+    verbosity, had_bars = datasets.logging.get_verbosity(), not datasets.are_progress_bars_disabled()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    (datasets.enable_progress_bars if bars and had_bars else datasets.disable_progress_bars)()
+    try:
+        yield
+    finally:
+        datasets.logging.set_verbosity(verbosity)
+        if had_bars:
+            datasets.enable_progress_bars()

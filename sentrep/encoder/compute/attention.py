@@ -210,26 +210,13 @@ def drop(x: Tensor, p: float) -> Tensor:
     """Dropout in training mode, of any shape; on a CPU the rate is exact to 2⁻¹⁶."""
     if x.device.type != "cpu" or not 0 < p < 1 or torch.compiler.is_compiling():
         return F.dropout(x, p)
-    return _Dropout.apply(x, p)
+    kept, scale = keep(x, p)
+    return (x * kept).mul_(scale)
 
 
 def relu_dropout(x: Tensor, p: float) -> Tensor:
     """dropout(relu(x)) in training mode, remembering nothing but its output; p in [0, 1)."""
     return _ReluDropout.apply(x, p) if p > 0 else x.relu()
-
-
-class _Dropout(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        kept, ctx.scale = keep(x, p)
-        ctx.save_for_backward(kept)
-        return (x * kept).mul_(ctx.scale)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (kept,) = ctx.saved_tensors
-        return (grad * kept).mul_(ctx.scale), None
 
 
 class _ReluDropout(torch.autograd.Function):

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from sentrep.types import TokenBatch
@@ -47,11 +46,12 @@ class RealTokens:
 
     def pack(self, x: Tensor) -> Tensor:
         """(B, L, ...) → (T, ...)."""
-        return _Select.apply(x.flatten(0, 1), self.index)
+        return x.flatten(0, 1).index_select(0, self.index)
 
     def unpack(self, rows: Tensor) -> Tensor:
         """(T, ...) → (B, L, ...), zero on padding."""
-        return _Place.apply(rows, self.index, self.mask.numel()).view(*self.mask.shape, *rows.shape[1:])
+        padded = rows.new_zeros(self.mask.numel(), *rows.shape[1:]).index_copy_(0, self.index, rows)
+        return padded.view(*self.mask.shape, *rows.shape[1:])
 
 
 @dataclass(frozen=True)
@@ -144,33 +144,3 @@ def token_states(states: Tensor, position: Tensor | None) -> Tensor:
         return states[:, 0]
     # len(states) would fix the number of sentences of an exported graph
     return states[torch.arange(states.shape[0], device=states.device), position]
-
-
-# Every position occurs once, so the gradient of either is the other; torch's own index_select adds up instead.
-class _Select(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:
-        ctx.save_for_backward(index)
-        ctx.length = len(x)
-        return x.index_select(0, index)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _placed(grad, ctx.saved_tensors[0], ctx.length), None
-
-
-class _Place(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, index: Tensor, length: int) -> Tensor:
-        ctx.save_for_backward(index)
-        return _placed(rows, index, length)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return grad.index_select(0, ctx.saved_tensors[0]), None, None
-
-
-def _placed(rows: Tensor, index: Tensor, length: int) -> Tensor:
-    return rows.new_zeros(length, *rows.shape[1:]).index_copy_(0, index, rows)

@@ -71,9 +71,11 @@ class Compute:
             raise InputError("compute: compile does not go with layout packed; leave one of them out")
 
     @property
-    def compiles_training(self) -> bool:
-        """Whether training passes and objectives are compiled."""
-        return self.compile not in (False, "encode")
+    def training_mode(self) -> compiled.Mode | None:
+        """How training passes and objectives are compiled; None where they are not."""
+        if self.compile is True:
+            return "default"
+        return self.compile if self.compile == "reduce-overhead" else None
 
 
 class Pass:
@@ -111,8 +113,8 @@ class Pass:
         compute = self._compute
         packed = self._packs and (compute.layout == "packed" or tokens.input_ids.device.type == "cpu")
         run: Any = functools.partial(self.run, packed=packed)
-        if compute.compiles_training:
-            run = functools.partial(compiled.train, self, "default" if compute.compile is True else "reduce-overhead")
+        if compute.training_mode is not None:
+            run = functools.partial(compiled.train, self, compute.training_mode)
         if compute.rows_at_once is None or not torch.is_grad_enabled():
             return run(tokens, words, need)
         return some_rows_at_once(run, tokens, words, need, compute.rows_at_once)

@@ -64,13 +64,16 @@ class Template:
             lengths = lengths.where(tokens.prompt == number, 0)
         width = tokens.input_ids.shape[1]
         room = width - len(self.prefix) - len(self.suffix)
-        all_lengths = torch.compiler.is_compiling() or (training and lengths.device.type != "cpu")
-        run_lengths = torch.arange(room + 1, device=lengths.device) if all_lengths else lengths.unique()
+        compiled = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+        if compiled or (training and lengths.device.type != "cpu"):
+            run_lengths, place = torch.arange(room + 1, device=lengths.device), lengths
+        else:
+            run_lengths, place = lengths.unique(return_inverse=True)
         around, visible = self._around(run_lengths, width)
         if tokens.prompt is not None:
             around.prompt = torch.full_like(around.input_ids[:, 0], number)
         found, _ = pool(around, None, Padded(visible), True, False)
-        return found[torch.searchsorted(run_lengths, lengths)]
+        return found[place]
 
     def _around(self, lengths: Tensor, width: int, text: Tensor | None = None) -> tuple[TokenBatch, Tensor]:
         """The prompt around a text of each length, (K, width) or any that is hidden, and what is visible without it."""

@@ -1,1 +1,1 @@
-"""From files to an encoder and back, in one direction: sources and folders, settings and weights, `SentenceEncoder`."""
+"""From files to an encoder and back, in one direction: sources, settings, backbones, weights, `SentenceEncoder`."""

@@ -13,8 +13,9 @@ from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from sentrep.distributed import own_draws
+from sentrep.encoder.loading.backbones import quiet_transformers
 from sentrep.encoder.loading.model_files import first_line, one_sentence
-from sentrep.encoder.loading.sources import Source, quiet_transformers
+from sentrep.encoder.loading.sources import Source
 from sentrep.errors import InputError
 
 

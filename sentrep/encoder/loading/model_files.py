@@ -1,4 +1,4 @@
-"""Files of a model folder, and the sentences for what cannot be found or read."""
+"""Files of a model folder, and the sentence for what cannot be read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sentrep.data.text.cells import parse_json
 from sentrep.errors import InputError
 from sentrep.io.files import write_text
 from sentrep.io.paths import writing
@@ -21,11 +20,9 @@ def read_json(file: Path, kind: type = dict) -> Any:
         InputError: for a file that is missing, damaged, or holds something else.
     """
     try:
-        content = parse_json(file.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file}: missing or not JSON; the model folder is incomplete") from error
-    except ValueError as error:
-        raise InputError(f"{file}: {error}; remove one of the two") from error
     if not isinstance(content, kind):
         raise InputError(f"{file}: found a JSON {type(content).__name__} where a {kind.__name__} was expected")
     return content
@@ -35,16 +32,6 @@ def write_json(file: Path, content: Any) -> None:
     """Write what `read_json` reads."""
     with writing(file):
         write_text(file, json.dumps(content, indent=2) + "\n")
-
-
-def not_found(name: str, local: bool, what: str = "model") -> str:
-    """The sentence for a name that led nowhere, or to a folder, ``local``, that holds something else."""
-    if local:
-        return f"{name}: this folder holds no {what} that transformers can load"
-    return (
-        f"{name}: no such folder or checkpoint, and the {what} hub did not answer or has no such {what}; "
-        "check the spelling, or give the path of a local folder"
-    )
 
 
 @contextmanager

@@ -22,9 +22,7 @@ def pooler_weights(source: Source, width: int) -> dict[str, Tensor] | None:
     """
     if source.path is None and not source.payload:
         return None
-    if {key: tuple(tensor.shape) for key, tensor in source.dense.items()} != {
-        "weight": (width, width),
-        "bias": (width,),
-    }:
+    weight = source.dense.get("weight")
+    if weight is None or weight.shape != (width, width):
         raise InputError(f"{source.name} has no trained pooler that a head could start from; choose head.kind mlp")
     return source.dense

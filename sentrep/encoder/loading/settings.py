@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from sentrep import checks
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.pooling import POOLINGS
-from sentrep.encoder.loading.model_files import first_line
+from sentrep.encoder.loading.model_files import first_line, read_json
 from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.errors import InputError
 
+SETTINGS_FILE = "sentrep.json"
+MODULES_FILE = "sentrep_modules.safetensors"
 LONGEST = 10**6
 """Tokens of a sequence."""
 
@@ -52,7 +54,9 @@ class Settings:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any], source: str | Path) -> Settings:
-        """The settings that came with a model, which say nothing else: no permission to run code, no other tokenizer.
+        """The settings that came with a model, as `dataclasses.asdict` writes them.
+
+        They say nothing else: no permission to run code, no other tokenizer.
 
         Raises:
             InputError: names the source and the setting that is unknown or wrong.
@@ -66,10 +70,6 @@ class Settings:
         except (TypeError, InputError) as error:
             raise InputError(f"{source}: {first_line(error)}; the model is damaged") from error
 
-    def plain(self) -> dict[str, Any]:
-        """What `read` reads."""
-        return asdict(self)
-
     def arguments(self) -> dict[str, Any]:
         """The arguments of `SentenceEncoder`, but for the modules."""
         subtracting = self.prompt is not None and self.subtract_template
@@ -80,3 +80,10 @@ class Settings:
             "max_seq_length": self.max_seq_length,
             **({} if self.adapter is None else {"trainable": self.adapter}),
         }
+
+
+def read_settings(folder: Path) -> Settings:
+    """The settings of a folder of ours."""
+    stored = read_json(folder / SETTINGS_FILE)
+    stored.pop("version", None)
+    return Settings.read(stored, folder / SETTINGS_FILE)

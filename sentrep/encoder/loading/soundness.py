@@ -1,63 +1,36 @@
-"""What is wrong with a model, seen before it is used: absurd sizes, weights that do not fit or are not finite."""
+"""What is wrong with a model, seen before it is used: no encoder, weights that do not fit or are not finite."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-from sentrep.data.text.cells import parse_json
 from sentrep.encoder.loading.model_files import one_sentence
 from sentrep.errors import InputError
-from sentrep.io.paths import check_plain_files
 
-_LARGEST = {
-    "num_hidden_layers": 1_000,
-    "num_attention_heads": 10_000,
-    "hidden_size": 100_000,
-    "intermediate_size": 1_000_000,
-    "vocab_size": 10_000_000,
-    "max_position_embeddings": 10_000_000,
-}
-"""Well beyond every model that there is; what fits no memory is refused by torch."""
+_MOST_LAYERS = 1_000
+"""Well beyond every model that there is. More would take hours to build; what fits no memory is refused by torch."""
+_NUMBER = re.compile(r"\.\d+\.")
+"""The number of a layer in the name of a weight."""
 
 
-def check_files(folder: Path) -> None:
-    """Refuse a model folder with a pipe, a broken link, or a JSON file in it that says something twice.
+def check_encoder(config: PretrainedConfig, name: str) -> None:
+    """Refuse a configuration that would take hours to build, or is no encoder of text.
 
     Raises:
-        InputError: names the file.
-    """
-    check_plain_files(folder)
-    for file in folder.glob("*.json"):
-        try:
-            parse_json(file.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-            pass  # whoever needs the file says so
-        except ValueError as error:
-            raise InputError(f"{file}: {error}; remove one of the two") from None
-
-
-def check_sizes(config: PretrainedConfig, name: str) -> None:
-    """Refuse a configuration that would take hours or all memory to build, or is no encoder of text.
-
-    Raises:
-        InputError: names the key.
+        InputError: says which.
     """
     if getattr(config, "is_encoder_decoder", False):
         raise InputError(f"{name}: {config.model_type} is an encoder-decoder model; choose an encoder such as bert")
-    for key, largest in _LARGEST.items():
-        size = getattr(config, key, None)
-        least = -1 if key == "max_position_embeddings" else 1  # there a family without such a table says so
-        if size is not None and (type(size) is not int or size == 0 or not least <= size <= largest):
-            called = config.attribute_map.get(key, key)
-            raise InputError(f"{name}: {called} is {str(size)[:40]}; expected a whole number from 1 to {largest:,}")
+    layers = getattr(config, "num_hidden_layers", 1)
+    if not isinstance(layers, int) or not 1 <= layers <= _MOST_LAYERS:
+        called = config.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+        raise InputError(f"{name}: {called} is {str(layers)[:40]}; expected a whole number from 1 to {_MOST_LAYERS:,}")
 
 
 def check_complete(model: nn.Module, missing: Iterable[str], unexpected: Iterable[str], name: str) -> None:
@@ -71,15 +44,13 @@ def check_complete(model: nn.Module, missing: Iterable[str], unexpected: Iterabl
         raise InputError(
             f"{name}: {many}, e.g. {absent[0]}; complete the folder (or take all weights at random: pretrained false)"
         )
-    lists = {path: len(module) for path, module in model.named_modules() if isinstance(module, nn.ModuleList)}
-    for key in sorted(unexpected):
-        for found in re.finditer(r"\.(\d+)\.", key):
-            before = key[: found.start()].removeprefix(f"{getattr(model, 'base_model_prefix', '')}.")
-            if int(found[1]) >= lists.get(before, int(found[1]) + 1):
-                raise InputError(
-                    f"{name}: the weights have {key}, but the configuration has {lists[before]} such layers; "
-                    "correct its number of layers (num_hidden_layers)"
-                )
+    first = {_NUMBER.sub(".0.", key) for key in model.state_dict()}
+    for key in sorted(unexpected):  # such as the head of a masked-LM model, or layers beyond the model's
+        if _NUMBER.sub(".0.", key.removeprefix(f"{getattr(model, 'base_model_prefix', '')}.")) in first:
+            raise InputError(
+                f"{name}: the weights have {key}, and the configuration has no such layer; "
+                "correct its number of layers (num_hidden_layers)"
+            )
 
 
 def check_weights(

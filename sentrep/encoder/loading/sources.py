@@ -2,67 +2,68 @@
 
 from __future__ import annotations
 
-import inspect
-import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
-from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
-from transformers.utils import logging as transformers_logging
+from transformers import CONFIG_MAPPING, AutoConfig, PretrainedConfig
 
 from sentrep import checks
-from sentrep.encoder.compute.layout import OFFSET_POSITIONS
-from sentrep.encoder.loading.model_files import not_found, one_sentence
-from sentrep.encoder.loading.settings import Settings
-from sentrep.encoder.loading.soundness import check_complete, check_files, check_finite, check_sizes
-from sentrep.encoder.loading.st_folders import transformer_folder
+from sentrep.encoder.loading import st_folders
+from sentrep.encoder.loading.model_files import one_sentence
+from sentrep.encoder.loading.settings import MODULES_FILE, SETTINGS_FILE, Settings, read_settings
+from sentrep.encoder.loading.soundness import check_encoder
+from sentrep.encoder.loading.trained import Trained
 from sentrep.errors import InputError
-from sentrep.io.checkpoint_file import PAYLOAD_KEY, read_checkpoint, trained_head
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, below, read_checkpoint, trained_head
 from sentrep.io.hub import fail_fast
-from sentrep.io.paths import check_name, check_plain, expanded
+from sentrep.io.paths import check_name, check_plain, check_plain_files, expanded
 from sentrep.io.strangers import build_config, read_config
 
-_DROPOUT_NAMES = (
-    "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout",
-    "embedding_dropout", "mlp_dropout", "classifier_dropout_prob",
-)  # fmt: skip
+_OLDER = "pytorch_model*.bin"
+"""Weights that are fetched where there are no safetensors."""
+_ELSEWHERE = ["*.h5", "*.msgpack", "*.ot", "*.tflite", "*.gguf", "*.onnx*", "onnx/*", "openvino/*", "coreml/*"]
+"""Files of a hub's model with its weights for other programs."""
+
+MODULES = "sentence_modules."
+"""Beginning of the names that the weights of what follows the pooling have in `SentenceEncoder`."""
 
 
 @dataclass
 class Source:
-    """An opened origin of a backbone. Without ``path`` and ``state`` weights are random."""
+    """An opened origin of an encoder. Without ``path`` and ``state`` weights are random."""
 
     name: str
     path: str | None
-    """Folder or hub id that transformers loads from; None for a checkpoint or a configuration."""
+    """Folder that transformers loads from; None for a checkpoint or a configuration."""
     config: PretrainedConfig
     hub: dict[str, Any] = field(default_factory=dict)
     """Arguments for every ``from_pretrained`` of this source."""
     state: dict[str, Tensor] | None = None
-    """Weights of a checkpoint, keyed as in `SentenceEncoder`."""
+    """Weights of a checkpoint, keyed as in `SentenceEncoder`, without those of the modules."""
+    settings: Settings | None = None
+    """What makes an encoder of the transformer: of a checkpoint, and of a folder that was read whole."""
+    modules: dict[str, Tensor] = field(default_factory=dict)
+    """Weights of what follows the pooling, by their names in a list of modules."""
     payload: dict[str, Any] = field(default_factory=dict)
     """What a checkpoint says of itself."""
+    trained: Trained = field(default_factory=Trained)
+    """How a checkpoint came about."""
     lm_head: dict[str, Tensor] | None = None
     """Weights of the masked-LM head that a checkpoint's objectives were trained with, if they had one."""
     pooler: dict[str, Tensor] = field(default_factory=dict)
     """Weights of a trained pooler that the pooling does not read: they go into exports, which others load with it."""
     dense: dict[str, Tensor] = field(default_factory=dict)
     """Weights of the projection head that a checkpoint was trained with, or else of a trained pooler's layer."""
-
-    @property
-    def settings(self) -> Settings:
-        """What a checkpoint says of the model."""
-        return Settings.read(self.payload["settings"], self.name) if self.payload else Settings()
+    given: Any = None
+    """What `open_source` was given."""
 
     def without_weights(self) -> Source:
         """The same architecture, for random weights."""
-        return Source(self.name, None, self.config, self.hub)
+        return Source(self.name, None, self.config, self.hub, settings=self.settings)
 
     @property
     def trusted(self) -> bool:
@@ -83,150 +84,115 @@ def parse_backbone(backbone: str | Mapping[str, Any]) -> tuple[str | dict[str, A
     checks.flag("encoder.backbone", trust_remote_code=hub["trust_remote_code"])
     name = backbone if isinstance(backbone, str) else rest.get("name")
     if name is not None:
-        checks.text("encoder", backbone=name)
+        checks.instance("encoder", str, backbone=name)
+        check_name(name, "the model (encoder.backbone)")
         if rest.keys() - {"name"}:
             other = min(rest.keys() - {"name"})
             raise InputError(
                 f"encoder.backbone: {other!r} is of a configuration, and a name stands beside it; leave one out"
             )
-        check_name(name, "the model")
     return rest if name is None else name, hub
 
 
-def open_source(backbone: str | Mapping[str, Any]) -> Source:
-    """Find out what ``backbone`` names and read its configuration. A local path never touches the network.
+def find(name: str, revision: str | None = None, *, weights: bool = True, what: str = "model") -> Path:
+    """The folder or checkpoint that a name stands for, on this machine; what is there already stays off the net.
+
+    Args:
+        name: a path, or else a hub id, of which the files are fetched. A short one stands for sentence-transformers'
+            model where the hub has no other of the name.
+        revision: of a hub's model.
+        weights: whether weights are wanted, safetensors before others.
+        what: is looked for, for the message.
+
+    Raises:
+        InputError: there is no such thing, or it is a pipe, a device or a broken link.
+    """
+    place = expanded(name)
+    if os.path.isdir(place):
+        check_plain_files(place)
+        return place
+    if os.path.lexists(place):  # where Path.is_file fails for a name that is too long
+        check_plain(place)
+        return place
+    from huggingface_hub import snapshot_download
+
+    def fetch(name: str) -> Path:
+        ignored = _ELSEWHERE if weights else [*_ELSEWHERE, "*.safetensors", "*.bin"]
+        folder = Path(snapshot_download(name, revision=revision, ignore_patterns=[*ignored, _OLDER]))
+        if weights and not any(folder.glob("*.safetensors")):
+            snapshot_download(name, revision=revision, allow_patterns=_OLDER)
+        return folder
+
+    fail_fast()
+    absent = (
+        f"{name}: no such folder or checkpoint, and the {what} hub did not answer or has no such {what}; "
+        "check the spelling, or give the path of a local folder"
+    )
+    with one_sentence(absent, reason=False):
+        try:
+            return fetch(name)
+        except OSError:
+            if "/" in name:
+                raise
+            return fetch(f"sentence-transformers/{name}")
+
+
+def open_source(backbone: str | Mapping[str, Any] | Source, *, whole: bool = False, weights: bool = True) -> Source:
+    """Find out what ``backbone`` names and read its configuration, unless that is done.
+
+    Args:
+        backbone: see `SentenceEncoder`.
+        whole: read what a model's folder says of itself, too, as a checkpoint always does.
+        weights: False: no weights of a hub's model are wanted.
 
     Raises:
         InputError: when nothing is found, or what is found is no encoder.
     """
-    source = _open(*parse_backbone(backbone))
-    check_sizes(source.config, source.name)
+    if isinstance(backbone, Source):
+        return backbone
+    name, hub = parse_backbone(backbone)
+    trust = {"trust_remote_code": hub["trust_remote_code"]}
+    if not isinstance(name, str):
+        source = Source("configuration", None, config_from(name, "backbone", own=True, **trust), trust)
+    elif (place := find(name, hub["revision"], weights=weights)).is_dir():
+        # files of a hub's model may name code of another one
+        source = _folder(name, place, {"local_files_only": os.path.isdir(expanded(name)), **trust}, whole)
+    else:
+        source = _checkpoint(name, place, trust)
+    check_encoder(source.config, source.name)
+    source.given = backbone
     return source
 
 
-def _open(name: str | dict[str, Any], hub: dict[str, Any]) -> Source:
-    trust = {"trust_remote_code": hub["trust_remote_code"]}
-    if not isinstance(name, str):
-        return Source("configuration", None, config_from(name, "backbone", own=True, **trust), trust)
-    path = expanded(name)
-    if is_file(path):
-        checkpoint = read_checkpoint(path)
-        payload = checkpoint[PAYLOAD_KEY]
-        prefix = "encoder."
-        state = {k[len(prefix) :]: v for k, v in checkpoint["state_dict"].items() if k.startswith(prefix)}
-        config = config_from(payload["architecture"], name, **trust)
-        dense = _below("head.dense.", state) or _below("backbone.pooler.dense.", state)
-        spare = payload.get("pooler", {})
-        return Source(name, None, config, trust, state, payload, trained_head(checkpoint), spare, dense)
-    place = name
-    if local := path.is_dir():
-        place = str(transformer_folder(path))
-        check_files(Path(place))
-        hub = {"local_files_only": True, **trust}
-    else:
-        fail_fast()
-    with one_sentence(not_found(name, local), reason=local):
-        return Source(place, place, read_config(place, hub), hub)
+def _folder(name: str, place: Path, hub: dict[str, Any], whole: bool) -> Source:
+    settings, modules = None, {}
+    if whole and (place / SETTINGS_FILE).is_file():
+        settings, file = read_settings(place), place / MODULES_FILE
+        modules = st_folders.tensors(file) if file.is_file() else {}
+    elif whole and (place / "modules.json").is_file():
+        settings, modules = st_folders.read_modules(place)
+    path = str(st_folders.transformer_folder(place))
+    check_plain_files(path)
+    with one_sentence(f"{name}: this folder holds no model that transformers can load"):
+        config = read_config(path, hub)
+    return Source(name, path, config, hub, settings=settings, modules=modules)
 
 
-def is_file(path: Path) -> bool:
-    """Whether this is a file, as a checkpoint is, and no folder.
-
-    Raises:
-        InputError: for a pipe, a device or a broken link.
-    """
-    if not os.path.lexists(path) or os.path.isdir(path):  # where Path.is_file fails for a name that is too long
-        return False
-    check_plain(path)
-    return True
-
-
-def load_backbone(source: Source, dropout: float | None, pooler: bool) -> PreTrainedModel:
-    """The transformer itself, in float32, with the source's weights (or random ones).
-
-    Raises:
-        InputError: when weights cannot be read, are missing or not finite, or when ``pooler`` is wanted and the source
-            has none to load.
-    """
-    config = source.config
-    for name in _DROPOUT_NAMES if dropout is not None else ():
-        if hasattr(config, name):
-            setattr(config, name, dropout)
-    # Some families take the switch for their pooler, the rest fail on it. Without this an unused pooler breaks DDP.
-    model_class: Any = MODEL_MAPPING.get(type(config), None)
-    arguments = {}
-    if model_class is not None and "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
-        arguments["add_pooling_layer"] = pooler
-    missing: set[str] = set()
-    if source.path is not None:
-        model, missing = _from_files(source, source.path, arguments)
-    else:
-        with one_sentence(f"{source.name}: no model can be built so"):
-            model = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=source.trusted, **arguments)
-    if pooler and (getattr(model, "pooler", None) is None or any(key.startswith("pooler.") for key in missing)):
-        raise InputError(f"{source.name} has no trained pooler; choose another pooling, or head.kind mlp for a new one")
-    return model
-
-
-def _from_files(source: Source, path: str, arguments: dict[str, Any]) -> tuple[PreTrainedModel, set[str]]:
-    """The model and the names of weights that its files lack, without transformers' own report of them."""
-    spare = arguments.get("add_pooling_layer") is False
-    if spare:
-        arguments = {**arguments, "add_pooling_layer": True}
-    refusing = one_sentence(f"{source.name}: its weights cannot be loaded")
-    # a masked-LM checkpoint has a head that an encoder does not load; a pooler that is not there draws its weights
-    with refusing, quiet_transformers(), torch.random.fork_rng(devices=[]):
-        model, info = AutoModel.from_pretrained(
-            path, config=source.config, dtype=torch.float32, output_loading_info=True,
-            ignore_mismatched_sizes=True,  # its own error points to a report that nobody sees
-            **source.hub, **arguments,
-        )  # fmt: skip
-    for key, found, wanted in sorted(info["mismatched_keys"]):
-        raise InputError(
-            f"{source.name}: the weights of {key} have the shape {tuple(found)}, and the configuration asks for "
-            f"{tuple(wanted)}; correct the sizes in its config.json"
-        )
-    missing = set(info["missing_keys"])
-    absent = (key for key in missing if not key.startswith("pooler."))
-    check_complete(model, absent, info["unexpected_keys"], source.name)
-    if "add_pooling_layer" in arguments and not any(key.startswith("pooler.") for key in missing):
-        pooler = model.pooler.state_dict()
-        source.dense, source.pooler = _below("dense.", pooler), pooler if spare else {}
-    if spare:
-        model.pooler = None  # as without `add_pooling_layer`: an unused one breaks DDP
-    check_finite(model.state_dict(), source.name)
-    return model, missing
-
-
-def _below(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {key.removeprefix(prefix): tensor for key, tensor in state.items() if key.startswith(prefix)}
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """No progress bars and reports of transformers: a model of ours is one line of ours, or none."""
-    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bars:
-            transformers_logging.enable_progress_bar()
-
-
-def architecture(backbone: PreTrainedModel) -> dict[str, Any]:
-    """The backbone's configuration as plain data, from which `open_source` builds it again."""
-    return json.loads(backbone.config.to_json_string(use_diff=False))
-
-
-def position_limit(config: PretrainedConfig) -> int | None:
-    """The longest sequence that the position table holds (None for models without one)."""
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions is None or positions < 1:  # how XLNet says that it has none
-        return None
-    return positions - 2 if config.model_type in OFFSET_POSITIONS else positions
+def _checkpoint(name: str, place: Path, trust: dict[str, Any]) -> Source:
+    checkpoint = read_checkpoint(place)
+    payload = checkpoint[PAYLOAD_KEY]
+    state = below("encoder.", checkpoint["state_dict"])
+    return Source(
+        name, None, config_from(payload["architecture"], name, **trust), trust,
+        state={key: tensor for key, tensor in state.items() if not key.startswith(("head.", MODULES))},
+        settings=Settings.read(payload["settings"], name),
+        modules=below(MODULES, state),
+        payload=payload,
+        trained=Trained.of(checkpoint),
+        lm_head=trained_head(checkpoint),
+        pooler=payload.get("pooler", {}),
+        dense=below("head.dense.", state) or below("backbone.pooler.dense.", state),
+    )  # fmt: skip
 
 
 def config_from(

@@ -49,11 +49,8 @@ def missing_for(settings: Settings) -> str | None:
 def remove_graphs(folder: Path) -> None:
     """Remove the graphs of a model whose weights are being replaced: they would go on giving its vectors."""
     for name in GRAPH_FILES.values():
-        place = (folder / name).parent
-        for file in place.glob(f"{Path(name).stem}.*"):
+        for file in (folder / name).parent.glob(f"{Path(name).stem}.*"):
             file.unlink()
-        if place.is_dir() and not any(place.iterdir()):
-            place.rmdir()
 
 
 def write_own_module(folder: Path) -> None:
@@ -74,15 +71,14 @@ def write_modules(
         folder: where the files go.
     """
     behind = list(sentence_modules)
-    types = ["Transformer", "Pooling", *(type(module).__name__ for module in behind)]
-    modules = []
-    for number, kind in enumerate(types):
-        path = "" if kind == "Transformer" else f"{number}_{kind}"
-        modules.append(
-            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        )
-        if path:
-            (folder / path).mkdir(exist_ok=True)
+    kinds = ["Transformer", "Pooling", *(type(module).__name__ for module in behind)]
+    paths = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds[1:], 1))]
+    modules = [
+        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for number, (kind, path) in enumerate(zip(kinds, paths, strict=True))
+    ]
+    for path in paths:
+        (folder / path).mkdir(exist_ok=True)
     write_json(folder / "modules.json", modules)
     # without a limit they would take the tokenizer's, which is not ours
     longest = min((n for n in (settings.max_seq_length, limit) if n is not None), default=_UNLIMITED)
@@ -98,45 +94,43 @@ def write_modules(
             save_file(weights, place / "model.safetensors")
 
 
-def write_prompts(prompts: dict[str, str], folder: Path) -> None:
-    """Prompts by name; what stands before documents by both names: an empty ``document`` there hides a ``passage``."""
+def write_prompts(prompts: dict[str, str], former: Path, folder: Path) -> None:
+    """Prompts by name; what stands before documents by both names: an empty ``document`` there hides a ``passage``.
+
+    What else ``former``, the folder that will be replaced, says in this file stays: when sentence-transformers saves a
+    module of ours, it has written the file before.
+    """
+    stored = read_json(former / PROMPTS_FILE) if (former / PROMPTS_FILE).is_file() else {}
     document = next((prompts[name] for name in ("document", "passage", "corpus") if prompts.get(name)), "")
-    write_json(folder / PROMPTS_FILE, {"prompts": {**prompts, "document": document}, "default_prompt_name": None})
+    stored |= {"prompts": {**prompts, "document": document}, "default_prompt_name": None}
+    write_json(folder / PROMPTS_FILE, stored)
 
 
 def read_modules(folder: Path) -> tuple[Settings, dict[str, Tensor]]:
     """Settings, and the weights of the modules, out of a sentence-transformers folder, whichever layout it has."""
+    (first, transformer), *behind = listed_modules(folder)
     stored: dict[str, Any] = {}
-    behind: list[Dense | Normalize] = []
-    weights: dict[str, Tensor] = {}
-    modules = listed_modules(folder)
-    for kind, path in modules:
-        if kind == "Transformer":
-            file = path / "sentence_bert_config.json"
-            config = read_json(file) if file.is_file() else {}
-            if config.get("do_lower_case"):
-                raise InputError(f"{folder}: it lower-cases text outside its tokenizer, which is not supported")
-            stored["max_seq_length"] = config.get("max_seq_length")
-        elif kind == "Pooling":
-            stored["pooling"] = _read_pooling(path / "config.json")
-        elif kind == "Dense":
-            dense, found = _read_dense(path)
-            weights |= {f"{len(behind)}.{key}": tensor for key, tensor in found.items()}
-            behind.append(dense)
-        elif kind == "Normalize":
-            behind.append(Normalize())
-        else:
-            raise InputError(f"{folder}: its module '{kind}' has no counterpart in sentrep; load it elsewhere")
-    kinds = [kind for kind, _ in modules[: len(modules) - len(behind)]]
-    if kinds not in (["Transformer"], ["Transformer", "Pooling"]):
+    if behind and behind[0][0] == "Pooling":
+        stored["pooling"] = _read_pooling(behind.pop(0)[1] / "config.json")
+    others = [first] if first != "Transformer" else [kind for kind, _ in behind if kind not in ("Dense", "Normalize")]
+    if others:
         raise InputError(
-            f"{folder}: sentrep knows its modules, but only as Transformer, Pooling, then Dense, Normalize"
+            f"{folder}: its module '{others[0]}' has no counterpart in sentrep, which knows modules only as "
+            "Transformer, Pooling, then Dense, Normalize; load it elsewhere"
         )
+    file = transformer / "sentence_bert_config.json"
+    config = read_json(file) if file.is_file() else {}
+    if config.get("do_lower_case"):
+        raise InputError(f"{folder}: it lower-cases text outside its tokenizer, which is not supported")
+    stored["max_seq_length"] = config.get("max_seq_length")
+    read = [_read_dense(path) if kind == "Dense" else (Normalize(), {}) for kind, path in behind]
+    weights = {f"{place}.{key}": tensor for place, (_, found) in enumerate(read) for key, tensor in found.items()}
     file = folder / PROMPTS_FILE
     prompts = (read_json(file).get("prompts") if file.is_file() else None) or {}
     if isinstance(prompts, dict):
         prompts = {name: text for name, text in prompts.items() if text}  # empty ones say nothing
-    return Settings.read({**stored, "prompts": prompts, "modules": described(behind)}, folder), weights
+    modules = described(module for module, _ in read)
+    return Settings.read({**stored, "prompts": prompts, "modules": modules}, folder), weights
 
 
 def _read_pooling(file: Path) -> str:
@@ -144,31 +138,29 @@ def _read_pooling(file: Path) -> str:
     if "pooling_mode" in config:  # the newer layout names the mode, alone or in a list
         modes = config["pooling_mode"]
         modes = modes if isinstance(modes, list) else [modes]
-        chosen = ["last" if mode == "lasttoken" else mode for mode in modes]
     else:
-        chosen = [name for name, key in POOLINGS.items() if config.get(key)]
-        chosen += [key for key, on in config.items() if key.startswith("pooling_mode_") and on is True
-                   and key not in POOLINGS.values()]  # fmt: skip
-    if len(chosen) != 1 or chosen[0] not in list(POOLINGS):
-        raise InputError(f"{file}: pooling {' + '.join(map(str, chosen)) or 'none'} has no counterpart in sentrep")
+        modes = [
+            key.removeprefix("pooling_mode_") for key, on in config.items() if key.startswith("pooling_mode_") and on
+        ]
+    chosen = [name for name, key in POOLINGS.items() if modes in ([name], [key.removeprefix("pooling_mode_")])]
+    if not chosen:
+        raise InputError(f"{file}: pooling {' + '.join(map(str, modes)) or 'none'} has no counterpart in sentrep")
     return chosen[0]
 
 
 def _read_dense(path: Path) -> tuple[Dense, dict[str, Tensor]]:
     """A Dense layer as a module of ours, not built yet, and its weights."""
     config = read_json(path / "config.json")
-    kinds: dict[str, Any] = {activation.rsplit(".", 1)[1]: kind for kind, activation in _ST_ACTIVATIONS.items()}
-    kind = kinds.get(str(config.get("activation_function")).rsplit(".", 1)[-1])
+    kind: Any = str(config.get("activation_function")).rpartition(".")[2].lower()
     target = {str(config.get(key, "sentence_embedding")) for key in ("module_input_name", "module_output_name")}
     width = config.get("out_features")
-    if kind is None or config.get("use_residual") or target != {"sentence_embedding"} or not isinstance(width, int):
+    foreign = kind not in _ST_ACTIVATIONS or config.get("use_residual") or target != {"sentence_embedding"}
+    if foreign or not isinstance(width, int):
         raise InputError(f"{path}: this Dense layer has no counterpart in sentrep (sentence vector, linear or tanh)")
     file, older = path / "model.safetensors", path / "pytorch_model.bin"
     stored = tensors(file if file.is_file() or not older.is_file() else older)
-    if "linear.weight" not in stored:
-        raise InputError(f"{path}: its weights hold no linear layer; the model folder is damaged")
-    bias = stored.get("linear.bias", torch.zeros(width))
-    return Dense(kind, width), {"dense.weight": stored["linear.weight"], "dense.bias": bias}
+    stored.setdefault("linear.bias", torch.zeros(width))
+    return Dense(kind, width), {key.replace("linear.", "dense."): tensor for key, tensor in stored.items()}
 
 
 def transformer_folder(folder: Path) -> Path:
@@ -199,4 +191,4 @@ def listed_modules(folder: Path) -> list[tuple[str, Path]]:
 def tensors(file: Path) -> dict[str, Tensor]:
     """Weights of a safetensors file, or of an older one of PyTorch, which runs no code."""
     with one_sentence(f"{file}: the weights are missing or damaged", reason=False):
-        return load_file(file) if file.suffix == ".safetensors" else torch.load(file, "cpu", weights_only=True)
+        return dict(load_file(file) if file.suffix == ".safetensors" else torch.load(file, "cpu", weights_only=True))

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
-from sentrep.encoder.loading.model_files import not_found, one_sentence
-from sentrep.encoder.loading.sources import Source
+from sentrep.encoder.loading.model_files import one_sentence
+from sentrep.encoder.loading.sources import Source, find
 from sentrep.errors import InputError
-from sentrep.io.hub import fail_fast
 from sentrep.io.strangers import read_tokenizer
 
 
@@ -23,15 +22,14 @@ def load_tokenizer(source: Source, tokenizer: str | None) -> PreTrainedTokenizer
         return toy.tokenizer()
     if tokenizer is None and source.payload:
         return _stored_tokenizer(source.name, source.payload["tokenizer"])
-    name = tokenizer or source.path
-    if name is None:
+    if tokenizer is None and source.path is None:
         raise InputError("a backbone given as a configuration has no tokenizer; name one with `tokenizer:`")
-    local = Path(name).is_dir()
-    hub = {"local_files_only": True, "trust_remote_code": source.trusted} if local else source.hub
-    fail_fast()
-    with one_sentence(not_found(name, local, "tokenizer"), reason=local):
+    name, hub = source.path or "", source.hub
+    if tokenizer is not None:
+        name, hub = str(find(tokenizer, weights=False, what="tokenizer")), {**hub, "local_files_only": True}
+    with one_sentence(f"{name}: this folder holds no tokenizer that transformers can load"):
         loaded = read_tokenizer(name, hub, source.config if tokenizer is None else None)
-    if local and not _has_vocabulary(loaded, Path(name)):
+    if not _has_vocabulary(loaded, Path(name)):
         raise InputError(f"{name}: no tokenizer in this folder; copy tokenizer.json into it, or name one (`tokenizer`)")
     return loaded
 

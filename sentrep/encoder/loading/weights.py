@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from sentrep.encoder import adapters
 from sentrep.encoder.adapters import Lora
+from sentrep.encoder.loading.backbones import load_backbone, quiet_transformers
 from sentrep.encoder.loading.model_files import first_line
 from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.soundness import check_weights
-from sentrep.encoder.loading.sources import Source, config_from, load_backbone, quiet_transformers
+from sentrep.encoder.loading.sources import MODULES, Source, config_from
 from sentrep.encoder.modules import SentenceModule, described
 from sentrep.errors import InputError
-
-MODULES = "sentence_modules."
+from sentrep.io.checkpoint_file import below
 
 
 def built(modules: Sequence[Mapping[str, Any]], source: str, trusted: bool) -> list[SentenceModule]:
@@ -53,46 +53,30 @@ def built(modules: Sequence[Mapping[str, Any]], source: str, trusted: bool) -> l
     return found
 
 
-def fill(modules: Iterable[Any], stored: Sequence[Mapping[str, Any]], weights: Mapping[str, Tensor], name: str) -> None:
-    """Give each module the weights of the one that a model has just so at the same place.
+def restore(encoder: nn.Module, adapter: Lora | None, modules: Iterable[Any], source: Source) -> None:
+    """Put the weights of a source into an encoder, but for those that transformers has loaded.
 
     Args:
-        modules: built.
-        stored: classes and arguments of the model's.
-        weights: of these, by their names in a list of them.
-        name: of the model, for messages.
+        encoder: a `SentenceEncoder`, without a head.
+        adapter: what it has; that of a checkpoint is merged where it is another one.
+        modules: what follows its pooling; each takes the weights of the source's one just like it at the same place.
+        source: of the weights.
     """
-    for place, (own, other) in enumerate(zip(modules, stored, strict=False)):
+    settings = source.settings or Settings()
+    if source.state is not None:
+        places = {key: tensor for key, tensor in encoder.state_dict().items() if not key.startswith(MODULES)}
+        wanted = source.state
+        if adapter != settings.adapter:
+            wanted = adapters.carried_over(wanted, settings.adapter, places)
+        # a pooler may be in one of the two only: it belongs to the pooling, which the caller may choose anew
+        check_weights(wanted, places, source.name, optional="backbone.pooler.")
+        encoder.load_state_dict(wanted, strict=False)
+    for place, (own, other) in enumerate(zip(modules, settings.modules, strict=False)):
         (mine,) = described([own])
         if mine["class_path"] == other["class_path"] and mine["init_args"] == mine["init_args"] | other["init_args"]:
-            found = {k.removeprefix(f"{place}."): v for k, v in weights.items() if k.startswith(f"{place}.")}
-            check_weights(found, own.state_dict(), name, f"module {place}, ")
+            found = below(f"{place}.", source.modules)
+            check_weights(found, own.state_dict(), source.name, f"module {place}, ")
             own.load_state_dict(found)
-
-
-def restore(encoder: nn.Module, adapter: Lora | None, modules: Iterable[Any], source: Source) -> None:
-    """Put a checkpoint's weights into an encoder.
-
-    Args:
-        encoder: a `SentenceEncoder`.
-        adapter: what it has; that of the checkpoint is merged where it is another one.
-        modules: what follows its pooling.
-        source: the checkpoint.
-    """
-    settings = source.settings
-    places = _without_modules(encoder.state_dict())
-    wanted = _without_modules(source.state or {})
-    if adapter != settings.adapter:
-        wanted = adapters.carried_over(wanted, settings.adapter, places)
-    # a pooler may be in one of the two only: it belongs to the pooling, which the caller may choose anew
-    check_weights(wanted, places, source.name, optional="backbone.pooler.")
-    encoder.load_state_dict(wanted, strict=False)
-    weights = {k.removeprefix(MODULES): v for k, v in (source.state or {}).items() if k.startswith(MODULES)}
-    fill(modules, settings.modules, weights, source.name)
-
-
-def _without_modules(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {key: tensor for key, tensor in state.items() if not key.startswith(("head.", MODULES))}
 
 
 def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
@@ -111,10 +95,10 @@ def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
         backbone = load_backbone(source, dropout=None, pooler=settings.pooling == "pooler")
         if settings.adapter is not None:
             adapters.inject(backbone, settings.adapter)
-    prefix = "encoder.backbone."
-    found = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
     try:
-        check_weights(found, backbone.state_dict(), "the encoder's backbone", optional="pooler.")
+        check_weights(
+            below("encoder.backbone.", state), backbone.state_dict(), "the encoder's backbone", optional="pooler."
+        )
     except InputError as error:
         raise InputError(
             f"{error}, so no checkpoint of it could be read back; train a backbone whose modules are those of its "

@@ -70,7 +70,11 @@ class TextTokenizer:
         before, after = self._special_tokens()
         left, right = self._prompt_ids()
         self.prefix, self.suffix = before + left, right + after
-        self.mask_index = self._mask_index(left, right)
+        self.mask_index: int | None = None
+        """Position of the prompt's mask: from the start (≥ 0) or, behind the text, from the end (< 0)."""
+        if prompt is not None:
+            mask = tokenizer.mask_token_id
+            self.mask_index = self.prefix.index(mask) if mask in left else self.suffix.index(mask) - len(self.suffix)
         self.vocabulary = self._vocabulary()
         self.fingerprint = f"{self.vocabulary}-{self.limit}"
 
@@ -170,13 +174,6 @@ class TextTokenizer:
 
     def _ids(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] if text else []
-
-    def _mask_index(self, left: list[int], right: list[int]) -> int | None:
-        """Position of the prompt's mask: from the start (≥ 0) or, behind the text, from the end (< 0)."""
-        mask = self.tokenizer.mask_token_id
-        if self.prompt is None:
-            return None
-        return self.prefix.index(mask) if mask in left else self.suffix.index(mask) - len(self.suffix)
 
     def _vocabulary(self) -> str:
         """Fingerprint of what decides the ids of a short text: the tokenizer's content and the prompt."""

@@ -33,12 +33,16 @@ from sentrep.evaluation.sts import display_name
 
 _DEV_COLOURS = (ORANGE, GREEN, PURPLE)
 _DEV_LINES = ("-", "--", "-.")
+_POINTS: Mapping[str, Any] = {"marker": ".", "markersize": 3}
 PANELS = ("train/loss", "val/sts", "train/alignment", "train/uniformity")
 """The metrics that are drawn where none are named."""
 _PROXY = f"val/{CRITERION}"
 """The score of the tasks that a text's own structure gives; ``val/proxy/<task>`` are drawn beside it."""
 _SMOOTHED_FROM = 60
 """Points of a noisy course from which a running mean is drawn over it."""
+
+Line = tuple[Course, int, Mapping[str, Any]]
+"""What is drawn, the points of the running mean over it, and how it looks."""
 
 
 def plot_training_curves(
@@ -60,49 +64,32 @@ def plot_training_curves(
         monitor: metric that it was chosen by; one of held-out sentences has a panel of its own.
 
     Raises:
-        InputError: for another ending, or a history without any of these.
+        InputError: for a history without any of these.
     """
-    path = Path(path)
-    if path.suffix not in (".png", ".svg"):
-        raise InputError(f"{path}: training curves are drawn as .png or .svg, not {path.suffix!r}")
     dev = {name: course for name, course in history.items() if _is_dev_score(name) and course}
-    others = {panel: _others(history, dev, panel) for panel in PANELS}
-    shown = bool(dev) and ("val/sts" in dev or bool(_dev_looks(dev)))
-    panels = [name for name in PANELS if (shown if name == "val/sts" else history.get(name) or others[name])]
-    if history.get(_PROXY):
-        panels.insert(1, _PROXY)
-    if monitor is not None and monitor not in dev and monitor not in panels and history.get(monitor):
-        panels.insert(1, monitor)
+    sets = {name: course for name, course in dev.items() if name != "val/sts"}
+    tasks = {name: course for name, course in history.items() if name.startswith(f"{_PROXY}/") and course}
+    loss, sts, *geometry = PANELS
+    panels = {loss: _batches(history, sets, loss)}
+    if monitor is not None and monitor not in (*PANELS, *dev) and history.get(monitor):
+        panels[monitor] = [(history[monitor], 1, {**_POINTS, "color": BLUE})]
+    panels[_PROXY] = _scores(history.get(_PROXY), tasks) if history.get(_PROXY) else []
+    panels[sts] = _scores(history.get(sts), sets)
+    panels |= {metric: _batches(history, sets, metric) for metric in geometry}
+    panels = {name: lines for name, lines in panels.items() if lines}
     if not panels:
         raise InputError(f"{path}: nothing to draw, the run has logged no loss, development score or geometry")
-    last_step = max(course[-1][0] for course in history.values() if course)
     with styled():
-        figure, axes = _grid(panels, last_step)
-        for panel, axis in zip(panels, axes, strict=True):
+        figure, axes = _drawn(panels)
+        for panel, axis in axes.items():
             if best_step is not None:
                 axis.axvline(best_step, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1)
-            if panel == _PROXY:
-                tasks = {name: course for name, course in history.items() if name.startswith(f"{_PROXY}/") and course}
-                _draw_dev(axis, history[_PROXY], tasks, best_step)
-                continue
-            if panel == "val/sts":
-                sets = {name: course for name, course in dev.items() if name != "val/sts"}
-                _draw_dev(axis, dev.get("val/sts", []), sets, best_step)
-                for _, score in history.get("untouched/sts", []):
-                    axis.axhline(score, color=PURPLE, linewidth=0.9, linestyle="--", label=f"untouched: {score:.1f}")
-                continue
-            if panel == monitor:
-                axis.plot(*_columns(history[panel]), color=BLUE, marker=".", markersize=3)
-                _mark(axis, dict(history[panel]), best_step)
-                continue
-            if course := history.get(panel):
-                label = "training batches" if others[panel] else None
-                window = len(course) // 20 if len(course) >= _SMOOTHED_FROM else 1
-                _draw_course(axis, course, window, color=BLUE, label=label)
-            for look, course in others[panel]:
-                axis.plot(*_columns(course), marker=".", markersize=3, **look)
+            if not panel.startswith("train/") and (history.get(panel) or len(panels[panel]) == 1):
+                _mark(axis, dict(panels[panel][-1][0]), best_step)
+        for _, score in history.get("untouched/sts", []) if sts in axes else []:
+            axes[sts].axhline(score, color=PURPLE, linewidth=0.9, linestyle="--", label=f"untouched: {score:.1f}")
         legend_below(figure)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=DOTS)
 
 
@@ -123,40 +110,43 @@ def draw_curves(
     if smooth < 1:
         raise InputError(f"smooth {smooth}: expected the number of points of a running mean, at least 1")
     logged = {name for courses in runs.values() for name, course in courses.items() if course}
-    panels = [name for name in PANELS if name in logged] if metrics is None else list(metrics)
-    if not panels or (missing := [name for name in panels if name not in logged]):
-        what = f"no run has logged {', '.join(missing)}" if panels else "none of the usual metrics was logged"
+    drawn = [name for name in PANELS if name in logged] if metrics is None else list(metrics)
+    if not drawn or (missing := [name for name in drawn if name not in logged]):
+        what = f"no run has logged {', '.join(missing)}" if drawn else "none of the usual metrics was logged"
         raise InputError(f"{what}; there are {', '.join(sorted(logged)) or 'none'}")
-    last_step = max(courses[name][-1][0] for courses in runs.values() for name in panels if courses.get(name))
+    panels: dict[str, list[Line]] = {name: [] for name in drawn}
+    for (label, courses), look in zip(runs.items(), looks(list(runs)).values(), strict=True):
+        for name in drawn:
+            if course := courses.get(name):
+                window = smooth if name.startswith("train/") and smooth <= len(course) else 1
+                marks = {"markersize": 3, "markevery": max(1, (len(course) - window + 1) // 6)}
+                panels[name].append((course, window, {**look, **marks, "label": label if len(runs) > 1 else None}))
     with styled():
-        figure, axes = _grid(panels, last_step)
-        for panel, axis in zip(panels, axes, strict=True):
-            for (label, courses), look in zip(runs.items(), looks(list(runs)).values(), strict=True):
-                if courses.get(panel):
-                    window = smooth if panel.startswith("train/") else 1
-                    _draw_course(axis, courses[panel], window, label=label if len(runs) > 1 else None, **look)
+        figure, _ = _drawn(panels)
         legend_below(figure)
     return figure
 
 
-def _draw_course(axis: Axes, course: Course, window: int, **look: Any) -> None:
-    """A course; where a mean runs over it, each at the middle of its points, the points themselves are faint."""
-    steps, values = _columns(course)
-    if 1 < window <= len(values):
-        axis.plot(steps, values, color=look["color"], alpha=0.25, linewidth=0.6)
-        values = np.convolve(values, np.ones(window) / window, mode="valid")
-        steps = steps[window // 2 : window // 2 + len(values)]
-    axis.plot(steps, values, markersize=3, markevery=max(1, len(steps) // 6), **look)
+def _drawn(panels: Mapping[str, Sequence[Line]]) -> tuple[Figure, dict[str, Axes]]:
+    """A panel for each metric, in two columns.
 
-
-def _grid(panels: Sequence[str], last_step: int) -> tuple[Figure, list[Axes]]:
+    Where a running mean is drawn, each at the middle of its points, the points themselves are faint.
+    """
+    last_step = max(1, *(course[-1][0] for lines in panels.values() for course, _, _ in lines))
     columns = min(len(panels), 2)
     rows = -(-len(panels) // 2)
     figure = new_figure(1.5 * rows + 0.5)
-    axes = [figure.add_subplot(rows, columns, number + 1) for number in range(len(panels))]
-    for number, (panel, axis) in enumerate(zip(panels, axes, strict=True)):
+    axes = {panel: figure.add_subplot(rows, columns, number + 1) for number, panel in enumerate(panels)}
+    for number, (panel, axis) in enumerate(axes.items()):
+        for course, window, look in panels[panel]:
+            steps, values = map(np.array, zip(*course, strict=True))
+            if window > 1:
+                axis.plot(steps, values, color=look["color"], alpha=0.25, linewidth=0.6)
+                values = np.convolve(values, np.ones(window) / window, mode="valid")
+                steps = steps[window // 2 : window // 2 + len(values)]
+            axis.plot(steps, values, **look)
         axis.set_title(metric_label(panel), loc="left")
-        axis.set_xlim(-0.03 * max(1, last_step), 1.03 * max(1, last_step))
+        axis.set_xlim(-0.03 * last_step, 1.03 * last_step)
         axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))  # 10k for 10,000
         axis.yaxis.set_major_locator(MaxNLocator(5))
@@ -171,33 +161,35 @@ def _is_dev_score(name: str) -> bool:
     return stage == "val" and "/" not in rest and rest not in (*CRITERIA, CRITERION)
 
 
-def _dev_looks(dev: Mapping[str, Course]) -> dict[str, dict[str, Any]]:
+def _looks_of(sets: Mapping[str, Course]) -> dict[str, dict[str, Any]]:
     """By metric of a set, how it is drawn; beyond a handful of sets their own lines only hide the mean."""
-    sets = [name for name in dev if name != "val/sts"]
     if len(sets) > len(_DEV_COLOURS):
         return {}
     return {
-        name: {"color": colour, "linestyle": line, "label": display_name(name.rpartition("/")[2])}
+        name: {**_POINTS, "color": colour, "linestyle": line, "label": display_name(name.rpartition("/")[2])}
         for name, colour, line in zip(sets, _DEV_COLOURS, _DEV_LINES, strict=False)
     }
 
 
-def _others(history: Mapping[str, Course], dev: Mapping[str, Course], panel: str) -> list[tuple[Any, Course]]:
-    """Look and course of what is drawn beside a training metric: that of held-out sentences, of development sets."""
+def _scores(mean: Course | None, sets: Mapping[str, Course]) -> list[Line]:
+    """Each set, and, of several, their mean."""
+    lines: list[Line] = [(sets[name], 1, look) for name, look in _looks_of(sets).items()]
+    if mean and len(sets) != 1:
+        lines.append((mean, 1, {**_POINTS, "color": BLUE, "linewidth": 1.6, "label": f"mean of {len(sets)}"}))
+    return lines
+
+
+def _batches(history: Mapping[str, Course], sets: Mapping[str, Course], panel: str) -> list[Line]:
+    """A training metric and, beside it, that of development sets and of held-out sentences."""
     metric = panel.removeprefix("train/")
-    courses = {f"{name}/{metric}": look for name, look in _dev_looks(dev).items()}
+    beside = {f"{name}/{metric}": look for name, look in _looks_of(sets).items()}
     if metric in CRITERIA:
-        courses[f"val/{metric}"] = {"color": SKY, "linestyle": ":", "label": "held-out sentences"}
-    return [(look, history[name]) for name, look in courses.items() if history.get(name)]
-
-
-def _draw_dev(axis: Axes, mean: Course, sets: Mapping[str, Course], best_step: int | None) -> None:
-    main = next(iter(sets.values())) if len(sets) == 1 else mean
-    for name, look in _dev_looks(sets).items():
-        axis.plot(*_columns(sets[name]), marker=".", markersize=3, **look)
-    if main and len(sets) != 1:
-        axis.plot(*_columns(main), color=BLUE, marker=".", markersize=3, linewidth=1.6, label=f"mean of {len(sets)}")
-    _mark(axis, dict(main), best_step)
+        beside[f"val/{metric}"] = {**_POINTS, "color": SKY, "linestyle": ":", "label": "held-out sentences"}
+    others: list[Line] = [(history[name], 1, look) for name, look in beside.items() if history.get(name)]
+    if not (course := history.get(panel)):
+        return others
+    window = len(course) // 20 if len(course) >= _SMOOTHED_FROM else 1
+    return [(course, window, {"color": BLUE, "label": "training batches" if others else None}), *others]
 
 
 def _mark(axis: Axes, scores: Mapping[int, float], best_step: int | None) -> None:
@@ -209,8 +201,3 @@ def _mark(axis: Axes, scores: Mapping[int, float], best_step: int | None) -> Non
     if best_step is not None and best_step in scores:
         score = scores[best_step]
         axis.plot([best_step], [score], **circle, label=f"chosen, step {best_step}: {score:.1f}")
-
-
-def _columns(course: Sequence[tuple[int, float]]) -> tuple[np.ndarray, np.ndarray]:
-    steps, values = zip(*course, strict=True)
-    return np.array(steps), np.array(values)

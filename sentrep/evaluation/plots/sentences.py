@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
-from sentrep.evaluation.plots.encoders import Method, group_by, project, scatter
-from sentrep.evaluation.plots.style import BLUE, PAGE, legend_below, new_figure, styled
+from sentrep.evaluation.plots.style import BLUE, PAGE, legend_below, looks, new_figure, styled
 from sentrep.functional.similarity import cosine_similarity_matrix
+
+Method = Literal["pca", "tsne"]
 
 _LETTERS = 90
 """Letters of a sentence in a line across the page."""
@@ -121,16 +124,25 @@ def draw_before_after(
         seed: of the method.
 
     Raises:
-        InputError: for fewer sentences, or labels of another number or that are too many.
+        InputError: for fewer sentences, or labels of another number.
     """
-    groups, own = group_by(labels, len(sentences))
+    if labels is not None and len(labels) != len(sentences):
+        raise InputError(f"{len(labels)} labels for {len(sentences)} sentences; give one for each, or leave them out")
+    own = np.array([""] * len(sentences) if labels is None else labels)
+    groups = looks(sorted(set(own)))
     with styled():
         figure = new_figure(3.1 + 0.13 * (-(-len(groups) // 4)), PAGE)
         axes: Sequence[Axes] = figure.subplots(1, 2)
         for axis, encoder, title in zip(axes, (before, after), ("before", "after"), strict=True):
             vectors = np.asarray(encoder.encode(list(sentences), show_progress_bar=False))
             points, names = project(vectors, method, seed)
-            scatter(axis, points, names, groups, own)
+            size = 8 if len(points) <= 500 else 3
+            for group, look in groups.items():
+                x, y = points[own == group].T
+                colour, marker = look["color"], look["marker"]
+                axis.scatter(x, y, s=size, color=colour, marker=marker, linewidths=0, alpha=0.75, label=group or None)
+            axis.set(xlabel=names[0], ylabel=names[1], xticks=[], yticks=[])  # places mean nothing
+            axis.set_aspect("equal", adjustable="datalim")
             axis.set_title(title, loc="left")
             named = labels is None and len(sentences) <= _MOST_WORDS
             for point, text in zip(points, sentences, strict=True) if named else ():
@@ -138,6 +150,40 @@ def draw_before_after(
                 axis.annotate(_cut(text, _SHORT), point, (shift, 3), textcoords="offset points", ha=side)
         legend_below(figure)
     return figure
+
+
+def project(vectors: NDArray[np.floating], method: Method = "pca", seed: int = 0) -> tuple[NDArray, tuple[str, str]]:
+    """Project vectors onto a plane.
+
+    Vectors are scaled to length 1 first, because the cosine is what they are compared by.
+
+    Args:
+        vectors: (N, D) with N ≥ 4.
+        method: ``pca`` keeps distances as well as two dimensions can; ``tsne`` keeps neighbourhoods (perplexity 30, or
+            less for few points), and its distances between groups mean nothing.
+        seed: of both methods' random parts.
+
+    Returns:
+        (N, 2), and what the two axes are called.
+
+    Raises:
+        InputError: for fewer than four vectors.
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
+    if len(vectors) < 4:
+        raise InputError(f"{len(vectors)} sentences; a projection needs at least four")
+    if not 0 <= seed < 2**32:
+        raise InputError(f"seed {seed}: expected 0 to 4294967295")
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
+    if method == "pca":
+        model = PCA(2, random_state=seed)
+        points = model.fit_transform(unit)
+        shares = [f"PC {number} ({share:.0%})" for number, share in enumerate(model.explained_variance_ratio_, start=1)]
+        return points, (shares[0], shares[1])
+    perplexity = min(30.0, (len(vectors) - 1) / 3)
+    return TSNE(2, perplexity=perplexity, random_state=seed).fit_transform(unit), ("t-SNE 1", "t-SNE 2")
 
 
 def _cut(text: str, letters: int) -> str:

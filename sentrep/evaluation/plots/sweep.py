@@ -5,44 +5,24 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
+from sentrep.config import flat
 from sentrep.evaluation.plots.style import legend_below, looks, metric_label, new_figure, styled
-from sentrep.evaluation.runs import RunFolder, flat, version_of
+from sentrep.evaluation.runs import RunFolder, version_of
 from sentrep.reports.text import printable
 
 Take = Literal["max", "min", "last"]
 
 
-@dataclass(frozen=True)
-class Series:
-    """Runs that differ in one setting and in their seeds alone."""
+def sweep_table(runs: Sequence[RunFolder], x: str, y: str, take: Take = "max") -> pd.DataFrame:
+    """A row for each run's score: its ``line``, ``x``, ``seed`` and ``score``.
 
-    label: str
-    xs: list[Any]
-    """The setting's values, numbers rising, each once."""
-    scores: list[list[float]]
-    """For each value, the score of every seed."""
-
-    @property
-    def means(self) -> list[float]:
-        """Over the seeds."""
-        return [float(np.mean(scores)) for scores in self.scores]
-
-    @property
-    def deviations(self) -> list[float]:
-        """Standard deviation over the seeds (n − 1); 0 where there is one seed only."""
-        return [float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0 for scores in self.scores]
-
-
-def sweep_series(runs: Sequence[RunFolder], x: str, y: str, take: Take = "max") -> list[Series]:
-    """Sort runs into series: those whose settings are the same but for ``x`` and the seeds.
-
-    Of runs with the same settings and seeds the newest version counts. Series of one recipe are named by what differs.
+    Runs whose settings are the same but for ``x`` and the seeds are of one line. Of runs with the same settings and
+    seeds the newest version counts. Lines of one recipe are named by what differs.
 
     Args:
         runs: the runs.
@@ -55,17 +35,23 @@ def sweep_series(runs: Sequence[RunFolder], x: str, y: str, take: Take = "max") 
     """
     newest = sorted(runs, key=lambda run: version_of(run.path))
     settings = [run.settings_but(x) for run in newest]
-    places = _places([run.setting(x) for run in newest])
-    series: dict[str, dict[Any, dict[str, float]]] = {}
-    first: dict[str, tuple[str, dict[str, Any]]] = {}
-    for run, own, place in zip(newest, settings, places, strict=True):
+    keys = [_written(own) for own in settings]
+    first = dict(zip(reversed(keys), zip(reversed(newest), reversed(settings), strict=True), strict=True))
+    names = _told_apart([run.without_seed for run, _ in first.values()], [own for _, own in first.values()])
+    lines = dict(zip(first, names, strict=True))
+    scores = []
+    for run in newest:
         values = [value for _, value in run.course(y)]
-        score = values[-1] if take == "last" else max(values) if take == "max" else min(values)
-        key = _written(own)
-        first.setdefault(key, (run.without_seed, own))
-        series.setdefault(key, {}).setdefault(place, {})[_written(run.seeds)] = score  # of a seed the newest run
-    labels = _told_apart(*zip(*first.values(), strict=True))
-    return [_series(label, points) for label, points in zip(labels, series.values(), strict=True)]
+        scores.append({"max": max(values), "min": min(values), "last": values[-1]}[take])
+    table = pd.DataFrame(
+        {
+            "line": [lines[key] for key in keys],
+            "x": _places([run.setting(x) for run in newest]),
+            "seed": [_written(run.seeds) for run in newest],
+            "score": scores,
+        }
+    )
+    return table.drop_duplicates(["line", "x", "seed"], keep="last", ignore_index=True)
 
 
 def _told_apart(names: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -93,61 +79,48 @@ def _written(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def draw_sweep(series: Sequence[Series], x: str, y: str) -> Figure:
-    """Draw mean ± standard deviation of every series.
+def draw_sweep(table: pd.DataFrame, x: str, y: str) -> Figure:
+    """Draw mean ± standard deviation over the seeds, a line for each ``line``.
 
     The axis is logarithmic where all values are positive and the greatest is at least ten times the least; values that
     are not numbers stand side by side.
 
     Args:
-        series: of `sweep_series`.
+        table: of `sweep_table`.
         x: name of the setting, for the axis.
         y: name of the metric.
     """
-    values = list(dict.fromkeys(value for one in series for value in one.xs))
-    numbers = all(isinstance(value, int | float) for value in values)
+    numbers = pd.api.types.is_numeric_dtype(table["x"])
+    values = sorted(table["x"].unique()) if numbers else list(table["x"].unique())
     places = {value: value if numbers else position for position, value in enumerate(values)}
+    lines = list(table["line"].unique())
     with styled():
-        figure = new_figure(2.2 + 0.15 * math.ceil(len(series) / 2))
+        figure = new_figure(2.2 + 0.15 * math.ceil(len(lines) / 2))
         axis = figure.add_subplot()
-        for one, look in zip(series, looks([str(number) for number in range(len(series))]).values(), strict=True):
+        for line, look in looks(lines).items():
+            seeds = table[table["line"] == line].groupby("x", sort=numbers)["score"].agg(["mean", "std"]).fillna(0)
             axis.errorbar(
-                [places[value] for value in one.xs],
-                one.means,
-                yerr=one.deviations,
+                seeds.index.map(places),
+                seeds["mean"],
+                yerr=seeds["std"],
                 **look,
                 markersize=3.5,
                 capsize=2,
                 elinewidth=0.8,
-                label=one.label if len(series) > 1 else None,
+                label=line if len(lines) > 1 else None,
             )
-        if not numbers:
-            axis.set_xticks(list(places.values()), [printable(str(value)) for value in places])
-        elif min(values) > 0 and max(values) >= 10 * min(values):
+        if numbers and min(values) > 0 and max(values) >= 10 * min(values):
             axis.set_xscale("log")
-            axis.set_xticks(values, [f"{value:g}" for value in values])
             axis.minorticks_off()
-        else:
-            axis.set_xticks(values, [f"{value:g}" for value in values])
+        axis.set_xticks(list(places.values()), [f"{value:g}" if numbers else printable(value) for value in values])
         axis.margins(0.06)
         axis.set_xlabel(x.removeprefix("model.").replace("init_args.", ""))
         axis.set_ylabel(metric_label(y))
-        axis.set_title(_caption(series), loc="left")
+        counts = sorted(set(table.groupby(["line", "x"])["score"].size()))
+        several = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else counts[0]
+        axis.set_title("one seed each" if counts == [1] else f"mean ± sd of {several} seeds", loc="left")
         legend_below(figure)
     return figure
-
-
-def _caption(series: Sequence[Series]) -> str:
-    seeds = sorted({len(scores) for one in series for scores in one.scores})
-    if seeds == [1]:
-        return "one seed each"
-    return f"mean ± sd of {seeds[0]}{f' to {seeds[-1]}' if len(seeds) > 1 else ''} seeds"
-
-
-def _series(label: str, points: Mapping[Any, Mapping[str, float]]) -> Series:
-    numbers = all(not isinstance(place, str) for place in points)
-    places = sorted(points) if numbers else list(points)
-    return Series(label, places, [list(points[place].values()) for place in places])
 
 
 def _words(value: Any) -> str:

@@ -1,27 +1,21 @@
-"""The order of work, with translators that are functions."""
+"""Back-translation, with translators that are functions."""
 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
-from sentrep.data.augmentation import backtranslation, filters
-from sentrep.data.augmentation.backtranslation import PAIR, BackTranslation, batches_of
+from sentrep.data.augmentation import filters
+from sentrep.data.augmentation.backtranslation import back_translate, in_batches
 from sentrep.data.augmentation.filters import PairFilter
-from sentrep.data.augmentation.parts import PartStore
 from sentrep.data.augmentation.translation import Translation
 from sentrep.data.text.corpus import CorpusRow
 from sentrep.data.text.shard import Shard, local_rank
 from sentrep.errors import InputError
 
 Draw = tuple[int, ...]
-ALONE = Shard(0, 1, "")
-EVERYTHING = PairFilter(keep_identical=True, min_ratio=0, max_ratio=1e9)
 
 
 def corpus(count: int) -> list[CorpusRow]:
@@ -30,66 +24,33 @@ def corpus(count: int) -> list[CorpusRow]:
     return [CorpusRow(number, ("" if number % 11 == 5 else text,)) for number, text in enumerate(texts)]
 
 
-class Scribe:
-    """Translates into upper case, with the numbers that the batch draws from; notes what it was given."""
+def test_rows_come_back_in_order_from_batches_of_like_lengths() -> None:
+    batches: list[list[int]] = []
 
-    def __init__(self) -> None:
-        self.sentences: list[str] = []
+    def finish(rows: Sequence[CorpusRow]) -> list[dict[str, int]]:
+        batches.append([len(row.sentences[0]) for row in rows])
+        return [{"row": row.number} for row in rows]
 
-    def __call__(self, sentences: Sequence[str], draw: Draw) -> list[Translation]:
-        self.sentences += sentences
-        return [Translation(f"{sentence.upper()} {draw}", None) for sentence in sentences]
-
-
-def work(folder: Path, rows: list[CorpusRow], batch_size: int, shard: Shard = ALONE) -> tuple[PartStore, list[str]]:
-    """The store after the shard's work, and what it translated."""
-    store, scribe = PartStore(folder / "out.parquet", PAIR, {}), Scribe()
-    back = BackTranslation(scribe, lambda texts, draw: [Translation(text + "!!", None) for text in texts], EVERYTHING)
-    store.map(batches_of(shard, rows, batch_size), back)
-    return store, scribe.sentences
+    done: list[int] = []
+    found = in_batches(corpus(100), 7, finish, done.append)
+    assert [row["row"] for row in found] == list(range(100))
+    assert sum(done) == 100
+    lengths = [len(row.sentences[0]) for row in corpus(100)]
+    assert [length for batch in batches for length in batch] == sorted(lengths, reverse=True)
 
 
-def test_pairs_are_those_of_their_sentences_in_order_whatever_the_shards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backtranslation, "WINDOW", 30)
-    found = []
-    for shards in (1, 3, 200):
-        for index in range(shards):
-            store, _ = work(tmp_path / str(shards), corpus(100), 4, Shard(index, shards, ""))
-        store.publish()
-        found.append(pq.read_table(store.output).to_pylist())
-    pairs = found[0]
-    assert found == [pairs] * 3
-    assert [pair["sent0"] for pair in pairs] == [row.sentences[0] for row in corpus(100) if not row.blank]
-    assert all(pair["sent1"].startswith(pair["sent0"].upper() + " (") for pair in pairs)
-    assert all(pair["sent1"].endswith(", 0)!!") for pair in pairs)
+def test_a_batch_draws_from_its_first_row_and_the_direction() -> None:
+    drawn: list[Draw] = []
+
+    def translate(sentences: Sequence[str], draw: Draw) -> list[Translation]:
+        drawn.append(draw)
+        return [Translation(text.upper(), None) for text in sentences]
+
+    back_translate(corpus(9)[3:5], translate, translate, PairFilter())
+    assert drawn == [(3, 0), (3, 1)]
 
 
-def test_a_smaller_batch_size_goes_on_where_the_larger_one_stopped(tmp_path: Path) -> None:
-    work(tmp_path, corpus(100)[:40], 8)
-    store, translated = work(tmp_path, corpus(100), 3)
-    assert Counter(translated) == Counter(row.sentences[0] for row in corpus(100)[40:] if not row.blank)
-    assert len(store) == 100
-    store.publish()
-    assert len(pq.read_table(store.output)) == sum(not row.blank for row in corpus(100))
-
-
-def test_batches_are_of_like_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backtranslation, "WINDOW", 50)
-    batches = list(batches_of(ALONE, corpus(100), 5))
-    assert sorted(row.number for batch in batches for row in batch) == list(range(100))
-    assert all(len({row.number // 50 for row in batch}) == 1 for batch in batches)
-
-    def padding(batches: list[list[CorpusRow]]) -> int:
-        sizes = [[len(row.sentences[0]) for row in batch] for batch in batches]
-        return sum(max(batch) * len(batch) - sum(batch) for batch in sizes)
-
-    unsorted = [corpus(100)[start : start + 5] for start in range(0, 100, 5)]
-    assert padding(batches) < 0.3 * padding(unsorted)
-
-
-def test_every_verdict_is_counted(tmp_path: Path) -> None:
+def test_every_verdict() -> None:
     answers = {
         "kept": "this was kept", "same": "Same.", "gone": "", "foreign": "чужой же", "short words here": "x",
         "long": None, "loop": "loop loop", "way out": "back", "no pivot": "x",
@@ -105,17 +66,12 @@ def test_every_verdict_is_counted(tmp_path: Path) -> None:
         return [Translation(text, filters.UNFINISHED if text == "loop loop" else None) for text in back]
 
     rows = [CorpusRow(number, (text,)) for number, text in enumerate([*answers, " "])]
-    store, done = PartStore(tmp_path / "out.parquet", PAIR, {}), []
-    store.map(batches_of(ALONE, rows, 3), BackTranslation(forward, backward, PairFilter(max_ratio=4)), done.append)
-    assert sum(done) == 10
-    store.publish()
-    assert store.record is not None
-    assert store.record["rows"] == 10
-    assert store.record["verdicts"] == {
-        filters.KEPT: 1, filters.IDENTICAL: 1, filters.EMPTY: 2, filters.SCRIPT: 1, filters.LENGTH: 1,
-        filters.TOO_LONG: 1, filters.UNFINISHED: 2, filters.BLANK: 1,
-    }  # fmt: skip
-    assert pq.read_table(tmp_path / "out.parquet").to_pylist() == [{"sent0": "kept", "sent1": "this was kept"}]
+    found = back_translate(rows, forward, backward, PairFilter(max_ratio=4))
+    assert [row["verdict"] for row in found] == [
+        filters.KEPT, filters.IDENTICAL, filters.EMPTY, filters.SCRIPT, filters.LENGTH, filters.TOO_LONG,
+        filters.UNFINISHED, filters.EMPTY, filters.UNFINISHED, filters.BLANK,
+    ]  # fmt: skip
+    assert found[0] == {"sent0": "kept", "sent1": "this was kept", "verdict": "kept"}
 
 
 def test_shard_from_text_and_from_launchers(monkeypatch: pytest.MonkeyPatch) -> None:

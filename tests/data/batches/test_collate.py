@@ -5,34 +5,32 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentrep.data import Collate, TokenRow
+from sentrep.data import Collate, TokenRows
 
 
 @given(st.lists(st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=6), st.integers(1, 3))
 def test_padding_on_the_right_and_nothing_else(sentences: list[list[int]], columns: int) -> None:
-    rows = [
-        TokenRow(10 * number, tuple(np.array(ids[: len(ids) - column] or ids, np.int32) for column in range(columns)))
-        for number, ids in enumerate(sentences)
-    ]
+    lists = [[np.array(ids[: len(ids) - n] or ids, np.int32) for ids in sentences] for n in range(columns)]
+    rows = TokenRows(10 * np.arange(len(sentences)), lists)
     batch = Collate(pad_token_id=-7)(rows)
     parts = [batch.anchor, batch.positive, batch.negative]
     assert [part is not None for part in parts] == [column < columns for column in range(3)]
-    assert batch.rows.tolist() == [row.row for row in rows]
+    assert batch.rows.tolist() == rows.rows.tolist()
     for column, part in enumerate(parts[:columns]):
         assert part is not None
         assert part.input_ids.dtype == part.attention_mask.dtype == torch.int64
         assert part.real_tokens == part.attention_mask.sum()
-        assert part.input_ids.shape[1] == max(len(row.ids[column]) for row in rows)
-        for row, ids, mask in zip(rows, part.input_ids, part.attention_mask, strict=True):
-            length = len(row.ids[column])
-            assert ids[:length].tolist() == row.ids[column].tolist()
+        assert part.input_ids.shape[1] == max(map(len, lists[column]))
+        for expected, ids, mask in zip(lists[column], part.input_ids, part.attention_mask, strict=True):
+            length = len(expected)
+            assert ids[:length].tolist() == expected.tolist()
             assert set(ids[length:].tolist()) <= {-7}
             assert mask.tolist() == [1] * length + [0] * (len(mask) - length)
 
 
 def test_the_length_may_be_a_multiple_that_the_model_can_read() -> None:
     for longest, width in ((3, 8), (8, 8), (9, 13)):
-        rows = [TokenRow(0, (np.ones(longest, np.int32),)), TokenRow(1, (np.ones(2, np.int32),))]
+        rows = TokenRows(np.arange(2), [[np.ones(longest, np.int32), np.ones(2, np.int32)]])
         batch = Collate(0, multiple=8, limit=13)(rows)
         assert batch.anchor.input_ids.shape == (2, width)
         assert batch.anchor.attention_mask.sum(1).tolist() == [longest, 2]

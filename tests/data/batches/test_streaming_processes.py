@@ -39,7 +39,7 @@ def fitted(folder: str, resumed: bool) -> tuple[list[list[int]], dict[str, Tenso
     rows = Rows()
     # the dropout of a step depends on its number alone, so that it is drawn again after a resume
     module = SentRepModule(tiny_encoder(dropout=0.1), [Contrastive()], scheduler="constant", seed=1)
-    reading = Reading(streaming=True, shuffle_buffer=9, num_workers=1)
+    reading = Reading(streaming=True, shuffle_buffer=1, num_workers=1)
     data = SentRepDataModule(f"{folder}/part-*.txt", batch_size=6 // world, seed=2, reading=reading)
     saver = ModelCheckpoint(f"{folder}/{world}-{resumed}", "{step}", save_top_k=-1, every_n_train_steps=4)
     trainer = lightning.Trainer(

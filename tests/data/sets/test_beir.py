@@ -72,15 +72,15 @@ def test_bad_folders(folder: Path) -> None:
         (
             "corpus.jsonl",
             '{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}\n',
-            r"line 2: the id 'a' occurs",
+            r"row 2: the id 'a' occurs",
         ),
         ("corpus.jsonl", '{"_id": "d0", "txt": "x"}\n', r"no column 'text'"),
-        ("corpus.jsonl", "not json\n", r"corpus\.jsonl, line 1: not JSON"),
+        ("corpus.jsonl", "not json\n", r"corpus\.jsonl: cannot be read"),
         ("queries.jsonl", '{"_id": "q1", "text": "x"}\n', r"the query 'q2' is judged but not in queries\.jsonl"),
         (
             "qrels/test.tsv",
             HEADER + "q1\td0\thigh\n",
-            r"line 2: the score 'high' is not a finite number",
+            r"row 1: the score 'high' is not a finite number",
         ),
         ("qrels/test.tsv", HEADER + "q1\td0\t0\n", r"no query with a relevant document"),
         ("qrels/test.tsv", "q1\td0\t1\n", r"no column 'query-id'"),
@@ -105,8 +105,8 @@ def test_candidates(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"query-id": "q1", "corpus-ids": ["d7"]}], r"line 1: the candidate 'd7' is not in the corpus"),
-        ([{"query-id": "q1", "corpus-ids": "d0"}], r"line 1: corpus-ids is 'd0'; expected a list"),
+        ([{"query-id": "q1", "corpus-ids": ["d7"]}], r"row 1: the candidate 'd7' is not in the corpus"),
+        ([{"query-id": "q1", "corpus-ids": "d0"}], r"row 1: corpus-ids is 'd0'; expected a list"),
         ([{"query-id": "q1", "corpus-ids": ["d0"]}], r"no candidates for the query 'q2'"),
     ],
 )

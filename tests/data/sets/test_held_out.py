@@ -11,7 +11,7 @@ from words import WordTokenize
 
 from sentrep.data import Reading, SentRepDataModule, TokenizedCorpus, open_corpus, tokenize_corpus
 from sentrep.data.sets.held_out import HeldOut, hold_out
-from sentrep.data.text import cache
+from sentrep.data.text import tokenized as module
 from sentrep.errors import InputError
 
 
@@ -21,7 +21,7 @@ def tokens_of(path: Path, lines: list[str], head: str | None = None) -> Tokenize
 
 
 def test_keys_are_equal_for_equal_ids_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_CHUNK_ROWS", 5)  # sentences meet across record batches of other lengths
+    monkeypatch.setattr(module, "_CHUNK_ROWS", 5)  # sentences meet across record batches of other lengths
     words = ["a", "b", "c"]
     lines = [" ".join(line) for size in (1, 2, 3, 4) for line in itertools.product(words, repeat=size)]
     tokens = tokens_of(tmp_path / "x.txt", lines + lines[::-1])
@@ -37,13 +37,12 @@ def test_a_held_out_sentence_is_in_no_row_of_the_training(tmp_path: Path) -> Non
     held_out, rows = hold_out(tokens, 20)
     texts = {tuple(ids) for ids in held_out.ids}
     assert len(held_out) == len(texts) == 20
-    anchors = {tuple(row.ids[0].tolist()) for row in (tokens[n] for n in range(len(tokens)))}
-    assert texts <= anchors
-    kept = [rows[n] for n in range(len(rows))]
-    assert not any(tuple(ids.tolist()) in texts for row in kept for ids in row.ids)
-    touched = [n for n in range(len(tokens)) if any(tuple(ids.tolist()) in texts for ids in tokens[n].ids)]
-    assert len(kept) == len(tokens) - len(touched)
-    assert [row.row for row in kept] == sorted(row.row for row in kept)
+    everything, kept = tokens[range(len(tokens))], rows[range(len(rows))]
+    assert texts <= {tuple(ids.tolist()) for ids in everything.columns[0]}
+    assert not any(tuple(ids.tolist()) in texts for column in kept.columns for ids in column)
+    touched = [row for row in zip(*everything.columns, strict=True) if any(tuple(ids.tolist()) in texts for ids in row)]
+    assert len(rows) == len(tokens) - len(touched)
+    assert kept.rows.tolist() == sorted(kept.rows.tolist())
 
 
 def test_the_choice_is_the_same_every_time_and_looks_at_the_whole_text(tmp_path: Path) -> None:
@@ -52,7 +51,7 @@ def test_the_choice_is_the_same_every_time_and_looks_at_the_whole_text(tmp_path:
     assert one.ids == two.ids
     more = hold_out(tokens, 30)[0]
     assert more.ids[:10] == one.ids
-    first = {tuple(tokens[n].ids[0].tolist()) for n in range(100)}
+    first = {tuple(ids.tolist()) for ids in tokens[range(100)].columns[0]}
     assert 5 < sum(tuple(ids) in first for ids in more.ids) < 25
 
 

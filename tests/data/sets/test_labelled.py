@@ -128,7 +128,7 @@ def test_named_and_numbered_columns(tmp_path: Path) -> None:
     ("content", "columns", "message"),
     [
         ("title,topic\na,b\n", None, r"which columns hold text and label\? found 'title', 'topic'"),
-        ("text,label\na,\n", None, r"t\.csv, line 2: a text without a label"),
+        ("text,label\na,\n", None, r"t\.csv, row 1: a text without a label"),
         ("text,label\na,x\nb,x\n", None, r"2 texts with 1 different labels; at least 2 are needed"),
         ("text,label\n", None, r"0 texts with 0 different labels"),
         ("text,label\na,x\n", ["text"], r"expected two, of the text and of the label"),
@@ -151,7 +151,7 @@ def test_folders(tmp_path: Path) -> None:
         load_labelled_folder(folder)
     (folder / "test.tsv").write_text("text\tlabel\nc\tx\nd\ty\n")
     loaded = load_labelled_folder(folder)
-    assert (loaded.name, loaded.splits["test"].texts, loaded.protocol) == ("bank", ["c", "d"], "MTEB")
+    assert (loaded.name, loaded.splits["test"].texts) == ("bank", ["c", "d"])
     (folder / "test.tsv").write_text("text\tlabel\nc\tx\nd\tz\n")
     with pytest.raises(InputError, match=r"the label 'z' is in test but never in train"):
         load_labelled_folder(folder)

@@ -106,7 +106,7 @@ def test_pairs_files(tmp_path: Path) -> None:
 def test_bad_score(tmp_path: Path, score: str) -> None:
     path = tmp_path / "p.tsv"
     path.write_text(f"sentence1\tsentence2\tscore\na\tb\t1\nc\td\t{score}\n")
-    with pytest.raises(InputError, match=rf"p\.tsv, line 3: the score '{score}' is not a finite number"):
+    with pytest.raises(InputError, match=rf"p\.tsv, row 2: the score '{score}' is not a finite number"):
         load_sts(str(path))
 
 

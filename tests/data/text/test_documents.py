@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sentrep.data.text import documents
 from sentrep.data.text.documents import Document, count_tokens, load_documents, split_passages, split_sentences
 from sentrep.errors import InputError
 from support import tiny_encoder
@@ -125,20 +123,6 @@ def test_a_folder_is_read_but_for_what_waits_for_ever(tmp_path: Path) -> None:
 def test_markdown_that_is_none_is_text(line: str, text: str, tmp_path: Path) -> None:
     (found,) = load_documents(write(tmp_path, "a.md", f"{line}\n\nEnd.\n"))
     assert found == Document(None, tuple(filter(None, [text.strip(), "End."])))
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.jsonl", "folder/a.txt", "folder/a.md"])
-def test_a_line_that_is_too_long_is_cut_and_counted(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(documents, "LineLimit", functools.partial(documents.LineLimit, 20))
-    rows = ["long " * 99, "exactly 20 character"]
-    text = "\n\n".join(json.dumps({"text": row}) for row in rows) if name == "a.jsonl" else "\n\n".join(rows)
-    path = write(tmp_path, name, text)
-    found = load_documents(path.parent if "/" in name else path)
-    said = " ".join(part for one in found for part in (one.title, one.text) if part)
-    assert said == "long long long long exactly 20 character"
-    assert caplog.text.count("1 lines or cells have more than 20 characters") == 1
 
 
 @pytest.mark.parametrize(

@@ -75,14 +75,14 @@ def test_the_leakage_check_reads_it() -> None:
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        ([("a", "b"), ("c",)], "row 2: ('c',); expected 2 texts"),
-        ([("a", "b"), "c d"], "row 2: 'c d'; expected 2 texts"),
+        ([("a", "b"), ("c",)], "row 2: ('c',); expected texts alone"),
+        ([("a", "b"), "c d"], "row 2: 'c d'; expected texts alone"),
         (["a b", ("c", "d")], "texts alone, or pairs or triples alone"),
         ([("a",)], "expected texts alone, or pairs"),
         (["a b", "c", 3], "texts alone"),
         ([("a", 3)], "row 1: found 3 where a sentence was expected"),
         (pandas.DataFrame({"x": [1], "y": [2]}), "which columns hold the sentences"),
-        (pandas.DataFrame({"text": ["a", 2.5]}), "row 2: found 2.5"),
+        (pandas.DataFrame({"text": ["a", 2.5]}), "expected text in every row"),
         (iter(["a b"]), "must be a file, a list of files, of texts"),
         (np.array(["a b"]), "must be a file, a list of files, of texts"),
         (datasets.Dataset.from_dict({"text": [["a"]]}), "row 1: found ['a']"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import tempfile
 from pathlib import Path
 
 import datasets
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from words import WordTokenize
 
-from sentrep.data import PairedCorpus, Reading, SentRepDataModule, open_corpus
+from sentrep.data import Reading, SentRepDataModule, open_corpus
 from sentrep.data.text import pairing
 from sentrep.errors import InputError
 from support import shared_path
@@ -62,7 +61,7 @@ def test_rows_keep_their_number_and_get_their_first_positive(
     corpus: str, pairs: str, chunk_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pairing, "_CHUNK_ROWS", chunk_rows)
-    rows = list(PairedCorpus(open_corpus(corpus), open_corpus(pairs, ["a", "b"])).rows())
+    rows = list(open_corpus(corpus, pairs=open_corpus(pairs, ["a", "b"])).rows())
     assert [(row.sentences, row.paired) for row in rows] == JOINED
     assert [row.number for row in rows] == list(range(len(CORPUS)))
 
@@ -75,7 +74,7 @@ def test_equal_to_a_dictionary_on_many_rows(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "corpus.txt").write_text("\n".join(sentences))
     (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in table))
     first = dict(reversed(table))
-    joined = PairedCorpus(open_corpus(tmp_path / "corpus.txt"), open_corpus(tmp_path / "pairs.tsv", [0, 1]))
+    joined = open_corpus(tmp_path / "corpus.txt", pairs=open_corpus(tmp_path / "pairs.tsv", [0, 1]))
     assert [row.sentences for row in joined.rows()] == [(text, first.get(text, text)) for text in sentences]
 
 
@@ -132,10 +131,10 @@ def _swapped(pairs: str) -> str:
     [
         ({}, r"pairs\.parquet: which columns hold the sentences\? Found 'a', 'other', 'b'"),
         ({"pair_columns": ["a", "c"]}, r"pairs\.parquet: no column 'c'; found 'a', 'other', 'b'"),
-        ({"pair_columns": ["a"]}, r"reading\.pair_columns must name two columns .*, got \['a'\]"),
+        ({"pair_columns": ["a"]}, r"reading\.pair_columns \['a'\]: expected a list of sentence and positive"),
         (
             {"pair_columns": ["a", "b", "other"]},
-            r"reading\.pair_columns must name two columns .*, got \['a', 'b', 'other'\]",
+            r"reading\.pair_columns \['a', 'b', 'other'\]: expected a list of sentence and",
         ),
         (
             {"pair_columns": ["b", "a"]},
@@ -160,13 +159,7 @@ def test_bad_input_is_named(corpus: str, pairs: str, options: dict, message: str
     reading = Reading(cache_dir=str(cache), pair_columns=options.pop("pair_columns", None))  # type: ignore[arg-type]
     with pytest.raises(InputError, match=message):
         connected(options.pop("train"), reading=reading, **options).setup("fit")
-    assert not cache.exists() or not list(cache.iterdir())
-
-
-def test_no_room_for_the_temporary_file(corpus: str, pairs: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: open("/dev/full", "w+b", buffering=0))  # noqa: SIM115
-    with pytest.raises(InputError, match=r"cannot keep the pairs in .*: No space left on device; make room there"):
-        list(PairedCorpus(open_corpus(corpus), open_corpus(pairs, ["a", "b"])).rows())
+    assert not list(cache.glob("[!.]*"))
 
 
 def test_pairs_of_the_hub(corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +167,12 @@ def test_pairs_of_the_hub(corpus: str, tmp_path: Path, monkeypatch: pytest.Monke
     rows = [pair for pair in PAIRS if all(pair)]
     table = datasets.Dataset.from_dict({"sent0": [a for a, _ in rows], "sent1": [b for _, b in rows]})
     table.save_to_disk(str(tmp_path / "saved"))
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, split: datasets.load_from_disk(str(tmp_path / "saved")))
+    load, hub = datasets.load_dataset, "Singhoo/denosent_data"
+    monkeypatch.setattr(
+        datasets,
+        "load_dataset",
+        lambda name, **how: datasets.load_from_disk(str(tmp_path / "saved")) if name == hub else load(name, **how),
+    )
     alone = open_corpus("Singhoo/denosent_data")
     assert [row.sentences for row in alone.rows()] == rows
     joined = connected(corpus, pairs="Singhoo/denosent_data")
@@ -187,7 +185,7 @@ def test_real_rewrites_joined_to_their_own_sentences(tmp_path: Path) -> None:
     pairs = [row.sentences for row in open_corpus(rewrites, [0, 1]).rows()][:5000]
     lines = [sentence for sentence, _ in pairs] + ["this sentence has no pair"]
     (tmp_path / "corpus.txt").write_text("\n".join(lines))
-    rows = list(PairedCorpus(open_corpus(tmp_path / "corpus.txt"), open_corpus(rewrites, [0, 1])).rows())
+    rows = list(open_corpus(tmp_path / "corpus.txt", pairs=open_corpus(rewrites, [0, 1])).rows())
     assert sum(not row.paired for row in rows) == 1
     first = {" ".join(sentence.split()): rewrite for sentence, rewrite in reversed(pairs)}
     assert all(row.sentences[1] == first[" ".join(row.sentences[0].split())] for row in rows[:-1])

@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepModule
 from sentrep.encoder import POOLINGS, Dense, Normalize, Prompt, SentenceModule
-from sentrep.encoder.loading import folders
+from sentrep.encoder.loading import st_folders
 from sentrep.objectives import Contrastive
 from support import FAMILIES, checkpoint_of, tiny_encoder, toy_sentences
 
@@ -298,29 +298,10 @@ def test_modules_in_any_number_and_order_behind_the_pooling(tmp_path: Path) -> N
         SentenceEncoder.from_pretrained(tmp_path / "two")
 
 
-def test_push_uploads_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = {}
-
-    class Api:
-        def __init__(self, token: str | None) -> None:
-            calls["token"] = token
-
-        def create_repo(self, repo_id: str, private: bool | None, exist_ok: bool) -> str:
-            return f"hub/{repo_id}"
-
-        def upload_folder(self, repo_id: str, folder_path: str, commit_message: str) -> None:
-            calls["files"] = sorted(path.name for path in Path(folder_path).iterdir())
-
-    monkeypatch.setattr(folders, "HfApi", Api)
-    assert tiny_encoder().push_to_hub("me/model", token="secret") == "hub/me/model"
-    assert calls["token"] == "secret"
-    assert {"config.json", "model.safetensors", "modules.json", "sentrep.json", "tokenizer.json"} <= set(calls["files"])
-
-
 def test_a_save_that_fails_leaves_the_older_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     older, newer = tiny_encoder(pooling="mean"), tiny_encoder(pooling="cls")
     older.save_pretrained(tmp_path / "model")
-    monkeypatch.setattr(folders.st_folders, "write_modules", lambda *_: (_ for _ in ()).throw(OSError(28, "No space")))
+    monkeypatch.setattr(st_folders, "write_modules", lambda *_: (_ for _ in ()).throw(OSError(28, "No space")))
     with pytest.raises(InputError, match=r"model: cannot be written there \(No space\)"):
         newer.save_pretrained(tmp_path / "model")
     with pytest.raises(InputError, match="No space"):

@@ -1,0 +1,54 @@
+"""Alignment and uniformity (Wang & Isola 2020): the way of each run, from the open marker to the filled one.
+
+Run it: python plane.py                                            # two short runs on the toy corpus
+Of runs of your own: python plane.py runs/a/version_0 runs/b/version_0
+`PREFIX` chooses the metrics: ``train/`` those of the training batches, ``val/`` those of held-out sentences,
+``val/stsb-dev/`` those of STS-B dev, as SimCSE and DCLR (figure 4) show them.
+"""
+
+import sys
+
+import lightning
+
+import sentrep
+from sentrep.evaluation import TrainingReport
+from sentrep.evaluation.plots import legend_below, looks, new_figure, save_figure, styled
+from sentrep.evaluation.runs import find_runs
+from sentrep.objectives import Contrastive
+
+PREFIX = "train/"
+
+
+def courses_of(temperature: float) -> dict:
+    """By metric, the (step, value) of a short run."""
+    small = {"model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    module = sentrep.SentRepModule(sentrep.SentenceEncoder(small, tokenizer="toy"), [Contrastive(temperature)])
+    report = TrainingReport()
+    lightning.Trainer(max_steps=60, log_every_n_steps=4, callbacks=[report]).fit(
+        module, sentrep.SentRepDataModule(train="toy")
+    )
+    return report.history
+
+
+def draw(runs: dict[str, dict]) -> None:
+    with styled():
+        figure = new_figure(2.6)
+        axis = figure.add_subplot()
+        for (label, courses), look in zip(runs.items(), looks(list(runs)).values(), strict=True):
+            x, y = (dict(courses[f"{PREFIX}{name}"]) for name in ("uniformity", "alignment"))
+            points = [(x[step], y[step]) for step in sorted(x.keys() & y.keys())]
+            axis.plot(*zip(*points, strict=True), color=look["color"], linestyle=look["linestyle"], linewidth=0.8)
+            axis.plot(*points[0], look["marker"], color=look["color"], markerfacecolor="white", markersize=4)
+            axis.plot(*points[-1], look["marker"], color=look["color"], markersize=5, linestyle="none", label=label)
+        axis.locator_params(nbins=5)
+        axis.set_xlabel("uniformity (lower is better)")
+        axis.set_ylabel("alignment (lower is better)")
+        legend_below(figure)
+    print(*save_figure(figure, "plane"))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        draw({run.label: run.courses for run in find_runs(sys.argv[1:])})
+    else:
+        draw({f"temperature {temperature}": courses_of(temperature) for temperature in (0.05, 0.2)})

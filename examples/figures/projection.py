@@ -1,0 +1,47 @@
+"""Labelled texts in two dimensions: principal components, or t-SNE (then read neighbourhoods only).
+
+Run it: python projection.py                            # a small model without weights on the toy corpus, by length
+Of a model and a table of yours with the columns text and label: python projection.py MODEL banking.csv
+"""
+
+import sys
+from collections import Counter
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE
+
+import sentrep
+from sentrep.data import LabelledTexts, load_labelled_file, open_corpus
+from sentrep.evaluation.plots import legend_below, looks, new_figure, save_figure, styled
+
+METHOD, MOST, NAMED = "pca", 2000, 7  # labels that have a colour each; the others share grey
+
+
+def toy() -> LabelledTexts:
+    texts = [row.sentences[0] for row in open_corpus("toy").rows() if not row.blank]
+    return LabelledTexts(texts, ["short" if len(text) < 40 else "long" for text in texts])
+
+
+if __name__ == "__main__":
+    small = {"model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    load = sentrep.SentenceEncoder.from_pretrained
+    model, table = sys.argv[1:] or (None, None)
+    encoder = load(model) if model else sentrep.SentenceEncoder(small, tokenizer="toy", pooling="mean")
+    found = load_labelled_file(table) if table else toy()
+    vectors = encoder.encode(found.texts[:MOST], normalize_embeddings=True)  # the cosine is what they are compared by
+    points = (PCA(2) if METHOD == "pca" else TSNE(2, random_state=0)).fit_transform(vectors)
+    labels = np.array(found.labels[:MOST])
+    named = [label for label, _ in Counter(labels.tolist()).most_common(NAMED)]
+    with styled():
+        figure = new_figure(3.1)
+        axis = figure.add_subplot()
+        axis.scatter(*points[~np.isin(labels, named)].T, s=3, linewidths=0, alpha=0.3, color="0.6")
+        for label, look in looks(sorted(named)).items():
+            x, y = points[labels == label].T
+            axis.scatter(x, y, s=6, linewidths=0, alpha=0.75, color=look["color"], marker=look["marker"], label=label)
+        axis.set_xticks([])  # the places themselves mean nothing
+        axis.set_yticks([])
+        axis.set_aspect("equal", adjustable="datalim")
+        legend_below(figure)
+    print(*save_figure(figure, "projection"))

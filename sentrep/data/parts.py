@@ -1,0 +1,238 @@
+"""A map that takes hours, in parts of so many rows: killed at any moment, the same command goes on.
+
+A part appears under its name when it is complete (written beside it, flushed, renamed), and a part that is there is not
+done again. Nothing is locked: a part that two processes do is written twice, whole, and is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from sentrep.data.text.locations import file_system, is_address, open_binary
+from sentrep.data.text.shard import Shard
+from sentrep.errors import InputError
+from sentrep.io.files import atomic_write, remove_leftovers
+from sentrep.io.paths import expanded, writing
+
+MANIFEST = "manifest.json"
+_FORMAT = "sentrep parts 1"
+
+
+class Text(NamedTuple):
+    """What a text is known by, whatever its file is called."""
+
+    rows: int
+    blank: int
+    digest: str
+
+    @staticmethod
+    def of(sentences: Iterable[str], name: str) -> Text:
+        """Read a text once to its end, so that bad input shows before hours of work and not after them.
+
+        Raises:
+            InputError: there is no sentence in it; ``name`` says in what.
+        """
+        digest, rows, blank = hashlib.blake2b(digest_size=16), 0, 0
+        for sentence in sentences:
+            words = sentence.encode("utf-8", "surrogatepass")
+            digest.update(len(words).to_bytes(8, "little") + words)
+            rows += 1
+            blank += not sentence.strip()
+        if not rows:
+            raise InputError(f"{name}: no sentences in it; nothing was written")
+        return Text(rows, blank, digest.hexdigest())
+
+
+class Parts:
+    """The parts of a map over the rows of a text, in a folder: part 7 is the map of rows 7·size to 8·size − 1.
+
+    Args:
+        folder: a path or an address that fsspec writes to.
+        text: whose rows are mapped.
+        size: rows of a part, at least 1.
+        ending: of the parts' names.
+        save: writes what the map gives for the rows of a part into an open file.
+        settings: everything else that the result depends on, as plain data.
+        overwrite: replace parts that were made otherwise instead of refusing them.
+
+    Raises:
+        InputError: the folder holds something else, or nothing can be written there.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        text: Text,
+        size: int,
+        ending: str,
+        save: Callable[[IO[bytes], Any], object],
+        settings: Mapping[str, Any],
+        overwrite: bool = False,
+    ) -> None:
+        self.folder = folder if is_address(folder) else str(expanded(folder))
+        self.names = [f"part-{number:05d}{ending}" for number in range(-(-text.rows // size))]
+        self.rows, self.size, self._save = text.rows, size, save
+        self.settings: dict[str, Any] = {**settings, "text": text.digest, "rows_per_part": size}
+        self._system, self._root = file_system(self.folder)
+        with writing(self.folder):
+            self._system.makedirs(self._root, exist_ok=True)
+            if not self._goes_on(overwrite):
+                about = {"format": _FORMAT, "rows": text.rows, "parts": self.names, "settings": self.settings}
+                with whole_file(f"{self.folder}/{MANIFEST}") as file:
+                    file.write(json.dumps(about, indent=1).encode())
+
+    def missing(self) -> int:
+        """How many parts are not there yet; when none is missing, what killed processes have half written goes."""
+        missing = len(set(self.names).difference(names_in(self.folder)))
+        if not missing and not is_address(self.folder):
+            remove_leftovers(self.folder)
+        return missing
+
+    def paths(self) -> list[str]:
+        """The parts as paths or addresses, in the order of the rows."""
+        return [f"{self.folder}/{name}" for name in self.names]
+
+    def left(self, rows: Iterable[Any], shard: Shard) -> Iterator[tuple[int, list[Any]]]:
+        """Number and rows of each of a shard's parts that is not there yet.
+
+        Args:
+            rows: of the whole text, whatever the shard; those of other parts are read over.
+            shard: of this process.
+
+        Raises:
+            InputError: the folder has gone.
+        """
+        for number, some in enumerate(chunks_of(rows, self.size)):
+            if number % shard.count == shard.index and not self._is_there(self.names[number]):
+                if not self._is_there(MANIFEST):
+                    raise InputError(f"{self.folder}: has gone; another process has finished this work or removed it")
+                yield number, some
+
+    def add(self, number: int, result: Any) -> None:
+        """Write one part; where another process has written it meanwhile, that one is as good.
+
+        Raises:
+            InputError: it cannot be written; those that were written before stay.
+        """
+        try:
+            with whole_file(self.paths()[number]) as file:
+                self._save(file, result)
+        except InputError:
+            if not self._is_there(self.names[number]):
+                raise
+
+    def put_together(self, output: str, write: Callable[[IO[bytes]], object]) -> None:
+        """Write a file from all parts, which go; of several processes that finish together one does it.
+
+        Args:
+            output: path or address of the file.
+            write: writes it, open.
+
+        Raises:
+            InputError: it cannot be written; the parts stay.
+        """
+        if not self._is_there(MANIFEST):
+            return
+        try:
+            with whole_file(f"{self.folder}/part-all") as file:
+                write(file)
+            self._system.mv(f"{self._root}/part-all", file_system(output)[1])
+            for name in self.names:  # before the manifest: what a kill leaves is work to go on with
+                self._system.rm(f"{self._root}/{name}")
+            self._system.rm(self._root, recursive=True)
+        except (InputError, FileNotFoundError) as error:
+            if not isinstance(error.__cause__ or error, FileNotFoundError):  # which another process has put together
+                raise
+
+    def _is_there(self, name: str) -> bool:
+        self._system.invalidate_cache()
+        return bool(self._system.exists(f"{self._root}/{name}"))
+
+    def _goes_on(self, overwrite: bool) -> bool:
+        """Whether there are parts of this work; those of other work go, before their manifest."""
+        names = [name for name in names_in(self.folder) if not name.startswith(".")]
+        if MANIFEST not in names:
+            if names:
+                raise InputError(f"{self.folder}: holds {names[0][:80]}, which is no part; name a new or empty folder")
+            return False
+        saved = read_manifest(self.folder)["settings"]
+        keys = [key for key in {**saved, **self.settings} if saved.get(key) != self.settings.get(key)]
+        if keys and not overwrite:
+            changed = ", ".join(f"{key} was {saved.get(key)} and is {self.settings.get(key)}" for key in keys)
+            raise InputError(
+                f"{self.folder} holds parts that were made otherwise ({changed}); go on with the same settings and "
+                "text, name another output, or replace them: --overwrite true"
+            )
+        for name in names if keys else ():
+            if name.startswith("part-"):
+                self._system.rm(f"{self._root}/{name}")
+        return not keys
+
+
+def names_in(folder: str) -> list[str]:
+    """The names of the files in a folder, sorted; none where there is no folder."""
+    system, root = file_system(folder)
+    system.invalidate_cache()
+    return sorted(Path(entry).name for entry in system.ls(root, detail=False)) if system.exists(root) else []
+
+
+def chunks_of(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Lists of ``size`` rows, the last one shorter."""
+    ahead = iter(rows)
+    while chunk := list(islice(ahead, size)):
+        yield chunk
+
+
+def parts_of(output: str, overwrite: bool) -> str:
+    """The folder for the parts of a file that is put together at the end.
+
+    Raises:
+        InputError: the file is there already, and no parts of it, whose end alone might be missing.
+    """
+    system, place = file_system(output if is_address(output) else str(expanded(output)))
+    if system.exists(place) and not overwrite and not system.exists(f"{place}.parts/{MANIFEST}"):
+        raise InputError(f"{output}: is there already; name another output, or replace it: --overwrite true")
+    return f"{output}.parts"
+
+
+@contextmanager
+def whole_file(path: str) -> Iterator[IO[bytes]]:
+    """A file that appears under its path or address when the block ends, and not when it raises.
+
+    Raises:
+        InputError: it cannot be written there.
+    """
+    with writing(path):
+        if not is_address(path):
+            with atomic_write(path) as file:
+                yield file
+        else:
+            system, place = file_system(path)
+            with tempfile.NamedTemporaryFile(prefix="sentrep-") as copy:
+                yield copy
+                copy.flush()
+                system.put_file(copy.name, place)
+
+
+def read_manifest(folder: str) -> dict[str, Any]:
+    """What a folder says of its parts: ``rows``, ``parts`` (names in the order of the rows) and ``settings``.
+
+    Raises:
+        InputError: it is no folder of parts.
+    """
+    try:
+        with open_binary(f"{folder}/{MANIFEST}") as file:
+            manifest: dict[str, Any] = json.load(file)
+        if manifest["format"] == _FORMAT:
+            return manifest
+        problem = f"format {manifest['format']}"
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        problem = str(error)
+    raise InputError(f"{folder}: {MANIFEST} is none of this version of sentrep ({problem}); name another folder")

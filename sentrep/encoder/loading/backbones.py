@@ -1,0 +1,104 @@
+"""The transformer of a source, with its weights or random ones, and what its configuration says of it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers import MODEL_MAPPING, AutoModel, PretrainedConfig, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from sentrep.encoder.compute.layout import OFFSET_POSITIONS
+from sentrep.encoder.loading.model_files import one_sentence
+from sentrep.encoder.loading.soundness import check_complete, check_finite
+from sentrep.encoder.loading.sources import Source
+from sentrep.errors import InputError
+from sentrep.io.checkpoint_file import below
+
+_DROPOUT_NAMES = (
+    "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout",
+    "embedding_dropout", "mlp_dropout", "classifier_dropout_prob",
+)  # fmt: skip
+
+
+def load_backbone(source: Source, dropout: float | None, pooler: bool) -> PreTrainedModel:
+    """The transformer itself, in float32, with the source's weights (or random ones).
+
+    Raises:
+        InputError: when weights cannot be read, are missing or not finite, or when ``pooler`` is wanted and the source
+            has none to load.
+    """
+    config = source.config
+    for name in _DROPOUT_NAMES if dropout is not None else ():
+        if hasattr(config, name):
+            setattr(config, name, dropout)
+    kind: Any = MODEL_MAPPING.get(type(config), None)
+    optional = kind is not None and "add_pooling_layer" in inspect.signature(kind.__init__).parameters
+    missing: set[str] = set()
+    if source.path is None:
+        switch = {"add_pooling_layer": pooler} if optional else {}  # which other families do not take
+        with one_sentence(f"{source.name}: no model can be built so"):
+            model = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=source.trusted, **switch)
+    else:
+        model, missing = _from_files(source, source.path)
+        missing = {key for key in missing if key.startswith("pooler.")}
+        if optional and not missing:
+            weights = model.pooler.state_dict()
+            source.dense, source.pooler = below("dense.", weights), {} if pooler else weights
+        if optional and not pooler:
+            model.pooler = None  # an unused one breaks DDP
+        check_finite(model.state_dict(), source.name)
+    if pooler and (missing or getattr(model, "pooler", None) is None):
+        raise InputError(f"{source.name} has no trained pooler; choose another pooling, or head.kind mlp for a new one")
+    return model
+
+
+def _from_files(source: Source, path: str) -> tuple[Any, set[str]]:
+    """The model and the names of weights that its files lack, without transformers' own report of them."""
+    refusing = one_sentence(f"{source.name}: its weights cannot be loaded")
+    # a masked-LM checkpoint has a head that an encoder does not load; a pooler that is not there draws its weights
+    with refusing, quiet_transformers(), torch.random.fork_rng(devices=[]):
+        model, info = AutoModel.from_pretrained(
+            path, config=source.config, dtype=torch.float32, output_loading_info=True,
+            ignore_mismatched_sizes=True,  # its own error points to a report that nobody sees
+            **source.hub,
+        )  # fmt: skip
+    for key, found, wanted in sorted(info["mismatched_keys"]):
+        raise InputError(
+            f"{source.name}: the weights of {key} have the shape {tuple(found)}, and the configuration asks for "
+            f"{tuple(wanted)}; correct the sizes in its config.json"
+        )
+    absent = (key for key in info["missing_keys"] if not key.startswith("pooler."))
+    check_complete(model, absent, info["unexpected_keys"], source.name)
+    return model, set(info["missing_keys"])
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No progress bars and reports of transformers: a model of ours is one line of ours, or none."""
+    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
+def architecture(backbone: PreTrainedModel) -> dict[str, Any]:
+    """The backbone's configuration as plain data, from which `open_source` builds it again."""
+    return json.loads(backbone.config.to_json_string(use_diff=False))
+
+
+def position_limit(config: PretrainedConfig) -> int | None:
+    """The longest sequence that the position table holds (None for models without one)."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is None or positions < 1:  # how XLNet says that it has none
+        return None
+    return positions - 2 if config.model_type in OFFSET_POSITIONS else positions

@@ -1,0 +1,97 @@
+"""What a command has found: one table with what must be said of it, on the screen and as a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from sentrep.errors import InputError
+from sentrep.io.files import write_text
+from sentrep.io.paths import check_target, writing
+from sentrep.reports.document import Document, Heading, Picture, Table, Text
+from sentrep.reports.frames import csv_table, latex_table, screen_table
+from sentrep.reports.text import screen_text
+
+_ENDINGS = (".json", ".md", ".csv")
+
+
+@dataclass(frozen=True)
+class Report:
+    """A table with notes, in every form."""
+
+    table: pd.DataFrame
+    """Its cells are texts, for people."""
+    closing: int = 0
+    """How many last rows stand below a line on the screen."""
+    notes: Sequence[str] = ()
+    """What a reader must know, a sentence each."""
+    about: Sequence[str] = ()
+    """How it came about: only files say it."""
+    rows: pd.DataFrame | None = None
+    """The same with numbers, for CSV; None for the table itself."""
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """Everything, for JSON."""
+    title: str = ""
+    pictures: Sequence[Picture] = ()
+
+    def print(self, console: Console | None = None) -> None:
+        """Print the table, if it has rows, and a line for each note.
+
+        Args:
+            console: where to; None for standard output.
+        """
+        console = console or Console()
+        if len(self.table):
+            console.print(screen_table(self.table, self.closing))
+        for note in self.notes:  # left to the terminal to break, so that a path can be copied whole
+            console.print(screen_text(note), soft_wrap=True, highlight=False)
+
+    def text(self, ending: str) -> str:
+        """The content of a file.
+
+        Args:
+            ending: ``.json`` (everything), ``.csv``, ``.tex``, ``.md`` or ``.html``.
+        """
+        if ending == ".json":
+            return json.dumps(self.record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        if ending == ".csv":
+            return csv_table(self.table if self.rows is None else self.rows)
+        if ending == ".tex":
+            return latex_table(self.table)
+        head = [Heading(self.title, level=1)] if self.title else []
+        texts = map(Text, [*self.notes, *self.about])
+        document = Document([*head, Table(self.table, self.title), *texts, *self.pictures], self.title)
+        return document.html() if ending == ".html" else document.markdown()
+
+    def write(self, path: str | Path) -> None:
+        """Write it to a file, with the folders above; the ending chooses the format, see `text`.
+
+        Raises:
+            InputError: for a place that cannot be written.
+        """
+        path = Path(path)
+        text = self.text(path.suffix)
+        with writing(path):
+            write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))  # half a pair, as JSON writes it
+
+
+def check_report_path(path: str | Path, inputs: Iterable[str | Path] = ()) -> None:
+    """Refuse what `Report.write` could not write: better known before hours of encoding.
+
+    Args:
+        path: of the report: ``.json``, ``.md`` or ``.csv``.
+        inputs: what is read, and must not be replaced.
+
+    Raises:
+        InputError: for another ending, or a place that cannot be written.
+    """
+    check_target(path, inputs)
+    suffix = Path(path).suffix
+    if suffix not in _ENDINGS:
+        raise InputError(f"{path}: no format for the ending {suffix!r}; choose one of {', '.join(_ENDINGS)}")
