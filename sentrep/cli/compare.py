@@ -23,7 +23,7 @@ from sentrep.distributed import derive_seed
 from sentrep.errors import InputError
 from sentrep.evaluation.comparison import Comparison, Published
 from sentrep.evaluation.suites import Request, load_suite
-from sentrep.io.files import hold
+from sentrep.io.files import hold, remove_leftovers
 from sentrep.io.paths import check_target
 from sentrep.reports.text import printable
 
@@ -42,6 +42,7 @@ def carry_out(mine: Words, chosen: Options) -> int:
         raise UsageError(str(error)) from None
     _check(runs, chosen, table)
     with hold(chosen.place / LOCK, f"the comparison in {chosen.output}"):
+        remove_leftovers(chosen.place)
         print(printable(_competitors(runs, None if table is None else table.baseline)), file=sys.stderr)
         failures = train_all(runs, _wanted(chosen), chosen.jobs)
         return _report(runs, failures, chosen, table)

@@ -46,7 +46,7 @@ def atomic_write(path: str | Path, mode: str = "wb", **options: Any) -> Iterator
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _hidden(target)
+    temporary = hidden(target)
     try:
         with open(temporary, mode, **options) as file:
             yield file
@@ -77,7 +77,7 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     """
     target = Path(path)
     there = target.is_dir()
-    temporary = _hidden(target / target.name if there else target)  # a folder may be a disk: no rename leads into it
+    temporary = hidden(target / target.name if there else target)  # a folder may be a disk: no rename leads into it
     temporary.mkdir(parents=True)
     try:
         yield temporary
@@ -101,7 +101,7 @@ def link(source: str | Path, path: str | Path) -> bool:
 
     Nothing is written but the name. Both names stand for one content until a file is put in place of either.
     """
-    temporary = _hidden(Path(path))
+    temporary = hidden(Path(path))
     try:
         os.link(source, temporary)
     except (OSError, NotImplementedError):
@@ -115,6 +115,11 @@ def write_text(path: str | Path, text: str) -> None:
     """`atomic_write` of a UTF-8 text."""
     with atomic_write(path, "w", encoding="utf-8") as file:
         file.write(text)
+
+
+def hidden(target: Path) -> Path:
+    """A name of its own beside a file or folder, until that is whole."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
 
 
 def remove_leftovers(folder: str | Path) -> None:
@@ -155,11 +160,6 @@ def hold(path: str | Path, what: str) -> Iterator[None]:
         with suppress(OSError):  # a system that keeps open files under their names
             file.unlink()
         lock.release()
-
-
-def _hidden(target: Path) -> Path:
-    """A name of its own beside a file or folder, until that is whole."""
-    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
 
 
 def _sync_folder(folder: Path) -> None:

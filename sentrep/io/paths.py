@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from sentrep.errors import InputError, did_you_mean
+from sentrep.io.files import hidden
 
 _REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room, or name a place on another disk"),
@@ -99,8 +99,10 @@ def check_target(path: str | Path, inputs: Iterable[str | Path] = (), *, folder:
     place = target if folder else target.parent
     while not os.path.lexists(place):
         place = place.parent
-    with writing(path), tempfile.NamedTemporaryFile(dir=place, prefix=f".{target.name}.", suffix=".tmp"):
-        pass
+    trial = hidden(place / target.name)
+    with writing(path):
+        trial.touch(exist_ok=False)
+        trial.unlink()
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from sentrep.cli.errors import UsageError
 from sentrep.cli.seeded_runs import SCORES, Run, Wanted
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.suites import Request
-from sentrep.io.files import hold
+from sentrep.io.files import hidden, hold
 from support import tiny_encoder
 
 SETS = ["--sets", "[dev.csv]"]
@@ -212,6 +212,11 @@ def test_only_what_is_missing_is_run_and_other_settings_are_refused(
     assert main([*words, "--seeds", "2"]) == 0
     assert main([*words, "-c", *recipes("good")[1:], "--seeds", "3"]) == 0
     assert sorted(trained) == sorted(f"{name}/{seed}" for name in ("plain", "good") for seed in THESIS_SEEDS[:3])
+    left = hidden(tmp_path / "comparisons" / "report.md"), hidden(next(tmp_path.rglob(SCORES)))
+    for path in left:
+        path.touch()
+    assert main([*words, "--seeds", "2"]) == 0
+    assert not any(path.exists() for path in left)  # by a comparison that was killed
     assert main([*words, "--model.optimizer.lr", "1"]) == 2
     assert "holds a run with other settings" in capsys.readouterr().err
 
