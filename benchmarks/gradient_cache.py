@@ -21,7 +21,7 @@ import torch
 from machine import memory_mib
 
 from sentrep import SentenceEncoder, SentRepModule, TextBatch
-from sentrep.distributed import seed_step
+from sentrep.distributed import step_draws
 from sentrep.encoder import Compute
 from sentrep.objectives import Contrastive
 from sentrep.types import TokenBatch
@@ -65,8 +65,7 @@ def measure(size: int, chunk: int, options: argparse.Namespace) -> dict[str, flo
     seconds = []
     for step in range(options.steps + 1):
         start = time.perf_counter()
-        seed_step(0, 0, step)
-        with torch.autocast("cpu", torch.bfloat16, enabled=options.precision == "bf16"):
+        with step_draws(0, 0, step), torch.autocast("cpu", torch.bfloat16, enabled=options.precision == "bf16"):
             loss, _ = module.objectives(module.views_of(batch), batch)
         loss.backward()
         optimizer.step()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import torch
@@ -16,6 +17,9 @@ from torch.autograd.function import once_differentiable
 from sentrep.errors import InputError
 
 T = TypeVar("T")
+
+_STEP_SEED: ContextVar[int | None] = ContextVar("step seed", default=None)
+"""What this process's training step is seeded with; None outside one."""
 
 _LOST = ("ncclRemoteError", "remote process exited", "onnection", "imed out", "imeout", "Broken pipe")
 """In the messages of `torch.distributed.DistError`; other errors of this kind are bugs. Neither NCCL nor gloo has a
@@ -200,20 +204,58 @@ def own_draws(*parts: int | str, device: torch.device | str = "cpu") -> Iterator
         >>> torch.equal(undisturbed, torch.manual_seed(0) and torch.randn(2))
         True
     """
-    place, seed = torch.device(device), derive_seed(*parts)
-    if place.type == "cpu":
-        with torch.random.fork_rng([]):
-            torch.default_generator.manual_seed(seed)
-            yield
-    else:
-        with torch.random.fork_rng([place], device_type=place.type):
-            torch.manual_seed(seed)
-            yield
+    with _forked(device, derive_seed(*parts)):
+        yield
 
 
-def seed_step(seed: int, epoch: int, batch: int) -> None:
+@contextmanager
+def _forked(device: torch.device | str, seed: int | None) -> Iterator[None]:
+    """Draw from a seed, or on from where torch is, on the CPU and a device; afterwards torch goes on undisturbed."""
+    place = torch.device(device)
+    with torch.random.fork_rng([] if place.type == "cpu" else [place], device_type=place.type):
+        if seed is not None:
+            (torch.default_generator if place.type == "cpu" else torch).manual_seed(seed)
+        yield
+
+
+@contextmanager
+def step_draws(seed: int, epoch: int, batch: int) -> Iterator[None]:
     """Reseed torch for one training batch, differently on every rank: dropout then depends on nothing that came before.
 
-    A resumed run draws the masks that the uninterrupted run would have drawn, whatever happened in between.
+    A resumed run draws the masks that the uninterrupted run would have drawn, whatever happened in between. Within the
+    block `plugin_draws` gives each plug-in a stream of its own.
     """
-    torch.manual_seed(derive_seed(seed, "step", epoch, batch, rank()))
+    step = derive_seed(seed, "step", epoch, batch, rank())
+    torch.manual_seed(step)
+    token = _STEP_SEED.set(step)
+    try:
+        yield
+    finally:
+        _STEP_SEED.reset(token)
+
+
+@contextmanager
+def plugin_draws(*stream: str, device: torch.device | str) -> Iterator[None]:
+    """Draw in a plug-in's own stream of the step, so that the encoder's dropout is the same with and without it.
+
+    The stream depends on the run's seed, the batch, the rank and the name alone. Outside `step_draws`, say in a loop by
+    hand, torch's global generator is drawn from as ever.
+
+    Args:
+        stream: the plug-in's name.
+        device: where its tensors are.
+    """
+    step = _STEP_SEED.get()
+    with nullcontext() if step is None else own_draws(step, *stream, device=device):
+        yield
+
+
+@contextmanager
+def rehearsed_draws(device: torch.device | str) -> Iterator[None]:
+    """Draw what the step's own pass of the encoder will draw, for a pass that looks ahead (`sentrep.views.FGSM`).
+
+    Args:
+        device: of the encoder.
+    """
+    with _forked(device, _STEP_SEED.get()):
+        yield

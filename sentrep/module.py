@@ -145,9 +145,9 @@ class SentRepModule(Configurable, LightningModule):
     def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
         """The weighted sum for one batch: a function of weights, seed, epoch, batch and rank alone."""
         self._join_step()
-        distributed.seed_step(self.seed, self.current_epoch, batch_idx)
-        views = self.views_of(batch)
-        loss, losses = self.objectives(views, batch)
+        with distributed.step_draws(self.seed, self.current_epoch, batch_idx):
+            views = self.views_of(batch)
+            loss, losses = self.objectives(views, batch)
         if self._replay is not None and self._replay.active:  # at perturbed weights: nothing to log or to remember
             return loss
         if not self._checked:

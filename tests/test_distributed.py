@@ -110,8 +110,8 @@ def test_validation_on_two_processes_gives_exactly_the_scores_of_one(pooling: st
 
 def _draws() -> tuple[Tensor, Tensor]:
     shared = torch.randn(3, generator=distributed.step_generator(7, "noise", 5))
-    distributed.seed_step(7, 0, 5)
-    return shared, torch.rand(3)
+    with distributed.step_draws(7, 0, 5):
+        return shared, torch.rand(3)
 
 
 def test_noise_is_shared_and_dropout_is_not() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from sentrep import checks
 from sentrep.config import Configurable, check_initialised
+from sentrep.distributed import plugin_draws
 from sentrep.errors import InputError
 from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
 
@@ -128,6 +129,7 @@ class WeightedSum(nn.Module):
         if not any(self.weights.values()):
             raise InputError("model.weights: all are 0, so nothing is trained; give one objective a weight above 0")
         self.step = 0
+        self._name = ""
         self._checked: set[str] = set()
 
     @property
@@ -143,7 +145,7 @@ class WeightedSum(nn.Module):
         Raises:
             InputError: for an objective that reads a layer which the encoder does not have.
         """
-        self._project = spec.project
+        self._project, self._name = spec.project, spec.name
         for name, objective in self._objectives():
             objective.build(replace(spec, name=f"{spec.name}.{name}".lstrip(".")))
             for layer in objective.reads_layers:
@@ -161,7 +163,13 @@ class WeightedSum(nn.Module):
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
         """What all objectives add to the shared pass, by ``objective.key``: no name of an objective has a dot."""
-        return {f"{n}.{key}": tokens for n, o in self._objectives() for key, tokens in o.extra_inputs(batch).items()}
+        found: dict[str, TokenBatch] = {}
+        for name, objective in self._objectives():
+            if type(objective).extra_inputs is Objective.extra_inputs:
+                continue
+            with plugin_draws(self._name, name, "extra", device=batch.anchor.input_ids.device):
+                found |= {f"{name}.{key}": tokens for key, tokens in objective.extra_inputs(batch).items()}
+        return found
 
     def forward(self, views: Views, batch: TextBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """The total, and every term before weighting, by name.
@@ -173,7 +181,10 @@ class WeightedSum(nn.Module):
             if objective.projects_extra:
                 wanted = [key for key in views.extra if key.startswith(f"{name}.")]
                 views.projected |= {key: self._project(views.extra[key].embedding) for key in wanted}
-        losses = {name: objective(own_views(views, name), batch) for name, objective in self._objectives()}
+        losses = {}
+        for name, objective in self._objectives():
+            with plugin_draws(self._name, name, device=views.anchor.device):
+                losses[name] = objective(own_views(views, name), batch)
         for name in losses.keys() - self._checked:
             check_term(name, type(self.terms[name]).__name__, losses[name])
             self._checked.add(name)

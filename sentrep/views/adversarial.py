@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from sentrep import checks
+from sentrep.distributed import rehearsed_draws
 from sentrep.views.perturbation import ContrastiveLoss, Perturbation
 
 
@@ -39,9 +40,7 @@ class FGSM(Perturbation):
     def forward(self, x: Tensor, mask: Tensor, loss_fn: ContrastiveLoss) -> Tensor:
         """See `Perturbation.forward`; the step itself counts as a constant."""
         leaf = x.detach().requires_grad_()
-        # the pass draws the dropout masks that the step's own pass will draw again: L is this step's loss
-        place = x.device
-        with torch.enable_grad(), torch.random.fork_rng([place] if place.type != "cpu" else [], device_type=place.type):
+        with torch.enable_grad(), rehearsed_draws(x.device):  # the step's own dropout: L is this step's loss
             loss = loss_fn(leaf, self.temperature)
         (gradient,) = torch.autograd.grad(loss, leaf)
         step = -self.epsilon if self.descend else self.epsilon

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import checks
+from sentrep.distributed import plugin_draws
 from sentrep.encoder import SentenceEncoder
 from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
@@ -89,11 +90,13 @@ class EncodedViews(ViewMaker):
     def _read(self, batch: TextBatch) -> TextBatch:
         """The tokens of the views."""
         anchor, positive = batch.anchor, batch.anchor if batch.positive is None else batch.positive
-        for augmentation in self._active(TokenAugmentation, self.augmentations):
-            anchor = augmentation(anchor) if self.perturbs == "both" else anchor
-            positive = augmentation(positive)
-        for augmentation in self._active(TokenAugmentation, self.anchor_augmentations):
-            anchor = augmentation(anchor)
+        if self._active(TokenAugmentation):
+            with plugin_draws("views/tokens", device=anchor.input_ids.device):
+                for augmentation in self._active(TokenAugmentation, self.augmentations):
+                    anchor = augmentation(anchor) if self.perturbs == "both" else anchor
+                    positive = augmentation(positive)
+                for augmentation in self._active(TokenAugmentation, self.anchor_augmentations):
+                    anchor = augmentation(anchor)
         enclose = self._enclose or (lambda tokens: tokens)
         negative = None if batch.negative is None else enclose(batch.negative)
         return TextBatch(anchor, enclose(positive), negative, batch.rows)
@@ -120,5 +123,6 @@ class EncodedViews(ViewMaker):
                 x = augmentation(x, (own if augmentation.spares_frame else real)[rows], loss_fn)
             return replaced(x) if active else words
 
-        words = perturbed(words, self.augmentations, slice(size if self.perturbs == "positive" else 0, 2 * size))
-        return perturbed(words, self.anchor_augmentations, slice(0, size))
+        with plugin_draws("views/words", device=words.device):
+            words = perturbed(words, self.augmentations, slice(size if self.perturbs == "positive" else 0, 2 * size))
+            return perturbed(words, self.anchor_augmentations, slice(0, size))

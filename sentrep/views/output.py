@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sentrep import checks
+from sentrep.distributed import plugin_draws
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.types import Need, TextBatch, TokenBatch, Views
@@ -60,9 +61,11 @@ class OutputPerturbedViews(ViewMaker):
             return contrastive_loss(anchor.detach(), x, None, temperature)
 
         mask = torch.ones(size, dtype=torch.bool, device=anchor.device)
+        with plugin_draws("views/vectors", device=anchor.device):
+            positive = self.perturbation(anchor, mask, loss_fn)
         return Views(
             anchor=anchor,
-            positive=self.perturbation(anchor, mask, loss_fn),
+            positive=positive,
             negative=None,
             anchor_output=output[:size],
             positive_output=output[:size],

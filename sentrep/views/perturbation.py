@@ -23,8 +23,9 @@ Place = Literal["input", "output"]
 class Perturbation(Configurable, nn.Module, ABC):
     """A small change to embeddings that makes a positive of a sentence.
 
-    Random kinds draw from torch's global generator, which the module reseeds for every batch, differently on each rank:
-    like dropout, they repeat after a resume and in a second closure call.
+    Random kinds draw as torch does by default; the view maker gives them a stream of their own for every batch and rank
+    (`sentrep.distributed.plugin_draws`). They leave the encoder's dropout as it is without them, and repeat after a
+    resume and in a second closure call.
 
     Args:
         strength: how much is changed; 0 changes nothing.

@@ -13,8 +13,9 @@ from sentrep.types import EncoderSpec, TokenBatch
 class TokenAugmentation(Configurable, nn.Module, ABC):
     """A small change to the token ids of sentences that makes a view of them, before anything is looked up.
 
-    Random kinds draw from torch's global generator, as a `sentrep.Perturbation` does: they repeat after a resume and in
-    a second closure call. The batch's `sentrep.TextBatch` stays as it is; what was read is in `sentrep.Views.read`.
+    Random kinds draw as a `sentrep.Perturbation` does: they leave the encoder's dropout as it is, and repeat after a
+    resume and in a second closure call. The batch's `sentrep.TextBatch` stays as it is; what was read is in
+    `sentrep.Views.read`.
 
     Args:
         strength: how much is changed; 0 changes nothing.

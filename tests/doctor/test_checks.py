@@ -6,6 +6,7 @@ import copy
 import importlib.metadata
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def forget_moments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributed, "seed_step", lambda seed, epoch, batch: None)
+    monkeypatch.setattr(distributed, "step_draws", lambda seed, epoch, batch: nullcontext())
 
 
 def round_badly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,10 +79,9 @@ def expected(model: SentRepModule, micro_batches: list[int]) -> dict[str, Tensor
     for name in model.objectives.terms:
         model.zero_grad()
         for index in micro_batches:
-            distributed.seed_step(3, 0, index)
             batch = data[index]
-            views = model.views_of(batch)
-            _, losses = model.objectives(views, batch)
+            with distributed.step_draws(3, 0, index):
+                _, losses = model.objectives(model.views_of(batch), batch)
             (model.objectives.weights[name] * losses[name] / len(micro_batches)).backward()
         flat = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.encoder.parameters()]
         gradients[name] = torch.cat([gradient.flatten() for gradient in flat])

@@ -80,8 +80,8 @@ def sam_by_hand(model: SentRepModule, accumulate: int, clip: float | None) -> li
         def gradient(start: int = start) -> list[Tensor]:
             model.zero_grad()
             for index in range(start, min(start + accumulate, len(data))):
-                distributed.seed_step(3, 0, index)
-                loss, _ = model.objectives(model.views_of(data[index]), data[index])
+                with distributed.step_draws(3, 0, index):
+                    loss, _ = model.objectives(model.views_of(data[index]), data[index])
                 (loss / accumulate).backward()
             if clip is not None:
                 nn.utils.clip_grad_norm_(parameters, clip)
