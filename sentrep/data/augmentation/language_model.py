@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -240,19 +240,20 @@ async def ask_parts(
         advance(answer)
         return answer
 
-    async def do(number: int, some: list[CorpusRow]) -> None:
-        answers = await asyncio.gather(*map(ask, some))
-        finished = [finish(row, answer) for row, answer in zip(some, answers, strict=True)]
-        if failed := [answer.problem for answer in answers if answer.problem]:
-            problems.extend(failed)
-            lacking[number] = finished
-        else:
-            parts.add(number, finished)
+    left = parts.left(rows, EVERYTHING)
+
+    async def do_parts() -> None:
+        for number, some in left:  # which several coroutines take from in turn
+            answers = await asyncio.gather(*map(ask, some))
+            finished = [finish(row, answer) for row, answer in zip(some, answers, strict=True)]
+            if failed := [answer.problem for answer in answers if answer.problem]:
+                problems.extend(failed)
+                lacking[number] = finished
+            else:
+                parts.add(number, finished)
 
     async with model:
-        await _all_of(
-            (do(number, some) for number, some in parts.left(rows, EVERYTHING)), concurrency // parts.size + 1
-        )
+        await asyncio.gather(*(do_parts() for _ in range(concurrency // parts.size + 2)))
     if problems and skip_failed:
         for number, finished in lacking.items():
             parts.add(number, finished)
@@ -261,22 +262,6 @@ async def ask_parts(
             f"{len(problems)} of {parts.rows} rows got no answer ({problems[-1]}); the parts without these are kept in "
             f"{parts.folder}: run the same command again to ask once more, or with --skip_failed true to leave them out"
         )
-
-
-async def _all_of(works: Iterable[Coroutine[Any, Any, None]], most: int) -> None:
-    """Do them, so many at a time; when one fails, the others end."""
-    under_way: set[asyncio.Task[None]] = set()
-    try:
-        for work in works:
-            under_way.add(asyncio.create_task(work))
-            while len(under_way) > most:
-                done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                await asyncio.gather(*done)
-        await asyncio.gather(*under_way)
-    finally:
-        for task in under_way:
-            task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
 
 
 def _public_address(base_url: str) -> str:
