@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from sentrep import checks
 from sentrep.cli.maps import row_progress
 from sentrep.cli.models import sentences_of
 from sentrep.data.augmentation.language_model import COUNTS, Answer, LanguageModel, ask_parts
@@ -44,9 +44,8 @@ class Price:
     """of a million output tokens."""
 
     def __post_init__(self) -> None:
-        for name, price in vars(self).items():
-            if price is not None and not 0 <= price < math.inf:
-                raise InputError(f"price.{name} {price}: expected 0 or more, the price of a million tokens")
+        prices = {f"price.{name}": price for name, price in vars(self).items()}
+        checks.not_negative("a million tokens", **checks.given(**prices))
 
     def cost(self, input_tokens: int, output_tokens: int) -> str:
         """The cost of so many tokens as text; empty without prices."""

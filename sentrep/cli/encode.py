@@ -113,7 +113,8 @@ def encode(
         encoder = load("cpu" if engine == "ray" else device)
         ending = ending or f".{stored.file_format}"
         settings = {"command": "encode", "model": fingerprint(encoder), "precision": precision, "ending": ending}
-        settings |= _numbers(stored, encoder.embedding_dim)
+        checks.within("the model", 1, encoder.embedding_dim, **checks.given(truncate_dim=stored.truncate_dim))
+        settings |= {name: getattr(stored, name) for name in ("dtype", "truncate_dim", "normalize")}
         parts = Parts(folder, text, stored.rows_per_file, ending, SAVE[ending], settings, overwrite)
         mapped = functools.partial(_embed, batch_size=batch_size, precision=precision, stored=stored)
         if engine == "ray":
@@ -139,13 +140,6 @@ def _check_sharing(output: str, ending: str, process: Shard, engine: str) -> Non
             f"{output}: {process.count} processes ({process.origin}) write a folder of parts; give an output without "
             "an ending"
         )
-
-
-def _numbers(stored: Stored, most: int) -> dict[str, Any]:
-    """What of the storage the numbers depend on; a model has ``most`` dimensions."""
-    if stored.truncate_dim is not None and not 1 <= stored.truncate_dim <= most:
-        raise InputError(f"truncate_dim {stored.truncate_dim}: expected 1 to {most}, the model's dimension")
-    return {name: getattr(stored, name) for name in ("dtype", "truncate_dim", "normalize")}
 
 
 def _embed(

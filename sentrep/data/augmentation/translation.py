@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import warnings
 from collections.abc import Sequence
@@ -15,8 +14,9 @@ import torch
 from transformers import AutoModelForSeq2SeqLM
 from transformers.utils import logging as transformers_logging
 
+from sentrep import checks
 from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
-from sentrep.errors import InputError, did_you_mean
+from sentrep.errors import InputError
 from sentrep.extras import require
 from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_plain, check_plain_files, expanded
@@ -51,15 +51,11 @@ class Generation:
     """float32, bfloat16, float16, or auto: bfloat16 on a GPU that has it, float32 elsewhere."""
 
     def __post_init__(self) -> None:
-        if self.beams < 1 or not 0 < self.temperature < math.inf or not 0 < self.top_p <= 1 or self.seed < 0:
-            raise InputError(
-                f"beams {self.beams}, temperature {self.temperature}, top_p {self.top_p}, seed {self.seed}: expected "
-                "beams of 1 or more, a temperature above 0, top_p above 0 and at most 1, a seed of 0 or more"
-            )
-        if self.max_tokens < 1:
-            raise InputError(f"max_tokens {self.max_tokens}: expected at least 1")
-        if self.dtype not in _DTYPES:
-            raise InputError(f"dtype {self.dtype!r}: expected {', '.join(_DTYPES)}{did_you_mean(self.dtype, _DTYPES)}")
+        checks.whole("generation", 1, beams=self.beams, max_tokens=self.max_tokens)
+        checks.whole("generation", 0, seed=self.seed)
+        checks.positive("generation", temperature=self.temperature)
+        checks.within("generation", 0, 1, open_below=True, top_p=self.top_p)
+        checks.one_of("generation", _DTYPES, dtype=self.dtype)
 
     def numbers(self, device: str) -> torch.dtype:
         """What the weights are, and what is computed in."""
