@@ -47,9 +47,11 @@ def read_lines(file: Path, *, latin_1: bool = False) -> list[str]:
     content = file.read_bytes()
     try:
         text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        # surrogateescape lets undecodable bytes through to `text_cell`, which names the line they are on
-        text = content.decode("latin-1") if latin_1 else content.decode("utf-8-sig", errors="surrogateescape")
+    except UnicodeDecodeError as error:
+        if not latin_1:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise InputError(f"{file}, line {line}: not valid UTF-8; convert the file to UTF-8") from None
+        text = content.decode("latin-1")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     lines = text.removesuffix("\n").split("\n")  # str.splitlines would split at U+2028 too
     return [text_cell(line, f"{file}, line {number}") for number, line in enumerate(lines, start=1)]

@@ -14,7 +14,7 @@ from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.senteval import read_lines, senteval_place, tab_rows
 from sentrep.data.text.cells import number_cell, text_cell
 from sentrep.data.text.corpus import checked_columns
-from sentrep.data.text.locations import load_hub_split
+from sentrep.data.text.memory import hold_hub
 from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError, did_you_mean
 from sentrep.io.paths import check_name, check_plain, expanded
@@ -173,11 +173,10 @@ def _load_from_hub(name: str) -> ScoredPairs:
             f"{name}: the Hub has SICK-R as one set only (sickr-all, MTEB's protocol); for this split give the folder "
             "of the SentEval data (`sts_folder`)"
         )
-    dataset = load_hub_split(*known.hub)
+    table = hold_hub(*known.hub)
     pairs = [
-        (text_cell(row["sentence1"], where), text_cell(row["sentence2"], where), number_cell(row["score"], where), "")
-        for number, row in enumerate(dataset, start=1)
-        for where in [f"{known.hub[0]}, row {number}"]
+        (text_cell(first, where), text_cell(second, where), number_cell(score, where), "")
+        for where, (first, second, score) in table.rows(["sentence1", "sentence2", "score"])
     ]
     return _scored_pairs(name, pairs, "MTEB", known.pairs, known.hub[0])
 

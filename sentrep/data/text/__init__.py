@@ -1,6 +1,6 @@
 """Text: from wherever it lies to rows of sentences, and to token ids.
 
-locations     opening files, addresses and data sets of the Hub
+locations     opening files and addresses
 tables        a txt, csv, tsv, jsonl or parquet file as a data set of ``datasets``, and its rows
 cells         which columns are wanted; what a cell may hold
 memory        data sets that are not files: texts that a program holds, saved folders, the Hub, the toy

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -16,24 +14,20 @@ Columns = Sequence[str] | Sequence[int]
 
 _USUAL_COLUMNS = (("sent0", "sent1", "hard_neg"), ("sent0", "sent1"), ("text",), ("sentence",))
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_WORD = re.compile(r"\s*\"?\w[\w -]{0,40}\"?\s*")
+_WORD = r"\s*\"?\w[\w -]{0,40}\"?\s*"
+_SEPARATED = re.compile(rf"{_WORD}([;\t,|]){_WORD}(\1{_WORD})*")
 
 
 def text_cell(value: Any, where: str) -> str:
     """A cell as a sentence: itself, or ``""`` for an empty cell (None).
 
     Raises:
-        InputError: the cell is not text, its bytes were not valid UTF-8, or it holds a NUL.
+        InputError: the cell is not text, or it holds a NUL.
     """
     if value is None:
         return ""
     if not isinstance(value, str):
         raise InputError(f"{where}: found {shown(value)} where a sentence was expected; choose another column")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise InputError(f"{where}: not valid UTF-8; convert the file to UTF-8") from None
     if "\0" in value:
         raise InputError(f"{where}: a NUL character; is this UTF-16, or no text? Convert the file to UTF-8")
     return value
@@ -52,18 +46,16 @@ def label_cell(value: Any, where: str) -> str:
     return text_cell(value, where).strip()
 
 
-def number_cell(value: Any, where: str, what: str = "score") -> float:
-    """A cell as a number, written in plain digits.
+def number_cell(value: Any, where: str) -> float:
+    """A cell as a number, a score, written in plain digits.
 
     Raises:
         InputError: it is none, or not finite; what Python takes for one as well (``1_0``, True) counts for none.
     """
-    number = math.nan
-    if not isinstance(value, (bool, str)) or (isinstance(value, str) and _NUMBER.fullmatch(value.strip())):
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
-            number = float(value)
+    digits = str(value).strip()
+    number = float(digits) if _NUMBER.fullmatch(digits) else math.nan
     if not math.isfinite(number):
-        raise InputError(f"{where}: the {what} {shown(value)} is not a finite number")
+        raise InputError(f"{where}: the score {shown(value)} is not a finite number")
     return number
 
 
@@ -71,23 +63,6 @@ def shown(value: Any) -> str:
     """A value in a message, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-def parse_json(text: str) -> Any:
-    """JSON in which no object has one key twice: the last would win, and nobody would know.
-
-    Raises:
-        ValueError: it is no JSON, or a key stands twice.
-    """
-    return json.loads(text, object_pairs_hook=_object)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {shown(next(key for key in keys if keys.count(key) > 1))} stands there twice")
-    return found
 
 
 def pick_columns(source: str, found: Sequence[str], columns: Columns | None) -> list[int]:
@@ -122,17 +97,12 @@ def check_delimiter(source: str, header: Sequence[str], delimiter: str) -> None:
     Raises:
         InputError: the header is one cell of several words with another delimiter between them.
     """
-    for other, called, remedy in (
-        (";", "';'", "write commas between the cells"),
-        ("\t", "a tab", "call the file .tsv"),
-        (",", "','", "call the file .csv"),
-        ("|", "'|'", "write commas between the cells"),
-    ):
-        words = header[0].split(other)
-        if len(header) == 1 and other != delimiter and len(words) > 1 and all(map(_WORD.fullmatch, words)):
-            raise InputError(
-                f"{source}: only one column, {shown(header[0])}; are its cells separated by {called}? Then {remedy}"
-            )
+    found = _SEPARATED.fullmatch(header[0]) if len(header) == 1 else None
+    if found and found[1] != delimiter:
+        raise InputError(
+            f"{source}: only one column, {shown(header[0])}; are its cells separated by {found[1]!r}? A .csv file has "
+            "commas between them, a .tsv file tabs"
+        )
 
 
 def quoted(names: Sequence[str]) -> str:

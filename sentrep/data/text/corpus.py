@@ -194,11 +194,11 @@ class Corpus:
         """
         import datasets
 
-        parts = list[datasets.IterableDataset]()
+        parts, names = list[datasets.IterableDataset](), list[str]()
         for _, (dataset, wanted) in self.tables():
             part = dataset.to_iterable_dataset() if isinstance(dataset, datasets.Dataset) else dataset
             part = part.select_columns(wanted)
-            names = list(parts[0].column_names) if parts else wanted
+            names = names or wanted
             # renaming costs time for every row, so it is left out where it can be
             parts.append(part if names == wanted else part.rename_columns(dict(zip(wanted, names, strict=True))))
         return datasets.concatenate_datasets(parts)

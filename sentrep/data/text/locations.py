@@ -1,10 +1,10 @@
-"""Files by path or by address (``s3://``, ``hf://``, ``memory://``: what fsspec speaks), and data sets of the Hub."""
+"""Files by path or by address (``s3://``, ``hf://``, ``memory://``: what fsspec speaks)."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import fsspec
 from fsspec import AbstractFileSystem
@@ -58,24 +58,6 @@ def find_files(pattern: str) -> list[str]:
     return [system.unstrip_protocol(match) for match in found] if is_address(pattern) else list(map(os.fspath, found))
 
 
-def load_hub_split(name: str, split: str, **options: bool) -> Any:
-    """One split of a data set on the Hub, or of its local copy; with ``streaming`` nothing is downloaded first.
-
-    Raises:
-        InputError: there is no such data set or split, or the Hub cannot be reached.
-    """
-    import datasets  # a second of import time that only its users should pay
-
-    fail_fast()
-    try:
-        return datasets.load_dataset(name, split=split, **options)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"{name}: no such local file, and the data set (split {split!r}) cannot be had from the Hub "
-            f"({_first_line(error)}); check the name and the network, or download it and give the path"
-        ) from error
-
-
 def download_hub_file(address: str) -> Path:
     """Local copy of ``hf://datasets/owner/name/path``, fetched if it is not there yet.
 
@@ -91,10 +73,11 @@ def download_hub_file(address: str) -> Path:
         return Path(hf_hub_download(f"{owner}/{name}", path, repo_type="dataset"))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{address}: cannot be had from the Hub ({_first_line(error)}); check the address and the network, or "
+            f"{address}: cannot be had from the Hub ({first_line(error)}); check the address and the network, or "
             "download the file and give its path"
         ) from error
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What of an error's text says what is wrong."""
     return str(error).strip().split("\n")[0]

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from sentrep.data import toy
 from sentrep.data.text.cells import Columns, pick_columns, shown
 from sentrep.data.text.fingerprints import hash_columns, hash_files, hash_of
-from sentrep.data.text.locations import is_address, load_hub_split
-from sentrep.data.text.tables import Source, has_table_ending
+from sentrep.data.text.locations import first_line, is_address
+from sentrep.data.text.tables import Source, column_names, has_table_ending
 from sentrep.errors import InputError, did_you_mean
+from sentrep.io.hub import fail_fast
 
 if TYPE_CHECKING:
     from sentrep.data.text.tables import AnyDataset
@@ -40,10 +41,9 @@ class HeldTable(Source):
         """The hash of the sentences or the Arrow files; for what is streamed from the Hub, of the name."""
         return self._digest()
 
-    def _load(self, columns: Columns | None, cache_dir: str | Path | None) -> tuple[AnyDataset, list[str], list[str]]:
+    def _load(self, columns: Columns | None, cache_dir: str | Path | None) -> tuple[AnyDataset, list[str]]:
         dataset = self._given()
-        names = dataset.column_names or list(next(iter(dataset), {}))
-        return dataset, names, names
+        return dataset, column_names(dataset)
 
 
 def hold_toy() -> HeldTable:
@@ -76,9 +76,22 @@ def hold_folder(path: Path, split: str) -> HeldTable:
     return _in_arrow_files(str(path), loaded)
 
 
-def hold_hub(name: str, split: str, streaming: bool) -> HeldTable:
-    """A data set of the Hub; streamed, its name stands for its content."""
-    dataset = load_hub_split(name, split, **({"streaming": True} if streaming else {}))
+def hold_hub(name: str, split: str, streaming: bool = False) -> HeldTable:
+    """A data set of the Hub, or its local copy; streamed, nothing is downloaded and its name stands for its content.
+
+    Raises:
+        InputError: there is no such data set or split, or the Hub cannot be reached.
+    """
+    import datasets
+
+    fail_fast()
+    try:
+        dataset = datasets.load_dataset(name, split=split, **({"streaming": True} if streaming else {}))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{name}: no such local file, and the data set (split {split!r}) cannot be had from the Hub "
+            f"({first_line(error)}); check the name and the network, or download it and give the path"
+        ) from error
     return HeldTable(name, lambda: dataset, lambda: name) if streaming else _in_arrow_files(name, dataset)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path, PurePath
@@ -57,8 +57,8 @@ class Source(ABC):
     """What its rows are called there."""
 
     @abstractmethod
-    def _load(self, columns: Columns | None, cache_dir: str | Path | None) -> tuple[AnyDataset, list[str], list[str]]:
-        """The data set, the names of its columns in the file, and in the data set."""
+    def _load(self, columns: Columns | None, cache_dir: str | Path | None) -> tuple[AnyDataset, list[str]]:
+        """The data set, and what its columns are called in the file, in their order."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -75,7 +75,8 @@ class Source(ABC):
             columns: what to read; None means the only column, or ``sent0, sent1[, hard_neg]``, ``text``, ``sentence``.
             cache_dir: an existing folder.
         """
-        dataset, names, keys = self._load(columns, cache_dir)
+        dataset, names = self._load(columns, cache_dir)
+        keys = dataset.column_names or names
         return Table(dataset, [keys[place] for place in pick_columns(self.name, names, columns)])
 
     def columns(self) -> list[str]:
@@ -123,27 +124,22 @@ class TableFile(Source):
         system, path = file_system(self.name)
         return f"{PurePath(self.name).name} {system.size(path)}"
 
-    def _load(self, columns: Columns | None, cache_dir: str | Path | None) -> tuple[AnyDataset, list[str], list[str]]:
+    def _load(self, columns: Columns | None, cache_dir: str | Path | None) -> tuple[AnyDataset, list[str]]:
         import datasets  # half a second of import time that only its users should pay
 
         if not is_address(self.name):
             check_plain(self.name)
-        names, options = ["text"], dict[str, Any]()
+        names, options = list[str](), dict[str, Any]()
         with reading(self.name), quiet():
             if self.format in _DELIMITED:
                 names, options = self._header(columns)
             elif self.format == ".txt":
-                options = {"encoding": "utf-8-sig"}
-            keys = options.get("names", names)
-            if self.format in (".csv", ".tsv", ".txt"):
-                options["features"] = datasets.Features({key: datasets.Value("string") for key in keys})
+                options = {"encoding": "utf-8-sig", "features": _of_text(["text"])}
             where: dict[str, Any] = {"streaming": True} if cache_dir is None else {"cache_dir": str(cache_dir)}
             dataset = datasets.load_dataset(
                 _LOADERS[self.format], data_files=[glob.escape(self.name)], split="train", **where, **options
             )
-            if self.format in (".jsonl", ".parquet"):
-                names = keys = dataset.column_names or list(next(iter(dataset), {}))
-        return dataset, names, keys
+            return dataset, names or column_names(dataset)
 
     def _header(self, columns: Columns | None) -> tuple[list[str], dict[str, Any]]:
         """Names of the columns, and options that give every column its position as a name and text as its type."""
@@ -151,12 +147,23 @@ class TableFile(Source):
         first = pandas.read_csv(self.name, header=None, nrows=1, dtype=str, **options).iloc[0].tolist()
         keys = list(map(str, range(len(first))))
         # index_col: else pandas takes the first cells for an index where a row has one more than the header
-        options |= {"names": keys, "index_col": False, "header": 0}
+        options |= {"names": keys, "index_col": False, "header": 0, "features": _of_text(keys)}
         if columns is not None and all(isinstance(column, int) for column in columns):
             return keys, options | {"header": None}
         if columns is None or columns[0] != first[0]:
             check_delimiter(self.name, first, options["sep"])
         return first, options
+
+
+def column_names(dataset: AnyDataset) -> list[str]:
+    """The names of a data set's columns; where ``datasets`` does not know them yet, those of the first row."""
+    return dataset.column_names or list(next(iter(dataset), {}))
+
+
+def _of_text(names: Sequence[str]) -> datasets.Features:
+    import datasets
+
+    return datasets.Features({name: datasets.Value("string") for name in names})
 
 
 def ending_of(name: str) -> str:
