@@ -16,7 +16,7 @@ from sentrep.data.augmentation.translation import Generation, Translator
 from sentrep.data.parts import Parts, parts_of
 from sentrep.data.text.corpus import CorpusRow
 from sentrep.data.text.shard import Shard, local_rank
-from sentrep.io.paths import check_name, expanded
+from sentrep.io.paths import check_name
 
 ROWS = 1024
 """Rows of a part, sorted by length among themselves; a kill loses one part."""
@@ -70,7 +70,6 @@ def backtranslate(
     if device is None:
         device = f"cuda:{local_rank()}" if torch.cuda.is_available() else "cpu"
     corpus, text = open_sentences(input, column, output, ".parquet")
-    output = str(expanded(output))
     folder = parts_of(output, overwrite)
     there = Translator(forward, generation, device=device, prefix=forward_prefix)
     back = Translator(backward, generation, device=device, prefix=backward_prefix)

@@ -11,7 +11,7 @@ from sentrep.data.augmentation.language_model import COUNTS, Answer, LanguageMod
 from sentrep.data.augmentation.prompt import Prompt
 from sentrep.data.parts import Parts, parts_of
 from sentrep.data.text.corpus import CorpusRow
-from sentrep.io.paths import check_name, expanded
+from sentrep.io.paths import check_name
 
 TRIPLET = ("sent0", "sent1", "hard_neg")
 """Columns of the output: sentence, paraphrase and contrary sentence, under SimCSE's names."""
@@ -58,7 +58,6 @@ def paraphrase(
     asked = LanguageModel(base_url, model, prompt, request, server)
     corpus, text = open_sentences(input, column, output, ".parquet")
     settings = {"command": "paraphrase", "model": model, **vars(request), "prompt": prompt.fingerprint, **vars(filter)}
-    output = str(expanded(output))
     parts = Parts(parts_of(output, overwrite), text, ROWS_ASKED, ".parquet", save_rows, settings, overwrite)
 
     def finish(row: CorpusRow, answer: Answer) -> dict[str, Any]:

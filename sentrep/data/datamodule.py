@@ -203,29 +203,24 @@ class SentRepDataModule(LightningDataModule):
     def report(self) -> dict[str, Any]:
         """What was read, for the record of a run: rows read, blank, kept, cut, left out; pairs of each set."""
         report: dict[str, Any] = {}
-        if self._corpus is not None and self.reading.streaming:
-            report["train"] = {"source": self._corpus.name, "fingerprint": self.fingerprint, "streaming": True}
-        elif self._corpus is not None and self._tokens is not None:
-            counts = self._tokens.counts
-            report["train"] = {
-                "source": self._corpus.name,
-                "fingerprint": self.fingerprint,
-                "rows": counts.rows,
-                "blank": counts.blank,
-                "kept": counts.kept,
-                "sentences cut": counts.cut,
-                "sentences cut in reading": counts.too_long,
-            }
-            if self.held_out and isinstance(self._rows, TokenizedCorpus):
-                report["train"] |= {"held out": self.held_out, "held-out rows": len(self._tokens) - len(self._rows)}
-            if self.pairs is not None:
-                report["train"]["without a pair"] = counts.unpaired
+        if self._corpus is not None:
+            report["train"] = {"source": self._corpus.name, "fingerprint": self.fingerprint, **self._counted()}
         if isinstance(self._sampler, GlobalBatchSampler):
             report["train"] |= {"used": self._sampler.kept, "left out of each epoch": self._sampler.dropped}
         for stage, sets in (("val", self.val_sets), ("test", self.test_sets)):
             if sets:
                 report[stage] = {pairs.name: {"pairs": len(pairs), "protocol": pairs.protocol} for pairs in sets}
         return report
+
+    def _counted(self) -> dict[str, Any]:
+        if self._tokens is None:
+            return {"streaming": True}
+        counts = self._tokens.counts
+        found = {"rows": counts.rows, "blank": counts.blank, "kept": counts.kept, "sentences cut": counts.cut}
+        found["sentences cut in reading"] = counts.too_long
+        if self.held_out and isinstance(self._rows, TokenizedCorpus):
+            found |= {"held out": self.held_out, "held-out rows": len(self._tokens) - len(self._rows)}
+        return found | ({} if self.pairs is None else {"without a pair": counts.unpaired})
 
     def _open_tokens(self) -> None:
         if self._corpus is not None:

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from sentrep import checks
 from sentrep.data.batches.sampler import BatchOrder
 from sentrep.data.batches.streaming import TokenizedRows
+from sentrep.data.parts import chunks_of
 from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
@@ -146,9 +147,5 @@ class SentenceLoader:
         self._rank, self._world_size = rank, world_size
 
     def __iter__(self) -> Iterator[list[str]]:
-        sentences = (row.sentences[0] for row in self._corpus.rows())
-        number = 0
-        while batch := list(islice(sentences, self._batch_size)):
-            if number % self._world_size == self._rank:
-                yield batch
-            number += 1
+        batches = chunks_of((row.sentences[0] for row in self._corpus.rows()), self._batch_size)
+        return islice(batches, self._rank, None, self._world_size)

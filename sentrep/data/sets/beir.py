@@ -168,14 +168,10 @@ def _read_candidates(file: Path, ranking: RankingSet) -> dict[str, list[str]]:
             continue  # of another split, or without a relevant document
         if str(query) in candidates:
             raise InputError(f"{where}: the query {query!r} has a list already; put its candidates into one")
-        listed = _distinct(documents)
+        listed = list(dict.fromkeys(map(str, documents)))
         if unknown := [document for document in listed if document not in corpus]:
             raise InputError(f"{where}: the candidate {unknown[0]!r} is not in the corpus")
         candidates[str(query)] = listed
     if missing := [query for query in ranking.queries if not candidates.get(query)]:
         raise InputError(f"{file}: no candidates for the query {missing[0]!r}; list some for every judged query")
     return candidates
-
-
-def _distinct(documents: list[Any]) -> list[str]:
-    return list(dict.fromkeys(map(str, documents)))

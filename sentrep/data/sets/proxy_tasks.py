@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,12 @@ class ProxyTasks:
         return float(np.mean(shares))
 
 
+class _Query(NamedTuple):
+    identity: str
+    text: str
+    answers: list[str]
+
+
 def words_of(text: str) -> set[str]:
     """The different words of a text, in lower case."""
     return set(re.findall(r"\w+", text.lower()))
@@ -99,9 +105,8 @@ def write_proxy_tasks(
         InputError: no task has enough queries.
     """
     rng = np.random.default_rng(np.random.SeedSequence([seed, 1]))
-    queries: dict[str, str] = {}
+    queries: dict[str, list[_Query]] = {task: [] for task in TASKS}
     passages: dict[str, str] = {}
-    answers: dict[str, Judgements] = {task: {} for task in TASKS}
     for number, (document, split) in documents.items():
         asked = _sentences(document, rng)
         rest = {
@@ -112,23 +117,18 @@ def write_proxy_tasks(
         if not rest:
             continue
         passages |= rest
-        own = dict.fromkeys(rest, 1)
         if document.title is not None:
-            queries[f"{number}-title"] = document.title
-            answers[TASKS[0]][f"{number}-title"] = own
-        for place, sentence in enumerate(asked):
-            queries[f"{number}-s{place}"] = sentence
-            answers[TASKS[1]][f"{number}-s{place}"] = own
+            queries[TASKS[0]].append(_Query(f"{number}-title", document.title, list(rest)))
+        queries[TASKS[1]] += [_Query(f"{number}-s{place}", said, list(rest)) for place, said in enumerate(asked)]
         if len(rest) > 1:
-            query = str(rng.choice(list(rest)))
-            queries[query] = rest[query]
-            answers[TASKS[2]][query] = {answer: 1 for answer in rest if answer != query}
-    kept = {task: found for task, found in answers.items() if len(found) >= FEWEST_QUERIES}
+            own = str(rng.choice(list(rest)))
+            queries[TASKS[2]].append(_Query(own, rest[own], [answer for answer in rest if answer != own]))
+    kept = {task: found for task, found in queries.items() if len(found) >= FEWEST_QUERIES}
     if not kept:
         raise InputError(
             f"the text's own structure gives fewer than {FEWEST_QUERIES} held-out queries: nothing can be judged"
         )
-    _write(Path(folder), queries, {**passages, **distractors}, kept)
+    _write(Path(folder), {**passages, **distractors}, kept)
 
 
 def load_proxy_tasks(folder: str | Path) -> ProxyTasks:
@@ -161,20 +161,15 @@ def _without(title: str | None, sentences: Sequence[str]) -> str:
     return text if words_of(text) else ""
 
 
-def _write(
-    folder: Path, queries: Mapping[str, str], passages: Mapping[str, str], answers: Mapping[str, Judgements]
-) -> None:
-    asked = defaultdict(list)
-    for task, found in answers.items():
-        for query in found:
-            asked[query].append(task)
+def _write(folder: Path, passages: Mapping[str, str], queries: Mapping[str, Sequence[_Query]]) -> None:
+    asked = {query.identity: query.text for found in queries.values() for query in found}
     with atomic_folder(folder) as place:
         (place / "qrels").mkdir()
-        for name, texts in (("corpus", passages), ("queries", {query: queries[query] for query in asked})):
+        for name, texts in (("corpus", passages), ("queries", asked)):
             rows = (json.dumps({"_id": key, "text": text}, ensure_ascii=False) for key, text in texts.items())
             write_text(place / f"{name}.jsonl", "".join(f"{row}\n" for row in rows))
-        for task, found in answers.items():
-            rows = (f"{query}\t{answer}\t1\n" for query, own in found.items() for answer in own)
+        for task, found in queries.items():
+            rows = (f"{query.identity}\t{answer}\t1\n" for query in found for answer in query.answers)
             write_text(place / "qrels" / f"{task}.tsv", "query-id\tcorpus-id\tscore\n" + "".join(rows))
-        counts = {task: len(found) for task, found in answers.items()}
+        counts = {task: len(found) for task, found in queries.items()}
         write_text(place / _RECORD, json.dumps({"labels": "none", "queries": counts, "passages": len(passages)}) + "\n")

@@ -24,7 +24,6 @@ TITLES = ("title", "headline", "subject", "name", "question")
 """Names of a column of titles, the likelier first; case does not count."""
 TEXTS = ("text", "body", "abstract", "content", "article", "document", "description", "answer", "passage", "sentence")
 """Names of a column of texts, likewise."""
-_TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 _SECTION = 1000
 """Words of a section of a long document."""
 _LONGEST_TITLE = 200
@@ -68,8 +67,7 @@ def load_documents(source: str | Path, columns: Sequence[str] | None = None) -> 
     """
     if columns is not None and not 1 <= len(columns) <= 2:
         raise InputError(f"columns {list(columns)}: expected [title,text] or [text]")
-    folder = _is_folder(Path(source))
-    read = list(_folder(Path(source), columns) if folder else _sources(str(source), columns))
+    read = list(_read(str(source), columns))
     kept = {document.text: document for document in reversed(read) if document is not None}
     if not kept:
         raise InputError(f"{source}: no text in it; give documents with a title and a text, or sentences")
@@ -143,50 +141,41 @@ def _sections(document: Document) -> Iterator[Document]:
         yield Document(None if section else document.title, tuple(sentence for _, sentence in rows))
 
 
-def _is_folder(path: Path) -> bool:
-    """Whether it is one that ``datasets`` has not written."""
-    path = expanded(path)
-    return path.is_dir() and not any((path / name).exists() for name in ("dataset_info.json", "dataset_dict.json"))
-
-
-def _folder(path: Path, columns: Sequence[str] | None) -> Iterator[Document | None]:
-    path = expanded(path)
-    files = [path / "corpus.jsonl"]
-    if not files[0].is_file():
-        endings = (".txt", ".md", *_TABLES)
-        files = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in endings and not file.is_dir()]
-    if not files:
-        raise InputError(f"{path}: no .txt, .md, .csv, .jsonl or .parquet file in this folder; name another one")
-    for file in files:
-        if file.suffix.lower() in _TABLES:
-            yield from _table(TableFile(file), columns)
-        elif file.suffix.lower() == ".md":
-            yield from _markdown(read_lines(file))
-        else:
-            yield _plain(read_lines(file))
-
-
-def _sources(source: str, columns: Sequence[str] | None) -> Iterator[Document | None]:
+def _read(source: str, columns: Sequence[str] | None) -> Iterator[Document | None]:
     path = expanded(source)
-    if path.suffix.lower() == ".md" and path.is_file():
+    saved = any((path / name).exists() for name in ("dataset_info.json", "dataset_dict.json"))  # by ``datasets``
+    if path.is_dir() and not saved:
+        for file in _files(path):
+            yield from [_plain(read_lines(file))] if file.suffix.lower() == ".txt" else _read(str(file), columns)
+    elif path.suffix.lower() == ".md" and path.is_file():
         yield from _markdown(read_lines(path))
-        return
-    for found in find_sources(source):
-        if isinstance(found, TableFile) and found.format == ".txt":
-            lines = [text_cell(cells[0], where) for where, cells in found.rows()]
-            if any(map(str.strip, lines)) and not all(map(str.strip, lines)):
-                blocks = groupby(lines, key=lambda line: bool(line.strip()))
-                yield from (_document(None, list(block)) for filled, block in blocks if filled)
-            else:
-                yield from (_document(None, line) for line in lines)
-        else:
-            yield from _table(found, columns)
+    else:
+        for found in find_sources(source):
+            yield from _documents(found, columns)
 
 
-def _table(source: Source, columns: Sequence[str] | None) -> Iterator[Document | None]:
-    for where, cells in source.rows(columns or _known_columns(source)):
-        *title, text = (text_cell(cell, where) for cell in cells)
-        yield _document(title[0] if title else None, text)
+def _files(folder: Path) -> list[Path]:
+    """What is read of a folder: the corpus of BEIR's layout, or all that may be text."""
+    if (folder / "corpus.jsonl").is_file():
+        return [folder / "corpus.jsonl"]
+    endings = (".txt", ".md", ".csv", ".tsv", ".jsonl", ".parquet")
+    files = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in endings and not file.is_dir()]
+    if not files:
+        raise InputError(f"{folder}: no .txt, .md, .csv, .jsonl or .parquet file in this folder; name another one")
+    return files
+
+
+def _documents(source: Source, columns: Sequence[str] | None) -> Iterator[Document | None]:
+    """Those of a table; or the lines of a .txt file, or what blank lines separate in it."""
+    lines = isinstance(source, TableFile) and source.format == ".txt"
+    rows = source.rows(None if lines else columns or _known_columns(source))
+    cells = [[text_cell(cell, where) for cell in row] for where, row in rows]
+    filled = [any(map(str.strip, row)) for row in cells]
+    if lines and any(filled) and not all(filled):
+        blocks = groupby(zip(filled, cells, strict=True), key=lambda row: row[0])
+        yield from (_document(None, [row[0] for _, row in block]) for is_text, block in blocks if is_text)
+    else:
+        yield from (_document(row[0] if len(row) > 1 else None, row[-1]) for row in cells)
 
 
 def _known_columns(source: Source) -> list[str]:
