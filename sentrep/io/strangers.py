@@ -11,13 +11,14 @@ they are.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.models.auto.tokenization_auto import get_tokenizer_config, tokenizer_class_from_name
 from transformers.utils import DummyObject, find_adapter_config_file
+from transformers.utils import logging as transformers_logging
 
 from sentrep.errors import InputError, did_you_mean
 
@@ -38,6 +39,20 @@ _LEADING_ELSEWHERE = (
     "fast_tokenizer_files",
 )  # fmt: skip
 """Keys of a tokenizer by which it is made of something else than the files of its folder."""
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No progress bars and reports of transformers: a model of ours is one line of ours, or none."""
+    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
 
 
 def read_config(name: str, hub: Mapping[str, Any]) -> PreTrainedConfig:

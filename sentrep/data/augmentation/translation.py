@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from transformers import AutoModelForSeq2SeqLM
-from transformers.utils import logging as transformers_logging
 
 from sentrep import checks
 from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
@@ -20,7 +19,7 @@ from sentrep.errors import InputError
 from sentrep.extras import require
 from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_plain, check_plain_files, expanded
-from sentrep.io.strangers import read_config, read_tokenizer
+from sentrep.io.strangers import quiet_transformers, read_config, read_tokenizer
 
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 _MORE_TOKENS = 16
@@ -179,16 +178,13 @@ def _load(name: str) -> tuple[Any, Any]:
         check_plain(name)
         raise InputError(f"{name}: is a file, where a translation model is a folder or a hub id")
     path, hub = str(folder) if local else name, {"local_files_only": local, "trust_remote_code": False}
-    bars = transformers_logging.is_progress_bar_enabled()
     fail_fast()
-    if local:
-        transformers_logging.disable_progress_bar()
     try:
-        with warnings.catch_warnings():
+        with quiet_transformers(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")  # no step here uses it
             config = read_config(path, hub)
             tokenizer = read_tokenizer(path, hub, config, model_max_length=_UNLIMITED)
-        return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(path, config=config, dtype=torch.float32, **hub)
+            return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(path, config=config, dtype=torch.float32, **hub)
     except InputError:
         raise
     except (ImportError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
@@ -204,9 +200,6 @@ def _load(name: str) -> tuple[Any, Any]:
                 "the spelling, or give the path of a local folder"
             )
         raise InputError(f"{name}: {problem}") from error
-    finally:
-        if bars:
-            transformers_logging.enable_progress_bar()
 
 
 def _fingerprint(model: torch.nn.Module) -> str:

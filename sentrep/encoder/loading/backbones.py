@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from transformers import MODEL_MAPPING, AutoModel, PretrainedConfig, PreTrainedModel
-from transformers.utils import logging as transformers_logging
 
 from sentrep.encoder.compute.layout import OFFSET_POSITIONS
 from sentrep.encoder.loading.model_files import one_sentence
@@ -18,6 +15,7 @@ from sentrep.encoder.loading.soundness import check_complete, check_finite
 from sentrep.encoder.loading.sources import Source
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import below
+from sentrep.io.strangers import quiet_transformers
 
 _DROPOUT_NAMES = (
     "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout",
@@ -75,20 +73,6 @@ def _from_files(source: Source, path: str) -> tuple[Any, set[str]]:
     absent = (key for key in info["missing_keys"] if not key.startswith("pooler."))
     check_complete(model, absent, info["unexpected_keys"], source.name)
     return model, set(info["missing_keys"])
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """No progress bars and reports of transformers: a model of ours is one line of ours, or none."""
-    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bars:
-            transformers_logging.enable_progress_bar()
 
 
 def architecture(backbone: PreTrainedModel) -> dict[str, Any]:

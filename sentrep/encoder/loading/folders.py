@@ -20,13 +20,13 @@ from safetensors.torch import save_file
 
 from sentrep.encoder import adapters
 from sentrep.encoder.loading import st_folders
-from sentrep.encoder.loading.backbones import quiet_transformers
 from sentrep.encoder.loading.model_card import CARD, model_card
 from sentrep.encoder.loading.model_files import write_json
 from sentrep.encoder.loading.settings import MODULES_FILE, SETTINGS_FILE
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_folder, write_text
 from sentrep.io.paths import writing
+from sentrep.io.strangers import quiet_transformers
 from sentrep.version import __version__
 
 

@@ -13,10 +13,10 @@ from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from sentrep.distributed import own_draws
-from sentrep.encoder.loading.backbones import quiet_transformers
 from sentrep.encoder.loading.model_files import first_line, one_sentence
 from sentrep.encoder.loading.sources import Source
 from sentrep.errors import InputError
+from sentrep.io.strangers import quiet_transformers
 
 
 class LanguageModelHead(nn.Module):
