@@ -11,8 +11,7 @@ from sentrep import checks, distributed
 from sentrep.decoders import DenoisingDecoder, RealTokens
 from sentrep.encoder.compute.attention import drop
 from sentrep.errors import InputError
-from sentrep.functional.chunked_cross_entropy import chunked_cross_entropy
-from sentrep.functional.sum_in_chunks import rows_at_once, sum_in_chunks
+from sentrep.functional.sum_in_chunks import chunked_cross_entropy, rows_at_once, sum_in_chunks
 from sentrep.objectives.base import Objective
 from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
 

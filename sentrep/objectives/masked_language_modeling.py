@@ -6,9 +6,8 @@ from torch import Tensor
 
 from sentrep import checks, distributed
 from sentrep.errors import InputError
-from sentrep.functional.chunked_cross_entropy import chunked_cross_entropy
 from sentrep.functional.masking import choose_tokens, corrupt
-from sentrep.functional.sum_in_chunks import rows_at_once
+from sentrep.functional.sum_in_chunks import chunked_cross_entropy, rows_at_once
 from sentrep.objectives.base import Objective
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
