@@ -15,17 +15,15 @@ from torch import Tensor, nn
 
 from sentrep import checks
 from sentrep.config import Configurable
-from sentrep.encoder.adapters import Lora
+from sentrep.encoder.adapters import Lora, make_trainable
 from sentrep.encoder.compute.compiled import check_compiler
 from sentrep.encoder.compute.plan import Compute, Pass, prepare
 from sentrep.encoder.compute.template import Prompts, Template
 from sentrep.encoder.copies import Copier
 from sentrep.encoder.encode import TextEncoder
-from sentrep.encoder.freezing import make_trainable
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading import backbones, folders, sources, weights
 from sentrep.encoder.loading.lm_head import language_model_head
-from sentrep.encoder.loading.pooler import pooler_weights
 from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.soundness import check_tokenizer
 from sentrep.encoder.loading.tokenizers import load_tokenizer
@@ -192,7 +190,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         """
         if head is not None:
             head.build(self.embedding_dim, self._initial_std)
-            dense = pooler_weights(self._source, self.embedding_dim) if head.kind == "pooler" else None
+            dense = self._source.trained_pooler(self.embedding_dim) if head.kind == "pooler" else None
             if dense is not None:
                 head.dense.load_state_dict(dense)
             head.to(self.device)
@@ -306,15 +304,14 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         if source.settings is None and "pooling" not in overrides:
             warnings.warn(f"{name}: a plain transformers model, which carries no pooling; taking 'cls'", stacklevel=2)
         encoder = cls(source, **{**(source.settings or Settings()).arguments(), **overrides})
-        encoder.init_args["backbone"] = source.given  # for checkpoints, which hold plain data
+        encoder.init_args["backbone"] = backbone  # for checkpoints, which hold plain data
         encoder.trained = source.trained
         return encoder.eval()
 
     def _plan(self) -> None:
         """Build the pass of the settings and modules at hand."""
-        self._pass = Pass(
-            self._prepared, self.pooling, self._around, self.subtract_template, self.sentence_modules, self.compute
-        )
+        modules = self.sentence_modules
+        self._pass = Pass(self._prepared, self._around, self.subtract_template, modules, self.compute)
 
     @property
     def _longest(self) -> int:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,8 +11,8 @@ from torch import Tensor
 
 from sentrep import checks
 from sentrep.encoder.encoder import SentenceEncoder
-from sentrep.encoder.modules import Normalize, SentenceModule
-from sentrep.encoder.whitening import BLOCK
+from sentrep.encoder.modules import Normalize, SentenceModule, chain
+from sentrep.encoder.whitening import blocks_of
 from sentrep.errors import InputError
 from sentrep.functional.similarity import unit
 
@@ -96,7 +95,8 @@ def fit_lexical(encoder: SentenceEncoder, texts: Iterable[str], features: int = 
     from sklearn.utils.extmath import randomized_svd
 
     counter = CountVectorizer(analyzer=list, vocabulary=range(encoder.vocab_size), dtype=np.float64)
-    counts = counter.transform(_ids(encoder, texts))
+    ids = (row for block in blocks_of(texts) for row in encoder.tokenize(block, encoder.max_seq_length)[0])
+    counts = counter.transform(ids)
     documents = counts.shape[0]
     found = counts.getnnz(axis=0)
     features = min(features, documents - 1, int((found > 0).sum()) - 1)
@@ -126,17 +126,7 @@ def with_lexical(encoder: SentenceEncoder, module: LexicalFeatures, weight: floa
     former: list[Any] = [part for part in encoder.sentence_modules if not isinstance(part, LexicalFeatures)]
     kept = former[:-1] if encoder.normalizes else former
     width = kept[-1].out_features if kept else encoder.hidden_size
-    last = LexicalFeatures(module.vocabulary, module.features, weight)
-    last.build(width, std=0.0)
-    last.load_state_dict(module.state_dict())
-    scaling = Normalize()
-    scaling.build(last.out_features, std=0.0)
-    encoder.set_modules([*kept, last, scaling])
+    ending = chain([LexicalFeatures(module.vocabulary, module.features, weight), Normalize()], width, std=0.0)
+    ending[0].load_state_dict(module.state_dict())
+    encoder.set_modules([*kept, *ending])
     return encoder
-
-
-def _ids(encoder: SentenceEncoder, texts: Iterable[str]) -> Iterator[list[int]]:
-    """The tokens of each text, as the encoder reads it."""
-    rows = iter(texts)
-    while block := list(islice(rows, BLOCK)):
-        yield from encoder.tokenize(block, encoder.max_seq_length)[0]

@@ -11,11 +11,9 @@ from torch import Tensor
 
 from sentrep.encoder import encode as encoding
 from sentrep.encoder.encoder import SentenceEncoder
-from sentrep.encoder.modules import Dense
+from sentrep.encoder.modules import Dense, chain
+from sentrep.encoder.search import BLOCK
 from sentrep.errors import InputError
-
-BLOCK = 8192
-"""Sentences in memory at a time; enough that sorting them by length leaves little padding."""
 
 # A direction with less than this share of the largest variance is rounding: float32 vectors carry about 1e-14 of it,
 # and the layer, which is applied in float32, would blow it up to the size of the others.
@@ -58,8 +56,8 @@ def fit_whitening(
     kept, scaling = (former[:-1], former[-1:]) if encoder.normalizes else (former, [])
     encoder.set_modules(kept)
     try:
-        blocks = (encoding.encode(encoder, block, batch_size, show_progress_bar) for block in _blocks(sentences))
-        count, mean, covariance = _moments(blocks, encoder.embedding_dim)
+        vectors = (encoding.encode(encoder, block, batch_size, show_progress_bar) for block in blocks_of(sentences))
+        count, mean, covariance = _moments(vectors, encoder.embedding_dim)
         projection = _projection(covariance, dim, count)
     except BaseException:
         encoder.set_modules(former)
@@ -69,18 +67,16 @@ def fit_whitening(
         layer = kept.pop().dense
         shift = shift + projection @ layer.bias.detach().cpu().double()
         projection = projection @ layer.weight.detach().cpu().double()
-    whitening = Dense(out_features=len(projection))
-    whitening.build(projection.shape[1], std=0.0)
+    ending: list[Any] = chain([Dense(out_features=len(projection)), *scaling], projection.shape[1], std=0.0)
     with torch.no_grad():
-        whitening.dense.weight.copy_(projection)
-        whitening.dense.bias.copy_(shift)
-    for module in scaling:
-        module.build(len(projection), std=0.0)  # of another width now
-    encoder.set_modules([*kept, whitening, *scaling])
+        ending[0].dense.weight.copy_(projection)
+        ending[0].dense.bias.copy_(shift)
+    encoder.set_modules([*kept, *ending])
     return encoder
 
 
-def _blocks(sentences: Iterable[str]) -> Iterator[list[str]]:
+def blocks_of(sentences: Iterable[str]) -> Iterator[list[str]]:
+    """Lists of up to `BLOCK` sentences, read when they are asked for."""
     rows = iter(sentences)
     while block := list(islice(rows, BLOCK)):
         yield block

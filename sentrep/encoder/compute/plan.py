@@ -85,7 +85,6 @@ class Pass:
 
     Args:
         prepared: the backbone (`prepare`).
-        pooling: one of `sentrep.encoder.POOLINGS`.
         prompts: what stands around the sentences.
         subtracts: whether a prompt's own vector is taken off.
         modules: what follows the pooling (`sentrep.encoder.SentenceModule`).
@@ -93,18 +92,12 @@ class Pass:
     """
 
     def __init__(
-        self,
-        prepared: Prepared,
-        pooling: str,
-        prompts: Prompts,
-        subtracts: bool,
-        modules: nn.ModuleList,
-        compute: Compute,
+        self, prepared: Prepared, prompts: Prompts, subtracts: bool, modules: nn.ModuleList, compute: Compute
     ) -> None:
         self.backbone = prepared.backbone
         self.prompts = prompts
         self._packs, self._modules, self._compute = prepared.packs, modules, compute
-        self._pool: Pool = Pooled(prepared, pooling, prompts)
+        self._pool: Pool = functools.partial(prepared.pooled, prompts)
         if subtracts:
             self._pool = WithoutTemplates(self._pool, prompts, prepared.backbone)
 
@@ -140,35 +133,6 @@ class Pass:
         return EncoderOutput(vectors, states.last, states.layer(0), layers)
 
 
-class Pooled:
-    """A backbone with its pooling."""
-
-    def __init__(self, prepared: Prepared, pooling: str, prompts: Prompts) -> None:
-        self._prepared, self._pooling, self._prompts = prepared, pooling, prompts
-
-    def __call__(
-        self, tokens: TokenBatch, words: Tensor | None, layout: Layout, vectors_alone: bool, layers: bool
-    ) -> tuple[Tensor, PoolingInput | None]:
-        """Pooled vectors (B, H), and the states that they come from, where not the vectors alone are wanted."""
-        mask_index = self._prompts.own.mask_index if tokens.prompt is None else self._prompts.mask_index(tokens.prompt)
-        backbone, last = self._prepared.backbone, self._prepared.last_layer
-        if vectors_alone and last is not None and not last.is_recomputed:
-            find = READS_ONE_TOKEN[self._pooling]
-            with last.only(layout, None if find is None else find(tokens.attention_mask, mask_index)):
-                vectors: Tensor = backbone(**layout.inputs(tokens, words)).last_hidden_state
-            return vectors.flatten(0, 1), None
-        layers = layers or self._pooling in NEEDS_LAYERS
-        output: Any = backbone(**layout.inputs(tokens, words), output_hidden_states=layers)
-        states = PoolingInput(
-            layer=lambda number: layout.restore(output.hidden_states[number]),
-            last=layout.restore(output.last_hidden_state),
-            attention_mask=tokens.attention_mask,
-            mask_index=mask_index,
-            pooler_output=getattr(output, "pooler_output", None),
-        )
-        return POOLINGS[self._pooling](states), None if vectors_alone else states
-
-
 class NotMade:
     """The tokens' states for modules that do not say that they read them; one that does so is told what to do."""
 
@@ -178,13 +142,43 @@ class NotMade:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A backbone that runs as `Compute` says; what its family allows."""
+    """A backbone that runs as `Compute` says, with its pooling; what its family allows."""
 
     backbone: PreTrainedModel
+    pooling: str
+    """One of `sentrep.encoder.POOLINGS`."""
     packs: bool
     """Whether its batches can be packed."""
     last_layer: LastLayer | None
     """Where it may end early."""
+
+    def pooled(
+        self,
+        prompts: Prompts,
+        tokens: TokenBatch,
+        words: Tensor | None,
+        layout: Layout,
+        vectors_alone: bool,
+        layers: bool,
+    ) -> tuple[Tensor, PoolingInput | None]:
+        """Pooled vectors (B, H), and the states that they come from, where not the vectors alone are wanted."""
+        mask_index = prompts.own.mask_index if tokens.prompt is None else prompts.mask_index(tokens.prompt)
+        last = self.last_layer
+        if vectors_alone and last is not None and not last.is_recomputed:
+            find = READS_ONE_TOKEN[self.pooling]
+            with last.only(layout, None if find is None else find(tokens.attention_mask, mask_index)):
+                vectors: Tensor = self.backbone(**layout.inputs(tokens, words)).last_hidden_state
+            return vectors.flatten(0, 1), None
+        layers = layers or self.pooling in NEEDS_LAYERS
+        output: Any = self.backbone(**layout.inputs(tokens, words), output_hidden_states=layers)
+        states = PoolingInput(
+            layer=lambda number: layout.restore(output.hidden_states[number]),
+            last=layout.restore(output.last_hidden_state),
+            attention_mask=tokens.attention_mask,
+            mask_index=mask_index,
+            pooler_output=getattr(output, "pooler_output", None),
+        )
+        return POOLINGS[self.pooling](states), None if vectors_alone else states
 
 
 def prepare(backbone: PreTrainedModel, pooling: str, compute: Compute) -> Prepared:
@@ -211,7 +205,7 @@ def prepare(backbone: PreTrainedModel, pooling: str, compute: Compute) -> Prepar
 
         rank_zero_warn(f"{backbone.config.model_type} cannot be packed: its padding is computed")
     ends = compute.short_last_layer and pooling in READS_ONE_TOKEN and can_end_early(backbone)
-    return Prepared(backbone, packs, LastLayer(backbone) if ends else None)
+    return Prepared(backbone, pooling, packs, LastLayer(backbone) if ends else None)
 
 
 def can_end_early(backbone: PreTrainedModel) -> bool:

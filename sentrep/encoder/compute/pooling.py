@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -28,17 +29,11 @@ class PoolingInput:
     """(B, H) of the model's own pooler, where it was built with one."""
 
 
-def _mean(states: Tensor, attention_mask: Tensor) -> Tensor:
-    mask = attention_mask.unsqueeze(-1).to(states.dtype)
+def _mean(x: PoolingInput, layer: int | None = None) -> Tensor:
+    """Over the real tokens, of the last states, or of what lies half-way between them and a layer's."""
+    states = x.last if layer is None else (x.layer(layer) + x.last) / 2
+    mask = x.attention_mask.unsqueeze(-1).to(states.dtype)
     return (states * mask).sum(1) / mask.sum(1).clamp_min(1)
-
-
-def _cls(x: PoolingInput) -> Tensor:
-    return x.last[:, 0]
-
-
-def _mean_last(x: PoolingInput) -> Tensor:
-    return _mean(x.last, x.attention_mask)
 
 
 def _max(x: PoolingInput) -> Tensor:
@@ -46,33 +41,18 @@ def _max(x: PoolingInput) -> Tensor:
     return x.last.masked_fill(padding, torch.finfo(x.last.dtype).min).amax(1)
 
 
-def _last_token(x: PoolingInput) -> Tensor:
-    return token_states(x.last, _last_position(x.attention_mask))
-
-
-def _last_position(attention_mask: Tensor, mask_index: Tensor | int | None = None) -> Tensor:
-    return attention_mask.sum(1) - 1
-
-
-def _mean_first_last(x: PoolingInput) -> Tensor:
-    return _mean((x.layer(1) + x.last) / 2, x.attention_mask)
-
-
-def _mean_embedding_last(x: PoolingInput) -> Tensor:
-    return _mean((x.layer(0) + x.last) / 2, x.attention_mask)
-
-
-def _mean_last_two(x: PoolingInput) -> Tensor:
-    return _mean((x.layer(-2) + x.last) / 2, x.attention_mask)
-
-
 def _pooler(x: PoolingInput) -> Tensor:
     assert x.pooler_output is not None  # the encoder refuses backbones without a pooler
     return x.pooler_output
 
 
-def _mask_token(x: PoolingInput) -> Tensor:
-    return token_states(x.last, _mask_position(x.attention_mask, x.mask_index))
+def _token(x: PoolingInput, pooling: str) -> Tensor:
+    find = READS_ONE_TOKEN[pooling]
+    return token_states(x.last, None if find is None else find(x.attention_mask, x.mask_index))
+
+
+def _last_position(attention_mask: Tensor, mask_index: Tensor | int | None) -> Tensor:
+    return attention_mask.sum(1) - 1
 
 
 def _mask_position(attention_mask: Tensor, mask_index: Tensor | int | None) -> Tensor:
@@ -84,15 +64,15 @@ def _mask_position(attention_mask: Tensor, mask_index: Tensor | int | None) -> T
 
 
 POOLINGS: dict[str, Callable[[PoolingInput], Tensor]] = {
-    "cls": _cls,
-    "mean": _mean_last,
+    "cls": partial(_token, pooling="cls"),
+    "mean": _mean,
     "max": _max,
-    "last": _last_token,
-    "mean_first_last": _mean_first_last,
-    "mean_embedding_last": _mean_embedding_last,
-    "mean_last_two": _mean_last_two,
+    "last": partial(_token, pooling="last"),
+    "mean_first_last": partial(_mean, layer=1),
+    "mean_embedding_last": partial(_mean, layer=0),
+    "mean_last_two": partial(_mean, layer=-2),
     "pooler": _pooler,
-    "mask": _mask_token,
+    "mask": partial(_token, pooling="mask"),
 }
 """Poolings by name.
 

@@ -34,12 +34,12 @@ def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, need: 
     def group(input_ids: Tensor, attention_mask: Tensor, prompt: Tensor | None, part: Tensor | None) -> EncoderOutput:
         return run(TokenBatch(input_ids, attention_mask, prompt=prompt), part, need)
 
-    starts = range(0, len(tokens), rows)
-    ids, mask = tokens.input_ids.split(rows), tokens.attention_mask.split(rows)
-    prompts, parts = ([None] * len(starts) if x is None else x.split(rows) for x in (tokens.prompt, words))
+    groups = tokens.split(rows)
+    parts = [None] * len(groups) if words is None else words.split(rows)
     # tensors as arguments of their own: from them checkpoint learns whose random state to keep
     outputs: list[EncoderOutput] = [
-        checkpoint(group, *arguments, use_reentrant=False) for arguments in zip(ids, mask, prompts, parts, strict=True)
+        checkpoint(group, g.input_ids, g.attention_mask, g.prompt, part, use_reentrant=False)
+        for g, part in zip(groups, parts, strict=True)
     ]
     embedding = torch.cat([output.embedding for output in outputs])
     if need.vectors_only:

@@ -14,7 +14,7 @@ from sentrep.encoder.compute.layout import Layout, Padded
 from sentrep.types import TokenBatch
 
 Pool = Callable[[TokenBatch, Tensor | None, Layout, bool, bool], tuple[Tensor, Any]]
-"""`sentrep.encoder.compute.plan.Pooled`: pooled vectors (B, H) of tokens, and the states that they come from."""
+"""`Prepared.pooled` of `plan.py`: pooled vectors (B, H) of tokens, and the states that they come from."""
 
 
 @dataclass(frozen=True)

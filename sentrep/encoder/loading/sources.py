@@ -58,12 +58,28 @@ class Source:
     """Weights of a trained pooler that the pooling does not read: they go into exports, which others load with it."""
     dense: dict[str, Tensor] = field(default_factory=dict)
     """Weights of the projection head that a checkpoint was trained with, or else of a trained pooler's layer."""
-    given: Any = None
-    """What `open_source` was given."""
 
     def without_weights(self) -> Source:
         """The same architecture, for random weights."""
         return Source(self.name, None, self.config, self.hub, settings=self.settings)
+
+    def trained_pooler(self, width: int) -> dict[str, Tensor] | None:
+        """``weight`` (H, H) and ``bias`` (H,) of the layer before the pooler's tanh; None where all weights are random.
+
+        A checkpoint of `sentrep fit` has those of the head that it was trained with, else its backbone's.
+
+        Args:
+            width: H.
+
+        Raises:
+            InputError: for a model without a trained pooler.
+        """
+        if self.path is None and not self.payload:
+            return None
+        weight = self.dense.get("weight")
+        if weight is None or weight.shape != (width, width):
+            raise InputError(f"{self.name} has no trained pooler that a head could start from; choose head.kind mlp")
+        return self.dense
 
     @property
     def trusted(self) -> bool:
@@ -160,7 +176,6 @@ def open_source(backbone: str | Mapping[str, Any] | Source, *, whole: bool = Fal
     else:
         source = _checkpoint(name, place, trust)
     check_encoder(source.config, source.name)
-    source.given = backbone
     return source
 
 
