@@ -176,12 +176,15 @@ def assert_equal_to_one_process(
             torch.testing.assert_close(other[name], gradient, rtol=0, atol=atol, msg=name)
 
 
+def quiet_trainer(**options: Any) -> lightning.Trainer:
+    """A trainer on the CPU that writes and shows nothing but what these options ask for."""
+    keys = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary", "use_distributed_sampler")
+    return lightning.Trainer(**{"accelerator": "cpu", **dict.fromkeys(keys, False), **options})
+
+
 def checkpoint_of(module: SentRepModule, folder: Path) -> Path:
     """The checkpoint of one step of training."""
-    trainer = lightning.Trainer(
-        max_steps=1, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
-        enable_checkpointing=False, default_root_dir=folder,
-    )  # fmt: skip
+    trainer = quiet_trainer(max_steps=1, default_root_dir=folder)
     (folder / "corpus.txt").write_text("\n".join(toy_sentences(8)))
     trainer.fit(module, SentRepDataModule(str(folder / "corpus.txt"), batch_size=4))
     trainer.save_checkpoint(folder / "x.ckpt")

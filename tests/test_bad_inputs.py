@@ -4,8 +4,9 @@ A row says ``what`` is wrong, what to ``run`` (words behind ``sentrep``) or to `
 words the message must have (``says``). Before, it may ``write`` files into the current folder (name: text, or
 ``{hex: ...}``, or ``{repeat: [text, times]}``, or ``{yaml: tree}``, or ``{edit: tree}`` merged over the file's YAML),
 and ``make`` what functions of `bad_inputs.makers` make ({name: arguments}, or a list of these). ``$NAME`` in ``run`` is
-of the environment. The current folder is a copy of one with corpus.txt, pairs.csv, dev.csv, run.yaml, a trained
-``best.ckpt`` and the folder ``model``.
+of the environment. A row with ``each`` is a class of inputs: every example is tried in the place of ``EXAMPLE``, or,
+where it is a mapping, of the mapping's keys. The current folder is a copy of one with corpus.txt, pairs.csv, dev.csv,
+run.yaml, a trained ``best.ckpt`` and the folder ``model``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,24 @@ def rows() -> Iterator[Any]:
     """Every row of every table."""
     for table in sorted(FOLDER.glob("*.yaml")):
         for row in yaml.safe_load(table.read_text(encoding="utf-8")):
-            yield pytest.param(row, id=f"{table.stem}: {row['what']}")
+            examples = row.pop("each", [{}])
+            for number, example in enumerate(examples):
+                values = example if isinstance(example, dict) else {"EXAMPLE": example}
+                name = f"{table.stem}: {row['what']}" + (f" ({number})" if len(examples) > 1 else "")
+                yield pytest.param(filled(row, values), id=name)
+
+
+def filled(tree: Any, values: dict[str, Any]) -> Any:
+    """A row with these values in the places of their names; a value that is no text takes the whole place."""
+    if isinstance(tree, dict):
+        return {filled(key, values): filled(below, values) for key, below in tree.items()}
+    if isinstance(tree, list):
+        return [filled(below, values) for below in tree]
+    for name, value in values.items() if isinstance(tree, str) else ():
+        if tree == name:
+            return value
+        tree = tree.replace(name, str(value))
+    return tree
 
 
 ROWS = list(rows())

@@ -161,6 +161,12 @@ def copy(source: str, target: str) -> None:
 # --- models, sets, runs -----------------------------------------------------------------------------------------------
 
 
+def model_folder(name: str, module: str) -> None:
+    """A model with a module of that kind behind its pooling."""
+    kinds = [getattr(sentrep.encoder, module)()]
+    sentrep.SentenceEncoder(FAMILIES["bert"], tokenizer="toy", pooling="mean", modules=kinds).save_pretrained(name)
+
+
 def legacy_weights(kind: str = "pickle") -> None:
     """The model's weights as an older pytorch_model.bin: a pickle that wants to run code, or another damage."""
     weights = load_file("model/model.safetensors")
