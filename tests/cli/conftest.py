@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from support import write_workplace
+from support import tiny_encoder, write_workplace
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a tiny encoder with mean pooling."""
+    folder = tmp_path_factory.mktemp("model")
+    tiny_encoder(pooling="mean").save_pretrained(folder)
+    return str(folder)
 
 
 @pytest.fixture

@@ -116,22 +116,3 @@ def test_other_settings_are_refused(models: list[str], capsys: pytest.CaptureFix
     Path("corpus.txt").write_text("something else\n")
     assert main(command(models, "pairs.parquet")) == 1
     assert "(text was " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("more", "status", "message"),
-    [
-        (["--input", "bytes.txt"], 1, "bytes.txt: not valid UTF-8"),
-        (["--device", "abacus"], 1, "device abacus cannot be used here"),
-        (["--bema", "1"], 2, "did you mean 'generation.beams'?"),
-        (["--keep-identical", "true"], 2, "; did you mean 'filter.keep_identical'"),
-    ],
-)
-def test_bad_input_is_named(
-    models: list[str], more: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """More of it is in tests/bad_inputs/augmentation.yaml."""
-    Path("bytes.txt").write_bytes(b"one\nna\xefve\n")
-    assert main(command(models, "pairs.parquet", *more)) == status
-    assert message in capsys.readouterr().err
-    assert sorted(path.name for path in Path().iterdir()) == ["bytes.txt", "corpus.txt"]

@@ -12,15 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from sentrep.cli import main, seeded_runs
 from sentrep.cli.compare import LOCK, THESIS_SEEDS, plan, seed_list
 from sentrep.cli.compare_words import Options, sort_words
-from sentrep.cli.errors import UsageError
 from sentrep.cli.seeded_runs import SCORES, Run, Wanted
-from sentrep.evaluation.comparison import Comparison
-from sentrep.evaluation.suites import Request
 from sentrep.io.files import hidden, hold
 from support import tiny_encoder
 
@@ -51,12 +47,6 @@ def test_order_and_noise_have_seeds_of_their_own(vary: str, noise: int, order: i
     assert words.own == ["--seeds", "3"]
     assert all(run.words[2:4] == ["--model.optimizer.lr", "1e-4"] for run in runs)
     assert [len(set(column)) for column in zip(*map(seeds_of, runs), strict=True)] == [noise, order]
-
-
-@pytest.mark.parametrize("words", [["-c", "a.yaml", "b.yaml"], ["-c", "a.yaml", "--seeds", "1", "2"], ["a.yaml"]])
-def test_a_word_that_belongs_to_no_option_is_refused_before_any_run(words: list[str]) -> None:
-    with pytest.raises(UsageError, match=f"unexpected word '{words[-1]}'"):
-        sort_words(words)
 
 
 def fake_runs(monkeypatch: pytest.MonkeyPatch, quality: dict[str, float]) -> list[str]:
@@ -163,18 +153,6 @@ def test_tables_for_papers_and_programs(
     assert 0 < float(second["p"]) == float(second["p holm"]) < 0.05
 
 
-def test_the_senteval_data_are_where_the_runs_have_them() -> None:
-    data = {"sts_folder": "SentEval/data"}
-    for suite, own in {
-        "sts": "SentEval/data",
-        "transfer": "SentEval/data",
-        "mteb": None,
-        "retrieval": None,
-    }.items():
-        assert Wanted(suite).request_for(data).folder == own
-        assert Wanted(suite, Request(folder="apart")).request_for(data).folder == "apart"
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("workplace")
 def test_another_suite_is_scored_on_the_same_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,24 +220,6 @@ def test_jobs_run_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert main(["compare", *recipes("plain", "good"), *SETS, "--resamples", "5", "--seeds", "2", "--jobs", "2"]) == 0
 
 
-def test_long_names_leave_the_numbers_whole(tmp_path: Path) -> None:
-    gold = np.linspace(0, 5, 60)
-    files = {}
-    for number, name in enumerate(("a-recipe-with-a-rather-long-name", "another-recipe-with-a-long-name")):
-        files[name] = {seed: tmp_path / f"{name}{seed}.npz" for seed in range(3)}
-        for seed, file in files[name].items():
-            noise = np.random.default_rng(3 * number + seed).normal(0, 1, 60)
-            np.savez(file, **{"cosine/dev": gold + noise, "gold/dev": gold})
-    comparison = Comparison.read(files, resamples=5)
-    found = comparison.differences["another-recipe-with-a-long-name"]
-    console = Console(width=80, file=io.StringIO())
-    comparison.print(console)
-    printed = console.file.getvalue()  # type: ignore[attr-defined]
-    assert f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]" in printed
-    assert f"{found.p_value:.3f}" in printed
-    assert "…" not in printed
-
-
 def test_a_failed_run_is_reported_and_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -267,34 +227,3 @@ def test_a_failed_run_is_reported_and_does_not_stop_the_others(
     fake_runs(monkeypatch, {"plain": 0.2, "broken": -1.0})
     assert main(["compare", *recipes("plain", "broken"), *SETS, "--resamples", "5"]) == 2
     assert "every run of broken failed" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "name at least one recipe"),
-        (["-c", "nowhere.yaml"], "configuration file nowhere.yaml does not exist"),
-        (["-c", "a.yaml", "-c", "a.yaml"], "two recipes have the same name"),
-        (["-c", "a.yaml", "--seeds", "0"], "seeds must be 1 or more"),
-        (["-c", "a.yaml", "--seeds", "[1,1]"], "different numbers"),
-        (["-c", "a.yaml", "--jobs", "0"], "jobs must be 1 or more"),
-        (["-c", "a.yaml", "--vary", "colour"], "vary"),
-        (["-c"], "-c needs a file"),
-        (["-c", "a.yaml", "--variant", "b"], "--variant b: expected a name"),
-        (["-c", "a.yaml", "--variant", "../b=--x 1"], "expected a name of letters"),
-        (["-c", "a.yaml", "--variant", "b="], "--variant b changes nothing"),
-        (["-c", "a.yaml", "--variant", "b=x"], "--variant b: unexpected word 'x'"),
-        (["-c", "a.yaml", "--variant", "a=--data.batch_size 2"], "two recipes have the same name"),
-        (["-c", "a.yaml", "--variant", "b=--data.x 2", "--variant", "b=--data.x 3"], "two variants are called b"),
-        (["--variant", "b=--data.batch_size 2"], "name at least one recipe"),
-        (["-c", "a.yaml", "--suite", "transfr"], "suite"),
-        (["-c", "a.yaml", "--split", "dev"], "the suite sts has no use for --split"),
-    ],
-)
-def test_bad_words_are_refused(
-    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    recipes("a")
-    assert main(["compare", *words]) == 2
-    assert message in capsys.readouterr().err

@@ -10,7 +10,6 @@ import yaml
 
 from sentrep.cli import main
 from sentrep.cli.configuration import Request, merge, parse_request, read_config, with_flags
-from sentrep.cli.errors import UsageError
 from sentrep.cli.sections import build_tree
 from support import FAMILIES
 
@@ -53,10 +52,6 @@ def test_another_class_drops_the_arguments_of_the_old_one(other: object) -> None
 def test_the_same_class_keeps_its_arguments(same: str) -> None:
     assert merge(PLUGIN, same) == PLUGIN
     assert merge(PLUGIN, {"class_path": same, "init_args": {"temperature": 1}})["init_args"]["label_smoothing"] == 0.1
-
-
-def test_null_removes() -> None:
-    assert merge({"a": PLUGIN, "b": 1}, {"a": None}) == {"a": None, "b": 1}
 
 
 def test_flags_reach_a_plugin_inside_a_dict_inside_a_plugin_inside_a_dict() -> None:
@@ -117,30 +112,6 @@ def test_words_are_sorted_into_files_flags_and_the_rest(tmp_path: Path) -> None:
     assert request.files == [str(first), str(second), "--config"]
     assert request.flags == {"data.train": "x=y", "trainer.max_steps": "-1"}
     assert request.rest == ["--print_config"]
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("model:\n  a: [1\n  b: 2\n", r"bad\.yaml, line 3: no valid YAML"),
-        ("- a\n- b\n", r"bad\.yaml: expected keys such as 'model:' and 'data:', found list"),
-        ("", r"bad\.yaml is empty"),
-    ],
-)
-def test_bad_files_are_named(tmp_path: Path, content: str, expected: str) -> None:
-    (tmp_path / "bad.yaml").write_text(content)
-    with pytest.raises(UsageError, match=expected):
-        read_config(str(tmp_path / "bad.yaml"))
-
-
-def test_missing_files_folders_and_other_bytes_are_named(tmp_path: Path) -> None:
-    (tmp_path / "latin.yaml").write_bytes(b"a: \xe9\n")
-    with pytest.raises(UsageError, match=r"none\.yaml does not exist"):
-        read_config(str(tmp_path / "none.yaml"))
-    with pytest.raises(UsageError, match="is a folder, not a file"):
-        read_config(str(tmp_path))
-    with pytest.raises(UsageError, match=r"latin\.yaml is not UTF-8 text \(byte 3\)"):
-        read_config(str(tmp_path / "latin.yaml"))
 
 
 def test_numbers_in_files_are_numbers(tmp_path: Path) -> None:

@@ -53,23 +53,6 @@ def test_other_formats_and_options() -> None:
     assert Path("report.csv").read_text() == "set,sentences,exact,near,share\npairs,1,0,1,1.0\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
-        (["data", "chekc"], 2, "data: no 'chekc'; did you mean 'check'?"),
-        (["data", "check", "--train", "train.txt"], 2, "against"),
-        ([*WORDS, "--output", "report.pdf"], 1, "no format for the ending '.pdf'"),
-        ([*WORDS, "--fail-above", "5"], 1, "expected a share from 0 to 1"),
-        ([*WORDS, "--threshold", "0.1"], 1, "expected a Jaccard similarity"),
-        ([*WORDS, "--split", "dev", "sts99"], 2, "sts99"),
-        ([*WORDS, "sts99"], 1, "sts99: no such evaluation set"),
-    ],
-)
-def test_refusals(words: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == status
-    assert message in capsys.readouterr().err
-
-
 def test_help_names_the_kinds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data"]) == 0
     assert "  check       Count the sentences" in capsys.readouterr().out

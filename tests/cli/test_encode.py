@@ -18,16 +18,9 @@ from sentrep.data import StoredEmbeddings
 from sentrep.data.stored_embeddings import open_array
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
-from support import tiny_encoder, toy_sentences
+from support import toy_sentences
 
 LINES = [*toy_sentences(24), "", "the last one"]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    tiny_encoder(pooling="mean").save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture(autouse=True)
@@ -233,8 +226,3 @@ def test_a_cluster_that_does_not_answer_is_said_at_once(
     monkeypatch.setenv("RAY_ADDRESS", address)
     assert run(model, "out", "--engine", "ray") == 1
     assert f"RAY_ADDRESS={address}: no Ray cluster answers there" in capsys.readouterr().err
-
-
-def test_ray_and_shards_do_not_go_together(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(model, "out", "--engine", "ray", "--shard", "0/2") == 1
-    assert "--engine ray gives all parts to the cluster; leave out the shards (--shard)" in capsys.readouterr().err

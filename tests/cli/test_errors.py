@@ -1,4 +1,4 @@
-"""jsonargparse's accounts, shortened."""
+"""Whose error it is: the settings' or the code's."""
 
 from __future__ import annotations
 
@@ -7,58 +7,7 @@ from typing import Any
 
 import pytest
 
-from sentrep.cli.errors import of_settings, summarize
-
-NESTED = """Parser key "model.objectives":
-  Does not validate against any of the Union subtypes
-  Subtypes: [<class 'my.Objective'>, <class 'NoneType'>]
-  Errors:
-    - Problem with given class_path 'my.Contrastive':
-        Parser key "negatives":
-          Does not validate against any of the Union subtypes
-          Subtypes: [dict[str, my.Sampler | None], <class 'NoneType'>]
-          Errors:
-            - Problem with given class_path 'my.Gaussian':
-                Parser key "ratio":
-                  Expected a <class 'float'>. Got value: a
-            - Expected a <class 'NoneType'>
-          Given value type: <class 'dict'>
-          Given value: {'g': {'class_path': 'Gaussian', 'init_args': {'ratio': 'a'}}}
-    - Expected a <class 'NoneType'>
-  Given value type: <class 'dict'>
-  Given value: {'class_path': 'Contrastive'}
-"""
-
-UNION = """Parser key "trainer.logger":
-  Does not validate against any of the Union subtypes
-  Subtypes: [<class 'lightning.Logger'>, <class 'bool'>, <class 'NoneType'>]
-  Errors:
-    - Expected a <class 'bool'>
-  Given value type: <class 'str'>
-  Given value: maybe
-"""
-
-
-def test_the_deepest_key_is_found_and_its_whole_path_shown() -> None:
-    tree = {
-        "model": {
-            "objectives": {
-                "simcse": {
-                    "class_path": "Contrastive",
-                    "init_args": {"negatives": {"g": {"class_path": "Gaussian", "init_args": {"ratio": "a"}}}},
-                }
-            }
-        }
-    }
-    assert summarize(NESTED, tree) == "model.objectives.simcse.negatives.g.ratio: expected float, got 'a'"
-
-
-def test_a_union_is_listed() -> None:
-    assert summarize(UNION, {}) == "trainer.logger: expected Logger or bool or null, got 'maybe'"
-
-
-def test_anything_else_is_left_as_it_is() -> None:
-    assert summarize("the following arguments are required: model", {}) == "the following arguments are required: model"
+from sentrep.cli.errors import of_settings
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,6 @@ from support import shared_path, tiny_encoder, toy_sentences
 SENTENCES = toy_sentences(60)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    tiny_encoder(pooling="mean").save_pretrained(folder)
-    return str(folder)
-
-
 @pytest.fixture(autouse=True)
 def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -51,35 +44,6 @@ def test_retrieval_prints_and_writes(model: str, capsys: pytest.CaptureFixture[s
 def test_a_single_set_needs_no_brackets(model: str) -> None:
     assert main(["evaluate", model, "--suite", "retrieval", "--sets", "facts", "--output", "scores.csv"]) == 0
     assert Path("scores.csv").read_text().startswith("set,subset,documents,queries,protocol,ndcg@10,map@1000")
-
-
-def test_an_own_table_with_named_columns(model: str) -> None:
-    pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
-    words = ["--suite", "mteb", "--sets", "[news.csv]", "--columns", "[title,topic]", "--output", "scores.md"]
-    assert main(["evaluate", model, *words]) == 0
-    assert "| set | items | protocol | V-measure |" in Path("scores.md").read_text()
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
-        ("--suite retreival", 2, "got 'retreival'"),
-        ("--suite retrieval", 1, "the suite retrieval needs sets: folders with corpus.jsonl"),
-        ("--suite rerank --sets [facts]", 1, "every candidate is relevant, so there is nothing to rerank"),
-        ("--suite mteb --sets [news.csv]", 1, "which columns hold text and label? found 'title', 'topic'"),
-        ("--suite transfer", 1, "mr: where is it? Give the folder of the SentEval data"),
-        ("--sts_foldr b", 2, "did you mean 'sts_folder'?"),
-        ("--device cpu", 2, "did you mean 'compute.device'"),
-        ("--suite retrieval --sets [facts] --output scores.xlsx", 1, "no format for the ending '.xlsx'"),
-    ],
-)
-def test_one_sentence_says_what_is_wrong(
-    words: str, status: int, message: str, model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["evaluate", model, *words.split()]) == status
-    err = capsys.readouterr().err
-    assert message in err
-    assert len(err.strip().splitlines()) == 1
 
 
 def write_senteval(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,18 +17,9 @@ from sentrep import SentenceEncoder
 from sentrep.cli import encode as encode_command
 from sentrep.cli import main
 from sentrep.cli.configuration import parse_request
-from sentrep.cli.writers import NpyWriter
-from support import tiny_encoder, toy_sentences
+from support import toy_sentences
 
 LINES = ["the first line", "", "a third line that is longer", "four"]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder with a tiny encoder."""
-    folder = tmp_path_factory.mktemp("model")
-    tiny_encoder(pooling="mean").save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture(autouse=True)
@@ -40,15 +31,6 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def expected(model: str, normalize: bool = False) -> np.ndarray:
     return SentenceEncoder.from_pretrained(model).encode(LINES, normalize_embeddings=normalize)  # type: ignore[return-value]
-
-
-def test_encode_a_text_file_keeps_blank_lines(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["encode", model, "--input", "lines.txt", "--output", "new/out.npy", "--device", "cpu"]) == 0
-    out = np.load("new/out.npy", mmap_mode="r")
-    assert out.dtype == np.float32
-    np.testing.assert_allclose(out, expected(model), atol=1e-6)
-    assert "4 sentences (1 of them blank): new/out.npy" in capsys.readouterr().err
-    assert [path.name for path in Path("new").iterdir()] == ["out.npy"]
 
 
 def test_encode_a_column_to_parquet(model: str) -> None:
@@ -67,50 +49,11 @@ def test_encode_standard_input(model: str, monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_allclose(np.load("out.npy"), expected(model), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
-        ("--input none.txt --output out.npy", 1, "none.txt: no such file"),
-        ("--input lines.txt --output out.txt", 1, "must end in .npy or .parquet, or be a folder"),
-        ("--input empty.txt --output out.npy", 1, "empty.txt: no sentences in it; nothing was written"),
-        ("--input bytes.txt --output out.npy", 1, "bytes.txt: not valid UTF-8"),
-        ("--input lines.txt --output lines.txt/out.npy", 1, "lines.txt/out.npy: cannot be written there"),
-        ("--input lines.txt --output out.npy --pooling meen", 1, "pooling must be one of"),
-        ("--input lines.txt --output out.npy --device abacus", 1, "device abacus cannot be used here"),
-        ("--input lines.txt --output out.npy --btach_size 3", 2, "did you mean 'batch_size'?"),
-        ("--input lines.txt --output out.npy --stored.dtpye float16", 2, "did you mean 'stored.dtype'?"),
-        (
-            "--input lines.txt --output out --rows-per-file 3",
-            2,
-            "--rows_per_file 3; did you mean 'stored.rows_per_file'",
-        ),
-        ("--input lines.txt --output out.npy --batch_size x", 2, "encode: batch_size: expected int, got 'x'"),
-        ("--input lines.txt", 2, "encode: the following arguments are required: output"),
-    ],
-)
-def test_encode_refuses(words: str, status: int, message: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("empty.txt").write_text("")
-    Path("bytes.txt").write_bytes(b"one\nna\xefve\n")
-    assert main(["encode", model, *words.split()]) == status
-    assert message in capsys.readouterr().err
-    left = {path.name for path in Path().iterdir()}
-    assert left == {"lines.txt", "empty.txt", "bytes.txt"}  # nothing half-written
-
-
 def test_a_failing_run_leaves_the_old_file(model: str) -> None:
     Path("out.npy").write_bytes(b"old")
     Path("bytes.txt").write_bytes(b"1\n2\n3\n4\nna\xefve\n")
     assert main(["encode", model, "--input", "bytes.txt", "--output", "out.npy", "--overwrite", "true"]) == 1
     assert Path("out.npy").read_bytes() == b"old"
-
-
-def test_an_array_that_grows_is_one_that_numpy_reads() -> None:
-    writer = NpyWriter(Path("out.npy"))
-    for start in (0, 3):
-        writer.write(np.arange(start, start + 3)[:, None] * np.ones((1, 4)))
-    assert not Path("out.npy").exists()
-    writer.close()
-    np.testing.assert_array_equal(np.load("out.npy"), np.arange(6)[:, None] * np.ones((1, 4), np.float32))
 
 
 def test_export_and_its_refusal(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,17 +88,6 @@ def test_export_and_evaluate_whitened(model: str, capsys: pytest.CaptureFixture[
     for command in (["export", model, "new"], ["evaluate", model, "--sets", "[pairs.csv]"]):
         assert main([*command, "--whiten_dim", "5"]) == 2
         assert "--whiten" in capsys.readouterr().err
-
-
-def test_evaluate_prints_and_writes_the_scores(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    write_pairs()
-    assert main(["evaluate", model, "--sets", "[pairs.csv]", "--output", "scores.json", "--compute.device", "cpu"]) == 0
-    assert "pairs" in capsys.readouterr().out
-    report = json.loads(Path("scores.json").read_text())
-    assert report["pooling"] == "mean"
-    assert [result["pairs"] for result in report["results"]] == [10]
-    assert main(["evaluate", model, "--sets", "[pairs.csv]", "--pooling", "cls", "--output", "scores.json"]) == 0
-    assert json.loads(Path("scores.json").read_text())["pooling"] == "cls"
 
 
 def test_half_precision_gives_nearly_the_same(model: str) -> None:

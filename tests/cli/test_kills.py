@@ -7,8 +7,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,10 +18,11 @@ from adaptation.texts import documents, write_corpus
 from marian import save_tiny_marian
 from stub_server import Reply, stub_server
 
+from sentrep.cli import main
 from sentrep.encoder import Normalize
-from support import tiny_encoder, toy_sentences, write_workplace
+from support import forked, tiny_encoder, toy_sentences, write_workplace
 
-KILLS = int(os.environ.get("SENTREP_KILLS", "2"))
+KILLS = int(os.environ.get("SENTREP_KILLS", "1"))
 """Of each command."""
 OFTEN = {
     "model": {"encoder": {"max_length": 32}, "optimizer": {"init_args": {"lr": 0.003}}},
@@ -83,7 +82,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 RECIPE = Path(__file__).resolve().parents[2] / "configs" / "adapt" / "pairs.yaml"
 SETTINGS = {
     "fit": [
-        "-c", "run.yaml", "--trainer.max_steps", "60", "--trainer.val_check_interval", "4", "--ckpt_path", "last",
+        "-c", "run.yaml", "--trainer.max_steps", "24", "--trainer.val_check_interval", "4", "--ckpt_path", "last",
         "--trainer.default_root_dir",
     ],
     "adapt": ["docs.jsonl", "--backbone", "model", "--recipe", f"[{RECIPE},often.yaml]", "--minutes", "60", "--output"],
@@ -104,19 +103,23 @@ OUTCOMES: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 
 def kill_often(words: list[str], *, whole: str, killed: str) -> None:
-    """Run a command alone into one output, and into another through `KILLS` kills."""
-    command = [sys.executable, "-m", "sentrep", *words]
-    began = time.monotonic()
-    subprocess.run([*command, whole], check=True, capture_output=True)
-    took, draws = time.monotonic() - began, random.Random(0)
+    """Run a command alone into one output, and into another through `KILLS` kills, each in a process of its own."""
+    began, draws = time.monotonic(), random.Random(0)
+    finish([*words, whole])
+    took = time.monotonic() - began
     for _ in range(KILLS):
-        running = subprocess.Popen([*command, killed], stdout=-3, stderr=-3, start_new_session=True)
-        try:
-            running.wait(draws.uniform(0.2, 1) * took)
-        except subprocess.TimeoutExpired:
+        running = forked(main, [*words, killed])
+        running.join(draws.uniform(0.2, 1) * took)
+        if running.exitcode is None:
             os.killpg(running.pid, signal.SIGKILL)
-            running.wait()
-    subprocess.run([*command, killed], check=True, capture_output=True)
+            running.join()
+    finish([*words, killed])
+
+
+def finish(words: list[str]) -> None:
+    running = forked(main, words, said="said.txt")
+    running.join()
+    assert running.exitcode == 0, Path("said.txt").read_text()
 
 
 @pytest.mark.slow

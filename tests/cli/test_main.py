@@ -64,11 +64,6 @@ def test_python_m_is_the_command() -> None:
     assert done.stderr == "sentrep: error: unknown command 'fitt'; did you mean 'fit'?\n"
 
 
-def test_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["-c", "run.yaml"]) == 2
-    assert capsys.readouterr().err == "sentrep: error: no command given; 'sentrep --help' lists the commands\n"
-
-
 @pytest.mark.parametrize(
     "words",
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -74,35 +73,6 @@ def test_triplets_counts_and_cost(capsys: pytest.CaptureFixture[str]) -> None:
     assert batch.negative is not None
 
 
-def trouble(sentence: str, before: int) -> Reply:
-    """Every kind of it, by the number of the sentence; most of it passes."""
-    kind = number_of(sentence) % 10
-    if kind == 1 and before == 0:
-        return Reply(429, headers={"retry-after": "1"})
-    if kind == 2 and before == 0:
-        return Reply(500)
-    if kind == 3 and before == 0:
-        return Reply(content='{"paraphrase": "cut off')
-    if kind == 4 and before == 0:
-        return Reply(drop=True)
-    if kind == 6:
-        return Reply(content="I would rather not.")
-    if number_of(sentence) == 7 and before == 0:
-        return Reply(hold=threading.Event())  # never set: the client's timeout ends it
-    return Reply()
-
-
-def test_a_server_with_every_kind_of_trouble(capsys: pytest.CaptureFixture[str]) -> None:
-    with stub_server(trouble) as stub:
-        assert main(command(stub.url, "--server.timeout", "3")) == 0
-    assert triplets() == [triplet for triplet in WANTED if number_of(triplet[0]) % 10 != 6]
-    about = record("pairs.parquet")
-    assert about["verdicts"] == {"kept": 53, "malformed answer": 6, "blank in the input": 1}
-    assert about["requests"] == 53 + 6 + 2 * 6
-    assert about["input_tokens"] == 100 * about["requests"]
-    assert "malformed answer" in capsys.readouterr().out
-
-
 def test_a_server_that_goes_away_and_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
     def behave(sentence: str, before: int) -> Reply:
         return Reply() if number_of(sentence) < 20 else Reply(503)
@@ -153,34 +123,3 @@ def test_the_key_is_written_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
     for text in (*files.values(), out.encode(), err.encode()):
         for secret in (KEY, "password", "hidden"):
             assert secret.encode() not in text
-
-
-@pytest.mark.parametrize(
-    ("more", "status", "message"),
-    [
-        (["--input_dollars", "1"], 2, "unrecognized arguments"),
-        (["--model", "other", "--server.retries", "0"], 1, "knows no such address or no model 'other'"),
-    ],
-)
-def test_bad_input_is_named(more: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """More of it is in tests/bad_inputs/augmentation.yaml."""
-    with stub_server(lambda sentence, before: Reply(404)) as stub:
-        assert main(command(stub.url, *more)) == status
-    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("sentrep: error: ")]
-    assert message in error
-
-
-def test_other_settings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with stub_server(refuse_some) as stub:
-        assert main(command(stub.url)) == 1
-        for change in (
-            ["--model", "other"],
-            ["--request.seed", "1"],
-            ["--request.fields", '{"temperature": 1}'],
-            ["--request.attempts", "9"],
-        ):
-            before = len(stub.sentences)
-            assert main(command(stub.url, *change)) == 1
-            assert "holds parts that were made otherwise" in capsys.readouterr().err
-            assert len(stub.sentences) == before
-        assert main(command(stub.url, "--server.concurrency", "1", "--skip_failed", "true")) == 0

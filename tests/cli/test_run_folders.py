@@ -44,6 +44,7 @@ def test_runs_that_begin_together_get_folders_of_their_own(tmp_path: Path) -> No
         process.join()
 
 
+@pytest.mark.slow
 def test_three_fits_started_together_leave_three_complete_folders(workplace: Path) -> None:
     words = ["fit", "-c", "run.yaml", "--trainer.max_steps=2"]
     runs = [forked(main, words, said=f"said-{number}.txt") for number in range(3)]

@@ -9,7 +9,6 @@ import pytest
 
 from sentrep.cli import fit, main
 from sentrep.cli.configuration import Request, parse_request, read_config
-from sentrep.cli.errors import UsageError
 from sentrep.cli.paper_tables import read_table
 from sentrep.cli.recipes import read_about, shipped
 
@@ -32,16 +31,6 @@ def test_a_file_comes_before_a_recipe_of_its_name(monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     Path("quickstart").write_text("data: {batch_size: 3}\n")
     assert read_config("quickstart") == ("quickstart", {"data": {"batch_size": 3}})
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"), [("simcse/minlm", "did you mean 'simcse/minilm'"), ("x", "sentrep recipes lists")]
-)
-def test_an_unknown_name_says_what_ships(name: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match=f"{name} does not exist, and no recipe of this name ships.*{hint}"):
-        read_config(name)
-    assert main(["recipes", "show", name]) == 1
-    assert hint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("columns", ["80", "40"])

@@ -27,6 +27,7 @@ def weights(folder: str) -> dict[str, torch.Tensor]:
     return state
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_streamed_run_resumes_exactly(workplace: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """12 steps are more than two epochs of 5 batches; the checkpoint at step 8 is in the middle of the second."""

@@ -78,10 +78,10 @@ def test_the_baseline_is_the_one_named_or_the_first_row_that_trains(table: str) 
     assert (read_table(table).baseline, read_table(table).only(["whole"]).baseline) == ("without", "whole")
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean_first_last"])
 def test_an_untrained_row_scores_the_encoder_as_it_is_once(
-    pooling: str, table: str, workplace: Path, capsys: pytest.CaptureFixture[str]
+    table: str, workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pooling = "mean_first_last"
     text = WITH_OTHERS.replace("untrained: true", f"untrained: true, change: {{model.encoder.pooling: {pooling}}}")
     whitened = f"  white: {{untrained: whitened, change: {{model.encoder.pooling: {pooling}}}}}\n"
     Path(table).write_text(text + whitened, encoding="utf-8")
@@ -139,22 +139,6 @@ def test_a_row_with_nothing_to_train_is_no_run(
     assert message in " ".join(capsys.readouterr().err.split())
     assert main(["compare", "--table", table, "--rows", "glove"]) == 2
     assert "has nothing to run in these rows: all are absent" in " ".join(capsys.readouterr().err.split())
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ("{untrained: maybe}", "untrained is 'maybe'; expected true, false or whitened"),
-        ("{absent: true}", "absent says why"),
-        ("{absent: why, change: {data.batch_size: 3}}", "absent says why"),
-        ("{}\nbaseline: nobody", "baseline is 'nobody'; name one of the rows"),
-        ("{absent: why}\nbaseline: a", "baseline is 'a'; name one of the rows"),
-    ],
-)
-def test_keys_of_rows_that_train_nothing_are_checked(row: str, message: str, workplace: Path) -> None:
-    Path("table.yaml").write_text(f"base: run.yaml\nrows:\n  b: {{}}\n  a: {row}", encoding="utf-8")
-    with pytest.raises(UsageError, match=message):
-        read_table("table.yaml")
 
 
 def test_a_row_trains_in_a_folder_of_its_name_and_flags_win(table: str, workplace: Path) -> None:
@@ -269,10 +253,3 @@ def test_hostile_texts_of_a_table_are_printed_harmless(
     assert not any(sign in text for text in (printed, *reports) for sign in ("\x1b", "\u202e"))
     assert not any("<script>" in text for text in reports)
     assert "[red]" in printed
-
-
-@pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "a b", "x" * 101])
-def test_a_row_that_names_no_file_is_refused(name: str, workplace: Path) -> None:
-    (workplace / "table.yaml").write_text(yaml.safe_dump({"base": "run.yaml", "rows": {name: {}}}))
-    with pytest.raises(UsageError, match="needs a name of letters, digits, dots, hyphens and underscores"):
-        read_table("table.yaml")

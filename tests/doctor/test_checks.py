@@ -122,20 +122,6 @@ def test_what_breaks_is_red_and_the_others_go_on(subject: Subject, monkeypatch: 
     assert second.passed
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--output", "report.txt"], "choose one of .json, .md"),
-        (["--modl.x", "1"], "unknown key 'modl'"),
-        (["--print_config"], "unexpected '--print_config'"),
-        (["-c", "none.yaml"], "does not exist"),
-    ],
-)
-def test_wrong_usage(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", *words]) in (1, 2)
-    assert message in capsys.readouterr().err
-
-
 def test_a_red_report_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
