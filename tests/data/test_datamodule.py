@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lightning.pytorch import LightningModule, Trainer, seed_everything
+from lightning.pytorch import LightningModule, seed_everything
 from lightning.pytorch.utilities.seed import isolate_rng
 from words import WordTokenize
 
 from sentrep.data import PairsFile, Reading, SentRepDataModule
 from sentrep.errors import InputError
-from support import shared_path
+from support import quiet_trainer, shared_path
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_test_and_predict_do_not_read_the_training_text(tmp_path: Path) -> None:
     data = SentRepDataModule(
         "no_such_corpus.txt", test=["toy-test", "toy-dev"], predict=str(tmp_path / "lines.txt"), batch_size=2
     )
-    trainer = Trainer(logger=False, accelerator="cpu", enable_progress_bar=False, enable_model_summary=False)
+    trainer = quiet_trainer()
     module = Collect()
     trainer.test(module, data, verbose=False)
     assert module.tested == ["toy-test", "toy-dev"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -118,16 +117,6 @@ def test_no_answer_says_why(reply: Reply, reason: str) -> None:
     assert answer.fields is None
     assert reason in answer.problem
     assert len(stub.sentences) == (2 if reply.status in (429, 500) or reply.drop else 1)
-
-
-def test_nobody_is_there() -> None:
-    """It is said at once, not after ten tries."""
-    with stub_server() as stub:
-        pass
-    began = time.monotonic()
-    with pytest.raises(InputError, match="no connection"):
-        ask(stub, retries=10)
-    assert time.monotonic() - began < 3
 
 
 BROKEN = [
@@ -246,23 +235,3 @@ def test_answers_in_the_order_of_the_rows_and_as_many_requests_as_allowed(tmp_pa
     assert run(tmp_path, model) == WANTED
     assert model.most_under_way == 4
     assert set(model.asked.values()) == {1}
-
-
-def test_rows_without_an_answer_are_asked_about_again_or_left_out(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"2 of 50 rows got no answer \(busy\)"):
-        run(tmp_path, Model(lambda row: "busy" if row in (8, 40) else ""))
-    again = Model(lambda row: "busy" if row == 8 else "")
-    assert run(tmp_path, again, skip_failed=True) == [
-        "no answer" if number == 8 else text for number, text in enumerate(WANTED)
-    ]
-    assert set(again.asked) == {6, 7, 8, 39, 40, 41}
-
-
-def test_a_server_that_is_gone_ends_the_work(tmp_path: Path) -> None:
-    model = Model(lambda row: "gone" if row >= 20 else "")
-    with pytest.raises(InputError, match=r"the last 12 requests got no answer \(gone\); answers are kept"):
-        run(tmp_path, model, skip_failed=True)
-    assert sum(model.asked.values()) < 45
-    again = Model()
-    assert run(tmp_path, again) == WANTED
-    assert not {0, 1, 2, 4, 5} & set(again.asked)

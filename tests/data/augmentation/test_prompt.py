@@ -39,7 +39,8 @@ def test_answers(text: str | None, pair: tuple[str, str] | None) -> None:
 
 
 def test_the_kind_of_question_varies_with_the_row() -> None:
-    wishes = Counter(Prompt("questions", count=4).messages("x", row)[1]["content"] for row in range(300))
+    prompt = Prompt("questions", count=4)
+    wishes = Counter(prompt.messages("x", row)[1]["content"] for row in range(300))
     assert len(wishes) == 3
     assert min(wishes.values()) > 60
 

@@ -6,7 +6,6 @@ import shutil
 import socket
 from pathlib import Path
 
-import huggingface_hub
 import pytest
 import torch
 from marian import save_tiny_marian
@@ -107,13 +106,7 @@ def test_a_folder_never_touches_the_network(marian: str, monkeypatch: pytest.Mon
     Translator(marian)
 
 
-def test_bad_models_are_named(marian: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"empty: this folder holds no translation model that loads: "):
-        Translator(str(tmp_path / "empty"))
-    with pytest.raises(InputError, match=r"no/such-model: no such folder, and the model hub did not answer"):
-        Translator("no/such-model")
+def test_a_device_that_is_none_is_named(marian: str) -> None:
     with pytest.raises(InputError, match="device abacus cannot be used here"):
         Translator(marian, device="abacus")
 

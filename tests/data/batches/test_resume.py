@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch import LightningModule
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from words import WordTokenize
 
 from sentrep.data import Reading, SentRepDataModule
 from sentrep.errors import InputError
 from sentrep.types import TextBatch
+from support import quiet_trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # lightning comments on the folders, the callbacks, the tiny model
 
@@ -67,25 +68,12 @@ def run(
     corpus, texts = folder / "corpus.txt", [f"sentence {number}" for number in range(45)]
     corpus.write_text("\n".join(texts))
     reading = Reading(num_workers=workers, cache_dir=str(folder / "cache"), **stream)
+    given = texts if held else str(corpus)
     datamodule = SentRepDataModule(
-        texts if held else str(corpus),
-        val=["toy-dev"],
-        batch_size=4,
-        seed=3,
-        no_duplicates=no_duplicates,
-        reading=reading,
+        given, val=["toy-dev"], batch_size=4, seed=3, no_duplicates=no_duplicates, reading=reading
     )
-    options = {"max_epochs": 3, **options}
-    trainer = Trainer(
-        default_root_dir=folder,
-        callbacks=callbacks,
-        logger=False,
-        enable_progress_bar=False,
-        accelerator="cpu",
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-        **options,
-    )
+    options = {"max_epochs": 3, "enable_checkpointing": True, "use_distributed_sampler": True, **options}
+    trainer = quiet_trainer(default_root_dir=folder, callbacks=callbacks, num_sanity_val_steps=0, **options)
     trainer.fit(module, datamodule=datamodule, ckpt_path=ckpt, weights_only=True if ckpt else None)
     return module.seen
 
@@ -98,20 +86,17 @@ def interrupted(folder: Path, stop: int, checkpoint: ModelCheckpoint, **options:
     return module.seen, str(path)
 
 
+AFTER_VALIDATION = {"every_n_epochs": 1, "save_on_train_epoch_end": False}
 CASES = {
     "in the epoch": (7, {"every_n_train_steps": 5}, {}),
     "in a later epoch": (17, {"every_n_train_steps": 8}, {}),
     "on the last batch of an epoch": (13, {"every_n_train_steps": 11}, {}),
     "at the end of an epoch": (14, {"every_n_epochs": 1, "save_on_train_epoch_end": True}, {}),
-    "after validation at the end of an epoch": (14, {"every_n_epochs": 1, "save_on_train_epoch_end": False}, {}),
-    "after validation in an epoch": (
-        14,
-        {"every_n_epochs": 1, "save_on_train_epoch_end": False},
-        {"val_check_interval": 4},
-    ),
+    "after validation at the end of an epoch": (14, AFTER_VALIDATION, {}),
+    "after validation in an epoch": (14, AFTER_VALIDATION, {"val_check_interval": 4}),
     "after validation across epochs": (
         20,
-        {"every_n_epochs": 1, "save_on_train_epoch_end": False},
+        AFTER_VALIDATION,
         {"val_check_interval": 6, "check_val_every_n_epoch": None},
     ),
     "with shortened epochs": (9, {"every_n_train_steps": 7}, {"limit_train_batches": 5}),

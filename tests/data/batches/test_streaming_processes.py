@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import lightning
 import pytest
 import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
@@ -15,7 +14,7 @@ from torch import Tensor
 from sentrep import SentRepDataModule, SentRepModule, distributed
 from sentrep.data import Reading
 from sentrep.objectives import Contrastive
-from support import run_processes, tiny_encoder, toy_sentences
+from support import quiet_trainer, run_processes, tiny_encoder, toy_sentences
 
 SIZES = (13, 1, 20, 8)
 STEPS = 10
@@ -42,10 +41,9 @@ def fitted(folder: str, resumed: bool) -> tuple[list[list[int]], dict[str, Tenso
     reading = Reading(streaming=True, shuffle_buffer=1, num_workers=1)
     data = SentRepDataModule(f"{folder}/part-*.txt", batch_size=6 // world, seed=2, reading=reading)
     saver = ModelCheckpoint(f"{folder}/{world}-{resumed}", "{step}", save_top_k=-1, every_n_train_steps=4)
-    trainer = lightning.Trainer(
-        accelerator="cpu", devices=world, strategy="ddp" if world > 1 else "auto", max_steps=STEPS,
-        callbacks=[rows, saver], logger=False, use_distributed_sampler=False, enable_progress_bar=False,
-        enable_model_summary=False,
+    trainer = quiet_trainer(
+        devices=world, strategy="ddp" if world > 1 else "auto", max_steps=STEPS, callbacks=[rows, saver],
+        enable_checkpointing=True,
     )  # fmt: skip
     trainer.fit(module, data, ckpt_path=f"{folder}/{world}-False/step=4.ckpt" if resumed else None)
     return rows.seen, dict(module.state_dict())

@@ -9,7 +9,6 @@ from evaluation.sets import write_beir
 
 from sentrep.data import load_sts
 from sentrep.data.sets.evaluation_texts import load_evaluation_texts
-from sentrep.errors import InputError
 from support import shared_path
 
 
@@ -51,15 +50,3 @@ def test_folders(tmp_path: Path) -> None:
     assert load_evaluation_texts(str(tmp_path / "bank")).texts == ["test a", "test b"]
     assert load_evaluation_texts(str(tmp_path / "bank"), split="train").texts == ["train a", "train b"]
     assert load_evaluation_texts(str(tmp_path / "bank"), columns=["more"]).texts == ["m", "n"]
-
-
-def test_what_is_not_there_is_named(tmp_path: Path) -> None:
-    (tmp_path / "pairs.csv").write_text("a\n")
-    for spec, message in (
-        ("stsb-dve", "did you mean 'stsb-dev'"),
-        ("trec", "where is it"),
-        (str(tmp_path / "pairs.cvs"), "did you mean 'pairs.csv'"),
-        ("nothing/of/the/kind", "known are sts12"),
-    ):
-        with pytest.raises(InputError, match=message):
-            load_evaluation_texts(spec)

@@ -55,15 +55,6 @@ def test_the_choice_is_the_same_every_time_and_looks_at_the_whole_text(tmp_path:
     assert 5 < sum(tuple(ids) in first for ids in more.ids) < 25
 
 
-@pytest.mark.parametrize(
-    ("count", "message"), [(1, "2 or more"), (-2, "2 or more"), (20, "only 20 different sentences")]
-)
-def test_numbers_that_make_no_sense_are_refused(count: int, message: str, tmp_path: Path) -> None:
-    tokens = tokens_of(tmp_path / "x.txt", [f"sentence {n % 20}" for n in range(40)])
-    with pytest.raises(InputError, match=message):
-        hold_out(tokens, count)
-
-
 def connected(path: Path, **options: object) -> SentRepDataModule:
     data = SentRepDataModule(str(path), batch_size=4, **options)  # type: ignore[arg-type]
     data.connect(WordTokenize(), 8)

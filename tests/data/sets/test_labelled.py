@@ -32,24 +32,6 @@ def test_real_tasks_are_complete(name: str) -> None:
     assert all((part.second is not None) == (name == "mrpc") for part in task.splits.values())
 
 
-def test_real_rows() -> None:
-    folder = shared_path("data/senteval")
-    trec = load_transfer("trec", folder)
-    assert (trec.splits["test"].texts[0], trec.splits["test"].labels[0]) == (
-        "How far is it from Denver to Aspen ?",
-        "NUM",
-    )
-    latin_1 = [text for text in trec.splits["train"].texts if not text.isascii()]
-    assert latin_1
-    assert not any("\ufffd" in text for text in latin_1)
-    mrpc = load_transfer("MRPC", folder / "MRPC").splits["test"]
-    assert mrpc.texts[0].startswith("PCCW 's chief operating officer")
-    assert mrpc.second is not None
-    assert (mrpc.second[0][:24], mrpc.labels[0]) == ("Current Chief Operating", "1") or mrpc.second[0].startswith(
-        "Current"
-    )
-
-
 def write_trec(folder: Path, train: bytes, test: bytes = b"NUM:dist How  far ?\n") -> None:
     (folder / "TREC").mkdir(exist_ok=True)
     (folder / "TREC" / "train_5500.label").write_bytes(train)
@@ -79,32 +61,6 @@ def test_blank_lines_are_texts_as_in_senteval(tmp_path: Path, monkeypatch: pytes
     assert (part.texts, part.labels) == (["good one", "", "bad"], ["1", "1", "0"])
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (b"no class\n", r"train_5500\.label, line 1: expected a class, a colon"),
-        (b"LOC:city\n", r"train_5500\.label, line 1: expected a class, a colon"),
-    ],
-)
-def test_bad_lines(line: bytes, message: str, tmp_path: Path) -> None:
-    write_trec(tmp_path, line)
-    with pytest.raises(InputError, match=message):
-        load_transfer("trec", tmp_path)
-
-
-def test_missing_and_unknown_tasks(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"unknown transfer task 'trek'; did you mean 'trec'\? known are mr, cr"):
-        load_transfer("trek", tmp_path)
-    with pytest.raises(InputError, match=r"no MRPC in it for mrpc; give the folder that contains MRPC"):
-        load_transfer("mrpc", tmp_path)
-    (tmp_path / "MRPC").mkdir()
-    with pytest.raises(InputError, match=r"msr_paraphrase_train\.txt: no such file"):
-        load_transfer("mrpc", tmp_path)
-    (tmp_path / "MRPC" / "msr_paraphrase_train.txt").write_text("Quality\tid\n")
-    with pytest.raises(InputError, match=r"line 1: 2 tab-separated cells; expected at least 5"):
-        load_transfer("mrpc", tmp_path)
-
-
 @pytest.mark.parametrize("header", ["text,label", "id,category,sentence"])
 def test_tables(header: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cells = {"text": '"a, b"', "sentence": '"a, b"', "label": "x", "category": "x", "id": "1"}
@@ -122,23 +78,6 @@ def test_named_and_numbered_columns(tmp_path: Path) -> None:
     assert load_labelled_file(path, ["1", "0"]).texts == ["a", "b"]
     path.write_text("topic\ttitle\nx\ta\ny\tb\n")
     assert load_labelled_file(path, ["title", "topic"]).labels == ["x", "y"]
-
-
-@pytest.mark.parametrize(
-    ("content", "columns", "message"),
-    [
-        ("title,topic\na,b\n", None, r"which columns hold text and label\? found 'title', 'topic'"),
-        ("text,label\na,\n", None, r"t\.csv, row 1: a text without a label"),
-        ("text,label\na,x\nb,x\n", None, r"2 texts with 1 different labels; at least 2 are needed"),
-        ("text,label\n", None, r"0 texts with 0 different labels"),
-        ("text,label\na,x\n", ["text"], r"expected two, of the text and of the label"),
-        ("text,label\na,x\n", ["txt", "label"], r"no column 'txt'; found 'text', 'label'; did you mean 'text'\?"),
-    ],
-)
-def test_bad_tables(content: str, columns: list[str] | None, message: str, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(content)
-    with pytest.raises(InputError, match=message):
-        load_labelled_file(tmp_path / "t.csv", columns)
 
 
 def test_folders(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from sentrep.data.sets.evaluation_texts import EvaluationTexts
 from sentrep.data.sets.leakage import Overlap, SetLeakage, check_leakage, normalise
 from sentrep.data.sets.near_duplicates import NearIndex, jaccard, shingles
 from sentrep.data.text.corpus import open_corpus
-from sentrep.errors import InputError
 from sentrep.evaluation.leakage_report import write_overlaps
 from support import toy_sentences
 
@@ -129,19 +128,3 @@ def test_the_list_is_harmless_in_a_spreadsheet(tmp_path: Path) -> None:
     rows = list(csv.reader(path.open(encoding="utf-8")))
     assert rows[0] == ["set", "kind", "jaccard", "evaluation sentence", "training sentence", "training row"]
     assert rows[1:] == [[name, "near", "0.9000", "'=1+1, yes", "'@home", "7"] for name in ("one", "two")]
-
-
-def test_bad_requests_are_named(tmp_path: Path) -> None:
-    (tmp_path / "train.txt").write_text("one\n")
-    (tmp_path / "empty.txt").write_text("\n")
-    corpus, one = open_corpus(tmp_path / "train.txt"), EvaluationTexts("one", ["one"])
-    for sets, threshold, message in (
-        ([one], 0.4, "threshold 0.4: expected"),
-        ([one, one], 0.8, "each of another name"),
-        ([], 0.8, "at least one is needed"),
-        ([EvaluationTexts("none", [" "])], 0.8, "none: no text"),
-    ):
-        with pytest.raises(InputError, match=message):
-            check_leakage(corpus, sets, threshold)
-    with pytest.raises(InputError, match="no sentences in it"):
-        check_leakage(open_corpus(tmp_path / "empty.txt"), [one])

@@ -72,25 +72,6 @@ def test_pairs_without_gold_are_left_out_in_step(tmp_path: Path, monkeypatch: py
     assert (pairs.first, pairs.second, pairs.scores) == (["a", "e"], ["b", "f"], [3.5, 1.0])
 
 
-@pytest.mark.parametrize(
-    ("gold", "sentences", "message"),
-    [
-        ("1\n2\n", "a\tb\n", r"STS\.gs\.surprise\.X\.txt: 2 lines where STS\.input\.surprise\.X\.txt has 1"),
-        ("1\n", "a b\n", r"STS\.input\.surprise\.X\.txt, line 1: 1 tab-separated cells; expected at least 2"),
-        ("x\n", "a\tb\n", r"STS\.gs\.surprise\.X\.txt, line 1: the score 'x' is not a finite number"),
-    ],
-)
-def test_broken_folder(tmp_path: Path, gold: str, sentences: str, message: str) -> None:
-    make_year(tmp_path, gold, sentences)
-    with pytest.raises(InputError, match=message):
-        load_sts("sts12", tmp_path)
-
-
-def test_missing_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no STS/STSBenchmark in it for stsb-dev; give the folder that contains STS"):
-        load_sts("stsb-dev", tmp_path)
-
-
 def test_pairs_files(tmp_path: Path) -> None:
     path = tmp_path / "my.pairs.csv"
     path.write_text('sentence1,sentence2,score\n"a, b",c,3\n,d,1\ne,f,0.5\n')
@@ -100,30 +81,6 @@ def test_pairs_files(tmp_path: Path) -> None:
     headless.write_text("2\tx\ty\n1\tv\tw\n")
     pairs = load_sts(PairsFile(str(headless), columns=("1", "2", "0"), name="mine"))
     assert (pairs.name, pairs.first, pairs.second, pairs.scores) == ("mine", ["x", "v"], ["y", "w"], [2.0, 1.0])
-
-
-@pytest.mark.parametrize("score", ["abc", "", "nan", "inf", "1,5"])
-def test_bad_score(tmp_path: Path, score: str) -> None:
-    path = tmp_path / "p.tsv"
-    path.write_text(f"sentence1\tsentence2\tscore\na\tb\t1\nc\td\t{score}\n")
-    with pytest.raises(InputError, match=rf"p\.tsv, row 2: the score '{score}' is not a finite number"):
-        load_sts(str(path))
-
-
-def test_unknown_names(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"unknown evaluation set 'stsb-devv'; did you mean 'stsb-dev'\? known are sts12"
-    ):
-        load_sts("stsb-devv")
-    with pytest.raises(InputError, match=r"pears\.csv: no such file"):
-        load_sts(str(tmp_path / "pears.csv"))
-    (tmp_path / "empty.csv").write_text("sentence1,sentence2,score\n")
-    with pytest.raises(InputError, match=r"empty\.csv: no scored pairs"):
-        load_sts(str(tmp_path / "empty.csv"))
-
-
-def test_toy_sets() -> None:
-    assert [load_sts(name).name for name in ("toy-dev", "toy-test")] == ["toy-dev", "toy-test"]
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pytest
 
 from sentrep.data import open_corpus
 from sentrep.errors import InputError
-from support import shared_path
 
 
 def sentences(*args, **kwargs) -> list[tuple[str, ...]]:
@@ -70,12 +69,6 @@ def test_what_looks_like_a_path_is_never_looked_up_on_the_hub(spec: str, hub: li
     assert not hub
 
 
-def test_misspelt_file(tmp_path: Path) -> None:
-    (tmp_path / "corpus.txt").write_text("a\n")
-    with pytest.raises(InputError, match=r"corups\.txt: no such file or folder; did you mean 'corpus\.txt'\?"):
-        open_corpus(str(tmp_path / "corups.txt"))
-
-
 def test_hub_without_network_is_one_sentence(hub: list[str]) -> None:
     with pytest.raises(InputError) as caught:
         open_corpus("princeton-nlp/datasets-for-simcse")
@@ -90,33 +83,6 @@ def test_hub_data_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert sentences("some/data") == [("one",)]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "columns", "message"),
-    [
-        ("a.txt", b"good\nbad \xff\n", None, r"a\.txt: not valid UTF-8 \(byte 0xff"),
-        ("a.txt", "a\n".encode("utf-16"), None, r"a\.txt: not valid UTF-8"),
-        ("a.csv", b"text,id\ngood,1\nbad \xff,2\n", None, r"a\.csv: not valid UTF-8"),
-        ("a.jsonl", b'{"text": 3}\n', None, r"a\.jsonl, row 1: found 3 where a sentence was expected"),
-        ("a.jsonl", b'{"text": "\\ud800"}\n', None, r"a\.jsonl: cannot be read .*surrogate"),
-        ("a.jsonl", b'{"text": "a"}\n{"text": 3}\n', None, r"a\.jsonl, row 2: found 3 where a sentence"),
-        ("a.txt", "a\n".encode("utf-16-le"), None, r"a\.txt, line 1: a NUL character"),
-        ("a.csv", b"a,b,c,d\n1,2,3,4\n", list("abcd"), r"expected a list of one \(sentence\), two"),
-        ("a.csv", b"a,b\n1,2\n", ["a", "1"], r"names and positions are mixed"),
-    ],
-)
-def test_bad_input_is_named(tmp_path: Path, name: str, content: bytes, columns: list[str] | None, message: str) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        sentences(tmp_path / name, columns)
-
-
-def test_files_of_different_width_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\n")
-    (tmp_path / "b.csv").write_text("sent0,sent1\na,b\n")
-    with pytest.raises(InputError, match=r"b\.csv: 2 columns of sentences where .*a\.txt has 1"):
-        sentences(str(tmp_path / "*"))
-
-
 def test_fingerprint_depends_on_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("sent0,sent1\na,b\n")
     prints = {open_corpus(tmp_path / "a.csv", columns).fingerprint for columns in (None, ["sent0"], ["sent1"], [0, 1])}
@@ -128,9 +94,3 @@ def test_positions_as_digits(tmp_path: Path) -> None:
     assert (
         sentences(tmp_path / "a.tsv", ["0", "1"]) == sentences(tmp_path / "a.tsv", [0, 1]) == [("a", "b"), ("c", "d")]
     )
-
-
-def test_real_heldout() -> None:
-    rows = list(open_corpus(shared_path("data/wiki/heldout.txt")).rows())
-    assert len(rows) == 20_000
-    assert not any(row.blank for row in rows)

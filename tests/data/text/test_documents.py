@@ -125,23 +125,6 @@ def test_markdown_that_is_none_is_text(line: str, text: str, tmp_path: Path) -> 
     assert found == Document(None, tuple(filter(None, [text.strip(), "End."])))
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "columns", "message"),
-    [
-        ("a.csv", "id,words\n1,x\n", None, r"which column holds the text\? Found 'id', 'words'; name title and text"),
-        ("a.csv", "id,words\n1,x\n", ["word"], "no column 'word'"),
-        ("a.txt", "\n\n", None, "no text in it"),
-        ("d/a.html", "x", None, "no .txt, .md, .csv"),
-    ],
-)
-def test_what_cannot_be_read_is_said(
-    tmp_path: Path, name: str, content: str, columns: list[str] | None, message: str
-) -> None:
-    path = write(tmp_path, name, content)
-    with pytest.raises(InputError, match=message):
-        load_documents(path.parent if "/" in name else path, columns)
-
-
 def test_a_book_is_cut_into_sections(tmp_path: Path) -> None:
     sentences = [f"This is sentence {n} of a long book." for n in range(400)]
     book = write(tmp_path, "book.txt", "A book\n\n" + "\n".join(sentences))

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import datasets
-import numpy as np
 import pandas
 import pytest
 from words import WordTokenize
@@ -70,29 +69,6 @@ def test_equal_texts_have_equal_fingerprints_and_others_have_others() -> None:
 def test_the_leakage_check_reads_it() -> None:
     found = check_leakage(open_corpus(["An old man", "A cat"]), [EvaluationTexts("dev", ["an OLD man", "A dog"])])
     assert (found.sets[0].exact, found.sentences) == (1, 2)
-
-
-@pytest.mark.parametrize(
-    ("held", "said"),
-    [
-        ([("a", "b"), ("c",)], "row 2: ('c',); expected texts alone"),
-        ([("a", "b"), "c d"], "row 2: 'c d'; expected texts alone"),
-        (["a b", ("c", "d")], "texts alone, or pairs or triples alone"),
-        ([("a",)], "expected texts alone, or pairs"),
-        (["a b", "c", 3], "texts alone"),
-        ([("a", 3)], "row 1: found 3 where a sentence was expected"),
-        (pandas.DataFrame({"x": [1], "y": [2]}), "which columns hold the sentences"),
-        (pandas.DataFrame({"text": ["a", 2.5]}), "expected text in every row"),
-        (iter(["a b"]), "must be a file, a list of files, of texts"),
-        (np.array(["a b"]), "must be a file, a list of files, of texts"),
-        (datasets.Dataset.from_dict({"text": [["a"]]}), "row 1: found ['a']"),
-        (["", " "], "train"),
-    ],
-)
-def test_what_is_no_text_is_named(held: Any, said: str) -> None:
-    with pytest.raises(InputError) as error:
-        list(open_corpus(SentRepDataModule(held).train).rows())
-    assert said in str(error.value)
 
 
 def test_a_list_of_files_is_still_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,6 @@ from words import WordTokenize
 
 from sentrep.data import Reading, SentRepDataModule, open_corpus
 from sentrep.data.text import pairing
-from sentrep.errors import InputError
-from support import shared_path
 
 CORPUS = ["first one", "", "second  one", "third one", "first one", "vierte \U0001f600 Zeile"]
 PAIRS = [
@@ -126,42 +124,6 @@ def _swapped(pairs: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, r"pairs\.parquet: which columns hold the sentences\? Found 'a', 'other', 'b'"),
-        ({"pair_columns": ["a", "c"]}, r"pairs\.parquet: no column 'c'; found 'a', 'other', 'b'"),
-        ({"pair_columns": ["a"]}, r"reading\.pair_columns \['a'\]: expected a list of sentence and positive"),
-        (
-            {"pair_columns": ["a", "b", "other"]},
-            r"reading\.pair_columns \['a', 'b', 'other'\]: expected a list of sentence and",
-        ),
-        (
-            {"pair_columns": ["b", "a"]},
-            r"no sentence of .*corpus\.txt has a pair in .*pairs\.parquet; are they",
-        ),
-        ({"pair_columns": ["a", "other"]}, r"pairs\.parquet, row 1: found 0 where a sentence was expected"),
-        ({"pairs": "no_such.tsv"}, r"no_such\.tsv: no such file"),
-        ({"pairs": "CORPUS"}, r"corpus\.txt: one column of sentences; expected a sentence and its positive"),
-        ({"pairs": "EMPTY"}, r"empty\.tsv: no pairs in it"),
-        (
-            {"train": "PAIRS", "columns": ["a", "b"], "pair_columns": ["a", "b"]},
-            r"2 columns of sentences, but `pairs` gives the positives",
-        ),
-    ],
-)
-def test_bad_input_is_named(corpus: str, pairs: str, options: dict, message: str) -> None:
-    (Path(corpus).parent / "empty.tsv").write_text("sent0\tsent1\n\t\n")
-    places = {"CORPUS": corpus, "PAIRS": pairs, "EMPTY": str(Path(corpus).parent / "empty.tsv")}
-    options = {"train": corpus, "pairs": pairs, **options}
-    options = {key: places.get(value, value) if isinstance(value, str) else value for key, value in options.items()}
-    cache = Path(corpus).parent / "cache"
-    reading = Reading(cache_dir=str(cache), pair_columns=options.pop("pair_columns", None))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=message):
-        connected(options.pop("train"), reading=reading, **options).setup("fit")
-    assert not list(cache.glob("[!.]*"))
-
-
 def test_pairs_of_the_hub(corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `Singhoo/denosent_data` has them: alone, and joined to a corpus."""
     rows = [pair for pair in PAIRS if all(pair)]
@@ -178,14 +140,3 @@ def test_pairs_of_the_hub(corpus: str, tmp_path: Path, monkeypatch: pytest.Monke
     joined = connected(corpus, pairs="Singhoo/denosent_data")
     joined.setup("fit")
     assert joined.report()["train"]["without a pair"] == 1
-
-
-def test_real_rewrites_joined_to_their_own_sentences(tmp_path: Path) -> None:
-    rewrites = shared_path("data/pairs/wiki_rewrites.tsv")
-    pairs = [row.sentences for row in open_corpus(rewrites, [0, 1]).rows()][:5000]
-    lines = [sentence for sentence, _ in pairs] + ["this sentence has no pair"]
-    (tmp_path / "corpus.txt").write_text("\n".join(lines))
-    rows = list(open_corpus(tmp_path / "corpus.txt", pairs=open_corpus(rewrites, [0, 1])).rows())
-    assert sum(not row.paired for row in rows) == 1
-    first = {" ".join(sentence.split()): rewrite for sentence, rewrite in reversed(pairs)}
-    assert all(row.sentences[1] == first[" ".join(row.sentences[0].split())] for row in rows[:-1])

@@ -33,7 +33,7 @@ def write(path: Path, content: str | bytes) -> Path:
     return path
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(LINE, min_size=1), st.sampled_from(["\n", "\r\n", "\r"]), st.booleans())
 def test_text_lines_round_trip(lines: list[str], end: str, last_end: bool) -> None:
     content = end.join(lines) + (end if last_end or not lines[-1] else "")
@@ -42,7 +42,7 @@ def test_text_lines_round_trip(lines: list[str], end: str, last_end: bool) -> No
         assert read(path) == [(line,) for line in lines]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(st.tuples(CELL, CELL), min_size=1))
 def test_csv_round_trips_with_line_breaks_quotes_and_control_characters(rows: list[tuple[str, str]]) -> None:
     rows = [tuple(cell.replace("\0", "") for cell in row) for row in rows]  # Python 3.10's csv refuses NUL
@@ -54,7 +54,7 @@ def test_csv_round_trips_with_line_breaks_quotes_and_control_characters(rows: li
         assert read(path, ["sent1"]) == [(second,) for _, second in rows]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(CELL, min_size=1))
 def test_jsonl_and_parquet_round_trip(cells: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -110,37 +110,6 @@ def test_usual_columns(tmp_path: Path) -> None:
 def test_empty_cells_are_rows_and_blank_lines_of_a_table_are_not(tmp_path: Path) -> None:
     assert read(write(tmp_path / "a.csv", "sent0,sent1\na,\n\nb,c\n")) == [("a", ""), ("b", "c")]
     assert read(write(tmp_path / "a.jsonl", '{"text": null}\n\n{"text": "b"}\n')) == [(None,), ("b",)]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "columns", "message"),
-    [
-        ("a.csv", "sent0,sent1\na,b\nd,e,f\n", None, r"a\.csv: cannot be read .*Expected 2 fields in line 3, saw 3"),
-        ("a.csv", "sent0,sent1\nd,e,f\na,b,c\n", None, r"a\.csv: cannot be read .*more cells than the header"),
-        ("a.csv", 'sent0,sent1\na,b\nc,"d\n', None, r"a\.csv: cannot be read .*EOF inside string"),
-        ("a.csv", "sent0;sent1\na;b\n", None, r"a\.csv: only one column, .* separated by ';'"),
-        (
-            "a.csv",
-            "sentense,label\na,b\n",
-            ["sentence"],
-            r"no column 'sentence'; found 'sentense', 'label'; did you mean",
-        ),
-        ("a.csv", "one,two\na,b\n", None, r"which columns hold the sentences\? Found 'one', 'two'"),
-        ("a.csv", "a,b\n", [0, 2], r"a\.csv: no column '2'; found '0', '1'"),
-        ("a.txt", "a\n", ["sentence"], r"no column 'sentence'; found 'text'"),
-        ("a.txt", "a\n", [0], r"no column '0'; found 'text'"),
-        ("a.jsonl", '{"text": "a"}\n["b"]\n', None, r"a\.jsonl: cannot be read .*JSON parse error"),
-        ("a.jsonl", '{"text": "a"\n', None, r"a\.jsonl: cannot be read "),
-        ("a.jsonl", "", None, r"a\.jsonl: cannot be read .*empty"),
-        ("a.parquet", "no parquet", None, r"a\.parquet: cannot be read"),
-        ("a.doc", "a", None, r"a\.doc: unknown kind of file; the name must end in \.txt, \.csv"),
-        ("a.txt.snappy2", "a", None, r"unknown kind of file"),
-    ],
-)
-def test_bad_input_is_named(tmp_path: Path, name: str, content: str, columns: list | None, message: str) -> None:
-    path = write(tmp_path / name, content)
-    with pytest.raises(InputError, match=message):
-        read(path, columns)
 
 
 def test_fingerprint_follows_the_content_only(tmp_path: Path) -> None:
