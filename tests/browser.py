@@ -1,19 +1,12 @@
-"""A real browser without a window: Chromium, spoken to by its DevTools protocol over two pipes.
-
-As a script it takes a picture of a page: ``python tests/browser.py report.html 1280 picture.png``, with ``900`` behind
-that for the first 900 lines of it alone.
-"""
+"""A real browser without a window: Chromium, spoken to by its DevTools protocol over two pipes."""
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import json
 import os
 import shutil
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -62,11 +55,6 @@ class Browser:
     def evaluate(self, expression: str) -> Any:
         """The value of an expression in the page."""
         return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
-
-    def screenshot(self, path: Path, whole: bool = True) -> None:
-        """The page as PNG, beyond the window too."""
-        picture = self.ask("Page.captureScreenshot", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(picture["data"]))
 
     @property
     def requests(self) -> list[str]:
@@ -117,10 +105,3 @@ def browser(profile: Path) -> Iterator[Browser]:
         finally:
             process.terminate()
             process.wait(30)
-
-
-if __name__ == "__main__":
-    page, width, picture, *height = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as folder, browser(Path(folder)) as one:
-        one.open(Path(page).resolve().as_uri(), int(width), *map(int, height))
-        one.screenshot(Path(picture), whole=not height)

@@ -165,17 +165,6 @@ def test_variants_that_differ_in_the_first_loss_are_not_compared(monkeypatch: py
     train.check_losses(losses[:1])
 
 
-def test_made_up_sentences_are_as_long_as_real_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sentrep.data import toy
-
-    sentences = module("inputs", monkeypatch).made_up_sentences(2000)
-    lengths = [len(ids) for ids in toy.tokenizer()(sentences, verbose=False)["input_ids"]]
-    assert [length - 2 for length in lengths] == [len(sentence.split()) for sentence in sentences]
-    assert 27 < sum(lengths) / len(lengths) < 31
-    padding = 1 - sum(min(length, 32) for length in lengths) / (32 * len(lengths))
-    assert 0.15 < padding < 0.25
-
-
 def test_a_variant_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     harness = module("harness", monkeypatch)
     jobs = [harness.Job(name, {"model": "m"}, "", "", "cpu", 0, {}) for name in ("sound", "broken")]
@@ -226,34 +215,6 @@ def test_the_lower_layers_of_a_model_are_cut(teacher: str, tmp_path: Path, monke
         with pytest.raises(SystemExit, match="layers; expected 1 to"):
             cut(teacher, layers, tmp_path / "none")
     assert not (tmp_path / "none").exists()
-
-
-def test_domains_of_debian_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    domains = module("debian_domains", monkeypatch)
-    monkeypatch.setattr(domains, "_LABELLED", 1)
-    text = " ".join(["A long description goes on over the line."] * 6)
-    stanzas = [f"Package: p{n}\nSection: contrib/games\nDescription: short\n" for n in range(4)]
-    stanzas += [f"Package: p{n}\nDescription-en: Game {n}\n {text}\n .\n No {n} ends.\n" for n in range(4)]
-    (tmp_path / "packages.txt").write_text("\n".join([*stanzas, "Package: lib\nSection: libs\n"]))
-    domains.write_packages(tmp_path / "packages.txt", tmp_path)
-    rows = [json.loads(line) for line in (tmp_path / "corpus.jsonl").read_text().splitlines()]
-    assert len(rows) == 2
-    assert all(row["title"].startswith("Game ") and row["text"].endswith("ends.") for row in rows)
-    assert (tmp_path / "test.csv").read_text().splitlines()[1].endswith(",games")
-
-    (tmp_path / "man1").mkdir()
-    pages = {}
-    for name, others in {"ls.1": "", "cp.1": "ls(1), mv(1)", "mv.1": "cp(1), ls(1), none(3)", "rm.1": "ls(1)"}.items():
-        (tmp_path / "man1" / f"{name}.gz").touch()
-        pages[name] = {"NAME": f"{name} - does something", "DESCRIPTION": "It does.", "SEE ALSO": others}
-    (tmp_path / "man1" / "dir.1.gz").symlink_to("ls.1.gz")  # another name of the same page
-    pages["rm.1"]["SEE ALSO"] = "dir(1)"
-    monkeypatch.setattr(domains, "_page", lambda path: pages[path.name.removesuffix(".gz")])
-    domains.write_manuals(tmp_path, tmp_path / "manuals")
-    judged = (tmp_path / "manuals" / "qrels" / "test.tsv").read_text().splitlines()[1:]
-    assert sorted(judged) == ["cp.1\tls.1\t1", "mv.1\tls.1\t1"]
-    corpus = (tmp_path / "manuals" / "corpus.jsonl").read_text().splitlines()
-    assert [json.loads(line)["_id"] for line in corpus] == ["ls.1", "rm.1"]  # pages that ask are no part of the text
 
 
 def test_a_verdict_is_right_where_the_truth_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

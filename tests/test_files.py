@@ -92,11 +92,6 @@ def test_of_folders_written_at_once_one_appears_and_what_was_killed_goes(tmp_pat
     assert (tmp_path / "model" / "a").read_text() == "second"
 
 
-def test_two_writers_of_one_name_do_not_meet(tmp_path: Path, slow_writer: subprocess.Popen[str]) -> None:
-    write_text(tmp_path / "a", "mine")
-    assert (tmp_path / "a").read_text() == "mine"
-
-
 def test_a_lock_is_refused_until_its_holder_ends(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", _HOLD, str(tmp_path / "lock")], stdout=-1, text=True)
     assert process.stdout is not None

@@ -12,12 +12,7 @@ from torch import Tensor, nn
 
 from sentrep import InputError, Objective, SentRepDataModule, SentRepModule
 from sentrep.objectives import Alignment, Contrastive, MomentumContrast
-from support import text_batch, tiny_encoder, toy_sentences
-
-SILENT: dict[str, Any] = {
-    "accelerator": "cpu", "logger": False, "enable_checkpointing": False, "enable_progress_bar": False,
-    "enable_model_summary": False,
-}  # fmt: skip
+from support import quiet_trainer, text_batch, tiny_encoder, toy_sentences
 
 
 def module() -> SentRepModule:
@@ -54,8 +49,7 @@ class Losses(lightning.Callback):
 def fit(whole: lightning.LightningModule) -> tuple[list[float], dict[str, float]]:
     """Losses of six micro-batches in three steps, and what was logged."""
     losses = Losses()
-    steps: dict[str, Any] = {"max_steps": 3, "accumulate_grad_batches": 2, "log_every_n_steps": 1}
-    trainer = lightning.Trainer(**SILENT, **steps, callbacks=[losses], use_distributed_sampler=False)
+    trainer = quiet_trainer(max_steps=3, accumulate_grad_batches=2, log_every_n_steps=1, callbacks=[losses])
     trainer.fit(whole, SentRepDataModule(toy_sentences(24), batch_size=4, val=["toy-dev"], seed=1))
     logged = {name: value.item() for name, value in trainer.callback_metrics.items() if name != "val/sts"}
     return losses.found, logged
@@ -71,10 +65,10 @@ def test_a_part_of_another_module_trains_and_logs_as_alone() -> None:
 def test_whose_tokens_to_read_is_asked_for_where_there_are_several_encoders() -> None:
     shared = module()
     outer = Outer(shared, SentRepModule(shared.encoder, [Alignment()]))
-    lightning.Trainer(**SILENT, max_steps=1).fit(outer, SentRepDataModule(toy_sentences(8), batch_size=4))
+    quiet_trainer(max_steps=1).fit(outer, SentRepDataModule(toy_sentences(8), batch_size=4))
     for whole, count in ((Outer(nn.Linear(2, 2)), 0), (Outer(module(), module()), 2)):
         with pytest.raises(InputError, match=rf"Outer has {count} encoders.*data.connect\(encoder.tokenize"):
-            lightning.Trainer(**SILENT, max_steps=1).fit(whole, SentRepDataModule(toy_sentences(8), batch_size=4))
+            quiet_trainer(max_steps=1).fit(whole, SentRepDataModule(toy_sentences(8), batch_size=4))
 
 
 @pytest.mark.parametrize("again", [copy.deepcopy, torch.compile])

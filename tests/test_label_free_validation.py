@@ -15,7 +15,7 @@ from sentrep import SentRepDataModule, SentRepModule
 from sentrep.evaluation import TrainingReport
 from sentrep.evaluation.label_free import CRITERIA, label_free_criteria
 from sentrep.objectives import Contrastive
-from support import tiny_encoder, toy_sentences
+from support import quiet_trainer, tiny_encoder, toy_sentences
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # lightning comments on folders and the tiny model
 
@@ -33,11 +33,9 @@ def module() -> SentRepModule:
 def trainer(folder: Path, *callbacks: lightning.Callback, **options: Any) -> lightning.Trainer:
     defaults = {
         "max_steps": 6, "val_check_interval": 2, "check_val_every_n_epoch": None, "log_every_n_steps": 2,
-        "num_sanity_val_steps": 0, "accelerator": "cpu", "logger": False, "default_root_dir": folder,
-        "use_distributed_sampler": False, "enable_progress_bar": False, "enable_model_summary": False,
-        "enable_checkpointing": any(isinstance(c, ModelCheckpoint) for c in callbacks),
+        "num_sanity_val_steps": 0, "enable_checkpointing": any(isinstance(c, ModelCheckpoint) for c in callbacks),
     }  # fmt: skip
-    return lightning.Trainer(callbacks=list(callbacks), **{**defaults, **options})  # type: ignore[arg-type]
+    return quiet_trainer(callbacks=list(callbacks), default_root_dir=folder, **{**defaults, **options})
 
 
 def test_weights_are_the_same_with_and_without_the_validation(tmp_path: Path, data: SentRepDataModule) -> None:

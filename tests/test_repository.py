@@ -155,19 +155,6 @@ def test_imports_go_down_the_list_only() -> None:
     refuse(offenders())
 
 
-def test_the_import_check_sees_every_kind_of_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("test_repository.ROOT", tmp_path)
-    path = tmp_path / "sentrep" / "data" / "corpus.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(
-        "import os, sentrep.cli\nfrom sentrep import module\nfrom . import sampler\nfrom ..errors import InputError\n"
-        "def late():\n    from sentrep.encoder.export import save\n    import sentrepository\n"
-    )
-    assert sorted(module for _, module in imported_modules(path)) == [
-        "sentrep.cli", "sentrep.data", "sentrep.encoder.export", "sentrep.errors", "sentrep.module",
-    ]  # fmt: skip
-
-
 def test_no_imports_go_in_a_circle() -> None:
     """Those within functions and those for type checkers alone are counted, too."""
     graph: dict[str, set[str]] = {}
@@ -214,14 +201,6 @@ def test_what_reads_files_knows_no_encoder() -> None:
         for path in (PACKAGE / "encoder" / "loading").glob("*.py")
         for node, module, name in imports(path)
         if module == "sentrep.encoder.encoder" or (module, name) == ("sentrep.encoder", "SentenceEncoder")
-    )
-
-
-def test_no_function_is_called_pass() -> None:
-    refuse(
-        f"{name_of(path, node)}: say whose pass it is"
-        for path, node in nodes(ast.FunctionDef)
-        if node.name == "_pass"  # type: ignore[attr-defined]
     )
 
 

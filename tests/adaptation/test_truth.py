@@ -12,7 +12,7 @@ import torch
 from adaptation.texts import documents
 from sentrep.adaptation.splitting import split_documents
 from sentrep.adaptation.verdict import compare_tasks, decide, difference, mean
-from sentrep.data.sets.proxy_tasks import ProxyTasks, is_proxy, load_proxy_tasks, words_of, write_proxy_tasks
+from sentrep.data.sets.proxy_tasks import ProxyTasks, is_proxy, load_proxy_tasks, write_proxy_tasks
 from sentrep.data.text.documents import Document
 from sentrep.errors import InputError
 from sentrep.evaluation.proxy import TaskScores, proxy_values, rank_passages, score_rankings, word_matching
@@ -109,15 +109,6 @@ def test_word_matching_finds_what_shares_words(tmp_path: Path) -> None:
     assert found is not None
     assert proxy_values(score_rankings(made, found))["proxy/sentence-to-rest"] > 50
     assert all(query not in order for query, order in found.items())
-
-
-def test_overlap_is_the_share_of_the_querys_words(tmp_path: Path) -> None:
-    made = tasks(tmp_path / "t")
-    shares = []
-    for query, own in made.answers["title-to-text"].items():
-        words = words_of(made.queries[query])
-        shares.append(len([w for w in words if any(w in words_of(made.passages[a]) for a in own)]) / len(words))
-    assert made.overlap("title-to-text") == pytest.approx(np.mean(shares))
 
 
 def scores(shift: dict[str, float], noise: float, seed: int = 0) -> dict[str, TaskScores]:

@@ -19,7 +19,7 @@ from sentrep.evaluation import GradientMonitor
 from sentrep.objectives import Contrastive, Denoising, MaskedLanguageModeling, Uniformity
 from sentrep.stability import SAM, AdversarialWeightPerturbation
 from sentrep.types import StepTerms
-from support import run_processes, text_batch, tiny_encoder, toy_sentences
+from support import quiet_trainer, run_processes, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(32)
 WEIGHTS = {"mlm": 0.5, "rebuild": 0.1}
@@ -64,9 +64,7 @@ def batches(model: SentRepModule) -> list[TextBatch]:
 
 
 def fit(model: SentRepModule, *callbacks: lightning.Callback, **arguments: Any) -> lightning.Trainer:
-    defaults = {"max_epochs": 1, "accelerator": "cpu", "log_every_n_steps": 1, "use_distributed_sampler": False}
-    quiet = dict.fromkeys(("enable_checkpointing", "enable_progress_bar", "enable_model_summary", "logger"), False)
-    trainer = lightning.Trainer(callbacks=list(callbacks), **{**defaults, **quiet, **arguments})  # type: ignore[arg-type]
+    trainer = quiet_trainer(callbacks=list(callbacks), **{"max_epochs": 1, "log_every_n_steps": 1, **arguments})
     loader = torch.utils.data.DataLoader(batches(model), batch_size=None, shuffle=False)  # type: ignore[arg-type]
     trainer.fit(model, loader)
     return trainer

@@ -13,7 +13,6 @@ import scipy.stats
 from rich.console import Console
 
 from sentrep.evaluation.comparison import Comparison, Published
-from sentrep.evaluation.plots.comparison import _spread
 from sentrep.evaluation.rank_agreement import agreement, order, with_released
 from sentrep.evaluation.significance import Difference, RecipeScores, bootstrap
 
@@ -131,16 +130,3 @@ def test_rows_that_train_nothing_are_told_apart_by_their_pairs_alone(tmp_path: P
     assert Comparison.read(files, 100, untrained).differences["clear"].verdict == "better"
     trained = Published("", "one", untrained.scores, untrained=["first"])
     assert Comparison.read(files, 100, trained).differences["clear"].verdict == "no verdict under 4 seeds"
-
-
-def test_names_beside_the_points_keep_their_distance_and_order() -> None:
-    rng = np.random.default_rng(0)
-    for count in (1, 2, 9, 30):
-        heights = {str(k): height for k, height in enumerate(rng.normal(75, 1, count))}
-        low, high = min(heights.values()), max(heights.values()) + 1
-        placed = _spread(heights, low, high, (high - low) / 31)
-        in_order = [placed[label] for label in sorted(heights, key=heights.__getitem__)]
-        assert np.all(np.diff(in_order) >= (high - low) / 31 - 1e-9)
-        assert low - 1e-9 <= min(in_order)
-        assert max(in_order) <= high + 1e-9
-    assert _spread({"a": 1.0, "b": 5.0}, 0.0, 6.0, 0.5) == {"a": 1.0, "b": 5.0}

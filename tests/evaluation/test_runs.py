@@ -73,23 +73,3 @@ def test_metrics_of_the_report_and_of_the_csv_logger(tmp_path: Path) -> None:
     one, two = find_runs([report, logger])
     assert one.courses == {"val/sts": [(0, 5.5), (20, 6.0)], "train/loss": loss}
     assert two.courses == {"train/loss": loss, "val/sts": [(20, 6.0)]}
-
-
-def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", metrics="step,val/sts\n0,1\nx,2\n")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="did you mean 'run'"):
-        find_runs([tmp_path / "runn"])
-    with pytest.raises(InputError, match="no run in it"):
-        find_runs([tmp_path / "empty"])
-    with pytest.raises(InputError, match=r"metrics\.csv: not a table of steps .* float: .x.\)"):
-        _ = find_runs([run])[0].courses
-    (run / "metrics.csv").write_text("step,val/sts\n0,1\n")
-    with pytest.raises(InputError, match=r"no metric 'val/stss'; did you mean 'val/sts'"):
-        find_runs([run])[0].course("val/stss")
-    (run / "metrics.csv").unlink()
-    with pytest.raises(InputError, match=r"no metrics\.csv; train with the report on"):
-        _ = find_runs([run])[0].courses
-    (run / "config.yaml").write_text("a: [")
-    with pytest.raises(InputError, match=r"no readable config\.yaml"):
-        _ = find_runs([run])[0].config

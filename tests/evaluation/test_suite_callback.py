@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import lightning
 import pytest
 import torch
-from lightning.pytorch.callbacks import Callback, EarlyStopping
+from lightning.pytorch.callbacks import EarlyStopping
 
 from evaluation.sets import write_beir
 from sentrep import InputError, SentRepDataModule, SentRepModule, distributed
@@ -17,7 +15,7 @@ from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.evaluation import Request, SuiteEvaluation, evaluate_suite, load_suite
 from sentrep.evaluation.selection import Selection
 from sentrep.objectives import Contrastive
-from support import run_processes, tiny_encoder, toy_sentences
+from support import quiet_trainer, run_processes, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(40)
 
@@ -45,17 +43,10 @@ def write_sets(folder: Path) -> dict[str, list[str]]:
     }
 
 
-def trainer(callbacks: Sequence[Callback], **options: Any) -> lightning.Trainer:
-    return lightning.Trainer(
-        accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, callbacks=list(callbacks), **options,
-    )  # fmt: skip
-
-
 def test_a_run_tests_what_evaluate_gives(tmp_path: Path) -> None:
     sets = write_sets(tmp_path)
     pairs = sets.pop("pairs")
-    run = trainer([SuiteEvaluation(suite, sets=names) for suite, names in sets.items()])
+    run = quiet_trainer(callbacks=[SuiteEvaluation(suite, sets=names) for suite, names in sets.items()])
     module = SentRepModule(tiny_encoder(pooling="mean"), [Contrastive()])
     run.test(module, SentRepDataModule("toy", test=pairs), verbose=False)
     for suite, names in sets.items():
@@ -96,7 +87,7 @@ def test_validations_score_it_and_a_test_does_not(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("\n".join(SENTENCES))
     module = SentRepModule(tiny_encoder(), [Contrastive()])
     data = SentRepDataModule(str(tmp_path / "corpus.txt"), val=sets["pairs"], test=sets["pairs"], batch_size=8)
-    run = trainer([SuiteEvaluation("retrieval", "val", sets["retrieval"])], max_epochs=1)
+    run = quiet_trainer(callbacks=[SuiteEvaluation("retrieval", "val", sets["retrieval"])], max_epochs=1)
     run.fit(module, data)
     assert 0 <= float(run.callback_metrics["val/retrieval/beir/ndcg@10"]) <= 100
     run.test(module, data, verbose=False)
@@ -106,7 +97,7 @@ def test_validations_score_it_and_a_test_does_not(tmp_path: Path) -> None:
 def test_a_missing_set_is_told_before_training(tmp_path: Path) -> None:
     sets = write_sets(tmp_path)
     data = SentRepDataModule("toy", val=sets["pairs"])
-    run = trainer([SuiteEvaluation("retrieval", "val", [str(tmp_path / "nowhere")])], max_steps=1)
+    run = quiet_trainer(callbacks=[SuiteEvaluation("retrieval", "val", [str(tmp_path / "nowhere")])], max_steps=1)
     with pytest.raises(InputError, match="nowhere"):
         run.fit(SentRepModule(tiny_encoder(), [Contrastive()]), data)
     assert run.global_step == 0
@@ -135,5 +126,5 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> N
     ],
 )
 def test_a_choice_by_a_suite_is_a_choice_by_labels(criterion: str, labels: tuple[str, ...]) -> None:
-    run = trainer([EarlyStopping(criterion)], max_steps=1)
+    run = quiet_trainer(callbacks=[EarlyStopping(criterion)], max_steps=1)
     assert Selection.of(run, [ScoredPairs("dev", ["a"], ["b"], [1.0])]).labels == labels

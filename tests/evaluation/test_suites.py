@@ -11,7 +11,6 @@ import pytest
 from evaluation.sets import write_beir
 from sentrep.cli.evaluate import SuiteName
 from sentrep.data.sets import transfer
-from sentrep.errors import InputError
 from sentrep.evaluation import SUITES, Request, evaluate_suite, load_suite, sts, suites
 from support import tiny_encoder, toy_sentences
 
@@ -69,27 +68,6 @@ def test_every_suite_scores_its_sets(
     assert len(result.dataset) == 32
     (again,) = evaluate_suite(suite, encoder, sets, show_progress_bar=False)
     assert again == result
-
-
-@pytest.mark.parametrize(
-    ("suite", "request_", "message"),
-    [
-        ("stss", Request(), r"unknown suite 'stss'; did you mean 'sts'\? known are sts, transfer, retrieval"),
-        ("retrieval", Request(), r"the suite retrieval needs sets: folders with corpus\.jsonl"),
-        ("mteb", Request([]), r"the suite mteb needs sets: tasks of mteb"),
-        ("mteb", Request(["Banking77Clasification"]), r"no task 'Banking77Clasification' .*'Banking77Classification'"),
-        ("retrieval", Request(["facts"], "x"), r"retrieval has no use for folder, which belongs to sts, transfer"),
-        ("sts", Request(split="dev"), r"sts has no use for split, which belongs to retrieval, rerank"),
-        ("rerank", Request(["facts"], columns=["a"]), r"rerank has no use for columns"),
-        ("transfer", Request(), r"mr: where is it\? Give the folder of the SentEval data"),
-        ("transfer", Request(["trek"]), r"unknown transfer task 'trek'; did you mean 'trec'"),
-        ("retrieval", Request(["facts"], split="dev"), r"dev\.tsv: no such file; splits found: test"),
-        ("retrieval", Request(["facts", "facts"]), r"facts is listed twice"),
-    ],
-)
-def test_refusals(suite: str, request_: Request, message: str, place: Path) -> None:
-    with pytest.raises(InputError, match=message):
-        load_suite(suite, request_)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from sentrep.data import PairsFile
 from sentrep.evaluation import TrainingReport, evaluate_sts
 from sentrep.evaluation.runs import RunFolder
 from sentrep.objectives import Contrastive
-from support import tiny_encoder, toy_sentences
+from support import quiet_trainer, tiny_encoder, toy_sentences
 
 
 @pytest.fixture
@@ -40,17 +40,9 @@ def make_module() -> SentRepModule:
 
 def make_trainer(tmp_path: Path, report: TrainingReport, monitor: str | None = "val/sts", **options: Any) -> Trainer:
     saver = ModelCheckpoint(tmp_path / "checkpoints", monitor=monitor, mode="max", save_last=True)
-    options = {"max_steps": 8, "val_check_interval": 2, "log_every_n_steps": 2, "callbacks": [report, saver], **options}
-    options = {"logger": CSVLogger(str(tmp_path), name="", version="run"), **options}
-    return Trainer(
-        accelerator="cpu",
-        num_sanity_val_steps=1,
-        use_distributed_sampler=False,
-        check_val_every_n_epoch=None,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        **options,
-    )
+    defaults = {"max_steps": 8, "val_check_interval": 2, "log_every_n_steps": 2, "callbacks": [report, saver],
+                "logger": CSVLogger(str(tmp_path), name="", version="run"), "enable_checkpointing": True}  # fmt: skip
+    return quiet_trainer(num_sanity_val_steps=1, check_val_every_n_epoch=None, **{**defaults, **options})
 
 
 def test_a_run_ends_with_before_and_after_the_model_and_the_picture(

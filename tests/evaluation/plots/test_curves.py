@@ -6,9 +6,7 @@ from pathlib import Path
 
 import matplotlib
 import matplotlib.image
-import pytest
 
-from sentrep.errors import InputError
 from sentrep.evaluation import plot_training_curves
 from sentrep.evaluation.history import Course
 from sentrep.evaluation.label_free import CRITERIA
@@ -110,17 +108,6 @@ def test_many_sets_are_drawn_as_their_mean_alone(tmp_path: Path) -> None:
     text = (tmp_path / "curves.svg").read_text(encoding="utf-8")
     assert "mean of 5" in text
     assert "STS12" not in text
-
-
-def test_drawing_leaves_matplotlibs_settings_alone(tmp_path: Path) -> None:
-    before = dict(matplotlib.rcParams)
-    plot_training_curves(HISTORY, tmp_path / "curves.png")
-    assert dict(matplotlib.rcParams) == before
-
-
-def test_bad_requests_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nothing to draw"):
-        plot_training_curves({"train/temperature": [(1, 1.0)]}, tmp_path / "curves.png")
 
 
 def test_what_chose_without_labels_has_its_panel_and_nothing_is_empty(tmp_path: Path) -> None:
