@@ -83,6 +83,7 @@ def test_pairs_are_written_counted_and_read_without_flags(
         assert next(iter(data.train_dataloader())).positive is not None
 
 
+@pytest.mark.slow
 def test_shards_by_torchrun(
     models: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

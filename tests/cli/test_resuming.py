@@ -45,7 +45,10 @@ def flip(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("end", "epochs"),
-    [(4, -1), (3, 3)],  # at the end of an epoch of four; within it, where the steps of the epochs are counted first
+    [
+        (4, -1),
+        pytest.param(3, 3, marks=pytest.mark.slow),
+    ],  # at the end of an epoch of four; within it, where the steps of the epochs are counted first
 )
 def test_last_goes_on_in_the_folder_of_the_run(
     end: int, epochs: int, workplace: Path, capsys: pytest.CaptureFixture[str]
@@ -61,6 +64,7 @@ def test_last_goes_on_in_the_folder_of_the_run(
     assert same(weights(CHECKPOINTS / "last.ckpt"), weights(Path("whole/checkpoints/last.ckpt")))
 
 
+@pytest.mark.slow
 def test_a_run_killed_behind_its_last_step_gets_its_last_checkpoint(workplace: Path) -> None:
     """Nothing is left to train, and ``last.ckpt`` is an older one."""
     every = ["--checkpoint.monitor=null", "--checkpoint.filename=step={step}", "--data.val=[]"]
@@ -179,9 +183,9 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ("moment", "numbers", "status", "step"),
     [
         ("batch 3", [signal.SIGTERM], 143, 2),  # the first of two micro-batches of step 2
-        ("batch 3", [signal.SIGTERM, signal.SIGTERM], 143, 2),
-        ("validation", [signal.SIGTERM], 143, 2),
-        ("save", [signal.SIGINT], 130, 3),
+        pytest.param("batch 3", [signal.SIGTERM, signal.SIGTERM], 143, 2, marks=pytest.mark.slow),
+        pytest.param("validation", [signal.SIGTERM], 143, 2, marks=pytest.mark.slow),
+        pytest.param("save", [signal.SIGINT], 130, 3, marks=pytest.mark.slow),
         ("batch 5", [signal.SIGINT, signal.SIGINT], 130, 2),  # at once: the checkpoint of the validation stands
     ],
 )

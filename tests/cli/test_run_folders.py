@@ -96,6 +96,7 @@ def test_a_run_that_wrote_nothing_leaves_no_folder(workplace: Path) -> None:
     assert not Path("runs").exists()
 
 
+@pytest.mark.slow
 def test_a_loggers_own_version_and_a_test_keep_out_of_the_way(
     workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,6 +142,7 @@ def chosen(folder: str) -> dict[str, Any]:
     return dict(yaml.safe_load(Path(folder, "selection.json").read_text()))
 
 
+@pytest.mark.slow
 def test_the_best_so_far_is_remembered_in_another_folder(workplace: Path) -> None:
     steps = ["--trainer.max_steps=6", "--trainer.val_check_interval=2", *BEST_FIRST]
     assert fit(*steps, "--trainer.logger.name=whole") == 0

@@ -75,6 +75,7 @@ def logged_scores(folder: str) -> dict[str, float]:
     return logged
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_scores_of_one(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     expected = logged_scores(str(tmp_path))
