@@ -94,14 +94,6 @@ def test_alignment_and_uniformity_of_the_development_sets_are_drawn_beside_the_b
     assert "uniformity" in (tmp_path / "dev_alone.svg").read_text()
 
 
-def test_what_was_not_logged_is_left_out(tmp_path: Path) -> None:
-    plot_training_curves({"train/loss": [(10, 1.0)]}, tmp_path / "curves.svg")
-    text = (tmp_path / "curves.svg").read_text(encoding="utf-8")
-    assert "loss" in text
-    assert "Spearman" not in text
-    assert "before" not in text
-
-
 def test_many_sets_are_drawn_as_their_mean_alone(tmp_path: Path) -> None:
     history = {f"val/sts{year}": [(0, 1.0), (10, 2.0)] for year in range(12, 17)} | {"val/sts": [(0, 1.0), (10, 2.0)]}
     plot_training_curves(history, tmp_path / "curves.svg")
