@@ -12,8 +12,8 @@ from unittest.mock import patch
 import pytest
 import torch
 from fake_cuda import Watch, fake_batch, pretend, to_fake_cuda
+from plugins import behind, objectives
 from test_every_plugin import EVERY_VIEW
-from test_grad_cache import behind, objectives
 from torch import Tensor, fx
 from torch._subclasses import FakeTensorMode
 from torch.optim import AdamW, Optimizer

@@ -63,19 +63,3 @@ def embeddings(step: int = 0, rows: int = 8, width: int = WIDTH) -> tuple[Tensor
     mixing = torch.randn(width, width, generator=torch.Generator().manual_seed(1))
     anchors = torch.randn(rows, width, generator=generator) @ mixing + torch.linspace(-2, 3, width)
     return anchors, anchors + 0.1 * torch.randn(rows, width, generator=generator)
-
-
-def assert_same(first: Any, second: Any) -> None:
-    """Equal bit for bit, through containers."""
-    if isinstance(first, torch.Tensor):
-        assert torch.equal(first, second)
-    elif isinstance(first, dict):
-        assert first.keys() == second.keys()
-        for key in first:
-            assert_same(first[key], second[key])
-    elif isinstance(first, (list, tuple)):
-        assert len(first) == len(second)
-        for one, other in zip(first, second, strict=True):
-            assert_same(one, other)
-    else:
-        assert first == second

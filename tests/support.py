@@ -11,16 +11,20 @@ from collections.abc import Callable
 from dataclasses import fields
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import lightning
 import pytest
 import torch
-from torch import Tensor
+from jsonargparse import ArgumentParser
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
-from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule, TextBatch
+from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule, TextBatch, distributed
+from sentrep.config import to_config
 from sentrep.data import toy
-from sentrep.doctor.gradients import loss_and_gradients
+from sentrep.doctor.gradients import gradients_of, loss_and_gradients
 from sentrep.doctor.processes import run_processes
 from sentrep.encoder import Compute
 from sentrep.encoder.encode import pad
@@ -176,16 +180,120 @@ def assert_equal_to_one_process(
             torch.testing.assert_close(other[name], gradient, rtol=0, atol=atol, msg=name)
 
 
+def assert_same(first: Any, second: Any) -> None:
+    """Equal to the bit, through containers."""
+    if isinstance(first, torch.Tensor):
+        assert torch.equal(first, second)
+    elif isinstance(first, dict):
+        assert first.keys() == second.keys()
+        for key in first:
+            assert_same(first[key], second[key])
+    elif isinstance(first, (list, tuple)):
+        assert len(first) == len(second)
+        for one, other in zip(first, second, strict=True):
+            assert_same(one, other)
+    else:
+        assert first == second
+
+
+def assert_same_gradients(found: Tensor, expected: Tensor, leaves: Any, rtol: float = 0, atol: float = 1e-10) -> None:
+    """One number, or tensor, in two ways: its value, and its gradient by every leaf (0 by one that it does not meet).
+
+    A tensor is weighed to be a number, differently at every place.
+    """
+    torch.testing.assert_close(found, expected, rtol=rtol, atol=atol)
+    slopes = torch.linspace(-1, 2, found.numel() + 1, dtype=found.dtype)[1:].view_as(found)
+    gradients = [
+        torch.autograd.grad((slopes * x).sum(), leaves, retain_graph=True, materialize_grads=True)
+        for x in (found, expected)
+    ]
+    torch.testing.assert_close(*gradients, rtol=rtol, atol=atol)
+    assert any(gradient.any() for gradient in gradients[0])
+
+
+def rebuilt(plugin: Any, base: type) -> Any:
+    """A plug-in from its configuration, which went through YAML and is still the same."""
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--plugin", type=base)
+    written = parser.dump(parser.parse_object({"plugin": to_config(plugin)}))
+    again = parser.instantiate(parser.parse_string(written)).plugin
+    assert type(again) is type(plugin)
+    assert to_config(again) == to_config(plugin)
+    return again
+
+
 def quiet_trainer(**options: Any) -> lightning.Trainer:
-    """A trainer on the CPU that writes and shows nothing but what these options ask for."""
-    keys = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary", "use_distributed_sampler")
-    return lightning.Trainer(**{"accelerator": "cpu", **dict.fromkeys(keys, False), **options})
+    """A trainer on the CPU, for one epoch, that writes and shows nothing but what these options ask for."""
+    keys = ("logger", "enable_progress_bar", "enable_model_summary", "use_distributed_sampler")
+    saves = any(isinstance(callback, ModelCheckpoint) for callback in options.get("callbacks", ()))
+    length = {} if "max_steps" in options or "max_epochs" in options else {"max_epochs": 1}
+    how = {"accelerator": "cpu", "log_every_n_steps": 1, "enable_checkpointing": saves, **length}
+    return lightning.Trainer(**{**how, **dict.fromkeys(keys, False), **options})
+
+
+def toy_data(batch_size: int = 4) -> SentRepDataModule:
+    """The toy corpus in an order of its own."""
+    return SentRepDataModule("toy", batch_size=batch_size, seed=3)
+
+
+def loader(batches: list[Any]) -> Any:
+    """Batches as they are, for `lightning.Trainer`."""
+    return torch.utils.data.DataLoader(batches, batch_size=None)  # type: ignore[arg-type]
+
+
+def assert_resumes(build: Callable[[], SentRepModule], folder: Path, **options: Any) -> SentRepModule:
+    """Four steps, and two of them from the checkpoint in the middle, end alike to the bit.
+
+    Returns:
+        the module that was never interrupted; its checkpoints are ``folder/step=2.ckpt`` and ``step=4.ckpt``.
+    """
+    callbacks, ends = options.pop("callbacks", ()), []
+    for place, start in ((folder, None), (folder / "resumed", folder / "step=2.ckpt")):
+        module = build()
+        saver = ModelCheckpoint(place, "{step}", every_n_train_steps=2, save_top_k=-1)
+        run = quiet_trainer(max_steps=4, callbacks=[saver, *callbacks], **options)
+        torch.manual_seed(99)  # on which nothing depends
+        run.fit(module, toy_data(), ckpt_path=start, weights_only=True if start else None)
+        assert run.global_step == 4
+        ends.append(module)
+    whole, resumed = ends
+    assert_same(resumed.state_dict(), whole.state_dict())
+    return whole
+
+
+Rows = TypeVar("Rows", list[Any], Tensor)
+
+
+def own_share(rows: Rows) -> Rows:
+    """This process's of what all of them have together."""
+    share = len(rows) // distributed.world_size()
+    return rows[share * distributed.rank() : share * (distributed.rank() + 1)]
+
+
+class Step(nn.Module):
+    """What DDP wraps: the loss of a step."""
+
+    def __init__(self, module: SentRepModule) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, batch: TextBatch) -> Tensor:
+        return self.module.objectives(self.module.views_of(batch), batch)[0]
+
+
+def through_ddp(module: SentRepModule, batch: TextBatch) -> dict[str, Tensor]:
+    """Gradients of this process's batch, by the wrapper where there are several processes."""
+    step = Step(module.double())
+    wrapped = DistributedDataParallel(step) if distributed.world_size() > 1 else step
+    for _ in range(2):  # a parameter that the first step left out would stop the second
+        module.zero_grad()
+        wrapped(batch).backward()
+    return gradients_of(module)
 
 
 def checkpoint_of(module: SentRepModule, folder: Path) -> Path:
     """The checkpoint of one step of training."""
-    trainer = quiet_trainer(max_steps=1, default_root_dir=folder)
-    (folder / "corpus.txt").write_text("\n".join(toy_sentences(8)))
-    trainer.fit(module, SentRepDataModule(str(folder / "corpus.txt"), batch_size=4))
-    trainer.save_checkpoint(folder / "x.ckpt")
+    run = quiet_trainer(max_steps=1, default_root_dir=folder)
+    run.fit(module, toy_data())
+    run.save_checkpoint(folder / "x.ckpt")
     return folder / "x.ckpt"

@@ -13,35 +13,30 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import lightning
 import numpy as np
 import pytest
 import torch
+from plugins import objectives
 from torch import Tensor, fx
 
-from sentrep import InputError, Objective, SentenceEncoder, SentRepDataModule, SentRepModule, negatives
+from sentrep import InputError, Objective, SentenceEncoder, SentRepModule, negatives
 from sentrep.cli import main
 from sentrep.encoder import Compute, ConvolutionalPooling, Dense, Normalize, Prompt
 from sentrep.encoder.compute import compiled, recompute
 from sentrep.encoder.encode import pad
-from sentrep.objectives import (
-    Alignment,
-    BidirectionalMargin,
-    Contrastive,
-    Denoising,
-    Distillation,
-    InformationReconstruction,
-    MaskedLanguageModeling,
-    Matryoshka,
-    RankingConsistency,
-    SignFlippedContrastive,
-    UncertaintyWeighted,
-    Uniformity,
-)
+from sentrep.objectives import Contrastive, Distillation, Matryoshka, UncertaintyWeighted
 from sentrep.types import TextBatch
 from sentrep.views import FGSM, EncodedViews, GaussianNoise, WordRepetition
-from sentrep.weighting import ComplementaryWeighting, SelfWeighting
-from support import FAMILIES, loss_and_gradients, text_batch, tiny_encoder, toy_sentences
+from support import (
+    FAMILIES,
+    assert_resumes,
+    loss_and_gradients,
+    quiet_trainer,
+    text_batch,
+    tiny_encoder,
+    toy_data,
+    toy_sentences,
+)
 
 SENTENCES = toy_sentences(36)
 Result = tuple[Tensor, dict[str, Tensor]]
@@ -91,38 +86,31 @@ def test_the_last_layer_ends_for_the_pooled_token(pooling: str, graphs: list[fx.
     assert (layers[0][1] > 1, layers[-1][1] == 1) == (True, pooling != "mean")
 
 
-OBJECTIVES: dict[str, Callable[[str], Objective]] = {
-    "hard negatives": lambda teacher: Contrastive(hard_negative_weight=0.5, label_smoothing=0.1),
-    "sampler": lambda teacher: Contrastive(negatives={"noise": negatives.RefinedNoiseNegatives()}),
-    "own negatives": lambda teacher: Contrastive(negatives={"mixed": negatives.MixedNegatives(weight=0.5)}),
-    "complementary": lambda teacher: Contrastive(weighting=ComplementaryWeighting(teacher, 0.5)),
-    "self": lambda teacher: Contrastive(weighting=SelfWeighting(0.5)),
-    "blocks": lambda teacher: Contrastive(block=5),
-    "both ways": lambda teacher: Contrastive(nt_xent=True),
-    "statistics": lambda teacher: Contrastive(
-        negatives={"noise": negatives.BatchGaussianNegatives(gradient="all")}, in_batch=False
-    ),
-    "sign-flipped": lambda teacher: SignFlippedContrastive(),
-    "distillation": Distillation,
-    "alignment": lambda teacher: Alignment(),
-    "bidirectional margin": lambda teacher: BidirectionalMargin(),
-    "uniformity": lambda teacher: Uniformity(),
-    "ranking": lambda teacher: RankingConsistency(own=False),
-    "nested": lambda teacher: UncertaintyWeighted(
-        {"m": Matryoshka(Contrastive(angular_margin=10), [32, 8]), "d": Distillation(teacher, kind="listmle")}
-    ),
-    "denoising": lambda teacher: Denoising(layers=1, heads=2, feed_forward=48, dropout=0.0),
-    "information": lambda teacher: InformationReconstruction(layer=1, heads=2, feed_forward=48, dropout=0.0),
-    "mlm": lambda teacher: MaskedLanguageModeling(),
-}
+EAGER = ("denoising", "information", "mlm")
+"""The number of their tokens changes with the batch."""
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+def compilable(teacher: str) -> dict[str, Callable[[], Objective]]:
+    """One of each, with what goes into a graph of its own."""
+    names = ["contrastive, refined", "contrastive, mixed", "contrastive, through the statistics", "complementary",
+             "self-weighting", "nt-xent", "sign-flipped", "distillation", "alignment", "bidirectional margin",
+             "uniformity", "ranking consistency", *EAGER]  # fmt: skip
+    return {
+        **{name: objectives(teacher)[name] for name in names},
+        "hard negatives": lambda: Contrastive(hard_negative_weight=0.5, label_smoothing=0.1),
+        "blocks": lambda: Contrastive(block=5),
+        "nested": lambda: UncertaintyWeighted(
+            {"m": Matryoshka(Contrastive(angular_margin=10), [32, 8]), "d": Distillation(teacher, kind="listmle")}
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", compilable(""))
 def test_every_objective(name: str, teacher: str, graphs: list[fx.GraphModule]) -> None:
     results = []
     for compile in (False, True):
         encoder = tiny_encoder(dropout=0.0, pooling="mean")
-        module = SentRepModule(encoder, [OBJECTIVES[name](teacher)])
+        module = SentRepModule(encoder, [compilable(teacher)[name]()])
         if compile:
             module.objectives.compile_terms("default")
         batch = text_batch(encoder, SENTENCES[:12], SENTENCES[12:24], SENTENCES[24:])
@@ -132,8 +120,7 @@ def test_every_objective(name: str, teacher: str, graphs: list[fx.GraphModule]) 
     torch.testing.assert_close(
         results[1], results[0], rtol=0, atol=1e-6 if name in ("distillation", "nested") else 1e-10
     )
-    # the number of their tokens changes with the batch
-    assert bool(graphs) == (name not in ("denoising", "information", "mlm"))
+    assert bool(graphs) == (name not in EAGER)
 
 
 @pytest.mark.parametrize(
@@ -216,38 +203,21 @@ def test_it_leaves_no_trace_in_what_is_stored(graphs: list[fx.GraphModule], tmp_
     assert (SentenceEncoder.from_pretrained(tmp_path).encode(SENTENCES) == modules[1].encoder.encode(SENTENCES)).all()
 
 
-def fit(folder: Path, compile: bool, steps: int, resume: Path | None = None) -> Path:
-    text, target = folder / "text.txt", folder / f"{steps}-{resume is not None}-{compile}.ckpt"
-    text.write_text("\n".join(SENTENCES) + "\n")
-    module = SentRepModule(tiny_encoder(dropout=0.1, compile=compile), [Contrastive()], seed=3, scheduler="constant")
-    trainer = lightning.Trainer(
-        max_steps=steps, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, use_distributed_sampler=False,
-    )  # fmt: skip
-    trainer.fit(module, datamodule=SentRepDataModule(train=str(text), batch_size=8), ckpt_path=resume)
-    trainer.save_checkpoint(target)
-    return target
-
-
-def weights(checkpoint: Path) -> dict[str, Tensor]:
-    state: dict[str, Tensor] = torch.load(checkpoint, weights_only=True)["state_dict"]
-    return state
-
-
-def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, graphs: list[fx.GraphModule]) -> None:
-    whole = fit(tmp_path, True, 4)
-    resumed = fit(tmp_path, True, 4, resume=fit(tmp_path, True, 2))
-    torch.testing.assert_close(weights(resumed), weights(whole), rtol=0, atol=0)
-    assert graphs
-
-
-def test_a_checkpoint_goes_on_without_compiling_and_the_other_way_round(
+def test_a_run_resumes_exactly_and_goes_on_without_compiling_and_the_other_way_round(
     tmp_path: Path, graphs: list[fx.GraphModule]
 ) -> None:
-    for first in (False, True):
-        half = fit(tmp_path, first, 2)
-        assert SentRepModule.load_from_checkpoint(half).encoder.compute.compile is first
-        assert weights(fit(tmp_path, not first, 4, resume=half)).keys() == weights(half).keys()
+    def build(compile: bool = True) -> SentRepModule:
+        return SentRepModule(tiny_encoder(dropout=0.1, compile=compile), [Contrastive()], seed=3, scheduler="constant")
+
+    assert_resumes(build, tmp_path)
+    assert graphs
+    eager = assert_resumes(lambda: build(False), tmp_path / "eager")
+    for folder, compile in ((tmp_path, True), (tmp_path / "eager", False)):
+        half = folder / "step=2.ckpt"
+        assert SentRepModule.load_from_checkpoint(half).encoder.compute.compile is compile
+        module = build(not compile)
+        quiet_trainer(max_steps=4).fit(module, toy_data(), ckpt_path=half)
+        assert module.state_dict().keys() == eager.state_dict().keys()
 
 
 @pytest.mark.parametrize("family", ["bert", pytest.param("modernbert", marks=pytest.mark.slow)])

@@ -13,7 +13,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from lightning.pytorch.plugins import HalfPrecision
-from test_grad_cache import ANCHORS, NEGATIVES, POSITIVES, SMALL, VIEWS, Result, behind, objectives
+from plugins import SMALL, VIEWS, behind, objectives
+from test_grad_cache import ANCHORS, NEGATIVES, POSITIVES, Result
 from torch import Tensor
 
 import sentrep.negatives
@@ -33,7 +34,6 @@ from sentrep.views import (
     BatchGaussianNoise,
     BernoulliDropout,
     EncodedViews,
-    ExtraInputsOnly,
     FeatureMask,
     GaussianDropout,
     OutputPerturbedViews,
@@ -61,7 +61,6 @@ def every_objective(teacher: str) -> dict[str, Callable[[], Objective]]:
 
 EVERY_VIEW: dict[str, Callable[[], ViewMaker]] = {
     **VIEWS,
-    "extra inputs only": ExtraInputsOnly,
     "cutoffs": lambda: EncodedViews([TokenCutoff(), SpanCutoff()]),
     "dropouts": lambda: EncodedViews([BernoulliDropout(), GaussianDropout()]),
     "output mask": lambda: OutputPerturbedViews(FeatureMask("trivial")),

@@ -2,72 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import lightning
 import pytest
 import torch
+from plugins import SMALL, VIEWS, behind, objectives
 from samplers import DRAWN, KINDS
 from torch import Tensor, nn
 
-from sentrep import (
-    InputError,
-    Objective,
-    SentenceEncoder,
-    SentRepDataModule,
-    SentRepModule,
-    TextBatch,
-    Views,
-    negatives,
-)
-from sentrep.encoder import Compute, ConvolutionalPooling, Flow, SentenceModule
+from sentrep import InputError, Objective, SentRepModule, TextBatch, Views, negatives
+from sentrep.encoder import Compute
 from sentrep.encoder.compute import recompute
-from sentrep.objectives import (
-    Alignment,
-    BidirectionalMargin,
-    Contrastive,
-    ContrastiveTension,
-    Denoising,
-    Distillation,
-    FlowLikelihood,
-    InformationReconstruction,
-    LayerContrast,
-    LocalGlobalInformation,
-    MaskedLanguageModeling,
-    MaskedTriplet,
-    Matryoshka,
-    MomentumContrast,
-    PhraseReconstruction,
-    RankingConsistency,
-    ReplacedTokenDetection,
-    SignFlippedContrastive,
-    UncertaintyWeighted,
-    Uniformity,
-    denoising,
-)
+from sentrep.objectives import Alignment, Contrastive, Denoising, MaskedLanguageModeling, Uniformity, denoising
 from sentrep.stability import SAM
-from sentrep.views import (
-    FGSM,
-    EncodedViews,
-    ExtraInputsOnly,
-    FeatureDropout,
-    GaussianNoise,
-    OutputPerturbedViews,
-    TokenDeletion,
-    TokenShuffling,
-    TokenSwap,
-    ViewMaker,
-    WordRepetition,
-)
-from sentrep.weighting import ComplementaryWeighting, SelfWeighting
+from sentrep.views import ViewMaker
+from sentrep.weighting import ComplementaryWeighting
 from support import (
     assert_equal_to_one_process,
     loss_and_gradients,
+    quiet_trainer,
     run_processes,
     text_batch,
     tiny_encoder,
+    toy_data,
     toy_sentences,
 )
 
@@ -77,67 +34,7 @@ CHUNKS = pytest.mark.parametrize(
     "chunk", [pytest.param(1, marks=pytest.mark.slow), 7, pytest.param(32, marks=pytest.mark.slow)]
 )
 """Rows at a time: one, a part of the batch, more than the batch."""
-SMALL: dict[str, Any] = {"layers": 2, "heads": 2, "feed_forward": 48}
-
 Result = tuple[Tensor, dict[str, Tensor]]
-
-
-def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
-    """One of each kind, every sampler and weighting included."""
-
-    def sampled(kind: str) -> Callable[[], Objective]:
-        name, arguments = KINDS[kind]
-        return lambda: Contrastive(negatives={"extra": getattr(negatives, name)(**arguments)})
-
-    return {
-        "contrastive": Contrastive,
-        **{f"contrastive, {kind}": sampled(kind) for kind in KINDS},
-        "nt-xent": lambda: Contrastive(nt_xent=True),
-        "no batch": lambda: Contrastive(negatives={"extra": negatives.GaussianNegatives()}, in_batch=False),
-        "sign-flipped": SignFlippedContrastive,
-        "complementary": lambda: Contrastive(weighting=ComplementaryWeighting(teacher, 0.5)),
-        "self-weighting": lambda: Contrastive(weighting=SelfWeighting(0.5)),
-        "distillation": lambda: Distillation(teacher),
-        "contrastive tension": ContrastiveTension,
-        "momentum contrast": lambda: MomentumContrast(size=9, in_batch=True),
-        "alignment": Alignment,
-        "bidirectional margin": BidirectionalMargin,
-        "uniformity": Uniformity,
-        "denoising": lambda: Denoising(**SMALL, dropout=0.0),
-        "tsdae": lambda: Denoising(**SMALL, dropout=0.0, target="anchor", causal=True, token_deletion=0.6),
-        "phrases": lambda: PhraseReconstruction(layers=2, heads=2, dropout=0.0),
-        "distillation, two teachers": lambda: Distillation(teacher, kind="listmle", second_model=teacher, own=False),
-        "ranking consistency": lambda: RankingConsistency(own=False),
-        "angular margin": lambda: Contrastive(angular_margin=10),
-        "triplet": MaskedTriplet,
-        "replaced tokens": ReplacedTokenDetection,
-        "matryoshka": lambda: Matryoshka(Contrastive(negatives={"extra": negatives.GaussianNegatives()}), [32, 8]),
-        "uncertainty": lambda: UncertaintyWeighted({"contrastive": Contrastive(), "alignment": Alignment()}),
-        "layers": lambda: LayerContrast(0.1, projection=16),
-        "information": lambda: InformationReconstruction(**SMALL, layer=1, dropout=0.0),
-        "flow": FlowLikelihood,
-        "local and global": LocalGlobalInformation,
-        "mlm": MaskedLanguageModeling,
-        "mlm, both copies": lambda: MaskedLanguageModeling(both_copies=True),
-    }
-
-
-VIEWS: dict[str, Callable[[], ViewMaker]] = {
-    "encoded": EncodedViews,
-    "shuffled": lambda: EncodedViews([TokenShuffling()]),
-    "noise on both": lambda: EncodedViews([GaussianNoise(), FeatureDropout()], perturbs="both"),
-    "fgsm": lambda: EncodedViews([FGSM()]),
-    "lists": lambda: EncodedViews([FGSM(), TokenDeletion()], "both", [TokenSwap(), GaussianNoise(), FGSM()]),
-    "words repeated": lambda: EncodedViews([WordRepetition()]),
-    "output noise": lambda: OutputPerturbedViews(GaussianNoise()),
-    "output noise, second view": lambda: OutputPerturbedViews(GaussianNoise(), "second_view"),
-    "output fgsm": lambda: OutputPerturbedViews(FGSM()),
-}
-
-
-def behind(name: str) -> list[SentenceModule]:
-    """Modules that an objective is made for."""
-    return {"flow": [Flow(steps=2)], "local and global": [ConvolutionalPooling()]}.get(name, [])  # type: ignore
 
 
 def result(
@@ -173,15 +70,13 @@ def test_every_objective_has_the_loss_and_gradient_of_the_plain_pass(teacher: st
 @CHUNKS
 @pytest.mark.parametrize("name", VIEWS)
 def test_every_kind_of_view_has_the_loss_and_gradient_of_the_plain_pass(name: str, chunk: int) -> None:
-    given = "output" not in name
-    made = [{"contrastive": Contrastive(), "alignment": Alignment()} for _ in range(2)]
-    expected = result(made[0], VIEWS[name](), given=given)
-    assert_close(result(made[1], VIEWS[name](), chunk, given=given), expected, 1e-10)
-
-
-def test_masked_lm_alone() -> None:
-    expected = result({"mlm": MaskedLanguageModeling()}, ExtraInputsOnly())
-    assert_close(result({"mlm": MaskedLanguageModeling()}, ExtraInputsOnly(), 5), expected, 1e-10)
+    results = []
+    for rows in (chunk, None):
+        made: dict[str, Objective] = {"contrastive": Contrastive(), "alignment": Alignment()}
+        if name == "extra inputs only":
+            made = {"mlm": MaskedLanguageModeling()}
+        results.append(result(made, VIEWS[name](), rows, given="output" not in name))
+    assert_close(*results, 1e-10)
 
 
 def keep_activations(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,34 +198,19 @@ def test_memory_does_not_grow_with_the_tokens_of_the_batch() -> None:
     assert cached < plain / 20
 
 
-def rows_per_pass(objective: Objective) -> list[int]:
-    """How many rows the backbone gets at a time in one step."""
-    encoder = tiny_encoder(dropout=0.1, layout="padded", rows_at_once=5)
-    rows: list[int] = []
-    encoder.backbone.register_forward_pre_hook(
-        lambda module, arguments, keywords: rows.append(len(keywords["input_ids"])), with_kwargs=True
-    )
-    module = SentRepModule(encoder, {"term": objective})
-    loss_and_gradients(module, text_batch(encoder, ANCHORS, POSITIVES))
-    return rows
-
-
-def test_each_group_runs_once_and_once_more() -> None:
-    assert rows_per_pass(Contrastive()) == [5, 5, 5, 5, 4, 4, 5, 5, 5, 5]
-
-
-def test_a_frozen_model_runs_in_groups_too(teacher: str) -> None:
+def test_each_group_runs_once_and_once_more_and_a_frozen_model_once(teacher: str) -> None:
     weighting = ComplementaryWeighting(teacher, 0.5)
-    encoder = tiny_encoder(rows_at_once=5)
-    SentRepModule(encoder, {"contrastive": Contrastive(weighting=weighting)})
-    frozen = weighting.complementary.load()
-    rows: list[int] = []
-    frozen.backbone.register_forward_pre_hook(
-        lambda module, arguments, keywords: rows.append(len(keywords["input_ids"])), with_kwargs=True
-    )
-    weighting.complementary.embed(text_batch(encoder, ANCHORS).anchor)
-    assert max(rows) <= 5
-    assert sum(rows) == len(ANCHORS)
+    encoder = tiny_encoder(dropout=0.1, layout="padded", rows_at_once=5)
+    module = SentRepModule(encoder, {"term": Contrastive(weighting=weighting)})
+    seen: list[list[int]] = []
+    for model in (encoder, weighting.complementary.load()):
+        rows: list[int] = []
+        count = lambda module, _, words, rows=rows: rows.append(len(words["input_ids"]))  # noqa: E731
+        model.backbone.register_forward_pre_hook(count, with_kwargs=True)
+        seen.append(rows)
+    loss_and_gradients(module, text_batch(encoder, ANCHORS, POSITIVES))
+    assert seen[0] == [5, 5, 5, 5, 4, 4, 5, 5, 5, 5]
+    assert (max(seen[1]), sum(seen[1])) == (5, len(ANCHORS) + len(POSITIVES))
 
 
 class TokenReader(Objective):
@@ -357,26 +237,18 @@ def test_a_group_has_at_least_one_row(chunk: int) -> None:
         Compute(rows_at_once=chunk)
 
 
-def fitted(folder: Path, chunk: int | None, **options: Any) -> dict[str, Tensor]:
-    """Weights after three steps, the last two micro-batches each."""
-    encoder: SentenceEncoder = tiny_encoder(dropout=0.0, pooling="mean", rows_at_once=chunk)
-    module = SentRepModule(encoder, [Contrastive(), Denoising(**SMALL, dropout=0.0)], **options)
-    (folder / "corpus.txt").write_text("\n".join(toy_sentences(48)))
-    data = SentRepDataModule(str(folder / "corpus.txt"), batch_size=8)
-    trainer = lightning.Trainer(
-        max_steps=3, accumulate_grad_batches=2, accelerator="cpu", logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False, gradient_clip_val=1.0,
-    )  # fmt: skip
-    trainer.fit(module, data)
-    return {name: tensor for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
-
-
 @pytest.mark.parametrize("sam", [False, True])
-def test_training_ends_at_the_same_weights(tmp_path: Path, sam: bool) -> None:
+def test_training_ends_at_the_same_weights(sam: bool) -> None:
+    """After three steps, of two micro-batches each but for the last."""
+
     def optimizer(parameters: Any) -> torch.optim.Optimizer:
         base = lambda groups: torch.optim.SGD(groups, lr=0.1)  # noqa: E731
         return SAM(parameters, base) if sam else base(parameters)
 
-    plain, cached = (fitted(tmp_path, chunk, optimizer=optimizer) for chunk in (None, 5))
-    for name, tensor in plain.items():
-        torch.testing.assert_close(cached[name], tensor, rtol=0, atol=1e-5, msg=name)
+    ends = []
+    for chunk in (None, 5):
+        encoder = tiny_encoder(dropout=0.0, pooling="mean", rows_at_once=chunk)
+        module = SentRepModule(encoder, [Contrastive(), Denoising(**SMALL, dropout=0.0)], optimizer=optimizer)
+        quiet_trainer(max_steps=3, accumulate_grad_batches=2, gradient_clip_val=1.0).fit(module, toy_data(8))
+        ends.append(dict(module.named_parameters()))
+    torch.testing.assert_close(*ends, rtol=0, atol=1e-5)

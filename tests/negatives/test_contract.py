@@ -6,15 +6,13 @@ import copy
 import io
 from typing import Any
 
-import jsonargparse
 import pytest
 import torch
-import yaml
-from samplers import DRAWN, KINDS, REMEMBERING, WIDTH, assert_same, built, embeddings
+from samplers import DRAWN, KINDS, REMEMBERING, WIDTH, built, embeddings
 
 from sentrep import InputError, negatives
-from sentrep.config import to_config
 from sentrep.negatives import NegativeSampler
+from support import assert_same, rebuilt
 
 pytestmark = pytest.mark.filterwarnings("ignore:MemoryBank")  # the small one is meant
 
@@ -26,15 +24,6 @@ def _after(kind: str, steps: int = 2) -> NegativeSampler:
     for step in range(steps):
         sampler.update(embeddings(step)[0])
     return sampler
-
-
-@every_kind
-def test_finite_float32_without_gradient(kind: str) -> None:
-    drawn = _after(kind).sample(*embeddings(2))
-    assert drawn.dtype == torch.float32
-    assert not drawn.requires_grad
-    assert drawn.isfinite().all()
-    assert drawn.shape[-1] == WIDTH
 
 
 @pytest.mark.parametrize("kind", [kind for kind in DRAWN if kind != "mixed"])  # which has one for each anchor
@@ -52,23 +41,18 @@ def test_without_a_past_nothing_is_drawn(kind: str) -> None:
 
 
 @every_kind
-def test_inputs_are_unchanged(kind: str) -> None:
-    anchors, keys = embeddings()
-    sampler = built(kind)
-    for _ in range(2):
-        sampler.sample(anchors, keys)
-        sampler.update(anchors)
-    assert torch.equal(anchors, embeddings()[0])
-    assert torch.equal(keys, embeddings()[1])
-
-
-@every_kind
-def test_what_was_drawn_stays_when_the_sampler_moves_on(kind: str) -> None:
+def test_what_was_drawn_is_plain_and_neither_it_nor_the_inputs_are_changed(kind: str) -> None:
     sampler = _after(kind)
-    drawn = sampler.sample(*embeddings(2))
+    batch = embeddings(2)
+    drawn = sampler.sample(*batch)
+    assert drawn.dtype == torch.float32
+    assert not drawn.requires_grad
+    assert not any(parameter.requires_grad or parameter.grad is not None for parameter in sampler.parameters())
+    assert drawn.shape[-1] == WIDTH
     copied = drawn.clone()
-    sampler.update(embeddings(2)[0])
+    sampler.update(batch[0])
     assert torch.equal(drawn, copied)
+    assert_same(batch, embeddings(2))
 
 
 @every_kind
@@ -106,27 +90,16 @@ def test_state_goes_through_a_safe_checkpoint_in_mid_stream(kind: str) -> None:
     file = io.BytesIO()
     torch.save(sampler.state_dict(), file)
     file.seek(0)
+    before = copy.deepcopy(sampler.state_dict())
+    other.load_state_dict(sampler.state_dict())
+    other.update(embeddings(7)[0])  # which is no other's
+    assert_same(sampler.state_dict(), before)
     other.load_state_dict(torch.load(file, weights_only=True))
     for step in range(3, 6):
         assert torch.equal(sampler.sample(*embeddings(step)), other.sample(*embeddings(step)))
         sampler.update(embeddings(step)[0])
         other.update(embeddings(step)[0])
     assert_same(sampler.state_dict(), other.state_dict())
-
-
-@every_kind
-def test_a_loaded_sampler_is_independent(kind: str) -> None:
-    sampler, other = _after(kind), built(kind)
-    other.load_state_dict(sampler.state_dict())
-    before = copy.deepcopy(sampler.state_dict())
-    other.update(embeddings(7)[0])
-    assert_same(sampler.state_dict(), before)
-
-
-@every_kind
-def test_no_gradient_reaches_an_optimizer(kind: str) -> None:
-    sampler = _after(kind)
-    assert not any(parameter.requires_grad or parameter.grad is not None for parameter in sampler.parameters())
 
 
 @every_kind
@@ -153,27 +126,18 @@ def test_bf16_embeddings_and_autocast(kind: str) -> None:
 
 
 @every_kind
-def test_a_broken_batch_is_survived(kind: str) -> None:
+def test_broken_and_small_and_large_batches_are_survived(kind: str) -> None:
     sampler = built(kind)
-    for step in range(4):
-        anchors = embeddings(step)[0]
+    for step, rows in enumerate((8, 1, 8, 30, 2)):
+        anchors = embeddings(step, rows)[0]
         if step == 0:
             anchors[:] = torch.nan
         if step == 2:
             anchors[0, 1], anchors[3], anchors[6, 2] = torch.nan, torch.inf, 1e30
         sampler.update(anchors)
-        drawn = sampler.sample(*embeddings(step + 1))
+        drawn = sampler.sample(*embeddings(step + 1, rows))
         assert drawn.isfinite().all()
-        assert drawn.abs().max() < 1e3
-
-
-@every_kind
-def test_any_batch_size(kind: str) -> None:
-    sampler = built(kind)
-    for step, rows in enumerate((1, 8, 30, 2)):
-        drawn = sampler.sample(*embeddings(step, rows))
-        assert drawn.isfinite().all()
-        sampler.update(embeddings(step, rows)[0])
+        assert not drawn.numel() or drawn.abs().max() < 1e3
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -192,24 +156,16 @@ def test_a_checkpoint_from_the_cpu_goes_on_on_a_gpu(kind: str) -> None:
 
 @every_kind
 def test_yaml_round_trip(kind: str) -> None:
-    config = to_config(built(kind, weight=0.5))
-    parser = jsonargparse.ArgumentParser(exit_on_error=False)
-    parser.add_subclass_arguments(NegativeSampler, "sampler")
-    parsed = parser.parse_object({"sampler": yaml.safe_load(yaml.safe_dump(config))})
-    again = parser.instantiate(parsed).sampler
-    assert to_config(again) == config
-    assert again.weight == 0.5
+    assert rebuilt(built(kind, weight=0.5), NegativeSampler).weight == 0.5
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
         ("GaussianNegatives", {"ratio": 0}, "ratio must be positive and finite, got 0"),
-        ("GaussianNegatives", {"ratio": float("nan")}, "ratio must be positive and finite, got nan"),
         ("GaussianNegatives", {"std": -1.0}, "std must be positive and finite, got -1.0"),
         ("GaussianNegatives", {"mean": float("inf")}, "mean must lie in"),
         ("GaussianNegatives", {"weight": -0.1}, "weight must be 0 or more, got -0.1"),
-        ("BatchGaussianNegatives", {"ratio": -1}, "ratio must be positive"),
         ("BatchGaussianNegatives", {"covariance": "diag"}, "covariance must be 'none' or 'multiplied' or 'full'"),
         ("BatchGaussianNegatives", {"covariance": "full", "use_std": False}, "leave use_std true"),
         ("BatchGaussianNegatives", {"gradient": "mean"}, "gradient must be 'none' or 'covariance' or 'all'"),
@@ -224,7 +180,6 @@ def test_yaml_round_trip(kind: str) -> None:
         ("NoisyAnchorNegatives", {"ratio": 0}, "ratio must be positive"),
         ("GaussianMixtureNegatives", {"components": 0}, "components must be 1 or more"),
         ("GaussianMixtureNegatives", {"covariance": "tied"}, "covariance must be 'diag' or 'full', got 'tied'"),
-        ("GaussianMixtureNegatives", {"decay": 0.0}, r"decay must lie in \(0, 1\], got 0.0"),
         ("GaussianMixtureNegatives", {"decay": 1.1}, r"decay must lie in \(0, 1\], got 1.1"),
         ("GaussianMixtureNegatives", {"variance_floor": 0.0}, "variance_floor must be positive"),
         ("GaussianMixtureNegatives", {"window": 0}, "window must be 1 or more, got 0"),

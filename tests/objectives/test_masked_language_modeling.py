@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from sentrep import InputError, SentRepModule
-from sentrep.objectives import Contrastive, MaskedLanguageModeling, masked_language_modeling
+from sentrep.objectives import Contrastive, MaskedLanguageModeling
 from sentrep.objectives.masked_language_modeling import KEY
 from sentrep.types import TokenBatch
 from sentrep.views import EncodedViews, ExtraInputsOnly
-from support import (
-    FAMILIES,
-    assert_equal_to_one_process,
-    loss_and_gradients,
-    run_processes,
-    text_batch,
-    tiny_encoder,
-    toy_sentences,
-)
+from support import FAMILIES, assert_same_gradients, text_batch, tiny_encoder, toy_sentences
 
 PROMPT = '"[X]" means [MASK].'
 
@@ -38,8 +29,6 @@ def test_equal_to_a_loop_over_the_chosen_tokens(copies: str) -> None:
     extra = objective.extra_inputs(batch)
     loss = objective(EncodedViews()(encoder, batch, extra), batch)
     words, head = encoder.backbone.get_input_embeddings().weight, objective.lm_head.model.cls.predictions
-    gradients = torch.autograd.grad(loss, [words, head.transform.dense.weight, head.bias])
-
     masked = extra[KEY]
     second = batch.anchor if batch.positive is None else batch.positive
     clean = [ids[mask.bool()] for c in (batch.anchor, second) for ids, mask in _rows(c)]
@@ -54,13 +43,7 @@ def test_equal_to_a_loop_over_the_chosen_tokens(copies: str) -> None:
         logits = words @ head.transform.LayerNorm(hidden) + head.bias
         terms.append(torch.logsumexp(logits, 0) - logits[clean[row][column]])
     expected = torch.stack(terms).mean()
-    torch.testing.assert_close(loss, expected, atol=1e-10, rtol=0)
-    for mine, theirs in zip(
-        gradients,
-        torch.autograd.grad(expected, [words, head.transform.dense.weight, head.bias]),
-        strict=True,
-    ):
-        torch.testing.assert_close(mine, theirs, atol=1e-10, rtol=0)
+    assert_same_gradients(loss, expected, [words, head.transform.dense.weight, head.bias])
 
 
 def test_the_two_copies_are_masked_by_two_draws() -> None:
@@ -131,32 +114,6 @@ def test_alone_it_encodes_the_masked_sentences_only() -> None:
 
 def _rows(tokens: TokenBatch) -> Iterator[tuple[Tensor, Tensor]]:
     return zip(tokens.input_ids, tokens.attention_mask, strict=True)
-
-
-def _every_third(candidates: Tensor, count: int, word_starts: Tensor | None = None) -> Tensor:
-    """A choice that does not depend on which process makes it; as many per sentence as there are, not ``count``."""
-    column = torch.arange(candidates.shape[1])
-    return (candidates & (column % 3 == 1)).flatten().nonzero().flatten()
-
-
-def _module_and_batch(both_copies: bool) -> tuple[SentRepModule, Any]:
-    masked_language_modeling.choose_tokens = _every_third  # type: ignore[assignment]
-    encoder = tiny_encoder(dropout=0.0)
-    objective = MaskedLanguageModeling(mask=1.0, random=0.0, both_copies=both_copies)
-    module = SentRepModule(encoder, {"mlm": objective}, views=ExtraInputsOnly(), seed=2)
-    sentences = sorted(toy_sentences(12), key=len)  # the two halves have unequal numbers of tokens
-    return module, text_batch(encoder, sentences)
-
-
-def _in_process(both_copies: bool) -> Any:
-    return loss_and_gradients(*_module_and_batch(both_copies))
-
-
-@pytest.mark.parametrize("both_copies", [False, True])
-def test_two_processes_equal_one(both_copies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masked_language_modeling, "choose_tokens", _every_third)
-    loss, gradients = loss_and_gradients(*_module_and_batch(both_copies))
-    assert_equal_to_one_process(run_processes(_in_process, 2, both_copies), loss, gradients)
 
 
 @pytest.mark.parametrize(

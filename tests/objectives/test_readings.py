@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,20 +10,13 @@ from samplers import spec
 from torch import Tensor, nn
 
 from references.info_nce import info_nce_loop, nt_xent_loop, second_view_loop, sign_flipped_loop
-from sentrep import InputError, Objective, SentRepModule
+from sentrep import InputError, Objective
 from sentrep.negatives import GaussianNegatives, MemoryBank, NegativeSampler
-from sentrep.objectives import Alignment, Contrastive, SignFlippedContrastive
+from sentrep.objectives import Contrastive, SignFlippedContrastive
 from sentrep.types import Views
-from sentrep.views import BatchGaussianNoise, BernoulliDropout, OutputPerturbedViews
+from sentrep.views import BernoulliDropout, OutputPerturbedViews
 from sentrep.weighting import PairWeighting, SelfWeighting
-from support import (
-    assert_equal_to_one_process,
-    loss_and_gradients,
-    run_processes,
-    text_batch,
-    tiny_encoder,
-    toy_sentences,
-)
+from support import assert_same_gradients, text_batch, tiny_encoder, toy_sentences
 
 NOTHING: Any = None
 WIDTH = 6
@@ -55,11 +47,7 @@ class Fixed(PairWeighting):
 
 
 def assert_equals(loss: Tensor, expected: Tensor, *leaves: Tensor) -> None:
-    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-12)
-    found, wanted = (torch.autograd.grad(x, leaves, allow_unused=True, retain_graph=True) for x in (loss, expected))
-    for one, other in zip(found, wanted, strict=True):
-        zero = torch.zeros_like(leaves[0])
-        torch.testing.assert_close(zero if one is None else one, zero if other is None else other, rtol=0, atol=1e-12)
+    assert_same_gradients(loss, expected, leaves, atol=1e-12)
 
 
 @pytest.mark.parametrize("block", [0, 2])
@@ -91,11 +79,7 @@ def test_second_views_with_everything_else(in_batch: bool, hard: bool) -> None:
         row = torch.tensor([[*own, *bonus, *weights[i, 4:].tolist()]], dtype=torch.float64)
         losses.append(info_nce_loop(first[i : i + 1], torch.stack(columns), 0.3, [0], None, row, 1.0, 0.1))
     loss = objective(views, NOTHING)
-    torch.testing.assert_close(loss, torch.stack(losses).mean(), rtol=0, atol=1e-6)  # weights are float32
-    for one, other in zip(
-        torch.autograd.grad(loss, leaves[:2]), torch.autograd.grad(torch.stack(losses).mean(), leaves[:2]), strict=True
-    ):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
+    assert_same_gradients(loss, torch.stack(losses).mean(), leaves[:2], atol=1e-6)  # weights are float32
 
 
 def test_without_the_batch_only_the_drawn_are_negatives() -> None:
@@ -153,9 +137,7 @@ def test_negatives_of_each_anchor_beside_shared_ones(block: int) -> None:
     weights = torch.cat([pairs[:, :4], ones, pairs[:, 4:], 0.6 * ones[:, :2]], dim=1)
     keys = torch.cat([second, negative])
     expected = info_nce_loop(first, keys, 0.3, [0, 1, 2, 3], drawn, weights, 1.0, 0.1, own)
-    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-6)  # weights are float32
-    gradients = [torch.autograd.grad(x, leaves[:3]) for x in (loss, expected)]
-    torch.testing.assert_close(*gradients, rtol=0, atol=1e-6)
+    assert_same_gradients(loss, expected, leaves[:3], atol=1e-6)  # weights are float32
 
 
 def test_nt_xent_pushes_both_views_of_a_sentence_from_its_own_negatives() -> None:
@@ -202,38 +184,6 @@ def test_self_weighting_judges_what_stands_in_the_denominator() -> None:
     views = Views(first, positive, None, NOTHING, NOTHING, second=second)
     expected = torch.nn.functional.cosine_similarity(first[:, None], second, dim=-1) < 0.1
     assert torch.equal(SelfWeighting(0.1)(NOTHING, views, first[:0]).bool(), expected)
-
-
-READINGS: dict[str, Callable[[], tuple[Objective, OutputPerturbedViews | None]]] = {
-    "second view": lambda: (Contrastive(), OutputPerturbedViews(BatchGaussianNoise(0.0), "second_view")),
-    "second view, weighted": lambda: (
-        Contrastive(negatives=noise(), weighting=SelfWeighting(0.5)),
-        OutputPerturbedViews(BatchGaussianNoise(0.0), "second_view"),
-    ),
-    "no batch": lambda: (Contrastive(negatives=noise(), in_batch=False), None),
-    "nt-xent": lambda: (Contrastive(nt_xent=True), None),
-    "nt-xent, noise": lambda: (Contrastive(negatives=noise(), nt_xent=True), None),
-    "sign": lambda: (SignFlippedContrastive(scale=None), None),
-}
-
-
-def results(chunk: int | None = None) -> dict[str, tuple[Tensor, dict[str, Tensor]]]:
-    found = {}
-    for name, make in READINGS.items():
-        encoder = tiny_encoder(dropout=0.0, pooling="mean", rows_at_once=chunk)
-        objective, views = make()
-        module = SentRepModule(encoder, {"term": objective, "alignment": Alignment()}, views=views)
-        sentences = toy_sentences(24)
-        batch = text_batch(encoder, sentences[:12], *([] if views else [sentences[12:]]))
-        found[name] = loss_and_gradients(module, batch)
-    return found
-
-
-@pytest.mark.slow
-def test_two_processes_and_grad_cache_equal_one_plain_pass() -> None:
-    expected, cached, shares = results(), results(5), run_processes(results, 2)
-    for name, (loss, gradients) in expected.items():
-        assert_equal_to_one_process([cached[name], *(share[name] for share in shares)], loss, gradients)
 
 
 def test_the_second_view_is_of_another_mask_and_gets_a_gradient() -> None:

@@ -15,7 +15,7 @@ from sentrep import ProjectionHead, SentenceEncoder, SentRepModule
 from sentrep.encoder.loading.lm_head import head_to_keep
 from sentrep.objectives import MaskedLanguageModeling, ReplacedTokenDetection
 from sentrep.types import TextBatch, TokenBatch, Views
-from support import loss_and_gradients, text_batch, tiny_encoder, toy_sentences
+from support import assert_same_gradients, loss_and_gradients, text_batch, tiny_encoder, toy_sentences
 
 
 def built(generator: str | None = None) -> tuple[ReplacedTokenDetection, SentenceEncoder, TextBatch]:
@@ -40,9 +40,7 @@ def test_the_loss_equals_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     detect, backbone = objective.detect, objective.discriminator.encoder.backbone
     expected = detection_loop(backbone, detect.weight, detect.bias, vectors, read, wanted)
-    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-10)
-    leaves = [vectors, detect.weight, backbone.get_input_embeddings().weight]
-    torch.testing.assert_close(torch.autograd.grad(loss, leaves), torch.autograd.grad(expected, leaves))
+    assert_same_gradients(loss, expected, [vectors, detect.weight, backbone.get_input_embeddings().weight])
 
 
 def test_masked_tokens_are_drawn_from_the_generator(monkeypatch: pytest.MonkeyPatch) -> None:

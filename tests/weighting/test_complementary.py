@@ -19,7 +19,7 @@ from sentrep.negatives import RefinedNoiseNegatives
 from sentrep.objectives import Contrastive
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.weighting import ComplementaryWeighting
-from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
+from support import FAMILIES, assert_same_gradients, loader, quiet_trainer, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(16)
 ANCHORS, POSITIVES = SENTENCES[:8], SENTENCES[8:]
@@ -66,14 +66,10 @@ def test_the_weighted_loss_equals_eq_5_and_6(teacher: str, paired: bool, mask_no
     )
     encoder = tiny_encoder()
     objective.build(encoder.spec(seed=0))
-    fast, slow = views(), views()
-    loss = objective(fast, text_batch(encoder, ANCHORS, POSITIVES if paired else None))
-    expected = weighted_loss(slow.anchor, slow.positive, noise, anchors, keys, threshold, 0.5, mask_noise)
-    torch.testing.assert_close(loss, expected, rtol=1e-6, atol=1e-6)
-    loss.backward()
-    expected.backward()
-    torch.testing.assert_close(fast.anchor.grad, slow.anchor.grad, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(fast.positive.grad, slow.positive.grad, rtol=1e-5, atol=1e-6)
+    x = views()
+    loss = objective(x, text_batch(encoder, ANCHORS, POSITIVES if paired else None))
+    expected = weighted_loss(x.anchor, x.positive, noise, anchors, keys, threshold, 0.5, mask_noise)
+    assert_same_gradients(loss, expected, [x.anchor, x.positive], rtol=1e-6, atol=1e-6)
     assert objective.metrics["masked"].item() == pytest.approx(0.5, abs=0.1)
     assert (objective.metrics["masked_extra"] > 0) == mask_noise
 
@@ -92,14 +88,11 @@ def module(teacher: str, **arguments: Any) -> SentRepModule:
     return SentRepModule(tiny_encoder(), {"dclr": Contrastive(weighting=weighting)})
 
 
-def fit(module: SentRepModule, **arguments: Any) -> lightning.Trainer:
+def fit(module: SentRepModule) -> lightning.Trainer:
     batches = [text_batch(module.encoder, SENTENCES[k : k + 4]) for k in range(0, 16, 4)]
-    trainer = lightning.Trainer(
-        max_epochs=1, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
-        log_every_n_steps=1, **arguments,
-    )  # fmt: skip
-    trainer.fit(module, torch.utils.data.DataLoader(batches, batch_size=None))  # type: ignore[arg-type]
-    return trainer
+    run = quiet_trainer()
+    run.fit(module, loader(batches))
+    return run
 
 
 def complementary(module: SentRepModule) -> ComplementaryWeighting:
@@ -109,7 +102,7 @@ def complementary(module: SentRepModule) -> ComplementaryWeighting:
 def test_the_complementary_model_stays_out_of_training_and_of_the_checkpoint(teacher: str, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in Path(teacher).glob("*.safetensors")}
     weighted, plain = module(teacher), SentRepModule(tiny_encoder(), {"dclr": Contrastive()})
-    run, plain_run = fit(weighted, enable_checkpointing=False), fit(plain, enable_checkpointing=False)
+    run, plain_run = fit(weighted), fit(plain)
     assert 0 <= run.callback_metrics["train/dclr/masked"] <= 1
     frozen = complementary(weighted).complementary.load()
     assert not frozen.training
@@ -165,7 +158,7 @@ def test_loading_the_model_draws_nothing_from_the_run(teacher: str) -> None:
 def test_a_checkpoint_loads_without_the_complementary_model(tmp_path: Path) -> None:
     tiny_encoder(seed=3).save_pretrained(tmp_path / "simcse")
     weighted = module(str(tmp_path / "simcse"))
-    fit(weighted, enable_checkpointing=False).save_checkpoint(tmp_path / "x.ckpt")
+    fit(weighted).save_checkpoint(tmp_path / "x.ckpt")
     (tmp_path / "simcse").rename(tmp_path / "moved_away")
     again = SentRepModule.load_from_checkpoint(tmp_path / "x.ckpt")
     assert complementary(again).get_extra_state() == complementary(weighted).get_extra_state()
@@ -238,8 +231,8 @@ def test_a_large_model_trains_beside_a_base_one_without_masked_noise(mask_noise:
     large = SentRepModule(tiny_encoder(), {"dclr": objective}, seed=0)
     if mask_noise:
         with pytest.raises(InputError, match="mask_noise: false"):
-            fit(large, enable_checkpointing=False)
+            fit(large)
     else:
-        run = fit(large, enable_checkpointing=False)
+        run = fit(large)
         assert run.callback_metrics["train/loss"].isfinite()
         assert run.callback_metrics["train/dclr/masked_extra"] == 0
