@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -100,29 +100,30 @@ def to_config(value: Any) -> Any:
     raise TypeError(f"{value!r} cannot be written to a configuration; use a class or functools.partial of a class")
 
 
-def walk(tree: Any, visit: Callable[[str, Any], None], path: str = "") -> None:
-    """Show every plug-in and every plain value of a configuration to a function, in the order in which they stand.
+def walk(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every plug-in and every plain value of a configuration, in the order in which they stand.
 
     Args:
         tree: plain data, as `to_config` and the command line write it.
-        visit: called with the dotted key of the flag, in which ``init_args`` has no part, and with the value: the whole
-            section of a plug-in, or anything that is no section.
         path: the key of the tree itself.
 
+    Yields:
+        The dotted key of the flag, in which ``init_args`` has no part, and the value: the whole section of a plug-in,
+        or anything that is no section.
+
     Examples:
-        >>> walk({"views": {"class_path": "a.B", "init_args": {"n": 1}}}, print, "model")
-        model.views {'class_path': 'a.B', 'init_args': {'n': 1}}
-        model.views.n 1
+        >>> dict(walk({"views": {"class_path": "a.B", "init_args": {"n": 1}}}, "model"))
+        {'model.views': {'class_path': 'a.B', 'init_args': {'n': 1}}, 'model.views.n': 1}
     """
     if isinstance(tree, list) and any(isinstance(item, Mapping) for item in tree):
         tree = dict(enumerate(tree))
     is_plugin = isinstance(tree, Mapping) and "class_path" in tree
     if is_plugin or not isinstance(tree, Mapping):
-        visit(path, tree)
+        yield path, tree
     if isinstance(tree, Mapping):
         for below in (tree.get("init_args"), tree.get("dict_kwargs")) if is_plugin else (tree,):
             for key, value in below.items() if isinstance(below, Mapping) else ():
-                walk(value, visit, f"{path}.{key}" if path else str(key))
+                yield from walk(value, f"{path}.{key}" if path else str(key))
 
 
 def flat(settings: Any, path: str = "") -> dict[str, Any]:
@@ -133,12 +134,9 @@ def flat(settings: Any, path: str = "") -> dict[str, Any]:
         {'model.views': 'EncodedViews', 'model.views.both': True}
     """
     found: dict[str, Any] = {}
-
-    def note(key: str, value: Any) -> None:
+    for key, value in walk(settings, path):
         if not any(part.startswith("_") for part in key.split(".")):
             found[key] = str(value["class_path"]).rsplit(".", 1)[-1] if isinstance(value, Mapping) else value
-
-    walk(settings, note, path)
     return found
 
 

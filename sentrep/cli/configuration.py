@@ -71,11 +71,8 @@ class Request:
     def texts(self) -> set[str]:
         """Every text that the user wrote as a value: the names of his own classes are among them."""
         found: list[Any] = []
-
-        def note(_: str, value: Any) -> None:
-            found.extend(value if isinstance(value, list) else [value["class_path"] if is_node(value) else value])
-
-        walk([self.tree, with_flags({}, self.flags)], note)
+        for _, value in walk([self.tree, with_flags({}, self.flags)]):
+            found += value if isinstance(value, list) else [value["class_path"] if is_node(value) else value]
         return {text for text in found if isinstance(text, str)}
 
 

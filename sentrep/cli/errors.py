@@ -102,14 +102,8 @@ def summarize(message: str, tree: Mapping[str, Any]) -> str:
 
 def _find(tree: Mapping[str, Any], key: str, value: str) -> str | None:
     """Dotted path of the first ``key: value`` in the tree, as on the command line."""
-    found: list[str] = []
-
-    def note(path: str, here: Any) -> None:
-        if path.rpartition(".")[2] == key and str(here) == value:
-            found.append(path)
-
-    walk(tree, note)
-    return found[0] if found else None
+    found = (path for path, here in walk(tree) if path.rpartition(".")[2] == key and str(here) == value)
+    return next(found, None)
 
 
 def _types(text: str) -> str:

@@ -40,7 +40,8 @@ def check_known(request: Request) -> None:
             raise UsageError(f"{origin(key, request)}unknown key '{key}'{did_you_mean(key, known)}")
         if key in SECTIONS:
             _check(SECTIONS[key], value, key)
-        walk(value, _check_plugin, key)
+        for path, section in walk(value, key):
+            _check_plugin(path, section)
 
 
 def origin(key: str, request: Request) -> str:
