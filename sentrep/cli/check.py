@@ -11,12 +11,35 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, get_args, get_origin
 
+from lightning.pytorch import Trainer
+
 from sentrep.checkpoint.annotations import alternatives, hints, item, plugins
-from sentrep.cli.configuration import NODE_KEYS, Tree, is_node
+from sentrep.cli.configuration import NODE_KEYS, Request, Tree, is_node
 from sentrep.cli.errors import UsageError
+from sentrep.cli.names import check_known
+from sentrep.cli.sections import CALLBACKS
+from sentrep.data import SentRepDataModule
 from sentrep.errors import did_you_mean
+from sentrep.module import SentRepModule
 
 _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def check_names(tree: Tree, request: Request) -> None:
+    """Every key must be known, at any depth, and there must be something to train with.
+
+    Raises:
+        UsageError: names the key and what was probably meant.
+    """
+    check_known(request)
+    for key, kind in {"model": SentRepModule, "data": SentRepDataModule, "trainer": Trainer}.items():
+        check_arguments(kind, tree.get(key), key)
+    for key, (base, _) in CALLBACKS.items():
+        check_value(base | None, tree.get(key), key)
+    objectives = tree["model"].get("objectives")
+    values = list(objectives.values()) if isinstance(objectives, dict) else objectives
+    if isinstance(values, list) and not any(values) and not request.rest:  # which may add one
+        raise UsageError("model.objectives: no objective to train with; name at least one, for example Contrastive")
 
 
 def check_arguments(target: Callable[..., Any], values: Any, path: str, supplied: int | None = None) -> None:

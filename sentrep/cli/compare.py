@@ -11,12 +11,13 @@ from typing import Any
 from rich.console import Console
 
 from sentrep import checks
+from sentrep.cli.check import check_names
 from sentrep.cli.compare_words import Options, Words
 from sentrep.cli.configuration import parse_request, with_flags
 from sentrep.cli.errors import UsageError
 from sentrep.cli.paper_tables import Table, read_table, write_recipes
 from sentrep.cli.recipes import locate
-from sentrep.cli.sections import build_tree, check_names
+from sentrep.cli.sections import build_tree
 from sentrep.cli.seeded_runs import Run, Wanted, train_all
 from sentrep.cli.trainer import prepare_parsing
 from sentrep.distributed import derive_seed

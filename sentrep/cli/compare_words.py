@@ -19,8 +19,8 @@ from sentrep.errors import InputError
 from sentrep.io.paths import expanded
 
 if TYPE_CHECKING:
-    from sentrep.cli.evaluate import SuiteName
     from sentrep.evaluation.comparison import Format
+    from sentrep.evaluation.suites import SuiteName
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ def check(
     threshold: float = 0.8,
     output: str | None = None,
     list: str | None = None,
+    overwrite: bool = False,
     fail_above: float | None = None,
 ) -> int:
     """Count the sentences of evaluation sets that stand in a training text, exactly or nearly, and its own duplicates.
@@ -44,15 +45,16 @@ def check(
         threshold: least Jaccard similarity of the character trigrams of near sentences, from 0.5 to 1.
         output: also write the counts to this file: .json (everything), .md or .csv.
         list: write every overlapping pair of sentences to this csv file.
+        overwrite: replace files that are there already.
         fail_above: exit with status 1 when the share (0 to 1) of some evaluation set is greater than this.
 
     Returns:
         The exit status.
     """
     if output is not None:
-        check_report_path(output, [*train, *against])
+        check_report_path(output, [*train, *against], overwrite)
     if list is not None:
-        check_target(list, [*train, *against])
+        check_target(list, [*train, *against], overwrite=overwrite)
     if fail_above is not None and not 0 <= fail_above <= 1:
         raise InputError(f"fail_above {fail_above}: expected a share from 0 to 1, for example 0.01")
     corpus = open_corpus(train, columns, train_split)

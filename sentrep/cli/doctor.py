@@ -6,11 +6,12 @@ import copy
 
 from rich.console import Console
 
+from sentrep.cli.check import check_names
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model
 from sentrep.cli.configuration import Tree, merge, parse_request
 from sentrep.cli.errors import UsageError
 from sentrep.cli.paper_tables import add_row
-from sentrep.cli.sections import build_tree, check_names
+from sentrep.cli.sections import build_tree
 from sentrep.cli.trainer import prepare_parsing
 from sentrep.doctor import Subject, diagnose, report
 from sentrep.doctor.outcome import failed
@@ -54,9 +55,11 @@ def examine(command: str, words: list[str]) -> int:
     request = add_row(parse_request(words))
     if request.rest:
         raise UsageError(f"doctor: unexpected '{request.rest[0]}'; write flags as --key value")
-    output = request.flags.pop("output", None)
+    output, overwrite = request.flags.pop("output", None), request.flags.pop("overwrite", "false")
+    if overwrite not in ("true", "false"):
+        raise UsageError(f"doctor: --overwrite {overwrite}; expected true or false")
     if output is not None:
-        check_report_path(output)
+        check_report_path(output, overwrite=overwrite == "true")
     if not request.files:
         request.tree = merge(copy.deepcopy(TINY), request.tree)
     path = request.get("ckpt_path")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from sentrep.cli.models import Backend, Precision, in_precision, load_encoder, whitening_corpus
 from sentrep.data.sets.scored_pairs import ScoredPairs
@@ -17,8 +16,7 @@ from sentrep.evaluation import (
     evaluate_suite,
     load_suite,
 )
-
-SuiteName = Literal["sts", "transfer", "retrieval", "rerank", "mteb"]
+from sentrep.evaluation.suites import SuiteName
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,7 @@ def evaluate(
     whiten_dim: int | None = None,
     detail: bool = False,
     output: str | None = None,
+    overwrite: bool = False,
     trust_remote_code: bool = False,
     compute: Compute = COMPUTE,
 ) -> None:
@@ -72,12 +71,13 @@ def evaluate(
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.
         detail: print sub-sets, Pearson's correlation, standard deviations, development scores and recall@1 as well.
         output: also write the results to this file: .json (everything), .md or .csv.
+        overwrite: replace an output that is there already.
         trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
         compute: how the vectors are computed.
     """
     sets = [sets] if isinstance(sets, str) else sets
     if output is not None:
-        check_report_path(output, sets or ())
+        check_report_path(output, sets or (), overwrite)
     loaded = load_suite(suite, Request(sets, sts_folder, split, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
     encoder = load_encoder(model, pooling, compute.device, trust_remote_code, compute.backend)

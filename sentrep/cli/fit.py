@@ -22,6 +22,7 @@ the recipe 'quickstart'; the run goes to runs/quickstart."""
 
 DOCTOR = """\
 usage: sentrep doctor [-c CONFIG] [any flag of sentrep fit] [--output REPORT.json|REPORT.md|REPORT.csv]
+[--overwrite true]
 
 Check on this machine that training does what it should with a configuration (default: a tiny model, the toy corpus):
 the versions are those that sentrep allows, a step works in fp32 and bf16, two processes equal one, and a resumed run
@@ -74,7 +75,8 @@ def quickstart(command: str, words: list[str]) -> int:
 def doctor(command: str, words: list[str]) -> int:
     """Run ``doctor``, whose words are those of ``fit`` and ``--output``."""
     request = parse_request(words)
-    request.flags = {key: value for key, value in request.flags.items() if key not in ("output", "table", "row")}
+    own = ("output", "overwrite", "table", "row")
+    request.flags = {key: value for key, value in request.flags.items() if key not in own}
     check_known(request)
     status: int = load("sentrep.cli.doctor").examine(command, words)
     return status

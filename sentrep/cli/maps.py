@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from sentrep.data.parts import Parts
 from sentrep.data.ray_engine import map_on_ray
 from sentrep.data.text.shard import Shard, local_rank
+from sentrep.reports.bars import progress_bar
 
 Advance = Callable[[int], None]
 """Is told of so many more rows."""
@@ -21,17 +22,7 @@ Mapped = Callable[[list[Any], Advance], Any]
 
 def row_progress() -> Progress:
     """On standard error: rows done, time left, and ``note``, a field of the task; of several processes the first's."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}", markup=False),
-        console=Console(stderr=True),
-        disable=local_rank() != 0,
-    )
+    return progress_bar(Console(stderr=True), disable=local_rank() != 0)
 
 
 def map_parts(what: str, parts: Parts, rows: Iterable[Any], mapped: Mapped, shard: Shard) -> bool:

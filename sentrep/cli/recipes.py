@@ -160,9 +160,7 @@ def copy(name: str, *, output: str | None = None, overwrite: bool = False) -> No
     """
     text = _read(name)
     target = expanded(output or f"{_bare(name).replace('/', '-')}.yaml")
-    check_target(target)
-    if target.exists() and not overwrite:
-        raise InputError(f"{target}: is there already; name another file by --output, or add --overwrite true")
+    check_target(target, overwrite=overwrite)
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         write_text(target, text)

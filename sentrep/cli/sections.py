@@ -7,17 +7,15 @@ import inspect
 
 import torch
 from jsonargparse import Namespace
-from lightning.pytorch import Callback, Trainer
+from lightning.pytorch import Callback
 from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
 from sentrep.checkpoint.trust import refuse_foreign_classes
-from sentrep.cli.check import check_arguments, check_value
 from sentrep.cli.configuration import Request, Tree, merge, with_flags
 from sentrep.cli.errors import UsageError
-from sentrep.cli.names import check_known, origin
+from sentrep.cli.names import origin
 from sentrep.config import to_config
-from sentrep.data import SentRepDataModule
 from sentrep.data.sets.proxy_tasks import is_proxy
 from sentrep.data.sets.sts import not_at_hand
 from sentrep.evaluation import CollapseMonitor, TrainingReport
@@ -114,23 +112,6 @@ def _follow_root(tree: Tree) -> None:
     settings = logger.get("init_args") if isinstance(logger, dict) else None
     if root and isinstance(settings, dict) and settings.get("save_dir") == _RUNS:
         settings["save_dir"] = str(root)
-
-
-def check_names(tree: Tree, request: Request) -> None:
-    """Every key must be known, at any depth, and there must be something to train with.
-
-    Raises:
-        UsageError: names the key and what was probably meant.
-    """
-    check_known(request)
-    for key, kind in {"model": SentRepModule, "data": SentRepDataModule, "trainer": Trainer}.items():
-        check_arguments(kind, tree.get(key), key)
-    for key, (base, _) in CALLBACKS.items():
-        check_value(base | None, tree.get(key), key)
-    objectives = tree["model"].get("objectives")
-    values = list(objectives.values()) if isinstance(objectives, dict) else objectives
-    if isinstance(values, list) and not any(values) and not request.rest:  # which may add one
-        raise UsageError("model.objectives: no objective to train with; name at least one, for example Contrastive")
 
 
 def settle(config: Namespace) -> None:

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from lightning.pytorch.cli import instantiate_module
 from rich.console import Console
-from rich.progress import track
 
 from sentrep import checks
 from sentrep.cli.configuration import Tree, parse_request, read_config
@@ -34,6 +33,7 @@ from sentrep.evaluation.runs import version_of
 from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import MODEL
 from sentrep.io.files import atomic_write, write_text
+from sentrep.reports.bars import progress_bar
 from sentrep.reports.text import screen_text
 
 SCORES = "scores.npz"
@@ -102,11 +102,13 @@ def train_all(runs: Sequence[Run], wanted: Wanted, jobs: int = 1) -> dict[tuple[
     _refuse_other_settings(runs, wanted)
     failures: dict[tuple[str, int], str] = {}
     console = Console(stderr=True)
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(jobs) as pool, progress_bar(console) as bar:
+        task = bar.add_task("Comparing", total=len(runs), note="")
         futures = {pool.submit(_train_and_score, run, wanted, jobs): run for run in runs}
         try:
-            for future in track(as_completed(futures), "comparing", len(runs), console=console):
+            for future in as_completed(futures):
                 run, reason = futures[future], future.result()
+                bar.advance(task)
                 console.print(screen_text(f"{run.label}, seed {run.seed}: {reason or 'done'}"))
                 if reason:
                     failures[run.label, run.seed] = reason

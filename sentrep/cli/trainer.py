@@ -9,6 +9,8 @@ import re
 import warnings
 from typing import Any
 
+from sentrep.cli.check import check_names
+
 os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")  # of LightningCLI's own calls, not the user's
 
 import yaml
@@ -40,7 +42,6 @@ from sentrep.cli.sections import (
     CALLBACKS,
     TRAINER_DEFAULTS,
     build_tree,
-    check_names,
     settle,
     settle_monitor,
     settle_sets,

@@ -19,7 +19,7 @@ from sentrep.data.text.locations import file_system, is_address, open_binary
 from sentrep.data.text.shard import Shard
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write, remove_leftovers
-from sentrep.io.paths import expanded, writing
+from sentrep.io.paths import expanded, is_there, writing
 
 MANIFEST = "manifest.json"
 _FORMAT = "sentrep parts 1"
@@ -198,7 +198,7 @@ def parts_of(output: str, overwrite: bool) -> str:
     """
     system, place = file_system(output if is_address(output) else str(expanded(output)))
     if system.exists(place) and not overwrite and not system.exists(f"{place}.parts/{MANIFEST}"):
-        raise InputError(f"{output}: is there already; name another output, or replace it: --overwrite true")
+        raise is_there(output)
     return f"{output}.parts"
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import Progress
 from torch import Tensor
 
 from sentrep import distributed
@@ -22,6 +21,7 @@ from sentrep.encoder.search import Neighbours, search
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.errors import InputError
 from sentrep.functional.similarity import cosine_similarity_matrix, unit
+from sentrep.reports.bars import progress_bar
 from sentrep.types import TokenBatch
 
 logger = logging.getLogger("sentrep")
@@ -230,8 +230,8 @@ def _progress(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
     if not shown:
         yield lambda done: None
         return
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task("Encoding", total=total)
+    with progress_bar(Console(stderr=True)) as progress:
+        task = progress.add_task("Encoding", total=total, note="")
         yield lambda done: progress.update(task, completed=done)
 
 

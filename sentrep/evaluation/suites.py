@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sentrep.data.sets.beir import load_reranking, load_retrieval
 from sentrep.data.sets.labelled import LabelledSet
@@ -18,6 +18,8 @@ from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
 from sentrep.evaluation.sts import DEFAULT_SUITE, evaluate_sts
 from sentrep.evaluation.transfer import evaluate_transfer
+
+SuiteName = Literal["sts", "transfer", "retrieval", "rerank", "mteb"]
 
 
 @dataclass(frozen=True)

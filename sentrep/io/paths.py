@@ -75,17 +75,20 @@ def check_plain_files(folder: str | Path) -> None:
             check_plain(path)
 
 
-def check_target(path: str | Path, inputs: Iterable[str | Path] = (), *, folder: bool = False) -> None:
+def check_target(
+    path: str | Path, inputs: Iterable[str | Path] = (), *, folder: bool = False, overwrite: bool = True
+) -> None:
     """Refuse an output that cannot be written, before hours of work and not after them.
 
     Args:
-        path: the file (or folder) that will be written; an older file of this name may be replaced.
+        path: the file (or folder) that will be written.
         inputs: what is read, and must not be replaced.
         folder: whether it will be a folder.
+        overwrite: whether an older file of this name may be replaced.
 
     Raises:
         InputError: the name is empty, too long or an address, something is in the way, the place takes no files, or the
-            file is one that is read.
+            file is one that is read or that may not be replaced.
     """
     check_name(str(path), "the output")
     if "://" in str(path):
@@ -96,6 +99,8 @@ def check_target(path: str | Path, inputs: Iterable[str | Path] = (), *, folder:
             raise InputError(f"{path}: {_kind(target)} of this name is in the way; choose another output")
         if any(os.path.exists(other) and os.path.samefile(other, target) for other in inputs):
             raise InputError(f"{path}: this is what is read, and it would be lost; choose another output")
+        if not folder and not overwrite:
+            raise is_there(path)
     place = target if folder else target.parent
     while not os.path.lexists(place):
         place = place.parent
@@ -103,6 +108,11 @@ def check_target(path: str | Path, inputs: Iterable[str | Path] = (), *, folder:
     with writing(path):
         trial.touch(exist_ok=False)
         trial.unlink()
+
+
+def is_there(path: str | Path) -> InputError:
+    """The refusal of an output that exists: nothing is replaced unasked."""
+    return InputError(f"{path}: is there already; name another output, or replace it: --overwrite true")
 
 
 @contextmanager

@@ -81,17 +81,18 @@ class Report:
             write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))  # half a pair, as JSON writes it
 
 
-def check_report_path(path: str | Path, inputs: Iterable[str | Path] = ()) -> None:
+def check_report_path(path: str | Path, inputs: Iterable[str | Path] = (), overwrite: bool = True) -> None:
     """Refuse what `Report.write` could not write: better known before hours of encoding.
 
     Args:
         path: of the report: ``.json``, ``.md`` or ``.csv``.
         inputs: what is read, and must not be replaced.
+        overwrite: whether an older report may be replaced.
 
     Raises:
-        InputError: for another ending, or a place that cannot be written.
+        InputError: for another ending, a place that cannot be written, or a report that may not be replaced.
     """
-    check_target(path, inputs)
+    check_target(path, inputs, overwrite=overwrite)
     suffix = Path(path).suffix
     if suffix not in _ENDINGS:
         raise InputError(f"{path}: no format for the ending {suffix!r}; choose one of {', '.join(_ENDINGS)}")

@@ -38,6 +38,16 @@ def test_table_report_and_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert (formula["evaluation sentence"], formula["training row"]) == ("'=sum of the parts", "5")
 
 
+def test_nothing_is_replaced_unasked(capsys: pytest.CaptureFixture[str]) -> None:
+    for option, name in (("--output", "report.md"), ("--list", "list.csv")):
+        Path(name).write_text("mine")
+        assert main([*WORDS, option, name]) == 1
+        assert f"{name}: is there already; name another output, or replace it" in capsys.readouterr().err
+        assert Path(name).read_text() == "mine"
+        assert main([*WORDS, option, name, "--overwrite", "true"]) == 0
+        assert Path(name).read_text() != "mine"
+
+
 @pytest.mark.parametrize(("share", "status"), [("1", 0), ("0.99", 1), ("0", 1)])
 def test_fail_above_sets_the_status(share: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--fail-above", share]) == status

@@ -46,6 +46,16 @@ def test_a_single_set_needs_no_brackets(model: str) -> None:
     assert Path("scores.csv").read_text().startswith("set,subset,documents,queries,protocol,ndcg@10,map@1000")
 
 
+def test_nothing_is_replaced_unasked(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("scores.csv").write_text("mine")
+    words = ["evaluate", model, "--suite", "retrieval", "--sets", "facts", "--output", "scores.csv"]
+    assert main(words) == 1
+    assert "scores.csv: is there already; name another output, or replace it" in capsys.readouterr().err
+    assert Path("scores.csv").read_text() == "mine"
+    assert main([*words, "--overwrite", "true"]) == 0
+    assert Path("scores.csv").read_text() != "mine"
+
+
 def write_senteval(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A SentEval folder with 4 to 6 pairs of every set; the expected numbers of pairs are cut to these."""
     words = iter(toy_sentences(400))

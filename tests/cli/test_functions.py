@@ -81,7 +81,8 @@ def test_export_and_evaluate_whitened(model: str, capsys: pytest.CaptureFixture[
     write_pairs()
     scores = []
     for words in (["whitened"], [model, "--whiten", "corpus.txt", "--whiten_dim", "5"], [model]):
-        assert main(["evaluate", *words, "--sets", "[pairs.csv]", "--output", "scores.json"]) == 0
+        written = ["--output", "scores.json", "--overwrite", "true"]
+        assert main(["evaluate", *words, "--sets", "[pairs.csv]", *written]) == 0
         scores.append(json.loads(Path("scores.json").read_text())["results"][0]["spearman"])
     assert scores[0] == pytest.approx(scores[1])
     assert scores[0] != scores[2]
@@ -96,8 +97,8 @@ def test_half_precision_gives_nearly_the_same(model: str) -> None:
         words = [model, "--precision", precision, "--device", "cpu"]
         assert main(["encode", *words, "--input", "lines.txt", "--output", f"{precision}.npy"]) == 0
         words = [model, "--compute.precision", precision, "--compute.device", "cpu"]
-        assert main(["evaluate", *words, "--sets", "[pairs.csv]", "--output", "scores.json"]) == 0
-        assert json.loads(Path("scores.json").read_text())["precision"] == precision
+        assert main(["evaluate", *words, "--sets", "[pairs.csv]", "--output", f"{precision}.json"]) == 0
+        assert json.loads(Path(f"{precision}.json").read_text())["precision"] == precision
     full, half = np.load("fp32.npy"), np.load("bf16.npy")
     assert half.dtype == np.float32
     assert 0 < np.abs(full - half).max() < 0.05

@@ -128,6 +128,10 @@ def test_a_red_report_says_what_to_do(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(diagnosis, "CHECKS", {"versions": diagnosis.versions})
     age_packages(monkeypatch)
+    Path("report.md").write_text("mine")
     assert main(["doctor", "--output", "report.md"]) == 1
+    assert "report.md: is there already; name another output, or replace it" in capsys.readouterr().err
+    assert Path("report.md").read_text() == "mine"
+    assert main(["doctor", "--output", "report.md", "--overwrite", "true"]) == 1
     assert "versions: install with the tested versions" in capsys.readouterr().out
     assert "\n\nversions: install" in Path("report.md").read_text()

@@ -9,9 +9,9 @@ from typing import get_args
 import pytest
 
 from evaluation.sets import write_beir
-from sentrep.cli.evaluate import SuiteName
 from sentrep.data.sets import transfer
 from sentrep.evaluation import SUITES, Request, evaluate_suite, load_suite, sts, suites
+from sentrep.evaluation.suites import SuiteName
 from support import tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(60)

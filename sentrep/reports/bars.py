@@ -1,0 +1,31 @@
+"""How far a work is, on a terminal: one bar for every command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
+
+_WIDE = 60
+"""Columns of a terminal from which the bar also counts, and shows the time that has passed."""
+
+
+def progress_bar(console: Console, **options: Any) -> Progress:
+    """A bar with what is done, the time left, and ``note``, a field of the task, which wraps where it is long.
+
+    Args:
+        console: where to.
+        options: of `rich.progress.Progress`.
+    """
+    counted = [MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left")] if console.width >= _WIDE else []
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(None),
+        *counted,
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}", markup=False, table_column=Column()),
+        console=console,
+        **options,
+    )
