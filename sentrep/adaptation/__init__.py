@@ -9,8 +9,7 @@ interpolation  weights between the start and the end of training
 words          candidates that match words beside meaning
 choice         the best of the candidates
 verdict        whether the adapted model is better, and how sure that is
-account        what the run has left: its curve and its settings
-outcome        what an adaptation has come to
+outcome        what an adaptation has come to, with what its run has left
 neighbours     the nearest passages of a few sentences, and maps, before and after
 pictures       curves and maps of the report
 report         the page that shows it all

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
+
+from sentrep.evaluation.history import MINUTES
+from sentrep.evaluation.proxy import CRITERION
+from sentrep.evaluation.runs import RunFolder
+from sentrep.evaluation.selection import selected_step
 
 
 @dataclass(frozen=True)
@@ -40,34 +46,65 @@ class Neighbours:
     after: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(kw_only=True)
 class Adaptation:
-    """All of it."""
+    """All of it, filled as the command goes; what it has not come to stays empty."""
 
-    verdict: Literal["better", "not better", "cannot be told"]
-    sentence: str
+    verdict: Literal["better", "not better", "cannot be told"] = "cannot be told"
+    sentence: str = ""
     """The verdict in one sentence."""
     backbone: str
     """What was adapted."""
     text: str
     """To what."""
-    folder: str | None
+    folder: str | None = None
     """Where it was written; None where nothing was exported."""
     documents: int
-    passages: int
-    pairs: int
+    passages: int = 0
+    pairs: int = 0
     """What there was to train on."""
-    seen: int
+    seen: int = 0
     """Pairs that training has come to, again ones included; of a text without structure sentences."""
-    tasks: tuple[TaskOutcome, ...]
-    curve: tuple[dict[str, float], ...]
-    """Rows: step, minutes, proxy, and proxy/<task>."""
-    interpolation: tuple[tuple[float, float], ...]
+    tasks: tuple[TaskOutcome, ...] = ()
+    curve: tuple[dict[str, float], ...] = ()
+    """Rows: step, minutes, proxy, and proxy/<task>; step 0 is the untouched model."""
+    interpolation: tuple[tuple[float, float], ...] = ()
     """(weight of the trained end, proxy)."""
-    lexical: tuple[tuple[float, float], ...]
+    lexical: tuple[tuple[float, float], ...] = ()
     """(weight of matching words, proxy), at the best of these."""
-    neighbours: tuple[Neighbours, ...]
-    seconds: dict[str, float]
+    neighbours: tuple[Neighbours, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
     """Part of the run -> seconds."""
-    settings: dict[str, str]
+    settings: dict[str, str] = field(default_factory=dict)
     """What was trained on what: shown as a table."""
+
+    def take_from(self, folder: Path) -> None:
+        """Fill in what a run has left: how much it has seen, and its score at every validation."""
+        run = RunFolder(folder, folder.name)
+        steps = max(step for course in run.courses.values() for step, _ in course)
+        self.seen = int(steps * run.setting("data.batch_size") * run.setting("trainer.accumulate_grad_batches"))
+        minutes = dict(run.courses.get(MINUTES, ()))
+        proxies = [name for name in run.courses if name.startswith(f"val/{CRITERION}")]
+        scores = {name.removeprefix("val/"): dict(run.courses[name]) for name in proxies}
+        self.curve = tuple(
+            {
+                "step": step,
+                "minutes": round(minutes.get(step, 0.0), 2),
+                **{name: course[step] for name, course in scores.items() if step in course},
+            }
+            for step in scores.get(CRITERION, ())
+        )
+
+
+def settings_of(run: Path) -> dict[str, str]:
+    """How was trained."""
+    asked = RunFolder(run, run.name)
+    terms = {name: term["class_path"] for name, term in asked.setting("model.objectives").items() if term}
+    return {
+        "objectives": ", ".join(f"{name} ({kind.rpartition('.')[2]})" for name, kind in terms.items()),
+        "learning rate": f"{asked.setting('model.optimizer.lr'):g}",
+        "batch": str(asked.setting("data.batch_size")),
+        "tokens of a training passage": str(asked.setting("model.encoder.max_length")),
+        "chosen step": str(selected_step(run)),
+        "seed": str(asked.setting("seed_everything")),
+    }

@@ -78,5 +78,10 @@ def write_pairs(path: str | Path, pairs: Sequence[Pair], negatives: Sequence[str
         "sent1": [pair.passage for pair in pairs],
         "hard_neg": list(negatives),
     }
+    write_columns(path, columns)
+
+
+def write_columns(path: str | Path, columns: Mapping[str, Sequence[str]]) -> None:
+    """As a table of texts (parquet), whole or not at all."""
     with atomic_write(path) as file:
-        pq.write_table(pa.table(columns), file)
+        pq.write_table(pa.table(dict(columns)), file)

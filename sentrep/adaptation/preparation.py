@@ -9,20 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
 from sentrep.adaptation.mining import mine_hard_negatives
-from sentrep.adaptation.pairs import Pair, make_pairs, write_pairs
+from sentrep.adaptation.pairs import Pair, make_pairs, write_columns, write_pairs
 from sentrep.adaptation.splitting import Split
 from sentrep.data.sets.proxy_tasks import write_proxy_tasks
 from sentrep.data.text.documents import Document, count_tokens, split_passages
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.encode import encode, evaluation_batch
 from sentrep.functional.similarity import cosine_similarity_matrix
-from sentrep.io.files import atomic_write
 
 logger = logging.getLogger("sentrep")
 
@@ -113,8 +110,8 @@ def prepare(
         start([pair.query for pair in pairs]), vectors, [pair.number for pair in pairs], owners, seed
     )
     write_pairs(folder / PAIRS, pairs, [texts[number] for number in negatives])
-    _write_column(folder / PASSAGES, texts)
-    _write_column(folder / SENTENCES, [sentence for passage in passages for sentence in passage])
+    write_columns(folder / PASSAGES, {"text": texts})
+    write_columns(folder / SENTENCES, {"text": [sentence for passage in passages for sentence in passage]})
 
     rng = np.random.default_rng(np.random.SeedSequence([seed, 4]))
     everywhere = rng.permutation(len(texts))
@@ -129,13 +126,8 @@ def prepare(
 def write_sentences(documents: Sequence[Document], folder: Path) -> int:
     """Write the sentences of all documents, for a text without a structure; returns how many."""
     sentences = [sentence for document in documents for sentence in document.sentences]
-    _write_column(folder / SENTENCES, sentences)
+    write_columns(folder / SENTENCES, {"text": sentences})
     return len(sentences)
-
-
-def _write_column(path: Path, texts: Sequence[str]) -> None:
-    with atomic_write(path) as file:
-        pq.write_table(pa.table({"text": list(texts)}), file)
 
 
 def _asked(questions: Sequence[tuple[str, ...]], passages: Sequence[str]) -> list[Pair]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,21 @@ import pyarrow.parquet as pq
 import torch
 
 from sentrep import checks
-from sentrep.adaptation.account import curve_of, seen, settings_of
-from sentrep.adaptation.choice import choose, recipe_for
+from sentrep.adaptation.choice import Choice, choose, recipe_for
 from sentrep.adaptation.neighbours import changed_neighbours
-from sentrep.adaptation.outcome import Adaptation
-from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Material, Remembered, prepare, write_sentences
+from sentrep.adaptation.outcome import Adaptation, settings_of
+from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Remembered, prepare, write_sentences
 from sentrep.adaptation.report import task_table, write_report
-from sentrep.adaptation.splitting import Split, split_documents
+from sentrep.adaptation.splitting import split_documents
 from sentrep.adaptation.verdict import Judgement, judge
 from sentrep.cli.adapt_folder import AdaptationFolder, is_checkpoint
-from sentrep.cli.configuration import Tree, parse_request
+from sentrep.cli.configuration import parse_request
 from sentrep.cli.errors import UsageError
 from sentrep.cli.logs import say, show_log
 from sentrep.cli.precision import has_bf16
 from sentrep.data.sets.proxy_tasks import load_proxy_tasks
 from sentrep.data.text.corpus import open_corpus
-from sentrep.data.text.documents import Document, load_documents
+from sentrep.data.text.documents import load_documents
 from sentrep.encoder import SentenceEncoder, fit_lexical
 from sentrep.encoder.loading.model_card import CARD
 from sentrep.errors import InputError
@@ -109,95 +107,76 @@ def adapt(
         more = {"recipe": tree, "minutes": minutes, "questions": asked and asked.fingerprint}
         work.claim(documents, backbone=backbone, pooling=pooling, passages=passages, **more)
         source = _source(start, backbone, pooling, work)
-        given = {"text": text, "backbone": backbone, "documents": len(documents)}
+        outcome = Adaptation(text=text, backbone=backbone, documents=len(documents), seconds=work.seconds)
         if split is None:
-            return _blind(work, documents, start, source, recipe or ["adapt/simcse"], given, force)
-        model = Remembered(start, bf16=has_bf16(start.device))
-        with work.timed("preparing"):
-            pairs = [] if asked is None else [row.sentences for row in asked.rows() if not row.blank]
-            material = prepare(documents, split, model, work.files, passages, seed, pairs)
-            found, why = recipe_for(load_proxy_tasks(work.files / CHOOSE), model)
-        files = recipe or [found]
-        say(why if recipe is None else f"Trained by {', '.join(recipe)}, as you asked.")
-        if status := work.fit(files, start, source):
-            return status
-        given["settings"] = {"recipe": ", ".join(files)} | ({"why": why} if recipe is None else {})
-        _report(_judged(work, model, material, split, given, lexical, force), work)
+            files = recipe or ["adapt/simcse"]
+            outcome.settings = {"recipe": ", ".join(files)}
+            if force:
+                outcome.passages = write_sentences(documents, work.files)
+                if status := work.fit(files, start, source):
+                    return status
+            _leave_unjudged(outcome, work, start, force)
+        else:
+            model = Remembered(start, bf16=has_bf16(start.device))
+            with work.timed("preparing"):
+                pairs = [] if asked is None else [row.sentences for row in asked.rows() if not row.blank]
+                material = prepare(documents, split, model, work.files, passages, seed, pairs)
+                found, why = recipe_for(load_proxy_tasks(work.files / CHOOSE), model)
+            outcome.passages, outcome.pairs = material.passages, material.pairs
+            files = recipe or [found]
+            outcome.settings = {"recipe": ", ".join(files)} | ({"why": why} if recipe is None else {})
+            say(why if recipe is None else f"Trained by {', '.join(recipe)}, as you asked.")
+            if status := work.fit(files, start, source):
+                return status
+            _choose_and_judge(outcome, work, model, len(split.judge), lexical, force)
+        _report(outcome, work)
         return 0
 
 
-def _blind(
-    work: AdaptationFolder,
-    documents: Sequence[Document],
-    start: SentenceEncoder,
-    source: str,
-    files: list[str],
-    given: Tree,
-    force: bool,
-) -> int:
+def _leave_unjudged(outcome: Adaptation, work: AdaptationFolder, start: SentenceEncoder, force: bool) -> None:
     """A text without a structure: there is no truth to choose or to judge by."""
-    folder, count, rows = None, 0, 0
-    if force:
-        count = write_sentences(documents, work.files)
-        if status := work.fit(files, start, source):
-            return status
-        assert work.trained is not None
-        folder, rows = str(work.folder / MODEL), seen(work.trained)
-        work.end(start).save_pretrained(folder)
     done = "nothing is exported (--force true trains blindly)"
-    if folder is not None:
-        done = f"it was trained all the same and is in {folder}"
-    outcome = Adaptation(
-        verdict="cannot be told", sentence=f"{_NO_STRUCTURE}; {done}.", **given, folder=folder,
-        passages=count, pairs=0, seen=rows, tasks=(), curve=(), interpolation=(), lexical=(), neighbours=(),
-        seconds=work.seconds, settings={"recipe": ", ".join(files)},
-    )  # fmt: skip
-    _report(outcome, work)
-    return 0
+    if force:
+        assert work.trained is not None
+        outcome.take_from(work.trained)
+        outcome.folder = str(work.folder / MODEL)
+        work.end(start).save_pretrained(outcome.folder)
+        done = f"it was trained all the same and is in {outcome.folder}"
+    outcome.sentence = f"{_NO_STRUCTURE}; {done}."
 
 
-def _judged(
-    work: AdaptationFolder, model: Remembered, material: Material, split: Split, given: Tree, lexical: bool, force: bool
-) -> Adaptation:
+def _choose_and_judge(
+    outcome: Adaptation, work: AdaptationFolder, model: Remembered, documents: int, lexical: bool, force: bool
+) -> None:
     """Mix the start and the end of the training, choose among the mixtures, judge the chosen one, export it."""
     assert work.trained is not None
     say("mixing the untouched model with the trained one")
     with work.timed("mixing"):
-        passages = pq.read_table(work.files / PASSAGES)["text"].to_pylist()
-        words = fit_lexical(model.encoder, passages, seed=work.seed)
-        choice = choose(
-            load_proxy_tasks(work.files / CHOOSE), model, Remembered(work.end(model.encoder), model.bf16), words
-        )
+        words = fit_lexical(model.encoder, pq.read_table(work.files / PASSAGES)["text"].to_pylist(), seed=work.seed)
+        end = Remembered(work.end(model.encoder), model.bf16)
+        choice = choose(load_proxy_tasks(work.files / CHOOSE), model, end, words)
     chosen = choice.worded if lexical and choice.worded is not None else choice.model
     say("judging the best of them")
     with work.timed("judging"):
         tasks = load_proxy_tasks(work.files / JUDGE)
         judgement = judge(tasks, model, chosen, word_matching(tasks))
-    sentence = _sentence(judgement, len(split.judge))
-    folder = str(work.folder / MODEL) if judgement.verdict == "better" or force else None
-    if folder is not None:
-        chosen.encoder.save_pretrained(folder)
-        card = Path(folder, CARD)
+    outcome.take_from(work.trained)
+    outcome.verdict, outcome.tasks = judgement.verdict, judgement.tasks
+    outcome.interpolation, outcome.lexical = choice.shares, choice.weights
+    outcome.settings |= settings_of(work.trained) | {"share of the trained weights": f"{choice.share:g}"}
+    if chosen is choice.worded:
+        outcome.settings["weight of matching words"] = f"{chosen.weight:g}"
+    sentence = _sentence(judgement, documents)
+    if judgement.verdict == "better" or force:
+        outcome.folder = str(work.folder / MODEL)
+        chosen.encoder.save_pretrained(outcome.folder)
+        card = Path(outcome.folder, CARD)
         write_text(card, f"{card.read_text(encoding='utf-8')}\n## Adaptation\n\n{sentence} No labels were used.\n")
-    sentence += " Nothing is exported." if folder is None else f" It is in {folder}."
-    if choice.worded is not None and chosen is choice.model:
-        widths = [encoder.embedding_dim for encoder in (choice.worded.encoder, model.encoder)]
-        sentence += (
-            f" Matching words would add {choice.gain:.1f} on the questions that choose, with {widths[0]} dimensions in "
-            f"the place of {widths[1]} and where sentrep is installed: --lexical true."
-        )
+    where = "Nothing is exported." if outcome.folder is None else f"It is in {outcome.folder}."
+    outcome.sentence = f"{sentence} {where}{'' if chosen is choice.worded else _offer(choice, model)}"
     with work.timed("neighbours"):
         texts = list(tasks.passages.values())
-        neighbours = changed_neighbours(texts, model(texts).numpy(), chosen(texts).numpy())
-    settings = given.pop("settings") | settings_of(work.trained) | {"share of the trained weights": f"{choice.share:g}"}
-    if chosen is choice.worded:
-        settings["weight of matching words"] = f"{chosen.weight:g}"
-    return Adaptation(
-        verdict=judgement.verdict, sentence=sentence, **given, folder=folder,
-        passages=material.passages, pairs=material.pairs, seen=seen(work.trained), tasks=judgement.tasks,
-        curve=curve_of(work.trained), interpolation=choice.shares, lexical=choice.weights, neighbours=neighbours,
-        seconds=work.seconds, settings=settings,
-    )  # fmt: skip
+        outcome.neighbours = changed_neighbours(texts, model(texts).numpy(), chosen(texts).numpy())
 
 
 def _sentence(judgement: Judgement, documents: int) -> str:
@@ -209,6 +188,17 @@ def _sentence(judgement: Judgement, documents: int) -> str:
     if judgement.verdict == "better":
         return f"The adapted model is better on this text: {said}."
     return f"Your model was already better at this: the best candidate gave {said}."
+
+
+def _offer(choice: Choice, model: Remembered) -> str:
+    """What matching words would add, and for what."""
+    if choice.worded is None:
+        return ""
+    widths = [encoder.embedding_dim for encoder in (choice.worded.encoder, model.encoder)]
+    return (
+        f" Matching words would add {choice.gain:.1f} on the questions that choose, with {widths[0]} dimensions in the "
+        f"place of {widths[1]} and where sentrep is installed: --lexical true."
+    )
 
 
 def _report(outcome: Adaptation, work: AdaptationFolder) -> None:
