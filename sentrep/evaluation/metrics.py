@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from torch import Tensor, cat
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
@@ -13,7 +15,38 @@ _SAME_MEANING = 0.8
 """Share of a set's highest gold score above which two sentences mean the same: 4 of 5 (SimCSE, footnote 3)."""
 
 
-class Spearman(Metric):
+class _OfPairs(Metric, ABC):
+    """Keeps what it is given of pairs, two tensors of the same length, until all are there."""
+
+    full_state_update = False
+    first: list[Tensor]
+    second: list[Tensor]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("first", default=[], dist_reduce_fx="cat")
+        self.add_state("second", default=[], dist_reduce_fx="cat")
+
+    def update(self, first: Tensor, second: Tensor) -> None:
+        """Add pairs.
+
+        Args:
+            first: (P,) cosines, or (P, D) vectors.
+            second: (P,) gold scores, or (P, D).
+        """
+        self.first.append(first)
+        self.second.append(second)
+
+    def compute(self) -> Tensor:
+        """The value of all pairs."""
+        return self.of(dim_zero_cat(self.first), dim_zero_cat(self.second))
+
+    @abstractmethod
+    def of(self, first: Tensor, second: Tensor) -> Tensor:
+        """The value of all pairs, behind one another."""
+
+
+class Spearman(_OfPairs):
     """Spearman's rank correlation × 100 of cosines and gold scores, ties at their mean rank: in [−100, 100].
 
     Unlike `torchmetrics.SpearmanCorrCoef` it gives no number where none exists.
@@ -30,40 +63,24 @@ class Spearman(Metric):
     """
 
     higher_is_better = True
-    full_state_update = False
-    cosine: list[Tensor]
-    gold: list[Tensor]
 
     def __init__(self, what: str) -> None:
         super().__init__()
         self.what = what
-        self.add_state("cosine", default=[], dist_reduce_fx="cat")
-        self.add_state("gold", default=[], dist_reduce_fx="cat")
 
-    def update(self, cosine: Tensor, gold: Tensor) -> None:
-        """Add pairs.
-
-        Args:
-            cosine: (P,).
-            gold: (P,).
-        """
-        self.cosine.append(cosine)
-        self.gold.append(gold)
-
-    def compute(self) -> Tensor:
-        """The rank correlation of all pairs.
+    def of(self, cosine: Tensor, gold: Tensor) -> Tensor:
+        """The rank correlation: (P,), (P,) → scalar.
 
         Raises:
             InputError: a cosine is NaN, or all are equal.
         """
-        cosine = dim_zero_cat(self.cosine)
         try:
-            return cosine.new_tensor(spearman(cosine.cpu(), dim_zero_cat(self.gold).cpu()))
+            return cosine.new_tensor(spearman(cosine.cpu(), gold.cpu()))
         except ValueError as error:
             raise InputError(f"{self.what}: {error}; the encoder may have collapsed") from error
 
 
-class Alignment(Metric):
+class Alignment(_OfPairs):
     """Mean ‖x − y‖² = 2 − 2 cos(x, y) of the pairs that mean the same (Wang & Isola 2020, eq. 1): in [0, 4].
 
     Those are the pairs whose gold score is above 0.8 × the set's highest, on STS-B above 4 of 5, as SimCSE (footnote 3)
@@ -78,54 +95,17 @@ class Alignment(Metric):
     """
 
     higher_is_better = False
-    full_state_update = False
-    distance: list[Tensor]
-    gold: list[Tensor]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.add_state("distance", default=[], dist_reduce_fx="cat")
-        self.add_state("gold", default=[], dist_reduce_fx="cat")
-
-    def update(self, cosine: Tensor, gold: Tensor) -> None:
-        """Add pairs.
-
-        Args:
-            cosine: (P,).
-            gold: (P,).
-        """
-        self.distance.append(2 - 2 * cosine)
-        self.gold.append(gold)
-
-    def compute(self) -> Tensor:
-        """The alignment of all pairs; NaN where no gold score is above 0."""
-        gold = dim_zero_cat(self.gold)
-        return dim_zero_cat(self.distance)[gold > _SAME_MEANING * gold.max()].mean()
+    def of(self, cosine: Tensor, gold: Tensor) -> Tensor:
+        """The alignment: (P,), (P,) → scalar; NaN where no gold score is above 0."""
+        return (2 - 2 * cosine)[gold > _SAME_MEANING * gold.max()].mean()
 
 
-class Uniformity(Metric):
+class Uniformity(_OfPairs):
     """`sentrep.functional.uniformity` of all sentences of the pairs, as often as they stand there."""
 
     higher_is_better = False
-    full_state_update = False
-    first: list[Tensor]
-    second: list[Tensor]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.add_state("first", default=[], dist_reduce_fx="cat")
-        self.add_state("second", default=[], dist_reduce_fx="cat")
-
-    def update(self, first: Tensor, second: Tensor) -> None:
-        """Add pairs.
-
-        Args:
-            first: (P, D).
-            second: (P, D).
-        """
-        self.first.append(first)
-        self.second.append(second)
-
-    def compute(self) -> Tensor:
-        """The uniformity of all vectors."""
-        return uniformity(cat([dim_zero_cat(self.first), dim_zero_cat(self.second)]))
+    def of(self, first: Tensor, second: Tensor) -> Tensor:
+        """The uniformity of all vectors: (P, D), (P, D) → scalar."""
+        return uniformity(cat([first, second]))
