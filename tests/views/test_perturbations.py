@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from jsonargparse import ArgumentParser
 from torch import Tensor
 
 from references.info_nce import info_nce_loop
 from references.perturbations import erased_tokens, fgsm_loop, masked_features_loop
 from references.samplers import moments
 from sentrep import InputError, Perturbation
-from sentrep.config import to_config
 from sentrep.functional import info_nce
 from sentrep.views import (
     FGSM,
@@ -32,6 +30,7 @@ from sentrep.views import (
     TokenShuffling,
     ViewMaker,
 )
+from support import rebuilt
 
 ACTIVE = [
     GaussianNoise(0.1),
@@ -142,12 +141,8 @@ def test_it_is_rebuilt_from_its_configuration(perturbation: Perturbation) -> Non
         views.append(EncodedViews([perturbation, GaussianNoise(0.5)], perturbs="both"))
     if "output" in perturbation.places:
         views.append(OutputPerturbedViews(perturbation))
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_argument("--views", type=ViewMaker)
     for maker in views:
-        written = parser.dump(parser.parse_object({"views": to_config(maker)}))
-        again = parser.instantiate_classes(parser.parse_string(written)).views
-        assert to_config(again) == to_config(maker)
+        rebuilt(maker, ViewMaker)
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 import torch
-from jsonargparse import ArgumentParser
 
 from references.token_augmentations import missing, repeated, swapped, texts
 from sentrep import TokenAugmentation, TokenBatch, views
-from sentrep.config import to_config
 from sentrep.decoders import RealTokens
 from sentrep.objectives import Denoising
 from sentrep.views import (
@@ -27,7 +25,7 @@ from sentrep.views import (
     ViewMaker,
     WordRepetition,
 )
-from support import text_batch, tiny_encoder, toy_sentences
+from support import rebuilt, text_batch, tiny_encoder, toy_sentences
 
 KINDS: list[TokenAugmentation] = [WordRepetition(), WordRepetition(1.0), TokenDeletion(0.4), TokenSwap(0.9)]
 FRAME = (2, 3)
@@ -96,12 +94,7 @@ def test_no_sentence_grows_beyond_the_longest(kind: TokenAugmentation, longest: 
 @pytest.mark.parametrize("kind", KINDS, ids=name)
 def test_it_is_rebuilt_from_its_configuration(kind: TokenAugmentation) -> None:
     assert not kind.is_identity
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_argument("--views", type=ViewMaker)
-    maker = EncodedViews([GaussianNoise(0.1), kind], anchor_augmentations=[kind, TokenShuffling()])
-    written = parser.dump(parser.parse_object({"views": to_config(maker)}))
-    again = parser.instantiate(parser.parse_string(written)).views
-    assert to_config(again) == to_config(maker)
+    rebuilt(EncodedViews([GaussianNoise(0.1), kind], anchor_augmentations=[kind, TokenShuffling()]), ViewMaker)
 
 
 @pytest.mark.parametrize("kind", [TokenDeletion(0.0), TokenSwap(0.0)], ids=name)
