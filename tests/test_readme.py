@@ -1,0 +1,51 @@
+"""README.md: its files and Python are written down as they stand there and run, its commands of `fit` take a step."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from sentrep.cli import main
+from support import tiny_encoder
+
+TEXT = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+FILES = {first[1]: block for _, block in BLOCKS if (first := re.match(r"# (\w+\.\w+)\n", block))}
+COMMANDS = [line[2:] for kind, block in BLOCKS if kind == "console" for line in block.splitlines() if line[:2] == "$ "]
+SHORT = "--trainer.max_steps 1 --trainer.val_check_interval 1 --data.val []"
+
+
+@pytest.fixture(autouse=True)
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
+    for name, content in FILES.items():
+        Path(name).write_text(content)
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("sentrep fit -c quickstart")])
+def test_a_recipe_is_trained_with_what_the_page_adds(command: str) -> None:
+    assert main([*shlex.split(command, comments=True)[1:], *SHORT.split()]) == 0
+
+
+def test_the_combination_is_laid_over_a_papers_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+    (command,) = [line for line in COMMANDS if line.startswith("sentrep fit -c simcse/bert-base -c")]
+    assert main([*shlex.split(command, comments=True)[1:], "--print_config"]) == 0
+    printed = capsys.readouterr().out
+    assert "GaussianNegatives" in printed
+    assert "Denoising" in printed
+    assert "bert-base-uncased" in printed
+
+
+def test_the_notebook_encodes_and_searches() -> None:
+    (code,) = [block for kind, block in BLOCKS if kind == "python" and "encoder.search" in block]
+    (folder,) = re.findall(r'from_pretrained\("(.*?)"', code)
+    tiny_encoder().save_pretrained(folder)
+    found: dict[str, object] = {}
+    exec(code, found)
+    assert len(found["vectors"]) == 2  # type: ignore[arg-type]
