@@ -219,8 +219,8 @@ def config_from(
         InputError: for one that transformers does not take.
     """
     if "model_type" not in description:
-        raise InputError("a backbone given as a configuration needs `model_type`, for example bert")
-    with one_sentence("backbone configuration"):
+        raise InputError(f"{source}: the encoder's configuration needs `model_type`, for example bert")
+    with one_sentence(f"{source}: the encoder's configuration"):
         if trust_remote_code or description["model_type"] not in CONFIG_MAPPING:  # which says what families there are
             return AutoConfig.for_model(**description)
         return build_config(description, source, own)

@@ -97,3 +97,18 @@ def test_folders(tmp_path: Path) -> None:
     (folder / "test.csv").write_text("text,label\nc,x\n")
     with pytest.raises(InputError, match=r"both test\.csv and test\.tsv"):
         load_labelled_folder(folder)
+
+
+def test_real_rows() -> None:
+    """TREC's file is latin-1; MRPC's columns are found by their places."""
+    folder = shared_path("data/senteval")
+    trec = load_transfer("trec", folder).splits
+    assert (trec["test"].texts[0], trec["test"].labels[0]) == ("How far is it from Denver to Aspen ?", "NUM")
+    latin_1 = [text for text in trec["train"].texts if not text.isascii()]
+    assert latin_1
+    assert not any("\ufffd" in text for text in latin_1)
+    mrpc = load_transfer("mrpc", folder).splits["test"]
+    assert mrpc.second is not None
+    assert mrpc.texts[0].startswith("PCCW 's chief operating officer")
+    assert mrpc.second[0].startswith("Current Chief Operating")
+    assert mrpc.labels[0] == "1"
