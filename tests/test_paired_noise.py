@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from objectives.test_contract import CASES as OBJECTIVES
+from objectives.test_contract import NAMES
+from plugins import objectives
 from samplers import KINDS
 from torch import Tensor
 
@@ -95,9 +96,9 @@ def test_a_sampler_leaves_the_anchor(kind: str) -> None:
     assert_plain(anchors(Contrastive(negatives={"drawn": getattr(negatives, name)(**arguments)})))
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
 def test_an_objective_leaves_the_anchor(name: str, teacher: str) -> None:
-    made = OBJECTIVES[name](teacher)
+    made = objectives(teacher)[name]()
     modules = [Flow] if isinstance(made, FlowLikelihood) else []
     if type(made).extra_inputs is not Objective.extra_inputs or isinstance(made, BidirectionalMargin):
         pytest.skip("it or the hard negatives that it needs add rows to the pass, and so masks")

@@ -10,7 +10,6 @@ from typing import Any
 import lightning
 import pytest
 import torch
-from samplers import assert_same
 from torch import Tensor, nn
 
 from sentrep import (
@@ -30,6 +29,7 @@ from sentrep.functional import info_nce
 from sentrep.stability import SAM
 from support import (
     assert_equal_to_one_process,
+    assert_same,
     loss_and_gradients,
     run_processes,
     text_batch,

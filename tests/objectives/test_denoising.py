@@ -10,7 +10,6 @@ import lightning
 import pytest
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
-from samplers import assert_same
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -30,7 +29,7 @@ from sentrep.decoders import RealTokens
 from sentrep.objectives import Contrastive, Denoising, denoising
 from sentrep.types import TokenBatch
 from sentrep.views import BatchGaussianNoise, EncodedViews, OutputPerturbedViews, TokenShuffling
-from support import FAMILIES, run_processes, text_batch, tiny_encoder, toy_sentences
+from support import FAMILIES, assert_same, run_processes, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(16)
 SMALL: dict[str, Any] = {"layers": 2, "heads": 2, "feed_forward": 48, "dropout": 0.0}
