@@ -245,7 +245,7 @@ def plugin_draws(*stream: str, device: torch.device | str) -> Iterator[None]:
         stream: the plug-in's name.
         device: where its tensors are.
     """
-    step = _STEP_SEED.get()
+    step = None if torch.compiler.is_compiling() else _STEP_SEED.get()  # a graph of a whole step seeds nothing within
     with nullcontext() if step is None else own_draws(step, *stream, device=device):
         yield
 
