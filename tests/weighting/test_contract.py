@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from collections.abc import Callable
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sentrep import PairWeighting, TextBatch
+from sentrep import PairWeighting, TextBatch, weighting
 from sentrep.objectives import Contrastive
 from sentrep.weighting import ComplementaryWeighting, SelfWeighting
 from support import rebuilt, text_batch, tiny_encoder
@@ -25,6 +26,11 @@ CASES: dict[str, Callable[[str], PairWeighting]] = {
     "self, noise free": lambda teacher: SelfWeighting(0.1, mask_noise=False),
 }
 NOISE = torch.randn(5, 32, generator=torch.Generator().manual_seed(1))
+
+
+def test_every_weighting_is_tested() -> None:
+    public = {getattr(weighting, name) for name in weighting.__all__}
+    assert {type(make("x")) for make in CASES.values()} == {c for c in public if not inspect.isabstract(c)}
 
 
 @pytest.fixture(params=CASES)
