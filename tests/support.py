@@ -11,20 +11,19 @@ from collections.abc import Callable
 from dataclasses import fields
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import lightning
 import pytest
 import torch
 from jsonargparse import ArgumentParser
 from lightning.pytorch.callbacks import ModelCheckpoint
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
 
-from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule, TextBatch, distributed
+from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule, TextBatch
 from sentrep.config import to_config
 from sentrep.data import toy
-from sentrep.doctor.gradients import gradients_of, loss_and_gradients
+from sentrep.doctor.gradients import loss_and_gradients
 from sentrep.doctor.processes import run_processes
 from sentrep.encoder import Compute
 from sentrep.encoder.encode import pad
@@ -259,36 +258,6 @@ def assert_resumes(build: Callable[[], SentRepModule], folder: Path, **options: 
     whole, resumed = ends
     assert_same(resumed.state_dict(), whole.state_dict())
     return whole
-
-
-Rows = TypeVar("Rows", list[Any], Tensor)
-
-
-def own_share(rows: Rows) -> Rows:
-    """This process's of what all of them have together."""
-    share = len(rows) // distributed.world_size()
-    return rows[share * distributed.rank() : share * (distributed.rank() + 1)]
-
-
-class Step(nn.Module):
-    """What DDP wraps: the loss of a step."""
-
-    def __init__(self, module: SentRepModule) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, batch: TextBatch) -> Tensor:
-        return self.module.objectives(self.module.views_of(batch), batch)[0]
-
-
-def through_ddp(module: SentRepModule, batch: TextBatch) -> dict[str, Tensor]:
-    """Gradients of this process's batch, by the wrapper where there are several processes."""
-    step = Step(module.double())
-    wrapped = DistributedDataParallel(step) if distributed.world_size() > 1 else step
-    for _ in range(2):  # a parameter that the first step left out would stop the second
-        module.zero_grad()
-        wrapped(batch).backward()
-    return gradients_of(module)
 
 
 def checkpoint_of(module: SentRepModule, folder: Path) -> Path:
