@@ -1,10 +1,9 @@
-"""What of a backbone is trained: all, parts by name, or low-rank adapters beside weights that stay (LoRA, by peft)."""
+"""Low-rank adapters beside weights that stay (LoRA), by peft."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from torch import Tensor, nn
@@ -49,33 +48,6 @@ class Lora:
         checks.each(self, str, also=self.also, **checks.given(targets=self.targets))
         if self.targets == []:
             raise InputError("Lora: targets is empty; name linear layers, or leave it out for all")
-
-
-def make_trainable(backbone: nn.Module, trainable: bool | list[str] | Lora) -> None:
-    """Say which parameters of a backbone have a gradient. Frozen parts keep their mode: in training, their dropout.
-
-    Args:
-        backbone: changed in place.
-        trainable: True for all of it; False for nothing; patterns (`fnmatch`) of names of parameters; or adapters,
-            which are put into it, and the parameters that they name beside themselves.
-
-    Raises:
-        InputError: for a pattern that fits no name, or adapters that cannot be had.
-    """
-    if trainable is True:
-        return  # some families have tables that are never trained
-    if isinstance(trainable, Lora):
-        inject(backbone, trainable)
-    patterns = trainable.also if isinstance(trainable, Lora) else trainable or []
-    names = {without_adapter(name): parameter for name, parameter in backbone.named_parameters()}
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise InputError(
-                f"model.encoder.trainable: {pattern!r} fits no parameter of the backbone"
-                f"{did_you_mean(pattern, names) or f', which are named as {next(iter(names))}'}"
-            )
-    for name, parameter in names.items():
-        parameter.requires_grad_(is_adapters(name) or any(fnmatchcase(name, pattern) for pattern in patterns))
 
 
 def inject(backbone: nn.Module, adapter: Lora) -> None:

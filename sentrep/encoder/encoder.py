@@ -15,12 +15,13 @@ from torch import Tensor, nn
 
 from sentrep import checks
 from sentrep.config import Configurable
-from sentrep.encoder.adapters import Lora, make_trainable
+from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.compiled import check_compiler
 from sentrep.encoder.compute.plan import Compute, Pass, prepare
 from sentrep.encoder.compute.template import Prompts, Template
 from sentrep.encoder.copies import Copier
 from sentrep.encoder.encode import TextEncoder
+from sentrep.encoder.freezing import make_trainable
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading import backbones, folders, sources, weights
 from sentrep.encoder.loading.lm_head import language_model_head
