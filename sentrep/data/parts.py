@@ -1,7 +1,9 @@
 """A map that takes hours, in parts of so many rows: killed at any moment, the same command goes on.
 
 A part appears under its name when it is complete (written beside it, flushed, renamed), and a part that is there is not
-done again. Nothing is locked: a part that two processes do is written twice, whole, and is the same.
+done again. Nothing is locked: a part that two processes do is written twice, whole, and is the same. The name of a part
+ends in a hash of the settings that made it, and the manifest says whose the folder is: of two commands with different
+settings the later one takes it over, if its user allows that, and the other one stops before it writes anything more.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -77,9 +79,10 @@ class Parts:
         overwrite: bool = False,
     ) -> None:
         self.folder = folder if is_address(folder) else str(expanded(folder))
-        self.names = [f"part-{number:05d}{ending}" for number in range(-(-text.rows // size))]
         self.rows, self.size, self._save = text.rows, size, save
         self.settings: dict[str, Any] = {**settings, "text": text.digest, "rows_per_part": size}
+        self._hash = hashlib.blake2b(json.dumps(self.settings, sort_keys=True).encode(), digest_size=4).hexdigest()
+        self.names = [f"part-{number:05d}-{self._hash}{ending}" for number in range(-(-text.rows // size))]
         self._system, self._root = file_system(self.folder)
         with writing(self.folder):
             self._system.makedirs(self._root, exist_ok=True)
@@ -87,12 +90,21 @@ class Parts:
                 about = {"format": _FORMAT, "rows": text.rows, "parts": self.names, "settings": self.settings}
                 with whole_file(f"{self.folder}/{MANIFEST}") as file:
                     file.write(json.dumps(about, indent=1).encode())
+            self._remove_other_parts()
 
     def missing(self) -> int:
-        """How many parts are not there yet; when none is missing, what killed processes have half written goes."""
+        """How many parts are not there yet; when none is missing, what killed processes have half written goes.
+
+        Raises:
+            InputError: another command has taken the folder over.
+        """
         missing = len(set(self.names).difference(names_in(self.folder)))
-        if not missing and not is_address(self.folder):
-            remove_leftovers(self.folder)
+        if missing and self._is_there(MANIFEST):
+            self._check_owner()
+        if not missing:
+            self._remove_other_parts()
+            if not is_address(self.folder):
+                remove_leftovers(self.folder)
         return missing
 
     def paths(self) -> list[str]:
@@ -107,20 +119,20 @@ class Parts:
             shard: of this process.
 
         Raises:
-            InputError: the folder has gone.
+            InputError: the folder has gone, or another command has taken it over.
         """
         for number, some in enumerate(chunks_of(rows, self.size)):
             if number % shard.count == shard.index and not self._is_there(self.names[number]):
-                if not self._is_there(MANIFEST):
-                    raise InputError(f"{self.folder}: has gone; another process has finished this work or removed it")
+                self._check_owner()
                 yield number, some
 
     def add(self, number: int, result: Any) -> None:
         """Write one part; where another process has written it meanwhile, that one is as good.
 
         Raises:
-            InputError: it cannot be written; those that were written before stay.
+            InputError: it cannot be written, and those that were written before stay; or see `left`.
         """
+        self._check_owner()
         try:
             with whole_file(self.paths()[number]) as file:
                 self._save(file, result)
@@ -136,44 +148,67 @@ class Parts:
             write: writes it, open.
 
         Raises:
-            InputError: it cannot be written; the parts stay.
+            InputError: it cannot be written, and the parts stay; or another command has taken the folder over.
         """
         if not self._is_there(MANIFEST):
             return
+        self._check_owner()
         try:
-            with whole_file(f"{self.folder}/part-all") as file:
+            with whole_file(f"{self.folder}/all-{self._hash}") as file:
                 write(file)
-            self._system.mv(f"{self._root}/part-all", file_system(output)[1])
+            self._system.mv(f"{self._root}/all-{self._hash}", file_system(output)[1])
             for name in self.names:  # before the manifest: what a kill leaves is work to go on with
                 self._system.rm(f"{self._root}/{name}")
             self._system.rm(self._root, recursive=True)
         except (InputError, FileNotFoundError) as error:
             if not isinstance(error.__cause__ or error, FileNotFoundError):  # which another process has put together
                 raise
+            if self._is_there(MANIFEST):
+                self._check_owner()
 
     def _is_there(self, name: str) -> bool:
         self._system.invalidate_cache()
         return bool(self._system.exists(f"{self._root}/{name}"))
 
+    def _check_owner(self) -> None:
+        """Refuse to go on in a folder that is no longer of this work."""
+        if not self._is_there(MANIFEST):
+            raise InputError(f"{self.folder}: has gone; another process has finished this work or removed it")
+        if self._changes():
+            raise InputError(
+                f"{self.folder}: another command with other settings has taken it over (--overwrite true), and this "
+                "one stops; let one command write an output, or name another one"
+            )
+
+    def _changes(self) -> list[str]:
+        """What the settings of the folder's manifest and of this work differ in."""
+        saved = read_manifest(self.folder)["settings"]
+        return [
+            f"{key} was {saved.get(key)} and is {self.settings.get(key)}"
+            for key in {**saved, **self.settings}
+            if saved.get(key) != self.settings.get(key)
+        ]
+
+    def _remove_other_parts(self) -> None:
+        for name in set(names_in(self.folder)).difference(self.names):
+            if name.startswith("part-"):
+                with suppress(FileNotFoundError):  # another process of this work removes them, too
+                    self._system.rm(f"{self._root}/{name}")
+
     def _goes_on(self, overwrite: bool) -> bool:
-        """Whether there are parts of this work; those of other work go, before their manifest."""
+        """Whether the folder is of this work already."""
         names = [name for name in names_in(self.folder) if not name.startswith(".")]
         if MANIFEST not in names:
             if names:
                 raise InputError(f"{self.folder}: holds {names[0][:80]}, which is no part; name a new or empty folder")
             return False
-        saved = read_manifest(self.folder)["settings"]
-        keys = [key for key in {**saved, **self.settings} if saved.get(key) != self.settings.get(key)]
-        if keys and not overwrite:
-            changed = ", ".join(f"{key} was {saved.get(key)} and is {self.settings.get(key)}" for key in keys)
+        changes = self._changes()
+        if changes and not overwrite:
             raise InputError(
-                f"{self.folder} holds parts that were made otherwise ({changed}); go on with the same settings and "
-                "text, name another output, or replace them: --overwrite true"
+                f"{self.folder} holds parts that were made otherwise ({', '.join(changes)}); go on with the same "
+                "settings and text, name another output, or replace them: --overwrite true"
             )
-        for name in names if keys else ():
-            if name.startswith("part-"):
-                self._system.rm(f"{self._root}/{name}")
-        return not keys
+        return not changes
 
 
 def names_in(folder: str) -> list[str]:

@@ -11,11 +11,19 @@ they are.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedConfig,
+    PreTrainedTokenizerBase,
+)
 from transformers.models.auto.tokenization_auto import get_tokenizer_config, tokenizer_class_from_name
 from transformers.utils import DummyObject, find_adapter_config_file
 from transformers.utils import logging as transformers_logging
@@ -28,6 +36,8 @@ _READ_OF_ALL = {
     "model_type", "tokenizer_class", "is_encoder_decoder", "chunk_size_feed_forward", "id2label", "label2id",
     "rope_scaling", "rope_theta",
 }  # fmt: skip
+_ORIGIN = {"_name_or_path", "architectures", "dtype", "transformers_version", "_from_model_config"}
+"""What a configuration says of its file: the model computes the same without."""
 _NUMBERS = (int, float, bool, type(None))
 _QUANTISED = ("quantization_config", "compression_config")
 _ATTENTION = ("attn_implementation", "_attn_implementation")
@@ -134,6 +144,12 @@ def read_tokenizer(
     if wrong := [key for key in _LEADING_ELSEWHERE if stored.get(key)]:
         raise InputError(f"{name}: its tokenizer_config.json sets {wrong[0]}, which leads elsewhere; do not use it")
     return AutoTokenizer.from_pretrained(name, config=config, **hub, **options)
+
+
+def settings_text(config: PreTrainedConfig | GenerationConfig) -> str:
+    """The settings that a model computes by, as text, without where they come from."""
+    settings = json.loads(config.to_json_string(use_diff=False))
+    return json.dumps({key: settings[key] for key in sorted(settings.keys() - _ORIGIN)})
 
 
 def _place(hub: Mapping[str, Any]) -> dict[str, Any]:

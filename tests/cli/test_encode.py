@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +20,9 @@ from sentrep.data import StoredEmbeddings
 from sentrep.data.stored_embeddings import open_array
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
-from support import toy_sentences
+from support import forked, toy_sentences
 
+SMALL = ["--stored.rows_per_file", "40", "--device", "cpu"]
 LINES = [*toy_sentences(24), "", "the last one"]
 
 
@@ -49,6 +52,11 @@ def content(folder: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
+def part(folder: str, number: int) -> Path:
+    (path,) = Path(folder).glob(f"part-{number:05d}-*.npy")
+    return path
+
+
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The sentences that are encoded from now on."""
     encoded: list[str] = []
@@ -68,7 +76,9 @@ def test_parts_hold_every_row_in_order_and_a_file_is_put_together_from_them(
     assert len(StoredEmbeddings("new/out")) == 26
     np.testing.assert_allclose(whole("new/out"), expected(model), atol=1e-6)
     assert "26 sentences (1 of them blank): new/out" in capsys.readouterr().err
-    assert set(content("new/out")) == {"manifest.json", *(f"part-0000{part}.{kind}" for part in range(4))}
+    manifest, *parts = sorted(content("new/out"))
+    assert (manifest, [name[:10] for name in parts]) == ("manifest.json", [f"part-0000{part}" for part in range(4)])
+    assert StoredEmbeddings("new/out").manifest["parts"] == parts
 
     assert run(model, f"new/one.{kind}") == 0
     found = np.load("new/one.npy") if kind == "npy" else open_array("new/one.parquet")
@@ -76,10 +86,17 @@ def test_parts_hold_every_row_in_order_and_a_file_is_put_together_from_them(
     assert {path.name for path in Path("new").iterdir()} == {"out", f"one.{kind}"}
 
 
+def test_the_current_folder_takes_the_parts(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("new").mkdir()
+    monkeypatch.chdir("new")
+    assert run(model, ".", "--input", "../lines.txt") == 0
+    assert StoredEmbeddings(".").shape == (26, 32)
+
+
 def test_shards_together_are_one_process(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(model, "one") == run(model, "two", "--shard", "1/2") == 0
     assert "shard 1 of 2 is done; 2 of 4 parts are left to other processes" in capsys.readouterr().err
-    with pytest.raises(InputError, match=r"two: part-00000\.npy is missing; the command that began"):
+    with pytest.raises(InputError, match=r"two: part-00000-\w+\.npy is missing; the command that began"):
         StoredEmbeddings("two")
     assert run(model, "two", "--shard", "0/2") == 0
     assert content("one") == content("two")
@@ -103,14 +120,14 @@ def test_shards_of_launchers(settings: dict, rank: str, model: str, monkeypatch:
         for name, value in {**settings, rank: number}.items():
             monkeypatch.setenv(name, value)
         assert run(model) == 0
-        assert Path("out/part-00001.npy").exists() == (number == "1")
+        assert any(Path("out").glob("part-00001-*.npy")) == (number == "1")
     np.testing.assert_allclose(whole(), expected(model), atol=1e-6)
 
 
 def test_what_is_missing_is_made_again_and_nothing_else(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(model) == 0
     before = content("out")
-    Path("out/part-00002.npy").unlink()
+    part("out", 2).unlink()
     Path("out/.part-00001.npy.0123abcd.tmp").write_bytes(b"left by a kill")
     encoded = counting(monkeypatch)
     Path("lines.txt").rename("renamed.txt")
@@ -143,6 +160,21 @@ def test_what_is_there_is_replaced_only_when_that_is_asked_for(model: str, capsy
     assert "mine: holds mine.txt, which is no part" in capsys.readouterr().err
 
 
+def test_parts_of_a_model_with_other_settings_are_not_gone_on_with(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Equal weights compute other vectors with another number of heads."""
+    shutil.copytree(model, "model")
+    assert run("model") == 0
+    part("out", 2).unlink()
+    config = json.loads(Path("model/config.json").read_text())
+    Path("model/config.json").write_text(json.dumps({**config, "num_attention_heads": 4}))
+    assert run("model") == 1
+    assert "out holds parts that were made otherwise (model was " in capsys.readouterr().err
+    Path("model/config.json").write_text(json.dumps({**config, "_name_or_path": "elsewhere"}))
+    assert run("model") == 0
+
+
 def test_a_file_whose_parts_are_there_is_put_together_again(model: str) -> None:
     """As a kill between the file and the end of its parts leaves it."""
     assert run(model) == run(model, "out.npy") == 0
@@ -156,7 +188,7 @@ def test_number_types_and_dimensions(model: str) -> None:
     full = full / np.linalg.norm(full, axis=1, keepdims=True)
     cut = ["--stored.truncate_dim", "5", "--stored.normalize", "true", "--stored.dtype", "float16"]
     assert run(model, "half", *cut) == run(model, "half.npy", *cut) == run(model, "half.parquet", *cut) == 0
-    assert np.load("half/part-00000.npy").dtype == np.load("half.npy").dtype == np.float16
+    assert np.load(part("half", 0)).dtype == np.load("half.npy").dtype == np.float16
     for found in (whole("half"), np.load("half.npy")):
         np.testing.assert_allclose(found, full, atol=1e-3)
 
@@ -173,6 +205,26 @@ def test_addresses_of_input_and_output(model: str) -> None:
     assert run(model, "memory://out/one.npy", *there) == 0
     with fsspec.open("memory://out/one.npy", "rb") as file:
         np.testing.assert_allclose(np.load(file), expected(model), atol=1e-6)
+
+
+@pytest.mark.slow
+def test_two_commands_with_one_output_write_the_vectors_of_one_model(model: str) -> None:
+    """Both replace what is there, and differ in the pooling; each in a process of its own, at the same time."""
+    Path("lines.txt").write_text("\n".join(toy_sentences(400) * 10))
+    words = {"mean": ["--overwrite", "true"], "cls": ["--overwrite", "true", "--pooling", "cls"]}
+    running = {
+        name: forked(main, ["encode", model, "--output", "v.npy", "--input", "lines.txt", *SMALL, *more], said=name)
+        for name, more in words.items()
+    }
+    for process in running.values():
+        process.join()
+    done = [name for name, process in running.items() if process.exitcode == 0]
+    said = "".join(Path(name).read_text() for name in running)
+    assert len(done) == 1, said
+    assert "has taken it over" in said or "has gone" in said
+    whole = SentenceEncoder.from_pretrained(model, pooling=done[0]).encode(toy_sentences(400) * 10)
+    np.testing.assert_allclose(np.load("v.npy"), whole, atol=1e-6)
+    assert not list(Path().glob("v.npy.*"))
 
 
 @pytest.fixture
@@ -212,7 +264,7 @@ def test_two_workers_of_ray_of_which_one_is_killed_are_one_process(
         raise InputError("no such model on this machine")
 
     monkeypatch.setattr(encode_command, "_embed", refuse)
-    Path("two/part-00001.npy").unlink()
+    part("two", 1).unlink()
     capsys.readouterr()
     assert run(model, "two", "--engine", "ray") == 1
     assert "error: no such model on this machine" in capsys.readouterr().err

@@ -62,6 +62,28 @@ def test_other_settings_or_another_text_are_replaced_when_that_is_asked_for(tmp_
     assert len(do(open_parts(tmp_path / "out", overwrite=True, **change), change.get("rows", ROWS))) == 4
 
 
+def test_a_folder_is_of_the_command_that_came_last_and_the_other_one_stops(tmp_path: Path) -> None:
+    first = open_parts(tmp_path / "out")
+    left = first.left(ROWS, ALL)
+    first.add(*next(left))
+    number, some = next(left)
+    second = open_parts(tmp_path / "out", overwrite=True, seed=2)
+    for go_on in (
+        lambda: first.add(number, some),
+        lambda: next(left),
+        first.missing,
+        lambda: first.put_together(str(tmp_path / "whole"), lambda file: file.write(b"")),
+    ):
+        with pytest.raises(InputError, match="another command with other settings has taken it over"):
+            go_on()
+    assert do(second) == [0, 1, 2, 3]
+    late = tmp_path / "out" / first.names[1]  # of a process that was writing when the folder was taken over
+    late.write_text("[]")
+    assert second.missing() == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"manifest.json", *second.names}
+    assert set(first.names).isdisjoint(second.names)
+
+
 def test_a_part_that_is_there_already_needs_no_second_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The half-written file of a slow process goes when another has written the last part."""
     parts = open_parts(tmp_path / "out")

@@ -19,7 +19,7 @@ from sentrep.errors import InputError
 from sentrep.extras import require
 from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_plain, check_plain_files, expanded
-from sentrep.io.strangers import quiet_transformers, read_config, read_tokenizer
+from sentrep.io.strangers import quiet_transformers, read_config, read_tokenizer, settings_text
 
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 _MORE_TOKENS = 16
@@ -105,7 +105,7 @@ class Translator:
         self._prefix = f"{prefix} " if prefix else ""
         self._tokenizer, self._model = _load(model)
         self.fingerprint = _fingerprint(self._model)
-        """Hash of the weights, whatever they are converted to."""
+        """Hash of the weights, whatever they are converted to, and of the settings."""
         try:
             self._model.to(device, how.numbers(device)).eval()
         except (RuntimeError, AssertionError) as error:  # torch's own message goes on over pages
@@ -202,8 +202,9 @@ def _load(name: str) -> tuple[Any, Any]:
         raise InputError(f"{name}: {problem}") from error
 
 
-def _fingerprint(model: torch.nn.Module) -> str:
-    digest = hashlib.blake2b(digest_size=8)
+def _fingerprint(model: Any) -> str:
+    settings = settings_text(model.config) + settings_text(model.generation_config)
+    digest = hashlib.blake2b(settings.encode(), digest_size=8)
     for name, weights in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(weights.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())

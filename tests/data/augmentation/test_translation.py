@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 from pathlib import Path
@@ -90,11 +91,15 @@ def test_bfloat16(marian: str, sentences: list[str]) -> None:
     assert translate.fingerprint == Translator(marian).fingerprint
 
 
-def test_the_fingerprint_is_that_of_the_weights(marian: str, tmp_path: Path) -> None:
+def test_the_fingerprint_is_that_of_the_weights_and_of_the_settings(marian: str, tmp_path: Path) -> None:
     shutil.copytree(marian, tmp_path / "moved")
     other = save_tiny_marian(tmp_path / "other", seed=1)
     assert Translator(marian).fingerprint == Translator(str(tmp_path / "moved")).fingerprint
     assert Translator(marian).fingerprint != Translator(other).fingerprint
+    for file, change in (("config.json", {"decoder_attention_heads": 1}), ("generation_config.json", {"top_k": 3})):
+        changed = Path(shutil.copytree(marian, tmp_path / file)) / file
+        changed.write_text(json.dumps({**json.loads(changed.read_text()), **change}))
+        assert Translator(marian).fingerprint != Translator(str(changed.parent)).fingerprint
 
 
 def test_a_folder_never_touches_the_network(marian: str, monkeypatch: pytest.MonkeyPatch) -> None:
