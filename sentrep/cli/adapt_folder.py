@@ -65,7 +65,14 @@ class AdaptationFolder:
 
         Raises:
             BusyError: another process is at work on it.
+            UsageError: there are files in it that are not of an adaptation.
         """
+        others = [path.name for path in (*self.folder.glob("[!.]*"), *self.files.glob("[!.]*")) if path != self.files]
+        if others and not (self.files / _NOTE).exists():
+            raise UsageError(
+                f"adapt: {self.folder} holds {min(others)}, which is not of an adaptation; choose a new or empty "
+                "folder by --output"
+            )
         self.files.mkdir(parents=True, exist_ok=True)
         with hold(self.folder / LOCK, f"the adaptation in {self.folder}"):
             remove_leftovers(self.folder)

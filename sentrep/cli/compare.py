@@ -74,6 +74,9 @@ def chosen_table(words: Words, chosen: Options) -> Table | None:
 def _check(runs: list[Run], chosen: Options, table: Table | None) -> None:
     """Find what every run would end with before the first one has trained."""
     check_target(chosen.output, folder=True)
+    reports = sorted(chosen.place.glob("report*.*"))
+    if reports and not any(chosen.place.glob("*/seed-*/settings*.json")):
+        raise UsageError(f"compare: {reports[0]} would be replaced, and is of no comparison; choose another --output")
     if not _wanted(chosen).suffix and chosen.split is not None:
         raise UsageError("compare: the suite sts has no use for --split; leave it out")
     prepare_parsing()

@@ -77,7 +77,7 @@ def evaluate(
     """
     sets = [sets] if isinstance(sets, str) else sets
     if output is not None:
-        check_report_path(output, sets or (), overwrite)
+        check_report_path(output, [model, *([] if whiten is None else [whiten]), *(sets or ())], overwrite)
     loaded = load_suite(suite, Request(sets, sts_folder, split, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
     encoder = load_encoder(model, pooling, compute.device, trust_remote_code, compute.backend)

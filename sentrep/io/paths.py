@@ -104,7 +104,7 @@ def check_target(
     place = target if folder else target.parent
     while not os.path.lexists(place):
         place = place.parent
-    trial = hidden(place / target.name)
+    trial = hidden(place / (target.name or "output"))  # the current folder and the root have no name
     with writing(path):
         trial.touch(exist_ok=False)
         trial.unlink()

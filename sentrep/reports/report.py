@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from sentrep.errors import InputError
 from sentrep.io.files import write_text
-from sentrep.io.paths import check_target, writing
+from sentrep.io.paths import check_target, expanded, writing
 from sentrep.reports.document import Document, Heading, Picture, Table, Text
 from sentrep.reports.frames import csv_table, latex_table, screen_table
 from sentrep.reports.text import screen_text
@@ -86,13 +87,17 @@ def check_report_path(path: str | Path, inputs: Iterable[str | Path] = (), overw
 
     Args:
         path: of the report: ``.json``, ``.md`` or ``.csv``.
-        inputs: what is read, and must not be replaced.
+        inputs: what is read, and must not be replaced: files, and all files in folders.
         overwrite: whether an older report may be replaced.
 
     Raises:
         InputError: for another ending, a place that cannot be written, or a report that may not be replaced.
     """
     check_target(path, inputs, overwrite=overwrite)
+    place = Path(os.path.realpath(expanded(path)))
+    for folder in map(expanded, inputs if place.exists() else ()):
+        if folder.is_dir() and place.is_relative_to(os.path.realpath(folder)):
+            raise InputError(f"{path}: lies in {folder}, which is read, and would be lost; choose another output")
     suffix = Path(path).suffix
     if suffix not in _ENDINGS:
         raise InputError(f"{path}: no format for the ending {suffix!r}; choose one of {', '.join(_ENDINGS)}")
