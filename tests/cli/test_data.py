@@ -12,8 +12,7 @@ from sentrep.cli import main
 
 
 @pytest.fixture(autouse=True)
-def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _workplace(in_folder: Path) -> None:
     Path("train.txt").write_text("A man plays the guitar.\nA man plays the guitar!\nNothing alike at all\n\n")
     Path("more.txt").write_text("=SUM of the parts\n")
     Path("pairs.csv").write_text("sentence1,sentence2,score\na man  PLAYS the guitar.,A man plays the guitars.,1\n")

@@ -27,11 +27,8 @@ LINES = [*toy_sentences(24), "", "the last one"]
 
 
 @pytest.fixture(autouse=True)
-def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _workplace(in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encode_command, "CHUNK", 3)
-    for name in ("RANK", "WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
     Path("lines.txt").write_text("\n".join(LINES) + "\n")
 
 

@@ -18,8 +18,7 @@ SENTENCES = toy_sentences(60)
 
 
 @pytest.fixture(autouse=True)
-def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _workplace(in_folder: Path) -> None:
     documents = {f"d{row}": text for row, text in enumerate(SENTENCES[:30])}
     queries = {f"q{row}": text for row, text in enumerate(SENTENCES[30:40])}
     write_beir(Path("facts"), documents, queries, {f"q{row}": {f"d{row}": 1} for row in range(10)})

@@ -23,8 +23,7 @@ LINES = ["the first line", "", "a third line that is longer", "four"]
 
 
 @pytest.fixture(autouse=True)
-def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _workplace(in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encode_command, "CHUNK", 3)  # several chunks, the last one short
     Path("lines.txt").write_text("\n".join(LINES) + "\n")
 

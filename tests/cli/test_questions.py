@@ -22,8 +22,7 @@ OFF = {PASSAGES[number]: PASSAGES[number + 1] for number in (5, 10, 20)}
 
 
 @pytest.fixture(autouse=True)
-def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _workplace(in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(questions_command, "ROWS_ASKED", 4)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     rows = [{"title": f"title {n}", "text": text.replace(" ", "\n\t", 1)} for n, text in enumerate(PASSAGES)]
