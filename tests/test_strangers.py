@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +134,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tampered(model: Path, file: str, keys: dict[str, Any], target: Path) -> Path:
     """A copy of the model folder with more keys in one of its files, and a module of its own."""
-    target.mkdir()
-    for path in model.iterdir():
-        if path.is_file():
-            (target / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(model, target)
     content = json.loads((target / file).read_text()) if (target / file).exists() else {}
     (target / file).write_text(json.dumps({**content, **keys}))
     (target / "evil.py").write_text(
@@ -197,9 +195,7 @@ def test_a_transformer_in_a_sub_folder_is_no_way_around(
     tampered(model, "config.json", keys, tmp_path / "model" / "0_Transformer")
     for file in ("sentrep.json", "modules.json"):
         (tmp_path / "model" / "0_Transformer" / file).unlink()
-    pooling = tmp_path / "model" / "1_Pooling"
-    pooling.mkdir()
-    (pooling / "config.json").write_text((model / "1_Pooling" / "config.json").read_text())
+    (tmp_path / "model" / "0_Transformer" / "1_Pooling").rename(tmp_path / "model" / "1_Pooling")
     modules = [
         {"idx": 0, "name": "0", "path": "0_Transformer", "type": "sentence_transformers.models.Transformer"},
         {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
@@ -282,7 +278,7 @@ def test_a_module_of_another_kind_is_refused(kind: str, model: Path, tmp_path: P
     folder = tampered(model, "sentrep.json", {}, tmp_path / "model")
     (folder / "sentrep.json").unlink()
     (folder / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": kind}]))
-    with pytest.raises(InputError, match="has no counterpart"):
+    with pytest.raises(InputError, match="sentrep knows them only as Transformer, Pooling"):
         SentenceEncoder.from_pretrained(folder)
     assert not (folder / "ran").exists()
 

@@ -133,7 +133,7 @@ class AdaptationFolder:
         """The trained model, with the prompts that a configuration has no place for, and what its card tells."""
         assert self.trained is not None
         end = SentenceEncoder.from_pretrained(self.trained / MODEL).to(start.device)
-        end.prompts = dict(start.prompts)
+        end.prompts, end.default_prompt_name = dict(start.prompts), start.default_prompt_name
         last = max(self.trained.glob("checkpoints/*.ckpt"), key=lambda path: path.name == "last.ckpt")
         end.trained = Trained.of(read_checkpoint(last))
         return end

@@ -63,12 +63,14 @@ class TextEncoder(ABC):
         tokenize: text to token ids.
         max_seq_length: longest sequence of `encode`, in tokens; None for the model's own limit.
         prompts: what stands before a text, by name: ``query`` for `encode_query`, ``document`` (or ``passage``,
-            ``corpus``) for `encode_document`. `encode` takes none.
+            ``corpus``) for `encode_document`.
+        default_prompt_name: the prompt that `encode` takes, by its name; None for none.
     """
 
     tokenize: TextTokenizer
     max_seq_length: int | None
     prompts: dict[str, str]
+    default_prompt_name: str | None
 
     @property
     @abstractmethod
@@ -102,6 +104,7 @@ class TextEncoder(ABC):
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
         truncate_dim: int | None = None,
+        prompt: str | None = None,
     ) -> np.ndarray | Tensor | list[Tensor]:
         """Vectors of sentences, in evaluation mode; names and defaults as in sentence-transformers.
 
@@ -113,6 +116,7 @@ class TextEncoder(ABC):
             convert_to_tensor: return one tensor on the encoder's device; takes precedence.
             normalize_embeddings: scale every vector to length 1.
             truncate_dim: keep the first so many dimensions; where a module has scaled vectors, they are scaled again.
+            prompt: text before each sentence; None for the default prompt (``default_prompt_name``).
 
         Returns:
             (n, D) float32; (D,) for a single sentence; a list of n tensors when neither conversion is wanted.
@@ -121,7 +125,7 @@ class TextEncoder(ABC):
             InputError: for anything in ``sentences`` that is not a string, or is no valid Unicode.
         """
         single = isinstance(sentences, str)
-        vectors = encode(self, as_list(sentences), batch_size, show_progress_bar)
+        vectors = encode(self, as_list(sentences), batch_size, show_progress_bar, prompt=prompt)
         if truncate_dim is not None:
             vectors = vectors[:, :truncate_dim]
         if normalize_embeddings or (truncate_dim is not None and self.normalizes):
@@ -135,11 +139,11 @@ class TextEncoder(ABC):
 
     def encode_query(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
         """`encode` with the prompt called ``query`` before each text, where the model has one."""
-        return self.encode(_prompted(sentences, self.prompts, ("query",)), **options)
+        return self.encode(sentences, prompt=_first(self.prompts, "query"), **options)
 
     def encode_document(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
         """`encode` with the prompt called ``document``, ``passage`` or ``corpus``, the first that the model has."""
-        return self.encode(_prompted(sentences, self.prompts, ("document", "passage", "corpus")), **options)
+        return self.encode(sentences, prompt=_first(self.prompts, "document", "passage", "corpus"), **options)
 
     def search(
         self,
@@ -197,19 +201,22 @@ def encode(
     batch_size: int,
     show_progress_bar: bool | None,
     shared: bool = False,
+    prompt: str | None = None,
 ) -> Tensor:
-    """Vectors (n, D), float32, on the CPU, in the order given.
+    """Vectors (n, D), float32, on the CPU, in the order given; for ``prompt`` see `TextEncoder.encode`.
 
     With ``shared``, every process must be given the same sentences; each encodes a share, and all get all vectors. It
     is whole batches that are shared out, the same batches as of one process, because rounding depends on the padding:
     the vectors of any number of processes (with the same threads each) are those of one, to the bit.
     """
     _check(sentences, batch_size)
+    if prompt is None:
+        prompt = "" if encoder.default_prompt_name is None else encoder.prompts[encoder.default_prompt_name]
     if show_progress_bar is None:
         show_progress_bar = logger.isEnabledFor(logging.INFO)
     out, pad_token_id = torch.zeros(len(sentences), encoder.embedding_dim), encoder.tokenize.pad_token_id
     with torch.inference_mode(), encoder.evaluating(), _progress(len(sentences), show_progress_bar) as show:
-        for start, ids in _tokenized(encoder, sentences):
+        for start, ids in _tokenized(encoder, sentences, prompt):
             lengths, tokens = [len(row) for row in ids], batch_size * AVERAGE_TOKENS
             batches = list(length_batches(lengths, tokens, encoder.device, encoder.tokenize.limit))
             order, vectors = [], []
@@ -240,11 +247,12 @@ def evaluation_batch(device: torch.device) -> int:
     return 512 if device.type == "cuda" else 32
 
 
-def _tokenized(encoder: TextEncoder, sentences: Sequence[str]) -> Iterator[tuple[int, list[list[int]]]]:
+def _tokenized(encoder: TextEncoder, sentences: Sequence[str], prompt: str) -> Iterator[tuple[int, list[list[int]]]]:
     """Where each window starts, and its token ids; the next window is tokenised while the caller works on this one."""
 
     def ids_from(start: int) -> list[list[int]]:
-        return encoder.tokenize(sentences[start : start + WINDOW], encoder.max_seq_length)[0]
+        texts = sentences[start : start + WINDOW]
+        return encoder.tokenize([prompt + text for text in texts] if prompt else texts, encoder.max_seq_length)[0]
 
     if len(sentences) <= WINDOW:  # a thread costs more than a sentence's ids
         if sentences:
@@ -272,12 +280,9 @@ def as_list(sentences: object) -> list[str]:
     return list(sentences)
 
 
-def _prompted(sentences: object, prompts: Mapping[str, str], names: Sequence[str]) -> str | list[str]:
-    """Sentences behind the first of these prompts that there is."""
-    prompt = next((prompts[name] for name in names if prompts.get(name)), "")
-    texts = as_list(sentences)
-    behind = [prompt + text for text in texts] if prompt and all(isinstance(text, str) for text in texts) else texts
-    return behind[0] if isinstance(sentences, str) else behind
+def _first(prompts: Mapping[str, str], *names: str) -> str:
+    """The first of these prompts that there is, or an empty one."""
+    return next((prompts[name] for name in names if prompts.get(name)), "")
 
 
 def encode_pairs(

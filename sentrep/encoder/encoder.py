@@ -17,6 +17,7 @@ from sentrep import checks
 from sentrep.config import Configurable
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.compiled import check_compiler
+from sentrep.encoder.compute.layout import position_limit
 from sentrep.encoder.compute.plan import Compute, Pass, prepare
 from sentrep.encoder.compute.template import Prompts, Template
 from sentrep.encoder.copies import Copier
@@ -61,8 +62,9 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     Attributes:
         prompts: what stands before a text, by name, as in sentence-transformers: ``query`` for `encode_query`,
-            ``document`` (or ``passage``, ``corpus``) for `encode_document`. Training and `encode` take none. They come
-            with a model, and may be set.
+            ``document`` (or ``passage``, ``corpus``) for `encode_document`. Training takes none. They come with a
+            model, and may be set.
+        default_prompt_name: the prompt that `encode` takes, by its name; None for none.
 
     Raises:
         InputError: for anything that cannot be found or does not fit together.
@@ -100,9 +102,9 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         make_trainable(self.backbone, trainable)
         check_tokenizer(tokens, self.vocab_size, source.name)
         self.prompt = template
-        self.tokenize = TextTokenizer(tokens, self.prompt, backbones.position_limit(self.backbone.config))
+        self.tokenize = TextTokenizer(tokens, self.prompt, position_limit(self.backbone.config))
         stored = source.settings or Settings()
-        self.prompts = dict(stored.prompts)
+        self.prompts, self.default_prompt_name = dict(stored.prompts), stored.default_prompt_name
         self.max_length, self.max_seq_length = max_length, max_seq_length
         self.trained = Trained()  # of a checkpoint that `from_pretrained` loaded
         self.subtract_template = isinstance(prompt, Prompt) and prompt.subtract
@@ -121,11 +123,10 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     @property
     def settings(self) -> Settings:
         """What makes this encoder of its transformer; it travels with the model."""
-        behind = described(self.sentence_modules)
-        lengths = (self.max_length, self.max_seq_length)
         return Settings(
-            self.pooling, self.prompt, self.subtract_template, *lengths, self.adapter, dict(self.prompts), behind
-        )
+            self.pooling, self.prompt, self.subtract_template, self.max_length, self.max_seq_length, self.adapter,
+            dict(self.prompts), self.default_prompt_name, described(self.sentence_modules),
+        )  # fmt: skip
 
     @property
     def spare_pooler(self) -> dict[str, Tensor]:

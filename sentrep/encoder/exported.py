@@ -8,6 +8,7 @@ refuses the folder, where it would otherwise make a model of mean pooling of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ from transformers import PreTrainedTokenizerBase
 
 from sentrep.encoder import encode as encoding
 from sentrep.encoder.encoder import SentenceEncoder
+from sentrep.encoder.loading import st_folders
+from sentrep.encoder.loading.settings import read_settings
 from sentrep.types import TokenBatch
 
 
@@ -65,11 +68,16 @@ class SentenceEncoderModule(nn.Module):
     get_sentence_embedding_dimension = get_embedding_dimension  # the name of older versions
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:
-        """Writes a folder of ours; sentence-transformers adds its own files."""
+        """Writes a folder of ours; sentence-transformers adds its own files, and has written that of its prompts."""
+        self.encoder.prompts, self.encoder.default_prompt_name = st_folders.read_prompts(Path(output_path))
         self.encoder.save_pretrained(output_path)
 
     @staticmethod
     def load(path: str) -> SentenceEncoderModule:
         """The module of a folder that `SentenceEncoder.save_pretrained` wrote."""
         with torch.random.fork_rng(devices=[]):
-            return SentenceEncoderModule(SentenceEncoder.from_pretrained(path))
+            encoder = SentenceEncoder.from_pretrained(path)
+        modules: Any = encoder.sentence_modules
+        own = len(read_settings(Path(path)).modules)
+        encoder.set_modules(modules[:own])  # sentence-transformers itself runs those that it has added
+        return SentenceEncoderModule(encoder)

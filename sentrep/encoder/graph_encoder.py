@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sentrep.encoder.compute.layout import position_limit
 from sentrep.encoder.encode import TextEncoder
-from sentrep.encoder.loading.backbones import position_limit
 from sentrep.encoder.loading.model_files import one_sentence
 from sentrep.encoder.loading.settings import SETTINGS_FILE, read_settings
 from sentrep.encoder.loading.sources import open_source
@@ -62,11 +62,17 @@ class GraphEncoder(TextEncoder):
                 f"{folder}: no graph of sentrep in it ({GRAPH_FILES[backend]}); write one: "
                 f"sentrep export MODEL FOLDER --format {backend}"
             )
-        self.settings = settings = read_settings(place)
-        self.pooling, self.prompt, self.prompts = settings.pooling, settings.prompt, settings.prompts
+        source: Any = open_source({"name": str(place), "trust_remote_code": trust_remote_code}, whole=True)
+        self.settings = settings = source.settings
+        exported = read_settings(place)
+        if (settings.pooling, settings.modules) != (exported.pooling, exported.modules):
+            raise InputError(
+                f"{self._file}: the pooling or modules have changed after its export; export the model again"
+            )
+        self.pooling, self.prompt = settings.pooling, settings.prompt
+        self.prompts, self.default_prompt_name = settings.prompts, settings.default_prompt_name
         self.max_seq_length = settings.max_seq_length
         self.normalizes = settings.modules[-1:] == described([Normalize()])
-        source = open_source({"name": str(place), "trust_remote_code": trust_remote_code})
         limit = position_limit(source.config)
         self.tokenize = TextTokenizer(load_tokenizer(source, None), settings.prompt, limit)
         with one_sentence(f"{self._file}: this graph cannot be read"):

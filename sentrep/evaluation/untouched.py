@@ -50,5 +50,6 @@ def _wording(settings: Settings) -> dict[str, str]:
     return {
         "pooling": settings.pooling,
         "prompt": repr(settings.prompt) if settings.prompt else "none",
+        "default prompt": repr(settings.default_prompt) if settings.default_prompt else "none",
         "modules": ", ".join(path.rpartition(".")[2] for path in modules) or "none",
     }

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+from transformers import PretrainedConfig
 
 from sentrep.types import TokenBatch
 
@@ -144,3 +145,11 @@ def token_states(states: Tensor, position: Tensor | None) -> Tensor:
         return states[:, 0]
     # len(states) would fix the number of sentences of an exported graph
     return states[torch.arange(states.shape[0], device=states.device), position]
+
+
+def position_limit(config: PretrainedConfig) -> int | None:
+    """The longest sequence that the position table holds (None for models without one)."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is None or positions < 1:  # how XLNet says that it has none
+        return None
+    return positions - 2 if config.model_type in OFFSET_POSITIONS else positions

@@ -7,9 +7,8 @@ import json
 from typing import Any
 
 import torch
-from transformers import MODEL_MAPPING, AutoModel, PretrainedConfig, PreTrainedModel
+from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel
 
-from sentrep.encoder.compute.layout import OFFSET_POSITIONS
 from sentrep.encoder.loading.model_files import one_sentence
 from sentrep.encoder.loading.soundness import check_complete, check_finite
 from sentrep.encoder.loading.sources import Source
@@ -78,11 +77,3 @@ def _from_files(source: Source, path: str) -> tuple[Any, set[str]]:
 def architecture(backbone: PreTrainedModel) -> dict[str, Any]:
     """The backbone's configuration as plain data, from which `open_source` builds it again."""
     return json.loads(backbone.config.to_json_string(use_diff=False))
-
-
-def position_limit(config: PretrainedConfig) -> int | None:
-    """The longest sequence that the position table holds (None for models without one)."""
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions is None or positions < 1:  # how XLNet says that it has none
-        return None
-    return positions - 2 if config.model_type in OFFSET_POSITIONS else positions

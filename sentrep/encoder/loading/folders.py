@@ -2,8 +2,9 @@
 
 The transformer and its tokenizer lie at the top as transformers wants them. ``sentrep.json`` holds what makes an
 encoder of them. ``modules.json`` and its folders describe the same in sentence-transformers' own modules, in the older
-layout that all its versions load. Where those cannot express the pooling, the prompt or a module of ours,
-``modules.json`` names the one of `sentrep.encoder.exported`, so that sentence-transformers gives our vectors or none.
+layout that all its versions load; where the two differ, ``modules.json`` decides. Where those cannot express the
+pooling, the prompt or a module of ours, ``modules.json`` names the one of `sentrep.encoder.exported`, so that
+sentence-transformers gives our vectors or none.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def write(encoder: Any, folder: Path) -> None:
             st_folders.write_modules(settings, modules, encoder.hidden_size, encoder.tokenize.limit, place)
         else:
             st_folders.write_own_module(place)
-        st_folders.write_prompts(settings.prompts, folder, place)
+        st_folders.write_prompts(settings, folder, place)
         write_text(place / CARD, model_card(settings, encoder.embedding_dim, encoder.trained, missing))
         st_folders.remove_graphs(folder)
     if missing is not None:

@@ -36,6 +36,8 @@ class Settings:
     adapter: Lora | None = None
     prompts: dict[str, str] = field(default_factory=dict)
     """What stands before a text, by name."""
+    default_prompt_name: str | None = None
+    """The prompt that `encode` takes."""
     modules: list[dict[str, Any]] = field(default_factory=list)
     """Class and arguments of what follows the pooling (`sentrep.encoder.modules.described`)."""
 
@@ -50,7 +52,16 @@ class Settings:
         checks.instance(owner, dict, prompts=self.prompts)
         if not all(isinstance(text, str) for item in self.prompts.items() for text in item):
             raise InputError(f"its prompts are {str(self.prompts)[:80]}, not texts by name")
+        checks.one_of(owner, (None, *self.prompts), default_prompt_name=self.default_prompt_name)
         checks.each(owner, dict, modules=self.modules)
+        for module in self.modules:
+            if not isinstance(module.get("class_path"), str) or not isinstance(module.get("init_args"), dict):
+                raise InputError(f"{str(module)[:80]!r} is no module with its arguments")
+
+    @property
+    def default_prompt(self) -> str:
+        """What `encode` puts before a text."""
+        return "" if self.default_prompt_name is None else self.prompts[self.default_prompt_name]
 
     @classmethod
     def read(cls, stored: Mapping[str, Any], source: str | Path) -> Settings:

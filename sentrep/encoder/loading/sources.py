@@ -14,7 +14,7 @@ from transformers import CONFIG_MAPPING, AutoConfig, PretrainedConfig
 from sentrep import checks
 from sentrep.encoder.loading import st_folders
 from sentrep.encoder.loading.model_files import one_sentence
-from sentrep.encoder.loading.settings import MODULES_FILE, SETTINGS_FILE, Settings, read_settings
+from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.soundness import check_encoder
 from sentrep.encoder.loading.trained import Trained
 from sentrep.errors import InputError
@@ -180,16 +180,11 @@ def open_source(backbone: str | Mapping[str, Any] | Source, *, whole: bool = Fal
 
 
 def _folder(name: str, place: Path, hub: dict[str, Any], whole: bool) -> Source:
-    settings, modules = None, {}
-    if whole and (place / SETTINGS_FILE).is_file():
-        settings, file = read_settings(place), place / MODULES_FILE
-        modules = st_folders.tensors(file) if file.is_file() else {}
-    elif whole and (place / "modules.json").is_file():
-        settings, modules = st_folders.read_modules(place)
     path = str(st_folders.transformer_folder(place))
     check_plain_files(path)
     with one_sentence(f"{name}: this folder holds no model that transformers can load"):
         config = read_config(path, hub)
+    settings, modules = st_folders.read_folder(place, config) if whole else (None, {})
     return Source(name, path, config, hub, settings=settings, modules=modules)
 
 

@@ -5,18 +5,23 @@ Both layouts are read, and the older one, which all versions load, is written.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from transformers import PretrainedConfig
 
+from sentrep.encoder.compute.layout import position_limit
 from sentrep.encoder.loading.model_files import one_sentence, read_json, write_json
-from sentrep.encoder.loading.settings import Settings
+from sentrep.encoder.loading.settings import LONGEST, MODULES_FILE, SETTINGS_FILE, Settings, read_settings
 from sentrep.encoder.modules import Dense, Normalize, described
 from sentrep.errors import InputError
+from sentrep.io.paths import not_there
 
 # our name → key of sentence-transformers' Pooling
 POOLINGS = {
@@ -80,9 +85,8 @@ def write_modules(
     for path in paths:
         (folder / path).mkdir(exist_ok=True)
     write_json(folder / "modules.json", modules)
-    # without a limit they would take the tokenizer's, which is not ours
-    longest = min((n for n in (settings.max_seq_length, limit) if n is not None), default=_UNLIMITED)
-    write_json(folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False})
+    length = _longest(settings, limit)
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": length, "do_lower_case": False})
     modes = {key: name == settings.pooling for name, key in POOLINGS.items()}
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **modes})
     for number, module in enumerate(behind, 2):
@@ -94,43 +98,129 @@ def write_modules(
             save_file(weights, place / "model.safetensors")
 
 
-def write_prompts(prompts: dict[str, str], former: Path, folder: Path) -> None:
-    """Prompts by name; what stands before documents by both names: an empty ``document`` there hides a ``passage``.
+def write_prompts(settings: Settings, former: Path, folder: Path) -> None:
+    """Prompts by name, and which of them `encode` takes.
 
     What else ``former``, the folder that will be replaced, says in this file stays: when sentence-transformers saves a
     module of ours, it has written the file before.
     """
     stored = read_json(former / PROMPTS_FILE) if (former / PROMPTS_FILE).is_file() else {}
+    prompts = _both_names(settings.prompts)
+    write_json(
+        folder / PROMPTS_FILE, {**stored, "prompts": prompts, "default_prompt_name": settings.default_prompt_name}
+    )
+
+
+def _both_names(prompts: dict[str, str]) -> dict[str, str]:
+    """What stands before documents by both its names: an empty ``document`` hides a ``passage`` there."""
     document = next((prompts[name] for name in ("document", "passage", "corpus") if prompts.get(name)), "")
-    stored |= {"prompts": {**prompts, "document": document}, "default_prompt_name": None}
-    write_json(folder / PROMPTS_FILE, stored)
+    return {**prompts, "document": document}
 
 
-def read_modules(folder: Path) -> tuple[Settings, dict[str, Tensor]]:
-    """Settings, and the weights of the modules, out of a sentence-transformers folder, whichever layout it has."""
-    (first, transformer), *behind = listed_modules(folder)
-    stored: dict[str, Any] = {}
-    if behind and behind[0][0] == "Pooling":
-        stored["pooling"] = _read_pooling(behind.pop(0)[1] / "config.json")
-    others = [first] if first != "Transformer" else [kind for kind, _ in behind if kind not in ("Dense", "Normalize")]
-    if others:
+def read_prompts(folder: Path) -> tuple[dict[str, str], str | None]:
+    """Prompts by name, without the empty ones, and the name of the one that `encode` takes."""
+    stored = read_json(folder / PROMPTS_FILE) if (folder / PROMPTS_FILE).is_file() else {}
+    prompts, default = stored.get("prompts") or {}, stored.get("default_prompt_name")
+    if not isinstance(prompts, dict):
+        return prompts, default  # which `Settings` refuses
+    return {name: text for name, text in prompts.items() if text}, None if prompts.get(default) == "" else default
+
+
+def read_folder(folder: Path, config: PretrainedConfig) -> tuple[Settings | None, dict[str, Tensor]]:
+    """What makes an encoder of the transformer in a folder, and the weights of its modules.
+
+    ``modules.json`` and its folders decide, in either layout. Where ``sentrep.json`` differs, a warning says so.
+
+    Args:
+        folder: of a model.
+        config: of its transformer.
+
+    Returns:
+        None for the settings of a folder that is transformers' alone.
+
+    Raises:
+        InputError: for modules, or a pooling, that sentrep does not have.
+    """
+    own = read_settings(folder) if (folder / SETTINGS_FILE).is_file() else None
+    if not (folder / "modules.json").is_file():
+        return own, _own_weights(folder)
+    modules = listed_modules(folder)
+    kinds = [kind for kind, _ in modules]
+    exported = kinds[0] == OWN_MODULE.rpartition(".")[2]
+    before = 1 if exported else 2
+    behind = modules[before:]
+    if not (exported or kinds[:2] == ["Transformer", "Pooling"]) or {*kinds[before:]} - {"Dense", "Normalize"}:
         raise InputError(
-            f"{folder}: its module '{others[0]}' has no counterpart in sentrep, which knows modules only as "
-            "Transformer, Pooling, then Dense, Normalize; load it elsewhere"
+            f"{folder / 'modules.json'}: its modules are {', '.join(kinds)[:200]}, and sentrep knows them only as "
+            "Transformer, Pooling, then Dense, Normalize; save the model so, or load it elsewhere"
         )
-    file = transformer / "sentence_bert_config.json"
-    config = read_json(file) if file.is_file() else {}
+    stored: dict[str, Any]
+    if exported:
+        own, weights = read_settings(folder), _own_weights(folder)
+        stored = asdict(own)
+    else:
+        (_, transformer), (_, pooling) = modules[:2]
+        stored, weights = {"pooling": _read_pooling(pooling / "config.json"), "modules": []}, {}
+        stored["max_seq_length"] = _read_length(transformer)
+    added = [_read_dense(path) if kind == "Dense" else (Normalize(), {}) for kind, path in behind]
+    for place, (_, found) in enumerate(added, len(stored["modules"])):
+        weights |= {f"{place}.{key}": tensor for key, tensor in found.items()}
+    stored["modules"] = [*stored["modules"], *described(module for module, _ in added)]
+    stored["prompts"], stored["default_prompt_name"] = read_prompts(folder)
+    theirs = Settings.read(stored, folder)
+    if own is None:
+        return theirs, weights
+    return _agreed(replace(own, modules=theirs.modules) if exported else own, theirs, folder, config), weights
+
+
+def _own_weights(folder: Path) -> dict[str, Tensor]:
+    file = folder / MODULES_FILE
+    return tensors(file) if file.is_file() else {}
+
+
+def _agreed(own: Settings, theirs: Settings, folder: Path, config: PretrainedConfig) -> Settings:
+    """Our settings, but sentence-transformers' wherever its files say something else."""
+    mine, found = _common(own, config), _common(theirs, config)
+    if changed := [name for name in found if mine[name] != found[name]]:
+        says, decides = (", ".join(f"{name} {values[name]!r}" for name in changed) for values in (mine, found))
+        warnings.warn(
+            f"{folder}: {SETTINGS_FILE} says {says}; the files of sentence-transformers say {decides}, and decide",
+            stacklevel=2,
+        )
+    return replace(own, **{name: getattr(theirs, name) for name in changed})
+
+
+def _common(settings: Settings, config: PretrainedConfig) -> dict[str, Any]:
+    """What the files of sentence-transformers can say of a model; equal where they mean the same."""
+    width, modules = config.hidden_size, []
+    for module in settings.modules:
+        width = module["init_args"].get("out_features") or width
+        modules.append(f"{module['class_path']}({module['init_args'] | {'out_features': width}})")
+    return {
+        "pooling": settings.pooling,
+        "prompt": settings.prompt,
+        "modules": modules,
+        "max_seq_length": _longest(settings, position_limit(config)),
+        "prompts": {name: text for name, text in _both_names(settings.prompts).items() if text},
+        "default_prompt_name": settings.default_prompt_name,
+    }
+
+
+def _longest(settings: Settings, limit: int | None) -> int:
+    """Tokens of the longest sequence; without a number sentence-transformers takes the tokenizer's, not ours."""
+    return min(length for length in (settings.max_seq_length, limit, _UNLIMITED) if length is not None)
+
+
+def _read_length(transformer: Path) -> int | None:
+    """Tokens of the longest sequence as sentence-transformers finds it; None: as many as the model reads."""
+    file = min(transformer.glob("sentence_*_config.json"), default=None)
+    config = {} if file is None else read_json(file)
     if config.get("do_lower_case"):
-        raise InputError(f"{folder}: it lower-cases text outside its tokenizer, which is not supported")
-    stored["max_seq_length"] = config.get("max_seq_length")
-    read = [_read_dense(path) if kind == "Dense" else (Normalize(), {}) for kind, path in behind]
-    weights = {f"{place}.{key}": tensor for place, (_, found) in enumerate(read) for key, tensor in found.items()}
-    file = folder / PROMPTS_FILE
-    prompts = (read_json(file).get("prompts") if file.is_file() else None) or {}
-    if isinstance(prompts, dict):
-        prompts = {name: text for name, text in prompts.items() if text}  # empty ones say nothing
-    modules = described(module for module, _ in read)
-    return Settings.read({**stored, "prompts": prompts, "modules": modules}, folder), weights
+        raise InputError(f"{file}: it lower-cases text outside its tokenizer, which is not supported")
+    length, tokenizer = config.get("max_seq_length"), transformer / "tokenizer_config.json"
+    if length is None and tokenizer.is_file():  # where newer versions write it
+        length = read_json(tokenizer).get("model_max_length")
+    return None if isinstance(length, (int, float)) and length > LONGEST else length
 
 
 def _read_pooling(file: Path) -> str:
@@ -164,8 +254,15 @@ def _read_dense(path: Path) -> tuple[Dense, dict[str, Tensor]]:
 
 
 def transformer_folder(folder: Path) -> Path:
-    """Where in a sentence-transformers folder (of either layout) the transformer lies."""
-    return folder if not (folder / "modules.json").is_file() else listed_modules(folder)[0][1]
+    """Where in a sentence-transformers folder (of either layout) the transformer lies.
+
+    Raises:
+        InputError: see `listed_modules`; or there is no such folder.
+    """
+    place = folder if not (folder / "modules.json").is_file() else listed_modules(folder)[0][1]
+    if not place.is_dir():
+        raise not_there(place, "folder, which modules.json names")
+    return place
 
 
 def listed_modules(folder: Path) -> list[tuple[str, Path]]:

@@ -36,9 +36,7 @@ def built(modules: Sequence[Mapping[str, Any]], source: str, trusted: bool) -> l
     own = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in SentenceModule.__subclasses__()}
     found = []
     for module in modules:
-        name, arguments = module.get("class_path"), module.get("init_args")
-        if not isinstance(name, str) or not isinstance(arguments, dict):
-            raise InputError(f"{source}: {str(module)[:80]!r} is no module with its arguments; the model is damaged")
+        name, arguments = module["class_path"], module["init_args"]
         if not trusted and not (name in own and name.startswith("sentrep.")):
             raise InputError(
                 f"{source}: its module {name[:80]!r} is not one of sentrep's and would run foreign code; if you trust "

@@ -16,7 +16,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepModule
-from sentrep.encoder import POOLINGS, Dense, Normalize, Prompt, SentenceModule
+from sentrep.encoder import POOLINGS, Dense, GraphEncoder, Normalize, Prompt, SentenceModule
+from sentrep.encoder.fingerprint import fingerprint
 from sentrep.encoder.loading import st_folders
 from sentrep.objectives import Contrastive
 from support import FAMILIES, checkpoint_of, tiny_encoder, toy_sentences
@@ -309,3 +310,130 @@ def test_a_save_that_fails_leaves_the_older_model(tmp_path: Path, monkeypatch: p
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     again = SentenceEncoder.from_pretrained(tmp_path / "model")
     np.testing.assert_array_equal(again.encode("a dog"), older.encode("a dog"))
+
+
+def change_pooling(model: Any, layers: Any) -> None:
+    model[1] = layers.Pooling(32, "cls")
+
+
+def add_dense(model: Any, layers: Any) -> None:
+    model.append(layers.Dense(model.get_embedding_dimension(), 16))
+
+
+def add_scaling(model: Any, layers: Any) -> None:
+    model.append(layers.Dense(model.get_embedding_dimension(), 8, bias=False))
+    model.append(layers.Normalize())
+
+
+def set_default_prompt(model: Any, layers: Any) -> None:
+    model.prompts["ask"] = "who asks: "
+    model.default_prompt_name = "ask"
+
+
+def set_length(model: Any, layers: Any) -> None:
+    model.max_seq_length = 7
+
+
+@pytest.mark.parametrize(
+    ("change", "prompt", "said"),
+    [
+        (change_pooling, None, "pooling 'mean'.*'cls'"),
+        (add_dense, None, "modules"),
+        (add_scaling, None, "modules"),
+        (set_default_prompt, None, "prompts {}, default_prompt_name None.*'ask'"),
+        (set_length, None, "max_seq_length 66.* 7"),
+        (add_dense, PROMPT, None),
+        (add_scaling, PROMPT, None),
+        (set_default_prompt, PROMPT, None),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*sentence-transformers has no module")
+def test_what_sentence_transformers_changes_in_a_folder_of_ours_is_read_as_there(
+    change: Callable[[Any, Any], None], prompt: str | None, said: str | None, tmp_path: Path
+) -> None:
+    layers = pytest.importorskip("sentence_transformers.models")
+    from sentence_transformers import SentenceTransformer
+
+    pooling = "mean" if prompt is None else "mask"
+    tiny_encoder(pooling=pooling, prompt=prompt, modules=[Dense("tanh"), Normalize()]).save_pretrained(tmp_path)
+
+    def load() -> Any:
+        return SentenceTransformer(str(tmp_path), device="cpu", trust_remote_code=prompt is not None)
+
+    theirs = load()
+    before = theirs.encode(LONG)
+    change(theirs, layers)
+    theirs.save_pretrained(str(tmp_path))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        ours = SentenceEncoder.from_pretrained(tmp_path)
+    found = [str(warning.message) for warning in caught if "sentrep.json" in str(warning.message)]
+    assert len(found) == (said is not None)
+    assert said is None or re.search(f"sentrep.json says {said}", found[0])
+    for name in ("encode", "encode_query", "encode_document"):
+        for expected in (theirs, load()):
+            np.testing.assert_allclose(getattr(ours, name)(LONG), getattr(expected, name)(LONG), atol=1e-5)
+    assert not np.array_equal(ours.encode(LONG), before)
+
+
+@pytest.mark.parametrize("length", [None, 12, 500])
+@pytest.mark.parametrize("modules", [list, lambda: [Dense(), Dense("tanh", 32), Normalize()]])
+def test_what_sentence_transformers_saves_unchanged_agrees(
+    modules: Callable[[], list[SentenceModule]], length: int | None, tmp_path: Path
+) -> None:
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
+    encoder = tiny_encoder(pooling="mean", modules=modules(), max_seq_length=length, max_length=9)
+    encoder.prompts, encoder.default_prompt_name = {"passage": "it says: "}, "passage"
+    encoder.save_pretrained(tmp_path)
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            again = SentenceEncoder.from_pretrained(tmp_path)
+        assert again.settings == encoder.settings
+        theirs(str(tmp_path), device="cpu").save_pretrained(str(tmp_path))
+
+
+@pytest.mark.parametrize("settings", [True, False])
+def test_a_folder_whose_modules_make_no_vector_is_refused(settings: bool, tmp_path: Path) -> None:
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
+    tiny_encoder(pooling="mean").save_pretrained(tmp_path)
+    listed = json.loads((tmp_path / "modules.json").read_text())
+    (tmp_path / "modules.json").write_text(json.dumps(listed[:1]))
+    if not settings:
+        (tmp_path / "sentrep.json").unlink()
+    with pytest.raises(KeyError):
+        theirs(str(tmp_path), device="cpu").encode(SENTENCES)
+    with pytest.raises(InputError, match=r"modules\.json: its modules are Transformer, and"):
+        SentenceEncoder.from_pretrained(tmp_path)
+
+
+def test_a_default_prompt_travels(tmp_path: Path) -> None:
+    encoder = tiny_encoder(pooling="mean").eval()
+    plain = encoder.encode(SENTENCES)
+    encoder.prompts, encoder.default_prompt_name = {"ask": "who asks: "}, "ask"
+    expected = encoder.encode([f"who asks: {sentence}" for sentence in SENTENCES], prompt="")
+    np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
+    np.testing.assert_array_equal(encoder.encode_query(SENTENCES), plain)
+    cosine = encoder.similarity_pairwise(expected[:1], expected[1:2])
+    torch.testing.assert_close(encoder.pairwise_cosine(SENTENCES[:1], SENTENCES[1:2]), cosine)
+    module = SentRepModule(encoder, {"simcse": Contrastive()})
+    encoder.save_pretrained(tmp_path / "model")
+    for place in (tmp_path / "model", checkpoint_of(module, tmp_path)):
+        again = SentenceEncoder.from_pretrained(place)
+        assert (again.prompts, again.default_prompt_name) == ({"ask": "who asks: "}, "ask")
+    before = fingerprint(again)
+    again.default_prompt_name = None
+    assert fingerprint(again) != before
+
+
+def test_a_graph_of_other_modules_than_the_folder_s_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    tiny_encoder(pooling="mean").save_pretrained(tmp_path)
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "model.onnx").write_text("a graph")
+    (tmp_path / "1_Pooling" / "config.json").write_text('{"embedding_dimension": 32, "pooling_mode": "cls"}')
+    with (
+        pytest.warns(UserWarning, match="pooling 'mean'"),
+        pytest.raises(InputError, match=r"model\.onnx: .*pooling.*export the model again"),
+    ):
+        GraphEncoder(tmp_path, "onnx")
