@@ -22,6 +22,7 @@ from adaptation.sample import made_up
 from markdown_it import MarkdownIt
 from rich.console import Console
 from rich.text import Text as Shown
+from safetensors import safe_open
 
 from sentrep import InputError, SentenceEncoder, SentRepModule
 from sentrep.adaptation.report import write_report as write_adaptation
@@ -275,6 +276,20 @@ def test_the_modules_of_a_folder_stay_in_it(inner: str, place: int, tmp_path: Pa
     file.write_text(json.dumps(modules))
     for load in (SentenceEncoder.from_pretrained, lambda name: SentenceEncoder(str(name))):
         with pytest.raises(InputError, match="leads out of the model folder"):
+            load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("inner", ["../secret.safetensors", "/etc/secret.safetensors", "a/../../secret.safetensors"])
+@pytest.mark.parametrize("index", ["model.safetensors.index.json", "pytorch_model.bin.index.json"])
+def test_the_weights_of_a_folder_stay_in_it(index: str, inner: str, tmp_path: Path) -> None:
+    tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
+    weights = tmp_path / "model" / "model.safetensors"
+    with safe_open(weights, "pt") as file:
+        places = dict.fromkeys(file.keys(), inner.replace("/etc", str(tmp_path)))
+    (tmp_path / "model" / index).write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    weights.rename(tmp_path / "secret.safetensors")
+    for load in (SentenceEncoder.from_pretrained, lambda name: SentenceEncoder(str(name))):
+        with pytest.raises(InputError, match=rf"{index}: the path .* leads out of the model folder"):
             load(tmp_path / "model")
 
 

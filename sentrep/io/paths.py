@@ -50,6 +50,20 @@ def check_name(name: str, what: str) -> None:
         raise InputError(f"{what} has an empty name; is a variable of your script not set?")
 
 
+def check_inside(inner: str, file: str | Path) -> None:
+    """Refuse a path within a model folder that leads out of it.
+
+    Args:
+        inner: the path.
+        file: of the folder, which names it.
+
+    Raises:
+        InputError: names both.
+    """
+    if Path(inner).is_absolute() or ".." in Path(inner).parts or "\0" in inner:
+        raise InputError(f"{file}: the path {inner!r} leads out of the model folder; do not use this model")
+
+
 def check_plain(path: str | Path) -> None:
     """Refuse what cannot be read from its beginning to its end, as often as needed: pipes, devices, folders.
 

@@ -14,6 +14,7 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from transformers import (
@@ -29,6 +30,7 @@ from transformers.utils import DummyObject, find_adapter_config_file
 from transformers.utils import logging as transformers_logging
 
 from sentrep.errors import InputError, did_you_mean
+from sentrep.io.paths import check_inside
 
 _OF_ALL = {field.name for field in dataclasses.fields(PreTrainedConfig)}
 """Settings that transformers knows of every family; few of them make a model."""
@@ -73,10 +75,14 @@ def read_config(name: str, hub: Mapping[str, Any]) -> PreTrainedConfig:
         hub: arguments for ``from_pretrained``, among them the user's ``trust_remote_code``.
 
     Raises:
-        InputError: for what cannot be left out without another model coming of it: an adapter, see also `build_config`.
+        InputError: for what cannot be left out without another model coming of it: an adapter, see also `build_config`;
+            and for an index of weights that leads out of the folder.
         OSError: there is no such configuration.
         ValueError: transformers cannot make a configuration of it.
     """
+    for index in Path(name).glob("*.index.json"):  # by which transformers finds weights in several files
+        for file in json.loads(index.read_text(encoding="utf-8")).get("weight_map", {}).values():
+            check_inside(str(file), index)
     if hub.get("trust_remote_code"):
         return AutoConfig.from_pretrained(name, **hub)
     if find_adapter_config_file(name, **_place(hub)) is not None:

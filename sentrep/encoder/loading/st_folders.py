@@ -21,7 +21,7 @@ from sentrep.encoder.loading.model_files import one_sentence, read_json, write_j
 from sentrep.encoder.loading.settings import LONGEST, MODULES_FILE, SETTINGS_FILE, Settings, read_settings
 from sentrep.encoder.modules import Dense, Normalize, described
 from sentrep.errors import InputError
-from sentrep.io.paths import not_there
+from sentrep.io.paths import check_inside, not_there
 
 # our name → key of sentence-transformers' Pooling
 POOLINGS = {
@@ -277,8 +277,7 @@ def listed_modules(folder: Path) -> list[tuple[str, Path]]:
         kind, inner = (module.get("type"), module.get("path", "")) if isinstance(module, dict) else (None, None)
         if not isinstance(kind, str) or not isinstance(inner, str):
             raise InputError(f"{file}: expected a type and a path for every module; the model folder is damaged")
-        if Path(inner).is_absolute() or ".." in Path(inner).parts or "\0" in inner:
-            raise InputError(f"{file}: the path {inner!r} leads out of the model folder; do not use this model")
+        check_inside(inner, file)
         found.append((kind.rsplit(".", 1)[-1], folder / inner))
     if not found:
         raise InputError(f"{file}: no module in it; the model folder is damaged")
