@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from lightning.pytorch import LightningDataModule
+from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import nn
 from torchmetrics import Metric
@@ -92,7 +92,9 @@ class SentRepDataModule(LightningDataModule):
         """After ``setup("fit")``, where there are any."""
         self.val_sets, self.test_sets = list[ScoredPairs](), list[ScoredPairs]()
         self.proxy_tasks: ProxyTasks | None = None
-        self._tokenizing: tuple[Tokenize, int | None] | None = None
+        self._connected: tuple[Tokenize, int | None] | None = None
+        self._connected_in: Trainer | None = None
+        self._tokenized_by: tuple[str, int | None] | None = None
         self._corpus: Corpus | None = None
         self._tokens: TokenizedCorpus | None = None
         self._rows: TokenizedCorpus | TokenizedRows | None = None
@@ -101,11 +103,13 @@ class SentRepDataModule(LightningDataModule):
     def connect(self, tokenize: Tokenize, max_length: int | None) -> None:
         """Say how to tokenise, where there is no Trainer with a module, or one with several encoders.
 
+        A Trainer that fits a module with one encoder later takes that encoder's tokenizer and length instead.
+
         Args:
             tokenize: ``encoder.tokenize``.
             max_length: longest training sequence in tokens; None means the model's limit.
         """
-        self._tokenizing = (tokenize, max_length)
+        self._connected, self._connected_in = (tokenize, max_length), self.trainer
 
     def training_text(self) -> Corpus:
         """The sentences to train on, with those of `pairs`; nothing is read yet.
@@ -223,21 +227,23 @@ class SentRepDataModule(LightningDataModule):
         return found | ({} if self.pairs is None else {"without a pair": counts.unpaired})
 
     def _open_tokens(self) -> None:
-        if self._corpus is not None:
-            return
         reading = self.reading
         if reading.streaming and self.trainer is not None and self.trainer.max_steps == -1:
             raise InputError(
                 "data.reading.streaming does not know how long the text is: say when to stop by --trainer.max_steps, "
                 "for example the number of rows over the batch size of all processes"
             )
+        tokenize, max_length = self._how_to_tokenize()
+        if self._tokenized_by == (tokenize.fingerprint, max_length):
+            return
         corpus = self.training_text()
         if reading.streaming:
             self.fingerprint = corpus.stamp
         else:
-            self._tokens = tokenize_corpus(corpus, *self._how_to_tokenize(), reading.cache_dir, reading.num_workers)
+            self._tokens = tokenize_corpus(corpus, tokenize, max_length, reading.cache_dir, reading.num_workers)
             self.fingerprint = held_out_fingerprint(corpus.fingerprint, self.held_out)
-        self._corpus = corpus
+        self._corpus, self._tokenized_by = corpus, (tokenize.fingerprint, max_length)
+        self._rows = self.held_out_sentences = None
 
     def _refuse_other_texts(self) -> None:
         """Every process holds texts of its own, which an unseeded shuffle makes other ones."""
@@ -257,19 +263,21 @@ class SentRepDataModule(LightningDataModule):
             logger.info("%d sentences (%d rows) are held out of training", *numbers)
 
     def _how_to_tokenize(self) -> tuple[Tokenize, int | None]:
-        if self._tokenizing is None:
-            if self.trainer is None:
-                raise RuntimeError("call connect(encoder.tokenize, encoder.max_length) first, or use a Trainer")
-            module = self.trainer.lightning_module
-            encoders = _encoders(module)
-            if len(encoders) != 1:
-                raise InputError(
-                    f"data: {type(module).__name__} has {len(encoders)} encoders, in modules that have one as their "
-                    "attribute encoder; say whose tokens to read: data.connect(encoder.tokenize, encoder.max_length)"
-                )
-            encoder = encoders[0]
-            self._tokenizing = (encoder.tokenize, encoder.max_length)
-        return self._tokenizing
+        trainer = self.trainer
+        if self._connected is not None and self._connected_in is trainer:
+            return self._connected
+        encoders = _encoders(trainer.lightning_module) if trainer else []
+        if len(encoders) == 1:
+            return encoders[0].tokenize, encoders[0].max_length
+        if self._connected is not None:
+            return self._connected
+        if trainer is None:
+            raise RuntimeError("call connect(encoder.tokenize, encoder.max_length) first, or use a Trainer")
+        name = type(trainer.lightning_module).__name__
+        raise InputError(
+            f"data: {name} has {len(encoders)} encoders, in modules that have one as their "
+            "attribute encoder; say whose tokens to read: data.connect(encoder.tokenize, encoder.max_length)"
+        )
 
     def _completed_batches(self) -> int:
         assert self.trainer is not None
