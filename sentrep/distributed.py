@@ -239,13 +239,13 @@ def plugin_draws(*stream: str, device: torch.device | str) -> Iterator[None]:
     """Draw in a plug-in's own stream of the step, so that the encoder's dropout is the same with and without it.
 
     The stream depends on the run's seed, the batch, the rank and the name alone. Outside `step_draws`, say in a loop by
-    hand, torch's global generator is drawn from as ever.
+    hand, and in a step that is compiled as one graph, torch's global generator is drawn from as ever.
 
     Args:
         stream: the plug-in's name.
         device: where its tensors are.
     """
-    step = None if torch.compiler.is_compiling() else _STEP_SEED.get()  # a graph of a whole step seeds nothing within
+    step = None if torch.compiler.is_compiling() else _STEP_SEED.get()  # no graph can hold it
     with nullcontext() if step is None else own_draws(step, *stream, device=device):
         yield
 

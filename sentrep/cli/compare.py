@@ -20,6 +20,7 @@ from sentrep.cli.recipes import locate
 from sentrep.cli.sections import build_tree
 from sentrep.cli.seeded_runs import Run, Wanted, train_all
 from sentrep.cli.trainer import prepare_parsing
+from sentrep.config import walk
 from sentrep.distributed import derive_seed
 from sentrep.errors import InputError
 from sentrep.evaluation.comparison import Comparison, Published
@@ -87,6 +88,11 @@ def _check(runs: list[Run], chosen: Options, table: Table | None) -> None:
         request = parse_request(run.words)
         tree = build_tree("fit", request, None)
         check_names(tree, request)
+        if str(dict(walk(tree)).get("model.encoder.compute.compile")).lower() in ("true", "reduce-overhead"):
+            raise UsageError(
+                f"compare: {run.label} compiles its passes (model.encoder.compute.compile), and compiled rows do not "
+                "share their noise; leave compile out"
+            )
         found = _wanted(chosen).request_for(tree.get("data", {}))
         wanted[found.folder] = found
     for found in wanted.values() if _wanted(chosen).suffix else ():

@@ -47,7 +47,9 @@ class Compute:
         products: what multiplies float32 matrices of linear layers on a CPU: ``torch`` as torch does, ``onednn``, or
             ``auto``, which takes oneDNN on AMD's processors from Zen 5 on (`sentrep.encoder.compute.products`).
         compile: run training passes, and the objectives that allow it, through `torch.compile`; ``reduce-overhead``
-            adds CUDA graphs. ``encode`` compiles `SentenceEncoder.encode` instead.
+            adds CUDA graphs. ``encode`` compiles `SentenceEncoder.encode` instead. Compiled recipes of one seed need
+            not share their dropout, and a step that you compile as one graph seeds nothing within
+            (`sentrep.distributed.plugin_draws`): `sentrep compare` refuses both modes of training.
 
     Raises:
         InputError: for a value out of range, or settings that exclude each other.
