@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Literal
 
@@ -12,14 +13,16 @@ from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import search_current_folder
 from sentrep.cli.models import sentences_of, whitening_corpus
 from sentrep.data import toy
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.text.corpus import open_corpus
 from sentrep.encoder import GraphEncoder, SentenceEncoder, fit_whitening, write_graph
 from sentrep.encoder.graph_export import check_graph
 from sentrep.encoder.loading.st_folders import remove_graphs
 from sentrep.errors import InputError
+from sentrep.evaluation import Request, evaluate_sts, load_suite
 from sentrep.functional.similarity import unit
-from sentrep.io.files import hold, remove_leftovers
-from sentrep.io.paths import check_target, expanded
+from sentrep.io.files import atomic_folder, hold, remove_leftovers
+from sentrep.io.paths import check_target, expanded, writing
 from sentrep.reports.text import printable
 
 _SAME = 0.9999
@@ -58,7 +61,7 @@ def export_model(
         quantize: int8 for most products in 8 bits; needs --calibration.
         calibration: file of at least 500 sentences of your text, on which the graph is compared, and by which openvino
             scales int8.
-        least_cosine: of an int8 vector to that of float32, on any of these sentences; below it no graph is kept.
+        least_cosine: of an int8 vector to that of float32, on any of these sentences; below it nothing is written.
         sts: sets such as [stsb-dev] or csv files of two sentences and a score, on which the graph is compared as well.
         sts_folder: folder of the SentEval data, for named sets; without it they come from the hub.
     """
@@ -68,6 +71,7 @@ def export_model(
     elif any(option is not None for option in (quantize, calibration, sts, sts_folder)):
         raise UsageError("--quantize, --calibration, --sts and --sts_folder are about a graph: name its --format")
     sentences = _sentences(calibration, quantize)
+    sets = None if sts is None else load_suite("sts", Request(sts, sts_folder))
     corpus = whitening_corpus(whiten, whiten_dim)
     if trust_remote_code:
         search_current_folder()
@@ -80,18 +84,17 @@ def export_model(
         encoder = SentenceEncoder.from_pretrained(checkpoint, trust_remote_code=trust_remote_code)
         if corpus is not None:
             fit_whitening(encoder.to("cuda" if torch.cuda.is_available() else "cpu"), corpus, whiten_dim)
-        encoder.save_pretrained(place)
+        with writing(folder), atomic_folder(place) as whole:
+            encoder.save_pretrained(whole)
+            if format is not None:
+                write_graph(whole, format, quantize, sentences, trust_remote_code)
+                graph = GraphEncoder(whole, format, trust_remote_code)
+                least = None if quantize is None else least_cosine
+                _compare(encoder, graph, sentences or toy.sentences(100), least)
+                if sets is not None:
+                    _compare_scores(encoder, graph, sets)
+            remove_graphs(place)
         print(f"{printable(str(folder))}: pooling {encoder.pooling}, {encoder.embedding_dim} dimensions")
-        if format is not None:
-            write_graph(place, format, quantize, sentences, trust_remote_code)
-            graph = GraphEncoder(place, format, trust_remote_code)
-            try:
-                _compare(encoder, graph, sentences or toy.sentences(100), None if quantize is None else least_cosine)
-            except InputError:
-                remove_graphs(place)
-                raise
-            if sts is not None:
-                _compare_scores(encoder, graph, sts, sts_folder)
 
 
 def _sentences(calibration: str | None, quantize: str | None) -> list[str]:
@@ -122,20 +125,17 @@ def _compare(encoder: SentenceEncoder, graph: Any, sentences: list[str], least: 
     ours, theirs = (unit(torch.as_tensor(which.encode(sentences))) for which in (encoder, graph))
     cosine = (ours * theirs).sum(1)
     if least is None and cosine.min() < _SAME:
-        raise InputError(f"the graph's vectors are not the model's (cosine {cosine.min():.4f}), so it is not kept")
+        raise InputError(f"the graph's vectors are not the model's (cosine {cosine.min():.4f}), so nothing is written")
     if least is not None and cosine.min() < least:
         raise InputError(
             f"int8 turns vectors of this text too far (cosine to float32 {cosine.min():.4f} at worst, mean "
-            f"{cosine.mean():.4f}), so no graph is kept; leave --quantize out, or lower --least_cosine {least}"
+            f"{cosine.mean():.4f}), so nothing is written; leave --quantize out, or lower --least_cosine {least}"
         )
     print(f"cosine to torch in float32: mean {cosine.mean():.5f}, min {cosine.min():.5f} ({len(sentences)} sentences)")
 
 
-def _compare_scores(encoder: SentenceEncoder, graph: Any, sts: list[str], sts_folder: str | None) -> None:
+def _compare_scores(encoder: SentenceEncoder, graph: Any, sets: Sequence[ScoredPairs]) -> None:
     """Print what the graph costs on similarity sets."""
-    from sentrep.evaluation import Request, evaluate_sts, load_suite
-
-    sets = load_suite("sts", Request(sts, sts_folder, None, None))
     for ours, theirs in zip(*(evaluate_sts(which, sets) for which in (encoder, graph)), strict=True):
         more = theirs.main_score - ours.main_score
         print(f"{printable(ours.name)}: {ours.main_score:.2f} in torch, {theirs.main_score:.2f} ({more:+.2f})")

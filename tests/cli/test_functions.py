@@ -15,8 +15,9 @@ import pytest
 
 from sentrep import SentenceEncoder
 from sentrep.cli import encode as encode_command
-from sentrep.cli import main
+from sentrep.cli import export, main
 from sentrep.cli.configuration import parse_request
+from sentrep.errors import InputError
 from support import toy_sentences
 
 LINES = ["the first line", "", "a third line that is longer", "four"]
@@ -63,6 +64,31 @@ def test_export_and_its_refusal(model: str, capsys: pytest.CaptureFixture[str]) 
     assert main(["export", model, "exported"]) == 1
     assert "the folder is not empty" in capsys.readouterr().err
     assert main(["export", model, "exported", "--overwrite", "true"]) == 0
+
+
+def test_an_export_that_ends_before_its_graph_is_there_leaves_nothing(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So the folder never looks complete without it, and the same command can be given again."""
+    command = ["export", model, "exported", "--format", "onnx"]
+    monkeypatch.setattr(export, "check_graph", lambda *arguments: None)
+    monkeypatch.setattr(export, "write_graph", lambda *arguments: refuse())
+    for _ in range(2):
+        assert main(command) == 1
+        assert "no such operator" in capsys.readouterr().err
+        assert [path.name for path in Path().iterdir()] == ["lines.txt"]
+    Path("exported/onnx").mkdir(parents=True)
+    Path("exported/onnx/model.onnx").write_text("of another model")
+    Path("exported/mine.txt").write_text("mine")
+    assert main([*command, "--overwrite", "true"]) == 1
+    assert {path.name for path in Path("exported").iterdir()} == {"onnx", "mine.txt"}
+    assert main(["export", model, "exported", "--overwrite", "true"]) == 0
+    assert not Path("exported/onnx/model.onnx").exists()
+    assert Path("exported/mine.txt").read_text() == "mine"
+
+
+def refuse() -> None:
+    raise InputError("no such operator")
 
 
 def write_pairs() -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -22,8 +23,8 @@ from sentrep.cli import main
 from sentrep.encoder import Normalize
 from support import forked, tiny_encoder, toy_sentences, write_workplace
 
-KILLS = int(os.environ.get("SENTREP_KILLS", "1"))
-"""Of each command."""
+KILLS = {"backtranslate": 5, "compare": 3, "export": 5}
+"""Of these commands; of the others one."""
 OFTEN = {
     "model": {"encoder": {"max_length": 32}, "optimizer": {"init_args": {"lr": 0.003}}},
     "data": {"batch_size": 16},
@@ -90,29 +91,31 @@ SETTINGS = {
         "-c", "run.yaml", "--variant", "low=--model.optimizer.lr 1e-5", "--seeds", "1", "--sets", "[dev.csv]",
         "--output",
     ],
-    "export": ["--overwrite", "true", "model"],
     "encode": ["model", "--input", "lines.txt", "--stored.rows_per_file", "50", "--output"],
 }  # fmt: skip
 OUTCOMES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "fit": trained,
     "adapt": adapted,
     "compare": compared,
-    "export": files,
     "encode": files,
 }
 
 
-def kill_often(words: list[str], *, whole: str, killed: str) -> None:
-    """Run a command alone into one output, and into another through `KILLS` kills, each in a process of its own."""
+def kill_often(words: list[str], *, whole: str, killed: str, after: Callable[[], object] = lambda: None) -> None:
+    """Run a command alone into one output, and into another through `KILLS` kills, each in a process of its own.
+
+    The kills come at moments all over the time that the command takes; ``after`` each of them a function is called.
+    """
     began, draws = time.monotonic(), random.Random(0)
     finish([*words, whole])
-    took = time.monotonic() - began
-    for _ in range(KILLS):
+    took, kills = time.monotonic() - began, KILLS.get(words[0], 1)
+    for number in range(kills):
         running = forked(main, [*words, killed])
-        running.join(draws.uniform(0.2, 1) * took)
+        running.join((number + draws.uniform(0.2, 1)) / kills * took)
         if running.exitcode is None:
             os.killpg(running.pid, signal.SIGKILL)
             running.join()
+        after()
     finish([*words, killed])
 
 
@@ -127,6 +130,22 @@ def finish(words: list[str]) -> None:
 def test_a_killed_command_ends_as_one_that_was_left_alone(command: str, place: Path) -> None:
     kill_often([command, *SETTINGS[command]], whole="whole", killed="killed")
     assert OUTCOMES[command](place / "killed") == OUTCOMES[command](place / "whole")
+    assert not list(place.rglob("*.tmp"))
+
+
+@pytest.mark.slow
+def test_a_killed_export_leaves_a_whole_folder_or_none(place: Path) -> None:
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+
+    def check() -> None:
+        if (place / "killed").exists():  # the kill came behind the end
+            assert files(place / "killed") == files(place / "whole")
+            shutil.rmtree(place / "killed")
+
+    kill_often(["export", "--format", "onnx", "model"], whole="whole", killed="killed", after=check)
+    assert "onnx/model.onnx" in files(place / "killed")
+    check()
     assert not list(place.rglob("*.tmp"))
 
 
@@ -146,7 +165,7 @@ def test_a_killed_map_ends_as_one_that_was_left_alone(
 ) -> None:
     """Nothing is lost or there twice; --overwrite is for a kill that comes behind the end."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    (place / "lines.txt").write_text("\n".join(toy_sentences(1500)))
+    (place / "lines.txt").write_text("\n".join(toy_sentences(1100)))
     ending, more = MAPS[command]
     if command == "backtranslate":
         for seed, name in enumerate(("there", "back")):

@@ -67,7 +67,7 @@ def write(encoder: Any, folder: Path) -> None:
         st_folders.remove_graphs(folder)
     if missing is not None:
         warnings.warn(
-            f"{folder}: sentence-transformers has no module for {missing}; it loads the folder only with "
+            f"sentence-transformers has no module for {missing}; it loads this model only with "
             "trust_remote_code=True and where sentrep is installed, and refuses it otherwise",
             stacklevel=3,
         )
