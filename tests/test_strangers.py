@@ -308,6 +308,29 @@ def test_a_typed_configuration_that_chooses_code_is_refused(keys: dict[str, Any]
     assert alarm == []
 
 
+@pytest.mark.parametrize(
+    ("family", "key", "meant"),
+    [("bert", "hiden_size", "hidden_size"), ("distilbert", "n_layer", "n_layers"), ("bert", "wings", None)],
+)
+def test_a_misspelt_number_of_a_typed_configuration_is_refused(family: str, key: str, meant: str | None) -> None:
+    hint = "; leave it out" if meant is None else f"; did you mean '{meant}'"
+    with pytest.raises(InputError, match=rf"backbone: {key} '64' is no setting of the family {family}{hint}"):
+        SentenceEncoder({**FAMILIES[family], key: 64}, tokenizer="toy")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"model_type": "modernbert", "global_attn_every_n_layers": 1, "local_rope_theta": 100.0},
+        {"model_type": "deberta-v2", "pooler_hidden_size": 64},
+        {"model_type": "bert", "hidden_dropout_prob": 0.2, "use_cache": False},
+        {"model_type": "distilbert", "hidden_size": 64},
+    ],
+)
+def test_a_number_that_a_family_reads_and_does_not_declare_is_taken(keys: dict[str, Any]) -> None:
+    assert build_config(keys, "backbone", own=True).to_dict() == build_config(keys, "backbone").to_dict()
+
+
 def test_trust_lets_a_folders_own_code_run(model: Path, tmp_path: Path) -> None:
     folder = tampered(model, "config.json", {"model_type": "evil", "auto_map": REMOTE}, tmp_path / "model")
     (folder / "evil.py").write_text(

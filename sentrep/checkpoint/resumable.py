@@ -5,27 +5,27 @@ An optimiser's state of another shape makes torch's fused kernels write beyond t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sentrep.encoder.loading.soundness import check_weights
+from sentrep.encoder.loading.soundness import check_finite, check_weights
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import check_payload
 from sentrep.training.parameter_groups import parameter_groups
 
 
 def check(content: dict[str, Any], module: Any, path: object, training: bool) -> None:
-    """Refuse a checkpoint whose weights are not finite, or whose state is of another module or optimiser.
+    """Refuse a checkpoint whose numbers are not finite, or whose state is of another module or optimiser.
 
     Args:
         content: of the file.
-        module: `SentRepModule` that it is for.
+        module: `SentRepModule` that it is for, with its trainer.
         path: of the file, for the messages.
-        training: whether the optimiser's state is to be restored, too.
+        training: whether the optimiser's state and the place in training are to be restored, too.
 
     Raises:
         InputError: names the file, the key and what is wrong with it.
@@ -40,6 +40,9 @@ def check(content: dict[str, Any], module: Any, path: object, training: bool) ->
     check_weights(found, places, str(path))
     if training:
         _check_optimizer(content, module, path)
+        place = {"global_step": 0, "loops": {"fit_loop": module.trainer.fit_loop.state_dict()}}
+        if wrong := next(_other_form(content, place), None):
+            raise InputError(f"{path}: {wrong} is missing or not what Lightning writes; use another checkpoint")
 
 
 def _check_optimizer(content: Mapping[str, Any], module: Any, path: object) -> None:
@@ -62,6 +65,17 @@ def _check_optimizer(content: Mapping[str, Any], module: Any, path: object) -> N
                     f"{where}: what is kept of parameter {number}, of shape {tuple(parameter.shape)}, is of another "
                     f"optimizer or module; {remedy}"
                 )
+            tensors = {f"{key} of parameter {number}": x for key, x in state.items() if isinstance(x, Tensor)}
+            check_finite(tensors, where)
+
+
+def _other_form(found: Any, own: Any, place: str = "") -> Iterator[str]:
+    """Places in nested dicts where the numbers, switches and dicts of another one are not."""
+    if type(found) is not type(own) or (type(own) is int and found < 0):
+        yield place
+    elif isinstance(own, dict):
+        for key, value in own.items():
+            yield from _other_form(found.get(key), value, f"{place}.{key}".lstrip("."))
 
 
 _SHAPE = (2, 3)

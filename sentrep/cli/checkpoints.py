@@ -110,8 +110,9 @@ def newest_intact(folder: Path, without: Path | None = None, report: bool = Fals
             if not _pass_over_damaged(path, report, tidy) and report:
                 say(f"{path} is intact but cannot be loaded here ({type(error).__name__}), and is passed over")
             continue
-        if isinstance(content, dict) and content.keys() >= _TO_GO_ON:
-            steps[path] = content["global_step"]
+        step = content.get("global_step") if isinstance(content, dict) and content.keys() >= _TO_GO_ON else None
+        if isinstance(step, int):
+            steps[path] = step
         elif report:
             say(f"{path} has no state to go on from, and is passed over")
     if tidy:

@@ -114,7 +114,8 @@ def build_config(description: Mapping[str, Any], source: str, own: bool = False)
         )
     family = CONFIG_MAPPING[kind]
     kept = _kept(description, family, source)
-    if own and (other := min(description.keys() - kept.keys() - _OF_ALL, default=None)):
+    known = {key for key in kept if key in _declared(family) or key in _ATTENTION or (own and _reads(family, key))}
+    if own and (other := min(description.keys() - known - _OF_ALL, default=None)):
         raise InputError(
             f"{source}: {other} {str(description[other])[:80]!r} is no setting of the family {kind}"
             f"{did_you_mean(other, _declared(family))}; leave it out, or allow it with trust_remote_code: true"
@@ -172,6 +173,12 @@ def _stored_config(name: str, hub: Mapping[str, Any]) -> dict[str, Any]:
 def _declared(family: type[PreTrainedConfig]) -> set[str]:
     """The settings that a family declares, and those of all families that make a model."""
     return {field.name for field in dataclasses.fields(family)} - _OF_ALL | _READ_OF_ALL | {*family.attribute_map}
+
+
+def _reads(family: Any, number: str) -> bool:
+    """Whether a family reads a number that it does not declare: it has it anyway, or is changed by it."""
+    configs = [family.from_dict({number: value}).to_dict() for value in (1, 2)]
+    return hasattr(family(), number) or {**configs[0], number: 0} != {**configs[1], number: 0}
 
 
 def _kept(description: Mapping[str, Any], family: Any, source: str) -> dict[str, Any]:
