@@ -1,46 +1,47 @@
-"""The table of bad inputs, ``tests/bad_inputs/*.yaml``: each gets one sentence, loses nothing, and ends.
+"""Bad inputs: each gets one sentence, loses nothing, and ends; odd text is read as it is, and readers are fuzzed.
 
+The table of bad inputs is ``tests/bad_inputs/*.yaml``. It has one row per mistake and message, not one per flag.
 A row says ``what`` is wrong, what to ``run`` (words behind ``sentrep``) or to ``call`` (a Python expression), and which
 words the message must have (``says``). Before, it may ``write`` files into the current folder (name: text, or
 ``{hex: ...}``, or ``{repeat: [text, times]}``, or ``{yaml: tree}``, or ``{edit: tree}`` merged over the file's YAML),
 and ``make`` what functions of `bad_inputs.makers` make ({name: arguments}, or a list of these). ``$NAME`` in ``run`` is
 of the environment. A row with ``each`` is a class of inputs: every example is tried in the place of ``EXAMPLE``, or,
 where it is a mapping, of the mapping's keys. The current folder is a copy of one with corpus.txt, pairs.csv, dev.csv,
-run.yaml, a trained ``best.ckpt`` and the folder ``model``.
+run.yaml, a trained ``best.ckpt`` and the folder ``model``. One test tries all rows of a file that only call.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
+import math
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from bad_inputs import makers
+from sentrep import InputError, checks
 from sentrep.cli import main
 from sentrep.cli.configuration import merge
-from sentrep.errors import InputError
+from sentrep.data.sets.beir import load_reranking, load_retrieval
+from sentrep.data.sets.labelled import load_labelled_file
+from sentrep.data.sets.sts import load_sts
+from sentrep.data.text.corpus import open_corpus
+from support import tiny_encoder
 
 FOLDER = Path(__file__).parent / "bad_inputs"
 LONGEST = 600
 """Characters of a message."""
-
-
-def rows() -> Iterator[Any]:
-    """Every row of every table."""
-    for table in sorted(FOLDER.glob("*.yaml")):
-        for row in yaml.safe_load(table.read_text(encoding="utf-8")):
-            examples = row.pop("each", [{}])
-            for number, example in enumerate(examples):
-                values = example if isinstance(example, dict) else {"EXAMPLE": example}
-                name = f"{table.stem}: {row['what']}" + (f" ({number})" if len(examples) > 1 else "")
-                yield pytest.param(filled(row, values), id=name)
 
 
 def filled(tree: Any, values: dict[str, Any]) -> Any:
@@ -56,7 +57,22 @@ def filled(tree: Any, values: dict[str, Any]) -> Any:
     return tree
 
 
-ROWS = list(rows())
+def inputs(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The bad inputs of a row: one, or one per example."""
+    row = dict(row)
+    examples = row.pop("each", [{}])
+    return [filled(row, example if isinstance(example, dict) else {"EXAMPLE": example}) for example in examples]
+
+
+TABLES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.yaml"))}
+ROWS = [(f"{table}: {row['what']}", row) for table, rows in TABLES.items() for row in rows]
+CALLS: dict[str, list[dict[str, Any]]] = {}
+"""By table, the rows that need no file of their own: nothing is copied between them."""
+for table, rows in TABLES.items():
+    only_calls = [row for row in rows if "call" in row and not row.keys() & {"make", "write"}]
+    if only_calls:
+        CALLS[table] = only_calls
+PREPARED = [pytest.param(row, id=name) for name, row in ROWS if "run" in row or row.keys() & {"make", "write"}]
 
 
 @pytest.fixture(scope="session")
@@ -65,46 +81,84 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return makers.workplace(tmp_path_factory.mktemp("bad-inputs"))
 
 
-@pytest.fixture
-def place(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = tmp_path / "place"
-    shutil.copytree(template, folder)
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
-    yield folder
+@contextlib.contextmanager
+def workplace(template: Path, place: Path) -> Iterator[None]:
+    """Work in a new copy of the template, and undo what the makers do."""
+    shutil.copytree(template, place / "place")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place / "place")
+        patch.setenv("SENTREP_CACHE", str(place / "cache"))
+        patch.delenv("PL_GLOBAL_SEED", raising=False)
+        yield
     makers.PATCH.undo()
     while makers.KEPT:
         makers.KEPT.pop().close()
 
 
 def test_no_row_stands_twice() -> None:
-    names = [row.id for row in ROWS]
+    names = [name for name, _ in ROWS]
     assert len(names) == len(set(names))
 
 
+@pytest.mark.parametrize("table", CALLS)
+def test_bad_arguments_are_one_sentence(table: str, template: Path, tmp_path: Path) -> None:
+    with workplace(template, tmp_path):
+        before = contents()
+        failed = tried(
+            (f"{row['what']}: {bad['call']}", lambda bad=bad: check(call(bad["call"]), bad["says"]))
+            for row in CALLS[table]
+            for bad in inputs(row)
+        )
+        assert not failed, "\n".join(failed)
+        assert contents() == before
+
+
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("row", ROWS)
-def test_bad_input_is_one_sentence(row: dict[str, Any], place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("row", PREPARED)
+def test_bad_input_is_one_sentence(
+    row: dict[str, Any], template: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     if "--base_url" in str(row.get("run", "")):
         pytest.importorskip("openai", reason="asking a language model needs the package openai")
-    for name, content in row.get("write", {}).items():
-        write(place / name, content)
-    steps = row.get("make", [])
+
+    def refuse(number: int, bad: dict[str, Any]) -> None:
+        with workplace(template, tmp_path / str(number)):
+            prepare(bad)
+            before = contents()
+            message = call(bad["call"]) if "call" in bad else run(bad["run"], capfd)
+            check(message, bad["says"])
+            after = contents()
+            lost = {name for name in before if after.get(name) != before[name]}
+            assert not lost, f"{lost} changed or gone; the message was: {message}"
+            left = {name for name in after if name not in before and name.endswith((".tmp", ".part"))}
+            assert not left, f"{left} left over"
+
+    failed = tried(
+        (str(bad.get("run", bad.get("call"))), lambda number=number, bad=bad: refuse(number, bad))
+        for number, bad in enumerate(inputs(row))
+    )
+    assert not failed, "\n".join(failed)
+
+
+def tried(inputs: Iterator[tuple[str, Callable[[], None]]]) -> list[str]:
+    """Try all of them, also behind one that fails; returns what failed, and how."""
+    failed = []
+    for name, attempt in inputs:
+        try:
+            attempt()
+        except Exception as error:
+            failed.append(f"{name}: {type(error).__name__}: {error}")
+    return failed
+
+
+def prepare(bad: dict[str, Any]) -> None:
+    """Write and make what a row asks for."""
+    for name, content in bad.get("write", {}).items():
+        write(Path(name), content)
+    steps = bad.get("make", [])
     for step in steps if isinstance(steps, list) else [steps]:
         for name, arguments in step.items():
             getattr(makers, name)(**(arguments or {}))
-    before = contents(place)
-    message = call(row["call"]) if "call" in row else run(row["run"], capfd)
-    assert "Traceback" not in message
-    assert 10 < len(message) < LONGEST, message
-    for words in row["says"]:
-        assert words in message
-    after = contents(place)
-    lost = {name for name in before if after.get(name) != before[name]}
-    assert not lost, f"{lost} changed or gone; the message was: {message}"
-    left = {name for name in after if name not in before and name.endswith((".tmp", ".part"))}
-    assert not left, f"{left} left over"
 
 
 def write(path: Path, content: Any) -> None:
@@ -138,15 +192,173 @@ def run(words: str, capfd: pytest.CaptureFixture[str]) -> str:
 
 def call(expression: str) -> str:
     """The message of an expression that must be refused."""
-    with pytest.raises(InputError) as caught:
+    try:
         eval(expression, makers.NAMES)
-    return str(caught.value)
+    except InputError as error:
+        return str(error)
+    raise AssertionError("not refused")
 
 
-def contents(folder: Path) -> dict[str, str]:
-    """Fingerprint of every plain file that can be read."""
+def check(message: str, says: list[str]) -> None:
+    """One sentence of a readable length that says these words."""
+    assert "Traceback" not in message
+    assert 10 < len(message) < LONGEST, message
+    for words in says:
+        assert words in message, f"no {words!r} in: {message}"
+
+
+def contents() -> dict[str, str]:
+    """Fingerprint of every plain file of the current folder that can be read."""
     found = {}
-    for path in folder.rglob("*"):
+    for path in Path().rglob("*"):
         if path.is_file() and path.stat().st_size < 10**8:
-            found[str(path.relative_to(folder))] = hashlib.blake2b(path.read_bytes()).hexdigest()
+            found[str(path)] = hashlib.blake2b(path.read_bytes()).hexdigest()
     return found
+
+
+# --- odd text ---------------------------------------------------------------------------------------------------------
+
+READ = {
+    "bom": ("a.txt", b"\xef\xbb\xbfone\ntwo\n", ["one", "two"]),
+    "mixed line ends": ("a.txt", b"one\r\ntwo\rthree\nfour", ["one", "two", "three", "four"]),
+    "no other line ends": ("a.txt", "a\x0bb\x0cc\x85d\u2028e\n".encode(), ["a\x0bb\x0cc\x85d\u2028e"]),
+    "control characters": ("a.txt", b"a\x01\x1b[2Jb\x7f\n", ["a\x01\x1b[2Jb\x7f"]),
+    "zero width": ("a.txt", "a\u200bb\ufeffc\n".encode(), ["a\u200bb\ufeffc"]),
+    "emoji": ("a.txt", "👩‍👩‍👧 ok 🏳️‍🌈\n".encode(), ["👩‍👩‍👧 ok 🏳️‍🌈"]),
+    "right to left": ("a.txt", "\u202eשלום \u2067عالم\n".encode(), ["\u202eשלום \u2067عالم"]),
+    "blank lines": ("a.txt", b"\n \nx\n\n", ["", " ", "x", ""]),
+    "nothing": ("a.txt", b"", []),
+    "line break in a cell": ("a.csv", b'text\n"a\nb"\n', ["a\nb"]),
+    "csv with a bom": ("a.csv", b"\xef\xbb\xbftext\nx\n", ["x"]),
+    "doubled quotes": ("a.csv", b'text\n"a ""b"""\n', ['a "b"']),
+    "quotes in a tsv": ("a.tsv", b'text\t2\n"a\t1\n', ['"a']),
+    "escapes": ("a.jsonl", rb'{"text": "\u00e9\ud83d\ude00"}' + b"\n", ["é😀"]),
+    "null": ("a.jsonl", b'{"text": null}\n', [""]),
+    "only a header": ("a.csv", b"text\n", []),
+    "a long line": ("a.txt", b"x" * 10**6, ["x" * 10**6]),
+}
+
+
+def test_odd_text_is_read_as_it_is(tmp_path: Path) -> None:
+    found = {}
+    for case, (name, content, _) in READ.items():
+        (tmp_path / name).write_bytes(content)
+        found[case] = [row.sentences[0] for row in open_corpus(tmp_path / name).rows()]
+    assert found == {case: expected for case, (_, _, expected) in READ.items()}
+
+
+def test_any_text_has_a_vector() -> None:
+    encoder = tiny_encoder().eval()
+    expected = encoder.encode("a dog", show_progress_bar=False)
+    for text in [
+        "", " ", "\n", "\0", "a\0b", "\x1b[2J", "\u200b\u200d\ufeff", "👩‍👩‍👧", "\u202eשלום", "a\r\nb\rc", "\ufffd",
+        "x" * 10**6, "word " * 200_000, "\U0010ffff", "[CLS] [MASK] [PAD]", "é" * 1000,
+    ]:  # fmt: skip
+        vectors = encoder.encode([text, "a dog"], show_progress_bar=False)
+        assert vectors.shape == (2, 32)
+        assert np.isfinite(vectors).all(), repr(text[:12])
+        np.testing.assert_allclose(vectors[1], expected, atol=1e-6, err_msg=repr(text[:12]))
+    for nothing in ([], (), iter([]), np.array([], dtype=str)):
+        assert encoder.encode(nothing, show_progress_bar=False).shape == (0, 32)
+
+
+# --- fuzzing ----------------------------------------------------------------------------------------------------------
+
+fuzz = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+)
+CELLS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.lists(st.text(max_size=2))
+)
+PIECES = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [b"\n", b"\r", b",", b"\t", b'"', b"text", b"label", b"score", b"{", b"}", b"\xff", b"\x00", b"1"]
+        ),
+        st.binary(max_size=6),
+    ),
+    max_size=30,
+).map(b"".join)
+
+
+def read_or_refuse(read: Callable[[], Any]) -> None:
+    """Nothing but an `InputError` may come of any bytes."""
+    with contextlib.suppress(InputError):
+        read()
+
+
+@pytest.mark.parametrize("ending", [".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".txt.gz", ".csv.zip"])
+@fuzz
+@given(content=PIECES, header=st.sampled_from([b"", b"text\n", b"sent0,sent1\n", b'{"text": "a"}\n']))
+def test_no_bytes_break_the_corpus(ending: str, content: bytes, header: bytes, tmp_path: Path) -> None:
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(header + content)
+    read_or_refuse(lambda: list(open_corpus(path).rows()))
+    if ending in (".csv", ".tsv"):
+        read_or_refuse(lambda: list(open_corpus(path, [0]).rows()))
+
+
+@fuzz
+@given(content=PIECES, rows=st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=4))
+def test_no_bytes_break_a_set_of_pairs(content: bytes, rows: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"sentence1,sentence2,score\n" + content)
+    read_or_refuse(lambda: load_sts(str(tmp_path / "a.csv")))
+    records = [dict(zip(("sentence1", "sentence2", "score"), row, strict=True)) for row in rows]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    read_or_refuse(lambda: load_sts(str(tmp_path / "a.jsonl")))
+
+
+@fuzz
+@given(content=PIECES, rows=st.lists(st.tuples(CELLS, CELLS), max_size=4))
+def test_no_bytes_break_a_labelled_table(content: bytes, rows: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"text,label\n" + content)
+    read_or_refuse(lambda: load_labelled_file(tmp_path / "a.csv"))
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": t, "label": label}) + "\n" for t, label in rows))
+    read_or_refuse(lambda: load_labelled_file(tmp_path / "a.jsonl"))
+
+
+@fuzz
+@given(
+    documents=st.lists(st.tuples(CELLS, CELLS), max_size=3),
+    queries=st.lists(st.tuples(CELLS, CELLS), max_size=3),
+    grades=PIECES,
+    ranked=st.lists(st.tuples(CELLS, CELLS), max_size=3),
+)
+def test_nothing_breaks_a_folder_of_beir(
+    documents: list[Any], queries: list[Any], grades: bytes, ranked: list[Any], tmp_path: Path
+) -> None:
+    def write(name: str, keys: tuple[str, str], rows: list[Any], first: dict[str, Any]) -> None:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        records = [first, *(dict(zip(keys, row, strict=True)) for row in rows)]
+        (tmp_path / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    write("corpus.jsonl", ("_id", "text"), documents, {"_id": "d1", "text": "a"})
+    write("queries.jsonl", ("_id", "text"), queries, {"_id": "q1", "text": "a"})
+    write("top_ranked/test.jsonl", ("query-id", "corpus-ids"), ranked, {"query-id": "q1", "corpus-ids": ["d1"]})
+    (tmp_path / "qrels").mkdir(exist_ok=True)
+    (tmp_path / "qrels" / "test.tsv").write_bytes(b"query-id\tcorpus-id\tscore\nq1\td1\t1\n" + grades)
+    read_or_refuse(lambda: list(load_retrieval(tmp_path).documents()))
+    read_or_refuse(lambda: load_reranking(tmp_path))
+
+
+@fuzz
+@given(value=st.one_of(CELLS, st.floats(-2, 2), st.integers(-3, 3), st.sampled_from([math.nan, math.inf, 1e-38, 1e38])))
+def test_numbers_out_of_their_range_are_refused(value: Any) -> None:
+    """An argument takes the numbers of its range, and no NaN, infinity, truth value, text, list or None."""
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    ranges: dict[Callable[..., None], bool] = {
+        lambda **bad: checks.positive("Owner", **bad): 1e-37 <= number <= 1e37,
+        lambda **bad: checks.not_negative("Owner", **bad): 0 <= number <= 1e37,
+        lambda **bad: checks.share("Owner", **bad): 0 <= number < 1,
+        lambda **bad: checks.within("Owner", -1, 1, **bad): -1 <= number <= 1,
+        lambda **bad: checks.within("Owner", 0, 1, open_below=True, **bad): 0 < number <= 1,
+        lambda **bad: checks.whole("Owner", 1, **bad): isinstance(number, int) and 1 <= number <= 10**9,
+    }
+    for refuse, fits in ranges.items():
+        try:
+            refuse(argument=value)
+        except InputError as error:
+            assert not fits
+            check(str(error), ["Owner: argument must "])
+        else:
+            assert fits
