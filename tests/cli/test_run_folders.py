@@ -176,7 +176,7 @@ def test_an_intact_checkpoint_that_cannot_be_loaded_keeps_its_name(
 ) -> None:
     torch.save({"global_step": 3, "of a plug-in": Path("x")}, tmp_path / "last.ckpt")
     torch.save({"global_step": 2}, tmp_path / "weights.ckpt")
-    edited = dict.fromkeys(("sentrep", "state_dict", "loops", "optimizer_states"), {})
+    edited = {key: {} for key in ("sentrep", "state_dict", "loops", "optimizer_states")}
     torch.save({**edited, "global_step": "one"}, tmp_path / "edited.ckpt")
     assert newest_intact(tmp_path, report=True, tidy=True) is None
     assert {path.name for path in tmp_path.iterdir()} == {"edited.ckpt", "last.ckpt", "weights.ckpt"}
