@@ -12,6 +12,7 @@ from sentrep.encoder import ConvolutionalPooling, Flow, SentenceModule
 from sentrep.objectives import (
     Alignment,
     BidirectionalMargin,
+    BinaryContrastive,
     Contrastive,
     ContrastiveTension,
     Denoising,
@@ -62,6 +63,10 @@ def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
         "nt-xent": lambda: Contrastive(nt_xent=True),
         "nt-xent, noise": lambda: Contrastive(negatives={"extra": negatives.GaussianNegatives()}, nt_xent=True),
         "no batch": lambda: Contrastive(negatives={"extra": negatives.GaussianNegatives()}, in_batch=False),
+        "binary": lambda: BinaryContrastive(
+            negatives={"extra": negatives.RefinedNoiseNegatives()},
+            weighting=ComplementaryWeighting(teacher, 0.5, mask_noise=False),
+        ),
         "sign-flipped": SignFlippedContrastive,
         "complementary": lambda: Contrastive(weighting=ComplementaryWeighting(teacher, 0.5)),
         "self-weighting": lambda: Contrastive(weighting=SelfWeighting(0.5)),

@@ -75,6 +75,7 @@ def parts(teacher: str) -> dict[str, Part]:
         objective("Alignment"),
         objective("Uniformity"),
         objective("SignFlippedContrastive"),
+        objective("BinaryContrastive", weighting=plugin("SelfWeighting", threshold=0.9)),
         objective("MaskedLanguageModeling", both_copies=True),
         objective("Denoising", **SMALL, feed_forward=48),
         objective("Distillation", model=teacher),

@@ -39,7 +39,7 @@ def refine_noise(
         g(ĥ_j) = (u_j − (u_j·n_j) n_j) / ‖ĥ_j‖,     u_j = Σ_i P_ij a_i / (N τ)
 
     which costs O(N·M·D) work and O(N·M + M·D) memory. A vector whose gradient is zero, below rounding, or NaN stays
-    where it is (the released code sets a NaN direction to 0).
+    where it is (the released code sets the vector itself to 0).
 
     Args:
         noise: (M, D), any floating type.

@@ -3,6 +3,7 @@
 from sentrep.objectives.alignment import Alignment
 from sentrep.objectives.base import Objective, WeightedSum
 from sentrep.objectives.bidirectional_margin import BidirectionalMargin
+from sentrep.objectives.binary_contrastive import BinaryContrastive
 from sentrep.objectives.contrastive import Contrastive
 from sentrep.objectives.contrastive_tension import ContrastiveTension
 from sentrep.objectives.denoising import Denoising
@@ -25,6 +26,7 @@ from sentrep.objectives.uniformity import Uniformity
 __all__ = [
     "Alignment",
     "BidirectionalMargin",
+    "BinaryContrastive",
     "Contrastive",
     "ContrastiveTension",
     "Denoising",

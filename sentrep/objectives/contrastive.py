@@ -101,6 +101,22 @@ class Contrastive(Objective):
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Mean of ℓ_i over this process's rows; see the class."""
+        candidates, weights = self.compared(views, batch)
+        return info_nce(
+            torch.cat([views.anchor, views.positive]) if self.nt_xent else views.anchor,
+            candidates.keys,
+            temperature=self.temperature,
+            positives=candidates.positives,
+            negatives=candidates.drawn if len(candidates.drawn) else None,
+            row_negatives=candidates.drawn_by_row,
+            weights=weights,
+            label_smoothing=self.label_smoothing,
+            margin=self.angular_margin,
+            block=self.block,
+        )
+
+    def compared(self, views: Views, batch: TextBatch) -> tuple[Candidates, Tensor | None]:
+        """What every query is compared with, and the weights of the pairs; None where all are 1."""
         if self.nt_xent and views.second is not None:
             raise InputError("Contrastive: nt_xent does not go with a second view; set views.negatives to copies")
         if not self.hard_negatives:
@@ -111,18 +127,7 @@ class Contrastive(Objective):
         if self.weighting is not None:
             pairs = self.weighting(batch, views, candidates.drawn.detach())
             self.metrics = dict(self.weighting.metrics)
-        return info_nce(
-            torch.cat([views.anchor, views.positive]) if self.nt_xent else views.anchor,
-            candidates.keys,
-            temperature=self.temperature,
-            positives=candidates.positives,
-            negatives=candidates.drawn if len(candidates.drawn) else None,
-            row_negatives=candidates.drawn_by_row,
-            weights=candidates.weights(pairs, self.hard_negative_weight),
-            label_smoothing=self.label_smoothing,
-            margin=self.angular_margin,
-            block=self.block,
-        )
+        return candidates, candidates.weights(pairs, self.hard_negative_weight)
 
     def after_step(self, views: Views) -> None:
         """Advance the samplers."""

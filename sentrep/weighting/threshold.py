@@ -63,11 +63,12 @@ class ComplementaryWeighting(PairWeighting):
     For an in-batch negative sim_C is the cosine of C's own vectors of the two sentences. An extra negative has no
     sentence: with ``mask_noise`` it is compared, as the paper writes it, with C's vector of the anchor.
 
-    The authors' released code departs from the paper, and we follow the paper: there noise is never masked
-    (``mask_noise: false`` gives that); the weight multiplies the logit, so that a masked pair still adds exp(0); φ is
-    applied to the cosine divided by 0.05; the loss is a binary cross-entropy over the softmax; C's vectors come from
-    BERT's pooler, where we use the pooling and head that C's folder states. Unlike eq. 6 as printed, the denominator
-    also holds the positive (`sentrep.functional.info_nce`).
+    The authors' released code departs from the paper. There the weight multiplies the logit, so that a masked pair
+    still adds exp(0), and the loss is a binary cross-entropy (`BinaryContrastive` does both); noise is never masked
+    (``mask_noise: false``); φ is applied to cosine / 0.05 as 20 φ, which is the same; C's vectors are BERT's pooler
+    output, where we take the pooling and head that C's folder states. Three slips we do not follow: the released code
+    passes no attention mask to either model, leaves C's dropout on, and selects checkpoints by the pooler's output.
+    Eq. 6 as printed has no positive in the denominator; `Contrastive`, as all released code, has it there.
 
     Args:
         model: C, as a model folder, a checkpoint or a hub id; it must share the trained encoder's tokenizer and prompt.

@@ -9,10 +9,12 @@ import torch
 from samplers import spec
 from torch import Tensor, nn
 
+from references.dclr import released_loss
 from references.info_nce import info_nce_loop, nt_xent_loop, second_view_loop, sign_flipped_loop
 from sentrep import InputError, Objective, SentRepModule
-from sentrep.negatives import GaussianNegatives, MemoryBank, NegativeSampler
-from sentrep.objectives import Alignment, Contrastive, SignFlippedContrastive
+from sentrep.functional.binary import binary_info_nce
+from sentrep.negatives import GaussianNegatives, MemoryBank, MixedNegatives, NegativeSampler
+from sentrep.objectives import Alignment, BinaryContrastive, Contrastive, SignFlippedContrastive
 from sentrep.types import Views
 from sentrep.views import BatchGaussianNoise, BernoulliDropout, OutputPerturbedViews
 from sentrep.weighting import PairWeighting, SelfWeighting
@@ -220,3 +222,32 @@ def test_the_second_view_is_of_another_mask_and_gets_a_gradient() -> None:
         embeddings: nn.Embedding = encoder.backbone.get_input_embeddings()
         (gradient,) = torch.autograd.grad(weighted, embeddings.weight, retain_graph=True)
         assert gradient.any()
+
+
+@pytest.mark.parametrize("temperature", [0.3, 0.05])
+@pytest.mark.parametrize("drawn", [0, 3])
+def test_a_yes_or_no_for_every_pair_is_dclr_as_released(drawn: int, temperature: float) -> None:
+    first, positive, *_ = leaves = vectors(4)
+    weights = (torch.rand(4, 4 + drawn, generator=torch.Generator().manual_seed(1)) > 0.4).double().tolist()
+    negatives = {"noise": GaussianNegatives(ratio=drawn / 4)} if drawn else {}
+    objective = built(BinaryContrastive(temperature, negatives, Fixed(weights)))
+    noise_vectors = first[:0] if not drawn else objective.contrast.negatives["noise"].sample(first, positive).double()
+    loss = objective(Views(first, positive, None, NOTHING, NOTHING), NOTHING)
+    assert_equals(loss, released_loss(first, positive, noise_vectors, weights, temperature), *leaves[:2])
+
+
+def test_a_probability_that_rounds_to_one_leaves_a_finite_gradient() -> None:
+    first = torch.eye(4).requires_grad_()
+    loss = binary_info_nce(first, first.roll(1, 0), temperature=1e-3)
+    loss.backward()
+    assert loss.isfinite()
+    assert first.grad.isfinite().all()
+
+
+def test_a_binary_contrast_knows_no_second_view_and_no_negative_of_one_anchor() -> None:
+    first, positive, second, _ = vectors(4)
+    with pytest.raises(InputError, match="BinaryContrastive: a second view"):
+        BinaryContrastive()(Views(first, positive, None, NOTHING, NOTHING, second=second), NOTHING)
+    mixed = built(BinaryContrastive(negatives={"mixed": MixedNegatives()}))
+    with pytest.raises(InputError, match="negatives of one anchor alone"):
+        mixed(Views(first, positive, None, NOTHING, NOTHING), NOTHING)

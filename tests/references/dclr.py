@@ -41,6 +41,24 @@ def weighted_loss(
     return sum(losses[1:], losses[0]) / len(losses)
 
 
+def released_loss(
+    anchors: Tensor, positives: Tensor, noise: Tensor, weights: list[list[float]], temperature: float
+) -> Tensor:
+    """What the authors' code minimises: the weight on the logit, one softmax a row, a binary cross-entropy a pair."""
+    losses = []
+    for i in range(len(anchors)):
+        pairs = [*positives, *noise]
+        logits = [
+            (1.0 if j == i else weights[i][j]) * cosine(anchors[i], other) / temperature
+            for j, other in enumerate(pairs)
+        ]
+        total = torch.exp(torch.stack(logits)).sum()
+        for j, logit in enumerate(logits):
+            p = torch.exp(logit) / total
+            losses.append(-torch.log(p) if j == i else -torch.log(1 - p))
+    return sum(losses[1:], losses[0]) / len(losses)
+
+
 def distillation_loss(
     anchors: Tensor, positives: Tensor, taught_anchors: Tensor, taught_keys: Tensor, student_t: float, teacher_t: float
 ) -> Tensor:
