@@ -13,6 +13,10 @@ def test_equals_scipy_with_ties() -> None:
     assert spearman(x, y) == pytest.approx(100 * scipy.stats.spearmanr(x, y).statistic)
 
 
+def test_two_pairs_are_enough() -> None:
+    assert spearman([0.1, 0.2], [2, 1]) == pytest.approx(-100)
+
+
 @pytest.mark.parametrize(
     ("predicted", "gold", "message"),
     [

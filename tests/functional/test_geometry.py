@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from references.info_nce import uniformity_loop
-from sentrep.functional import alignment, effective_rank, retrieval_accuracy, uniformity
+from sentrep.functional import alignment, effective_rank, geometry, retrieval_accuracy, uniformity
+from sentrep.functional.geometry import view_statistics
 
 
 def test_uniformity_equals_the_loop() -> None:
@@ -25,9 +26,9 @@ def test_alignment_is_the_mean_squared_distance_on_the_sphere() -> None:
     assert alignment(x, y).item() == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize(("n", "d"), [(40, 6), (6, 40)])
-def test_effective_rank_is_the_participation_ratio_of_the_eigenvalues(n: int, d: int) -> None:
-    x = torch.randn(n, d) * torch.linspace(0.1, 3, d)
+@pytest.mark.parametrize(("n", "d", "centre"), [(40, 6, 0), (6, 40, 0), (6, 40, 20)])  # the last in a narrow cone
+def test_effective_rank_is_the_participation_ratio_of_the_eigenvalues(n: int, d: int, centre: float) -> None:
+    x = torch.randn(n, d) * torch.linspace(0.1, 3, d) + centre
     rows = x / x.norm(dim=1, keepdim=True)
     eigenvalues = torch.linalg.eigvalsh(torch.cov(rows.T.double()))
     expected = eigenvalues.sum() ** 2 / eigenvalues.square().sum()
@@ -62,3 +63,28 @@ def test_retrieval_in_a_collapsed_space_finds_nothing() -> None:
     assert float(retrieval_accuracy(torch.ones(5, 3), torch.ones(5, 3))) == 0
     with pytest.raises(ValueError, match="two"):
         retrieval_accuracy(torch.ones(1, 3), torch.ones(1, 3))
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_view_statistics_equal_loops_also_under_autocast(count: int) -> None:
+    x, y = torch.randn(count, 5) + 1, torch.randn(count, 5) + 1
+    cosine = torch.nn.functional.cosine_similarity(x[:, None].double(), y[None].double(), dim=-1)
+    expected = {
+        "alignment": float(alignment(x, y)),
+        "positive_cosine": sum(float(cosine[i, i]) for i in range(count)) / count,
+        "effective_rank": float(effective_rank(x)),
+    }
+    if count > 1:
+        others = [float(cosine[i, j]) for i in range(count) for j in range(count) if i != j]
+        expected |= {"uniformity": float(uniformity(x)), "negative_cosine": sum(others) / len(others)}
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = view_statistics(x, y)
+    assert {name: float(value) for name, value in found.items()} == pytest.approx(expected, abs=1e-5)
+
+
+def test_uniformity_in_blocks_is_float32_under_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(9, 5)
+    expected = uniformity(x)
+    monkeypatch.setattr(geometry, "LARGEST_MATRIX", 1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(uniformity(x), expected, rtol=0, atol=1e-6)

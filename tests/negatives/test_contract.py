@@ -12,6 +12,7 @@ from samplers import DRAWN, KINDS, REMEMBERING, WIDTH, built, embeddings
 
 from sentrep import InputError, negatives
 from sentrep.negatives import NegativeSampler
+from sentrep.negatives.base import finite_rows
 from support import assert_same, rebuilt
 
 pytestmark = pytest.mark.filterwarnings("ignore:MemoryBank")  # the small one is meant
@@ -35,9 +36,25 @@ def test_number_is_a_multiple_of_the_batch(kind: str, ratio: float, rows: int, e
     assert len(sampler.sample(*embeddings(2, rows))) == expected
 
 
+def test_two_anchors_have_a_deviation() -> None:
+    assert len(built("batch gaussian", ratio=1.0).sample(*embeddings(0, 2))) == 2
+
+
+@pytest.mark.parametrize("broken", [[], [1], [0, 2, 3], [0, 1, 2, 4, 5], range(6)])
+def test_sound_rows_stand_in_for_broken_ones_in_turn(broken: list[int]) -> None:
+    rows = torch.arange(12.0).view(6, 2)
+    sound = [row for number, row in enumerate(rows) if number not in broken]
+    expected = rows.clone()
+    for turn, number in enumerate(broken):
+        rows[number, 1] = (torch.nan, torch.inf, 1e30)[number % 3]
+        expected[number] = sound[turn % len(sound)] if sound else 0
+    assert torch.equal(finite_rows(rows), expected)
+
+
 @pytest.mark.parametrize("kind", REMEMBERING)
 def test_without_a_past_nothing_is_drawn(kind: str) -> None:
-    assert built(kind).sample(*embeddings()).shape == (0, WIDTH)
+    nothing = built(kind).sample(*(x.bfloat16() for x in embeddings()))
+    assert (nothing.shape, nothing.dtype) == ((0, WIDTH), torch.float32)
 
 
 @every_kind
@@ -163,9 +180,11 @@ def test_yaml_round_trip(kind: str) -> None:
     ("name", "arguments", "message"),
     [
         ("GaussianNegatives", {"ratio": 0}, "ratio must be positive and finite, got 0"),
+        ("GaussianNegatives", {"ratio": 10_000.5}, "ratio must lie in"),
         ("GaussianNegatives", {"std": -1.0}, "std must be positive and finite, got -1.0"),
         ("GaussianNegatives", {"mean": float("inf")}, "mean must lie in"),
         ("GaussianNegatives", {"weight": -0.1}, "weight must be 0 or more, got -0.1"),
+        ("BatchGaussianNegatives", {"use_std": 1}, "use_std must be"),
         ("BatchGaussianNegatives", {"covariance": "diag"}, "covariance must be 'none' or 'multiplied' or 'full'"),
         ("BatchGaussianNegatives", {"covariance": "full", "use_std": False}, "leave use_std true"),
         ("BatchGaussianNegatives", {"gradient": "mean"}, "gradient must be 'none' or 'covariance' or 'all'"),

@@ -82,6 +82,9 @@ def test_dead_components_are_seeded_again_from_the_step_generator() -> None:
     rows = _clusters(0, torch.zeros(1, WIDTH))[0]
     sampler = _mixture(components=3, decay=1.0)
     sampler.update(rows)
+    sampler.mass[1] = 4e-3 * sampler.mass.sum()  # 1.2 % of its even part, which is enough
+    sampler._responsibilities(rows)
+    assert sampler.mass[1] > 0
     sampler.mass[1] = 1e-3 * sampler.mass.sum()
     sampler.mean[1] = 1e6
     living = (sampler.mass[0] + sampler.mass[2]).item()
@@ -124,21 +127,22 @@ def test_masses_forget_at_the_decay() -> None:
     assert sampler.mass.sum().item() == pytest.approx(8 * (1 + 0.5 + 0.25), rel=1e-3)
 
 
-@pytest.mark.parametrize("window", [1, 3])
-def test_the_refitted_mixture_is_scikit_learns_of_the_last_batches(window: int) -> None:
+@pytest.mark.parametrize(("window", "covariance"), [(1, "full"), (3, "full"), (2, "diag")])
+def test_the_refitted_mixture_is_scikit_learns_of_the_last_batches(window: int, covariance: str) -> None:
     """Its fit to the rows by hand, and draws that are taken from it one by one."""
-    sampler = built("refitted mixture", components=2, window=window)
+    sampler = built("refitted mixture", components=2, window=window, covariance=covariance)
     for step in range(5):
         anchors, keys = embeddings(step, rows=6)
         rows = torch.cat([anchors, *(embeddings(past, rows=6)[0] for past in range(max(0, step - window + 1), step))])
         seed = derive_seed(5, "extra/fit", step) % 2**32
-        model = GaussianMixture(2, covariance_type="full", random_state=seed).fit(rows.double().numpy())
+        model = GaussianMixture(2, covariance_type=covariance, random_state=seed).fit(rows.double().numpy())
         generator = step_generator(5, "extra", step)
         component = torch.multinomial(torch.tensor(model.weights_).float(), 6, replacement=True, generator=generator)
         noise = torch.randn(6, WIDTH, generator=generator)
         expected = []
         for k, epsilon in zip(component.tolist(), noise.double(), strict=True):
-            factor = torch.linalg.cholesky(torch.tensor(model.covariances_[k]))
+            spread = torch.tensor(model.covariances_[k])
+            factor = torch.linalg.cholesky(torch.diag(spread) if covariance == "diag" else spread)
             expected.append(torch.tensor(model.means_[k]) + factor @ epsilon)
         drawn = sampler.sample(anchors, keys)
         torch.testing.assert_close(drawn.double(), torch.stack(expected), rtol=0, atol=1e-4)
@@ -150,6 +154,9 @@ def test_a_window_with_fewer_rows_than_components_draws_nothing() -> None:
     assert len(sampler.sample(*embeddings(rows=4))) == 0
     sampler.update(embeddings(rows=4)[0])
     assert len(sampler.sample(*embeddings(rows=4))) == 4
+    assert len(sampler.sample(*embeddings(rows=1))) == 1  # as many rows as components
+    alone = built("refitted mixture", components=1)
+    assert [len(alone.sample(*embeddings(rows=rows))) for rows in (1, 2)] == [0, 2]
 
 
 def test_a_window_of_equal_rows_draws_them() -> None:

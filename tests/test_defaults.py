@@ -1,0 +1,123 @@
+"""The defaults of the public functions and plug-ins: recipes and users rely on them, so a change of one is meant."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from sentrep import functional, negatives, objectives, stability, views, weighting
+
+ROOMS = (functional, negatives, objectives, stability, views, weighting)
+PUBLIC = {name: getattr(room, name) for room in ROOMS for name in room.__all__}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "AdversarialWeightPerturbation": {"gamma": 0.005},
+    "BatchGaussianNegatives": {
+        "ratio": 1.0,
+        "use_mean": True,
+        "use_std": True,
+        "covariance": "none",
+        "weight": 1.0,
+        "gradient": "none",
+    },
+    "BatchGaussianNoise": {"scale": 1.0},
+    "BernoulliDropout": {"rate": 0.1, "rescale": True},
+    "BidirectionalMargin": {"alpha": 0.1, "beta": 0.3},
+    "ComplementaryWeighting": {"mask_noise": True, "kind": "hard", "softness": 0.05},
+    "Contrastive": {
+        "temperature": 0.05,
+        "label_smoothing": 0.0,
+        "hard_negative_weight": 0.0,
+        "in_batch": True,
+        "nt_xent": False,
+        "angular_margin": 0.0,
+        "hard_negatives": True,
+    },
+    "ContrastiveTension": {"negatives": 7},
+    "Denoising": {
+        "layers": 16,
+        "heads": 1,
+        "feed_forward": 2048,
+        "activation": "relu",
+        "dropout": 0.1,
+        "noise": 0.825,
+        "target": "positive",
+        "causal": False,
+        "token_deletion": 0.0,
+    },
+    "Distillation": {"temperature": 0.05, "kind": "listnet", "first_share": 0.5, "own": True},
+    "EncodedViews": {"perturbs": "positive"},
+    "FGSM": {"epsilon": 0.001, "temperature": 0.05, "descend": False},
+    "FeatureDropout": {"rate": 0.1},
+    "FeatureMask": {"rate": 0.1, "by": "magnitude"},
+    "GaussianDropout": {"std": 0.001},
+    "GaussianMixtureNegatives": {
+        "components": 8,
+        "covariance": "diag",
+        "decay": 0.9,
+        "variance_floor": 0.01,
+        "ratio": 1.0,
+        "weight": 1.0,
+    },
+    "GaussianNegatives": {"ratio": 3.0, "mean": 0.0, "std": 1.0, "weight": 1.0},
+    "GaussianNoise": {"std": 0.001},
+    "InformationReconstruction": {"layers": 2, "heads": 12, "feed_forward": 3072, "dropout": 0.1, "probability": 0.4},
+    "LayerContrast": {"temperature": 0.01, "regularisation": 0.1, "projection": 4096},
+    "MaskedLanguageModeling": {
+        "probability": 0.15,
+        "whole_word": False,
+        "mask": 0.8,
+        "random": 0.1,
+        "both_copies": False,
+    },
+    "MaskedTriplet": {"less": 0.2, "more": 0.4, "margin": 0.1},
+    "MemoryBank": {"weight": 1.0},
+    "MixedNegatives": {"share": 0.2, "weight": 1.0},
+    "MomentumContrast": {"temperature": 0.05, "size": 4096, "momentum": 0.999, "in_batch": False},
+    "NoisyAnchorNegatives": {"ratio": 1.0, "weight": 1.0},
+    "NonFiniteGuard": {"action": "stop", "max_skips": 10},
+    "OutputPerturbedViews": {"negatives": "copies"},
+    "PhraseReconstruction": {"share": 0.3, "layers": 6, "heads": 16, "dropout": 0.1, "product": 1.0, "difference": 1.0},
+    "RankingConsistency": {"temperature": 0.05, "own": True},
+    "RefinedNoiseNegatives": {
+        "ratio": 1.0,
+        "std": 1.0,
+        "steps": 4,
+        "step_size": 0.001,
+        "temperature": 0.05,
+        "denominator": "noise",
+        "weight": 1.0,
+    },
+    "ReplacedTokenDetection": {"probability": 0.3},
+    "SAM": {"rho": 0.05, "adaptive": False},
+    "SelfWeighting": {"mask_noise": True, "kind": "hard", "softness": 0.05},
+    "SignFlippedContrastive": {"temperature": 0.05, "scale": 1.0},
+    "SpanCutoff": {"rate": 0.15},
+    "TokenCutoff": {"rate": 0.15},
+    "TokenDeletion": {"rate": 0.1},
+    "TokenSwap": {"rate": 0.1},
+    "UncertaintyWeighted": {"lr": 0.001},
+    "VAENegatives": {
+        "latent": 64,
+        "hidden": 256,
+        "window": 8,
+        "steps": 4,
+        "learning_rate": 0.001,
+        "ratio": 1.0,
+        "weight": 1.0,
+        "train_on": "window",
+    },
+    "WordRepetition": {"rate": 0.32},
+    "info_nce": {"negative_weight": 1.0, "label_smoothing": 0.0, "margin": 0.0},
+    "refine_noise": {"steps": 4, "step_size": 0.001, "denominator": "noise"},
+    "refuse_gradient_scaler": {"clips": False},
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_the_defaults_are_these(name: str) -> None:
+    one = PUBLIC[name]
+    parameters = inspect.signature(one.__init__ if isinstance(one, type) else one).parameters.values()
+    found = {p.name: p.default for p in parameters if isinstance(p.default, (bool, int, float, str))}
+    assert found == DEFAULTS.get(name, {}) or inspect.isabstract(one)
