@@ -265,7 +265,7 @@ def test_any_text_has_a_vector() -> None:
 # --- fuzzing ----------------------------------------------------------------------------------------------------------
 
 fuzz = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
 )
 CELLS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.lists(st.text(max_size=2))
