@@ -6,8 +6,9 @@ import inspect
 from typing import Any
 
 import pytest
+import torch
 
-from sentrep import functional, negatives, objectives, stability, views, weighting
+from sentrep import InputError, functional, negatives, objectives, stability, views, weighting
 
 ROOMS = (functional, negatives, objectives, stability, views, weighting)
 PUBLIC = {name: getattr(room, name) for room in ROOMS for name in room.__all__}
@@ -23,6 +24,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "BatchGaussianNoise": {"scale": 1.0},
     "BernoulliDropout": {"rate": 0.1, "rescale": True},
+    "BinaryContrastive": {"temperature": 0.05},
     "BidirectionalMargin": {"alpha": 0.1, "beta": 0.3},
     "ComplementaryWeighting": {"mask_noise": True, "kind": "hard", "softness": 0.05},
     "Contrastive": {
@@ -121,3 +123,51 @@ def test_the_defaults_are_these(name: str) -> None:
     parameters = inspect.signature(one.__init__ if isinstance(one, type) else one).parameters.values()
     found = {p.name: p.default for p in parameters if isinstance(p.default, (bool, int, float, str))}
     assert found == DEFAULTS.get(name, {}) or inspect.isabstract(one)
+
+
+def test_these_objectives_need_no_token_states() -> None:
+    """The pass leaves out the last layer's tokens where no objective reads them."""
+    kinds = {name: getattr(objectives, name) for name in objectives.__all__}
+    assert [name for name, kind in kinds.items() if not getattr(kind, "reads_tokens", True)] == [
+        "Alignment",
+        "BidirectionalMargin",
+        "BinaryContrastive",
+        "Contrastive",
+        "ContrastiveTension",
+        "Distillation",
+        "FlowLikelihood",
+        "InformationReconstruction",
+        "LayerContrast",
+        "MaskedTriplet",
+        "MomentumContrast",
+        "RankingConsistency",
+        "ReplacedTokenDetection",
+        "SignFlippedContrastive",
+        "Uniformity",
+    ]
+
+
+PLUGINS = {name: one for name, one in PUBLIC.items() if isinstance(one, type) and not inspect.isabstract(one)}
+
+
+REQUIRED = {
+    "params": [torch.nn.Parameter(torch.zeros(1))],
+    "base_optimizer": torch.optim.SGD,
+    "size": 8,
+    "teacher": "nowhere",
+    "model": "nowhere",
+    "threshold": 0.5,
+    "which": "trivial",
+    "objectives": {"alignment": objectives.Alignment()},
+    "perturbation": views.GaussianNoise(),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"), [(name, argument) for name in PLUGINS for argument in DEFAULTS.get(name, {})]
+)
+def test_every_argument_is_checked(name: str, argument: str) -> None:
+    required = {p.name for p in inspect.signature(PLUGINS[name].__init__).parameters.values() if p.default is p.empty}
+    given = {key: value for key, value in REQUIRED.items() if key in required}
+    with pytest.raises(InputError, match=rf"\b{argument}\b"):
+        PLUGINS[name](**given, **{argument: "nonsense"})
