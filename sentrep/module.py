@@ -127,11 +127,19 @@ class SentRepModule(Configurable, LightningModule):
         self._replay = StepReplay() if any(map(calls_again, trainer.optimizers)) else None
         self._log_every = trainer.log_every_n_steps
         self._checked = False
+        self.load_frozen()
+        rehearse(self.trainer, self)
+
+    def load_frozen(self) -> None:
+        """Read the frozen models of the plug-ins, such as teachers.
+
+        Raises:
+            InputError: one of them cannot be loaded, or has another tokenizer or prompt than the encoder.
+        """
         for part in self.modules():
             for frozen in vars(part).values():
                 if isinstance(frozen, FrozenEncoder):
                     frozen.load()
-        rehearse(self.trainer, self)
 
     def on_train_batch_start(self, batch: TextBatch, batch_idx: int) -> None:
         """Remember the batch for an optimiser that asks for its gradient again."""

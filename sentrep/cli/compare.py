@@ -11,20 +11,18 @@ from typing import Any
 from rich.console import Console
 
 from sentrep import checks
-from sentrep.cli.check import check_names
+from sentrep.cli.compare_checks import check_runs
 from sentrep.cli.compare_words import Options, Words
 from sentrep.cli.configuration import parse_request, with_flags
 from sentrep.cli.errors import UsageError
 from sentrep.cli.paper_tables import Table, read_table, write_recipes
 from sentrep.cli.recipes import locate
-from sentrep.cli.sections import build_tree
-from sentrep.cli.seeded_runs import Run, Wanted, train_all
+from sentrep.cli.seeded_runs import Run, Wanted, has_results, train_all
 from sentrep.cli.trainer import prepare_parsing
-from sentrep.config import walk
 from sentrep.distributed import derive_seed
 from sentrep.errors import InputError
 from sentrep.evaluation.comparison import Comparison, Published
-from sentrep.evaluation.suites import Request, load_suite
+from sentrep.evaluation.suites import Request
 from sentrep.io.files import hold, remove_leftovers
 from sentrep.io.paths import check_target
 from sentrep.reports.text import printable
@@ -78,25 +76,11 @@ def _check(runs: list[Run], chosen: Options, table: Table | None) -> None:
     reports = sorted(chosen.place.glob("report*.*"))
     if reports and not any(chosen.place.glob("*/seed-*/settings*.json")):
         raise UsageError(f"compare: {reports[0]} would be replaced, and is of no comparison; choose another --output")
-    if not _wanted(chosen).suffix and chosen.split is not None:
-        raise UsageError("compare: the suite sts has no use for --split; leave it out")
     prepare_parsing()
     if table is not None:
-        write_recipes(table.recipes(chosen.place / "recipes"))
-    wanted = {}
-    for run in {run.label: run for run in runs}.values():
-        request = parse_request(run.words)
-        tree = build_tree("fit", request, None)
-        check_names(tree, request)
-        if str(dict(walk(tree)).get("model.encoder.compute.compile")).lower() in ("true", "reduce-overhead"):
-            raise UsageError(
-                f"compare: {run.label} compiles its passes (model.encoder.compute.compile), and compiled rows do not "
-                "share their noise; leave compile out"
-            )
-        found = _wanted(chosen).request_for(tree.get("data", {}))
-        wanted[found.folder] = found
-    for found in wanted.values() if _wanted(chosen).suffix else ():
-        load_suite(chosen.suite, found)
+        done = {run.parent.name for run in chosen.place.glob("*/seed-*") if has_results(run)}
+        write_recipes(table.recipes(chosen.place / "recipes"), done)
+    check_runs(runs, _wanted(chosen))
 
 
 def _competitors(runs: list[Run], baseline: str | None = None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -128,19 +128,21 @@ def add_row(request: Request) -> Request:
     return request
 
 
-def write_recipes(recipes: dict[Path, str]) -> None:
-    """Write the recipes that are not there yet.
+def write_recipes(recipes: dict[Path, str], done: Collection[str]) -> None:
+    """Write the recipes.
+
+    Args:
+        recipes: content by file.
+        done: names of the rows that have results, whose files must not change.
 
     Raises:
         UsageError: a file is there with other content, of another table or before a change; nothing is written.
     """
     for path, content in recipes.items():
-        if path.exists() and path.read_text(encoding="utf-8", errors="replace") != content:
+        if path.stem in done and path.exists() and path.read_text(encoding="utf-8", errors="replace") != content:
             raise UsageError(f"compare: {path} is of a row with other settings; choose another --output, or delete it")
     for path, content in recipes.items():
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, content)
+        write_text(path, content)
 
 
 def read_table(file: str) -> Table:

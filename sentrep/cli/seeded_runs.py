@@ -16,21 +16,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch.cli import instantiate_module
 from rich.console import Console
 
 from sentrep import checks
+from sentrep.cli.building import build
 from sentrep.cli.configuration import Tree, parse_request, read_config
 from sentrep.cli.errors import UsageError
 from sentrep.cli.logs import say
 from sentrep.cli.sections import build_tree
 from sentrep.data import SentRepDataModule
-from sentrep.data.sets.sts import PairsFile, load_sts
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.errors import InputError
 from sentrep.evaluation.comparison import read_scores
 from sentrep.evaluation.runs import version_of
-from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
+from sentrep.evaluation.suites import Request, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import MODEL
 from sentrep.io.files import atomic_write, write_text
 from sentrep.reports.bars import progress_bar
@@ -87,9 +87,19 @@ class Wanted:
         return SCORES.replace(".", f"{self.suffix}.")
 
     def request_for(self, data: Tree) -> Request:
-        """With the recipe's own folder of the SentEval data, for the suites that read it, where no other is given."""
+        """With the recipe's own sets, and its folder of the SentEval data for the suites that read it, where no other
+        is given.
+
+        Raises:
+            InputError: there are no sets of similarity, or ``data`` is not in order.
+        """
         own = data.get("sts_folder") if self.suite in ("sts", "transfer") else None
-        return replace(self.request, folder=self.request.folder or own)
+        request = replace(self.request, folder=self.request.folder or own)
+        if self.suffix or request.sets is not None:
+            return request
+        if not (sets := build(SentRepDataModule, "data", data).test):
+            raise UsageError("it has no data.test; name the sets by --sets [sts12,stsb]")
+        return replace(request, sets=sets)
 
     def settings(self) -> dict[str, Any]:
         """What tells these scores from others of the same suite."""
@@ -121,7 +131,7 @@ def _refuse_other_settings(runs: Sequence[Run], wanted: Wanted) -> None:
     """Refuse to mix runs of different settings, before anything is trained; note the settings of each."""
     notes = {run.folder / f"settings{wanted.suffix}.json": run.settings(wanted) for run in runs}
     for note, settings in notes.items():
-        for other in note.parent.glob("settings*.json"):
+        for other in note.parent.glob("settings*.json") if has_results(note.parent) else ():
             found = _noted(other)
             if found.get("recipe") != settings["recipe"] or (other == note and found != settings):
                 raise UsageError(
@@ -129,6 +139,11 @@ def _refuse_other_settings(runs: Sequence[Run], wanted: Wanted) -> None:
                 )
     for note, settings in notes.items():
         write_text(note, json.dumps(settings))
+
+
+def has_results(folder: Path) -> bool:
+    """Whether a run has left anything that one with other settings must not be mixed with."""
+    return any((*folder.glob(TRAINED), *folder.glob(SCORES.replace(".", "*.")), *folder.rglob("*.ckpt")))
 
 
 def _noted(note: Path) -> dict[str, Any]:
@@ -195,49 +210,44 @@ def _score(run: Run, wanted: Wanted) -> str | None:
         return f"training left no folder {MODEL}/; do not switch the report off (--report)"
     try:
         encoder = _untrained(run, tree) if run.untrained else _trained(models[-1], tree)
-        data, score = tree.get("data", {}), _suite_scores if wanted.suffix else _cosines
-        arrays = score(encoder, wanted, data)
+        sets = load_suite(wanted.suite, wanted.request_for(tree.get("data", {})))
+        arrays = _suite_scores(encoder, wanted.suite, sets) if wanted.suffix else _cosines(encoder, sets)
     except InputError as error:
         return f"evaluation failed: {error}"
-    if not arrays:
-        raise UsageError(f"compare: {run.label} has no data.test; name the sets by --sets [sts12,stsb]")
     with atomic_write(run.folder / wanted.scores) as file:
         np.savez(file, allow_pickle=False, **arrays)
     return None
 
 
-def _cosines(encoder: SentenceEncoder, wanted: Wanted, data: Tree) -> dict[str, np.ndarray]:
+def _cosines(encoder: SentenceEncoder, sets: Sequence[ScoredPairs]) -> dict[str, np.ndarray]:
     """The cosines of the pairs of similarity sets, and their gold scores."""
-    request = wanted.request_for(data)
     arrays: dict[str, np.ndarray] = {}
-    for name in request.sets or data.get("test", []):
-        if isinstance(name, dict):
-            pairs = load_sts(PairsFile(**name), request.folder)
-        else:
-            pairs = SUITES["sts"].load(name, request)
+    for pairs in sets:
         arrays[f"cosine/{pairs.name}"] = encoder.pairwise_cosine(pairs.first, pairs.second, batch_size=64).numpy()
         arrays[f"gold/{pairs.name}"] = np.asarray(pairs.scores, dtype=np.float64)
     return arrays
 
 
-def _suite_scores(encoder: SentenceEncoder, wanted: Wanted, data: Tree) -> dict[str, np.ndarray]:
+def _suite_scores(encoder: SentenceEncoder, suite: str, sets: Sequence[Any]) -> dict[str, np.ndarray]:
     """The main score of each set, by metric and name."""
     encoder.to("cuda" if torch.cuda.is_available() else "cpu")
-    found = evaluate_suite(
-        wanted.suite, encoder, load_suite(wanted.suite, wanted.request_for(data)), show_progress_bar=False
-    )
+    found = evaluate_suite(suite, encoder, sets, show_progress_bar=False)
     return {f"{next(iter(task.scores))}/{task.name}": np.array(task.main_score) for task in found}
+
+
+def untrained_encoder(run: Run, tree: Tree) -> SentenceEncoder:
+    """The encoder of a row that trains nothing, by its configuration."""
+    own = read_config(run.words[1])[1]  # the pooling is what tells such rows apart, so nothing is laid over it
+    tree["model"]["encoder"].update(checks.given(pooling=own["model"]["encoder"].get("pooling")))
+    torch.manual_seed(tree["seed_everything"])  # of weights that are not loaded
+    return build(SentenceEncoder, "encoder", tree["model"]["encoder"])
 
 
 def _untrained(run: Run, tree: Tree) -> SentenceEncoder:
     """The encoder of a configuration as it is, or after a whitening on its training text."""
-    own = read_config(run.words[1])[1]  # the pooling is what tells such rows apart, so nothing is laid over it
-    tree["model"]["encoder"].update(checks.given(pooling=own["model"]["encoder"].get("pooling")))
-    torch.manual_seed(tree["seed_everything"])  # of weights that are not loaded
-    encoder: SentenceEncoder = instantiate_module(SentenceEncoder, tree["model"]["encoder"])
-    encoder.to("cuda" if torch.cuda.is_available() else "cpu")
+    encoder = untrained_encoder(run, tree).to("cuda" if torch.cuda.is_available() else "cpu")
     if run.untrained == "whitened":
-        data = instantiate_module(SentRepDataModule, tree["data"])
+        data = build(SentRepDataModule, "data", tree["data"])
         sentences = (row.sentences[0] for row in data.training_text().rows() if not row.blank)
         fit_whitening(encoder, islice(sentences, WHITENING), show_progress_bar=False)
     return encoder.eval()

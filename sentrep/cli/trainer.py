@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import warnings
 from typing import Any
 
@@ -19,7 +18,6 @@ from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
-from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
 import sentrep.negatives
@@ -28,6 +26,7 @@ import sentrep.views
 import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be found by their short names)
 from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.cli.best_so_far import RememberBest
+from sentrep.cli.building import first_refusal
 from sentrep.cli.callbacks import SaveConfig, SaveLast, SavePredictions
 from sentrep.cli.changes import ConvertPosition, differences, explain, refuse, run_differences, run_settings
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle_last
@@ -47,7 +46,6 @@ from sentrep.cli.sections import (
     settle_sets,
 )
 from sentrep.cli.signals import StopOnSignal
-from sentrep.config import Configurable
 from sentrep.data import SentRepDataModule
 from sentrep.distributed import explain_lost_peer, leave_gloo_group
 from sentrep.errors import InputError
@@ -181,36 +179,12 @@ class SentRepCLI(LightningCLI):
             self.trainer_defaults["callbacks"].remove(self._end)
 
     def instantiate_classes(self) -> None:
-        """Build everything; the first refusal is the error, not jsonargparse's account of the union it was tried in."""
-        refusals: list[Exception] = []
-
-        def build(kind: type, /, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return kind(*args, **kwargs)
-            except Exception as error:
-                refusals.append(error)
-                if isinstance(error, ModuleNotFoundError) and issubclass(kind, Logger):
-                    found = re.search(r"'([\w.-]+)", str(error))
-                    package = found[1] if found else kind.__name__.removesuffix("Logger").lower()
-                    refused = f"trainer.logger: {kind.__name__} needs a package that is not here: pip install {package}"
-                    refusals[-1] = InputError(refused)
-                    raise refusals[-1] from None
-                if isinstance(error, AttributeError) and "__init__() call" in str(error):  # of `nn.Module`
-                    name = f"{kind.__module__}.{kind.__qualname__}"
-                    refusals[-1] = InputError(f"{name}: its __init__ uses the module before super().__init__()")
-                    raise refusals[-1] from error
-                raise
-
-        for base in (Configurable, Callback, Logger):
-            self.parser.add_instantiator(build, base)
+        """Build everything (`first_refusal`)."""
         settings = self.config[self._command].trainer
         claimed = [] if settings.fast_dev_run else self._folders.claim_versions(settings.logger)
         try:
-            super().instantiate_classes()
-        except ValueError as error:
-            first = refusals[0] if refusals else error
-            # bad values that a class of Lightning's refuses are the user's, too
-            raise (InputError(str(first)) if type(first) is ValueError else first) from None
+            with first_refusal(self.parser):
+                super().instantiate_classes()
         finally:
             for logger in claimed:
                 logger.version = None  # the saved configuration starts a run of its own

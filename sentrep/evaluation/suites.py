@@ -26,8 +26,8 @@ SuiteName = Literal["sts", "transfer", "retrieval", "rerank", "mteb"]
 class Request:
     """Which sets of a suite are wanted, and where they are."""
 
-    sets: Sequence[str] | None = None
-    """Names or paths; None means the suite's default."""
+    sets: Sequence[str | PairsFile] | None = None
+    """Names or paths, of similarity also files with their columns; None means the suite's default."""
     folder: str | None = None
     """The folder of the SentEval data, where named sets lie."""
     split: str | None = None
@@ -40,7 +40,7 @@ class Request:
 class Suite:
     """One suite."""
 
-    load: Callable[[str, Request], Any]
+    load: Callable[[Any, Request], Any]
     """Reads and checks a set."""
     evaluate: Callable[..., list[TaskResult]]
     """Scores them: ``evaluate(encoder, sets, batch_size=..., show_progress_bar=...)``."""
@@ -97,8 +97,8 @@ def evaluate_suite(
     return SUITES[suite].evaluate(encoder, sets, batch_size=batch_size, show_progress_bar=show_progress_bar)
 
 
-def _load_pairs(name: str, request: Request) -> ScoredPairs:
-    if request.columns is None or name.lower() in SET_NAMES:
+def _load_pairs(name: str | PairsFile, request: Request) -> ScoredPairs:
+    if request.columns is None or isinstance(name, PairsFile) or name.lower() in SET_NAMES:
         return load_sts(name, request.folder)
     return load_sts(PairsFile(name, tuple(request.columns)), request.folder)  # type: ignore[arg-type]
 

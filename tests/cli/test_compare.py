@@ -7,13 +7,14 @@ import dataclasses
 import io
 import json
 import re
+import shlex
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sentrep.cli import main, seeded_runs
+from sentrep.cli import compare, main, seeded_runs
 from sentrep.cli.compare import LOCK, THESIS_SEEDS, plan, seed_list
 from sentrep.cli.compare_words import Options, sort_words
 from sentrep.cli.seeded_runs import SCORES, Run, Wanted
@@ -62,6 +63,7 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch, quality: dict[str, float]) -> lis
         np.savez(run.folder / SCORES, **{"cosine/dev": gold * quality[run.label] + noise, "gold/dev": gold})
         return None
 
+    monkeypatch.setattr(compare, "check_runs", lambda runs, wanted: None)
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
     monkeypatch.setattr(seeded_runs, "_score", score)
     return trained
@@ -153,17 +155,86 @@ def test_tables_for_papers_and_programs(
     assert 0 < float(second["p"]) == float(second["p holm"]) < 0.05
 
 
+def save_models(*folders: str) -> None:
+    """Untrained models in the place of runs."""
+    model = tiny_encoder(pooling="mean").eval()
+    for folder in folders:
+        model.save_pretrained(f"comparisons/{folder}/run/version_0/model")
+
+
+@pytest.mark.usefixtures("workplace")
+def test_a_list_is_read_as_fit_reads_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
+    save_models("run/seed-1")
+    Path("other.csv").write_text(Path("dev.csv").read_text().replace("sentence1", "left"))
+    columns = "{path: other.csv, columns: [left, sentence2, score]}"
+    words = ["compare", "-c", "run.yaml", "--seeds", "[1]", "--resamples", "5"]
+    assert main([*words, "--data.test", f"[dev.csv, {columns}]"]) == 0, capsys.readouterr().err
+    with np.load(f"comparisons/run/seed-1/{SCORES}") as arrays:
+        assert set(arrays) == {"cosine/dev", "gold/dev", "cosine/other", "gold/other"}
+        np.testing.assert_array_equal(arrays["cosine/dev"], arrays["cosine/other"])
+
+
+WRONG = {
+    "a model": (["--model.encoder.backbone", "./gone"], "./gone: no such folder or checkpoint"),
+    "a second model": (
+        ["--model.objectives.two", "{class_path: Distillation, init_args: {model: ./gone}}"],
+        "./gone: no such folder or checkpoint",
+    ),
+    "a text": (["--data.train", "gone.txt"], "gone.txt: no such file"),
+    "a column": (["--data.train", "dev.csv", "--data.columns", "[gone]"], "dev.csv: no column 'gone'"),
+    "a set": (["--data.val", "[gone.csv]"], "gone.csv: no such file"),
+    "a set at the end": (["--data.test", "[dev.csv,gone.csv]"], "gone.csv: no such file"),
+    "no list": (["--data.test", "dev.csv"], "data.test: expected list"),
+    "a value": (["--model.objectives.simcse.temperature", "-1"], "Contrastive: temperature must be positive"),
+}
+"""Of a recipe: words behind ``fit``, and what its run would end with."""
+
+
+@pytest.mark.usefixtures("workplace")
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_a_run_would_end_with_is_found_before_the_first_one(
+    wrong: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained: list[str] = []
+    monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: trained.append(run.label) or "failed")
+    flags, says = WRONG[wrong]
+    command = ["compare", "-c", "run.yaml", "--seeds", "2", "--resamples", "5", "--data.test", "[dev.csv]"]
+    assert main([*command, "--variant", f"other={shlex.join(flags)}"]) != 0
+    error = capsys.readouterr().err
+    assert f"compare, other: {says}" in error
+    assert trained == []
+    assert main(command) == 2  # in the same folder
+    assert "every run of run failed" in capsys.readouterr().err
+
+
+def test_a_folder_in_which_nothing_was_trained_is_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["compare", *recipes("plain"), *SETS, "--resamples", "5", "--seeds", "2"]
+    fake_runs(monkeypatch, {"plain": -1.0})
+    assert main(words) == 2
+    fake_runs(monkeypatch, {"plain": 0.2})
+    assert main([*words, "--model.warmup_steps", "1"]) == 0
+    capsys.readouterr()
+    assert main(words) == 2
+    assert "holds a run with other settings" in capsys.readouterr().err
+    for scores in tmp_path.rglob(SCORES):
+        scores.rename(scores.with_name("last.ckpt"))  # of a run that was interrupted
+    assert main(words) == 2
+    assert "holds a run with other settings" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("workplace")
 def test_another_suite_is_scored_on_the_same_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Untrained models in the place of runs; the two classes are told apart by a word."""
+    """The two classes are told apart by a word."""
     pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
     rows = [f"{word} and more {number},{label}" for number in range(12) for label, word in enumerate(("cat", "dogs"))]
     Path("topics.csv").write_text("\n".join(["text,label", *rows]))
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
-    model = tiny_encoder(pooling="mean").eval()
-    for seed in (1, 2):
-        model.save_pretrained(f"comparisons/run/seed-{seed}/run/version_0/model")
+    save_models("run/seed-1", "run/seed-2")
     words = ["compare", "-c", "run.yaml", "--seeds", "[1,2]", "--resamples", "5"]
     suite = ["--suite", "mteb", "--sets", "[topics.csv]"]
     assert main([*words, *SETS]) == 0

@@ -11,7 +11,7 @@ import scipy.stats
 import torch
 import yaml
 
-from sentrep.cli import main, seeded_runs
+from sentrep.cli import compare, main, seeded_runs
 from sentrep.cli.errors import UsageError
 from sentrep.cli.paper_tables import read_table
 from sentrep.cli.seeded_runs import SCORES, Run, Wanted
@@ -171,6 +171,7 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         cosine = gold + np.random.default_rng(run.seed).normal(0, 1, 60)
         np.savez(run.folder / SCORES, **{"cosine/dev": cosine, "gold/dev": gold})
 
+    monkeypatch.setattr(compare, "check_runs", lambda runs, wanted: None)
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
     monkeypatch.setattr(seeded_runs, "_score", score)
     return trained
@@ -207,7 +208,12 @@ def test_a_changed_row_is_not_mixed_with_its_former_runs(
 ) -> None:
     trained = fake_runs(monkeypatch)
     words = ["compare", "--table", table, "--rows", "[whole,noise-0.8]", "--seeds", "1", "--resamples", "5"]
-    assert main(words) == 0
+    with monkeypatch.context() as failing:
+        failing.setattr(seeded_runs, "_train", lambda run, jobs: "training failed")
+        (workplace / table).write_text(TABLE.replace("0.5", "0.4"), encoding="utf-8")
+        assert main(words) == 2
+    (workplace / table).write_text(TABLE, encoding="utf-8")
+    assert main(words) == 0  # nothing was trained with the other value
     (workplace / table).write_text(TABLE.replace("77.2", "78.9"), encoding="utf-8")
     assert main(words) == 0  # what the paper printed is no setting
     (workplace / table).write_text(TABLE.replace("0.5", "0.6"), encoding="utf-8")
