@@ -1,4 +1,4 @@
-"""Callbacks of the command line: save the resolved configuration and the last state, write predictions."""
+"""Callbacks of the command line: save the resolved configuration, write predictions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from typing import Any
 import numpy as np
 import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 from lightning.pytorch.cli import SaveConfigCallback
-from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
-from sentrep.checkpoint.rehearsal import Rehearsal
 from sentrep.cli.changes import RECORD, run_settings
 from sentrep.cli.configuration import Tree
-from sentrep.data.text.locations import is_address
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write, write_text
 from sentrep.io.paths import writing
@@ -54,65 +50,6 @@ class SaveConfig(SaveConfigCallback):
             config = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
             self._settings = run_settings(config, trainer)
         checkpoint[RECORD] = self._settings
-
-
-class SaveLast(Checkpoint):
-    """Writes ``last.ckpt`` at every validation and at the end of training, where `ModelCheckpoint` did not.
-
-    Lightning's ``save_last`` saves only when a new best is saved, so an interrupted run would lose all steps since its
-    best one; and nothing between the last validation and the end. A save that failed is tried again at the end. As a
-    `Checkpoint` it runs behind `ModelCheckpoint`, whose memory of the best score is then up to date.
-
-    Attributes:
-        failure: why the end of the run is not on disk; None where it is.
-    """
-
-    def __init__(self) -> None:
-        self._saved = -1
-        self._trained = False
-        self.failure: str | None = None
-
-    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Note which step is saved."""
-        if not isinstance(trainer.strategy.checkpoint_io, Rehearsal):
-            self._saved = trainer.global_step
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Settle the name of ``last.ckpt``, which the first checkpoint then says as all others do."""
-        saver = trainer.checkpoint_callback
-        if isinstance(saver, ModelCheckpoint) and saver.save_last and not saver.last_model_path:
-            path = str(Path(str(saver.dirpath)) / "last.ckpt")
-            if not is_address(path) and not saver.file_exists(path, trainer):  # else it is another run's
-                saver.last_model_path = path
-
-    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Save, where nothing was saved at this step."""
-        if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking and self._saved != trainer.global_step:
-            self._save(trainer)
-
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Save what is not saved."""
-        self._trained = True
-        io = trainer.strategy.checkpoint_io
-        failed = getattr(io, "failure", None) is not None  # of `AtomicCheckpointIO`
-        # only the process that writes knows of a failure, and all must take part in saving
-        if trainer.strategy.broadcast(failed or self._saved != trainer.global_step):
-            self._save(trainer)
-        self.failure = getattr(io, "failure", None)
-
-    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Where nothing was left to train: the run was killed between its last step's checkpoint and ``last.ckpt``."""
-        if not self._trained and trainer.ckpt_path is not None and Path(trainer.ckpt_path).name != "last.ckpt":
-            self._save(trainer)
-            self.failure = getattr(trainer.strategy.checkpoint_io, "failure", None)
-
-    @staticmethod
-    def _save(trainer: Trainer) -> None:
-        saver = trainer.checkpoint_callback
-        if not isinstance(saver, ModelCheckpoint) or not saver.save_last or trainer.fast_dev_run:  # type: ignore[attr-defined]
-            return
-        saver.last_model_path = saver.last_model_path or str(Path(str(saver.dirpath)) / "last.ckpt")
-        trainer.save_checkpoint(saver.last_model_path, saver.save_weights_only)
 
 
 class NpyWriter:

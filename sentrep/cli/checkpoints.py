@@ -13,6 +13,7 @@ from sentrep.cli.errors import UsageError
 from sentrep.cli.logs import say
 from sentrep.cli.run_folders import RunFolders, is_leader, newest_training
 from sentrep.errors import InputError
+from sentrep.evaluation.training_report import MODEL
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, DamagedError, read_checkpoint, verify
 from sentrep.io.files import remove_leftovers
 from sentrep.io.paths import expanded
@@ -65,8 +66,11 @@ def settle_last(request: Request, tree: Tree, folders: RunFolders | None) -> Non
     fit = folders is not None
     if folders is not None:
         folders.hold(run)
-    any_there = any(folder.glob("*.ckpt*"))  # damaged ones included
+    any_there = any(folder.glob("[!.]*.ckpt*"))  # damaged ones included, half-written ones not
     path = newest_intact(folder, report=True, tidy=fit and is_leader())
+    if fit and is_leader():
+        remove_leftovers(run, below=False)
+        remove_leftovers(run / MODEL)
     if path is None and (not fit or any_there):
         what = "no intact checkpoint to go on from" if any_there else "no checkpoint"
         raise UsageError(f"--ckpt_path last: {what} in {folder}; name a file")

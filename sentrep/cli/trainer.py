@@ -27,7 +27,7 @@ import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be foun
 from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.cli.best_so_far import RememberBest
 from sentrep.cli.building import first_refusal
-from sentrep.cli.callbacks import SaveConfig, SaveLast, SavePredictions
+from sentrep.cli.callbacks import SaveConfig, SavePredictions
 from sentrep.cli.changes import ConvertPosition, differences, explain, refuse, run_differences, run_settings
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle_last
 from sentrep.cli.configuration import Request, Tree
@@ -71,8 +71,7 @@ class SentRepCLI(LightningCLI):
         self._checkpoint = checkpoint
         self._folders = folders
         self._allow_changes = allow_changes
-        self._end = SaveLast()
-        callbacks: list[Callback] = [SavePredictions(), RememberBest(), stop, self._end]
+        callbacks: list[Callback] = [SavePredictions(), RememberBest(), stop]
         if command == "fit" and allow_changes:
             callbacks.insert(0, ConvertPosition())
         self._parsers: list[LightningArgumentParser] = []
@@ -136,8 +135,8 @@ class SentRepCLI(LightningCLI):
         Raises:
             InputError: says how much space is needed.
         """
-        if self._end.failure is not None:
-            raise InputError(f"the training is done, but {self._end.failure} and resume with --ckpt_path last")
+        if failure := getattr(self.trainer.strategy.checkpoint_io, "failure", None):  # of `AtomicCheckpointIO`
+            raise InputError(f"the training is done, but {failure} and resume with --ckpt_path last")
 
     def _plain_config(self) -> Tree:
         config: Tree = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
@@ -175,8 +174,6 @@ class SentRepCLI(LightningCLI):
             settle_monitor(config)
         for parser in self._parsers:
             parser.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]
-        if config.get("checkpoint") is None:  # Lightning refuses anything that saves where saving is switched off
-            self.trainer_defaults["callbacks"].remove(self._end)
 
     def instantiate_classes(self) -> None:
         """Build everything (`first_refusal`)."""

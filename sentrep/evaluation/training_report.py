@@ -82,6 +82,13 @@ class TrainingReport(Callback):
 
     # collecting
 
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Find the place of the metrics, for a resumed run with nothing left to train as well."""
+        folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
+        writes = stage == "fit" and trainer.is_global_zero and not trainer.fast_dev_run  # type: ignore[attr-defined]
+        has_one = any(isinstance(logger, CSVLogger) for logger in trainer.loggers)
+        self._file = folder / METRICS if writes and not has_one else None
+
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Score the encoder before it is trained; not on a resume, which has these scores in its checkpoint."""
         if trainer.ckpt_path is not None or trainer.global_step > 0:
@@ -107,13 +114,9 @@ class TrainingReport(Callback):
                 )
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Note where a resumed run stands, and where the metrics go."""
+        """Note where a resumed run begins."""
         self._last_step = trainer.global_step
         self._began = time.monotonic() - 60 * self.history.get(MINUTES, [(0, 0.0)])[-1][1]
-        folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
-        writes = trainer.is_global_zero and not trainer.fast_dev_run  # type: ignore[attr-defined]
-        has_one = any(isinstance(logger, CSVLogger) for logger in trainer.loggers)
-        self._file = folder / METRICS if writes and not has_one else None
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TextBatch, batch_idx: int

@@ -122,10 +122,11 @@ def hidden(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
 
 
-def remove_leftovers(folder: str | Path) -> None:
+def remove_leftovers(folder: str | Path, below: bool = True) -> None:
     """Remove what killed processes have half written in a folder, below, or in its name; only for who `hold`s it."""
     place, ending = Path(folder), f"*.{'[0-9a-f]' * 8}.tmp"
-    for temporary in [*place.rglob(f".{ending}"), *place.parent.glob(f".{glob.escape(place.name)}{ending[1:]}")]:
+    inside = place.rglob(f".{ending}") if below else place.glob(f".{ending}")
+    for temporary in [*inside, *place.parent.glob(f".{glob.escape(place.name)}{ending[1:]}")]:
         shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
 
 

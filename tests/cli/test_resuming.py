@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import itertools
+import json
 import os
+import random
+import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,11 +18,13 @@ import pytest
 import torch
 from lightning.pytorch import Callback
 
+from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.checkpoint.rehearsal import Rehearsal
 from sentrep.cli import main
 from sentrep.cli.checkpoints import newest_intact
 from sentrep.cli.signals import StopOnSignal
-from support import write_workplace
+from sentrep.module import SentRepModule
+from support import forked, write_workplace
 
 CHECKPOINTS = Path("runs/run/version_0/checkpoints")
 STEADY = "--model.scheduler=constant"  # else the learning rate depends on where the run is to end
@@ -55,6 +64,8 @@ def test_last_goes_on_in_the_folder_of_the_run(
 ) -> None:
     limit = f"--trainer.max_epochs={epochs}"
     assert fit(limit, "--trainer.max_steps=6", "--trainer.default_root_dir=whole", "--trainer.logger=false") == 0
+    CHECKPOINTS.mkdir(parents=True)
+    (CHECKPOINTS / ".last.ckpt.0123abcd.tmp").touch()  # of a process that was killed in its first checkpoint
     assert fit(limit, "--ckpt_path=last", f"--trainer.max_steps={end}") == 0  # nothing there yet: from the beginning
     assert "no checkpoint in runs/run/version_0/checkpoints yet" in capsys.readouterr().err
     assert torch.load(CHECKPOINTS / "last.ckpt", weights_only=True)["global_step"] == end
@@ -214,17 +225,17 @@ def test_signals(
 
 
 class LastSteps(Callback):
-    """Which step ``last.ckpt`` holds when the step after a validation begins."""
+    """Which step ``last.ckpt`` holds when the step after a validation has begun."""
 
     seen: ClassVar[dict[int, int]] = {}
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         pl_module.log("val/steps", float(trainer.global_step))
 
-    def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
         path = CHECKPOINTS / "last.ckpt"
         if path.exists():
-            self.seen[trainer.global_step] = torch.load(path, weights_only=True)["global_step"]
+            self.seen[trainer.global_step - 1] = torch.load(path, weights_only=True)["global_step"]
 
 
 def test_last_holds_every_validation_and_not_only_the_best(workplace: Path) -> None:
@@ -235,3 +246,143 @@ def test_last_holds_every_validation_and_not_only_the_best(workplace: Path) -> N
     assert LastSteps.seen == {2: 2, 3: 2, 4: 4, 5: 4}
     (best,) = CHECKPOINTS.glob("step=*.ckpt")
     assert torch.load(best, weights_only=True)["global_step"] == 2
+
+
+# --- what a killed process leaves -------------------------------------------------------------------------------------
+
+RUN = CHECKPOINTS.parent
+WORSE = ["--model.optimizer.lr=0.01", "--checkpoint.mode=min"]  # every validation has another score
+OFTEN = [*WORSE, "--trainer.max_steps=6", "--trainer.val_check_interval=2", "--checkpoint.every_n_train_steps=1"]
+EPOCHS = [*WORSE, "--trainer.max_steps=8", "--trainer.val_check_interval=1.0"]  # of four steps
+
+
+def left(run: Path) -> dict[str, Any]:
+    """What a run that came to its end leaves: its files by name, its metrics without the time, and its choice."""
+    ignored = ("config", "events.")  # a resumed run adds its own
+    files = sorted(str(path.relative_to(run)) for path in run.rglob("*") if not path.name.startswith(ignored))
+    metrics = [{k: v for k, v in row.items() if k != "minutes"} for row in csv.DictReader((run / "metrics.csv").open())]
+    return {"files": files, "metrics": metrics, "chosen": json.loads((run / "selection.json").read_text())}
+
+
+def moments(monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """Copies of the run's folder as a kill would leave it: before each validation, each write and each removal."""
+    found: dict[str, Path] = {}
+
+    def copied(kind: type, name: str) -> None:
+        method = getattr(kind, name)
+
+        def copying(self: Any, *arguments: Any, **options: Any) -> Any:
+            files = [f" {Path(part).name.split('-')[0]}" for part in arguments if isinstance(part, str | Path)]
+            place = Path(f"{len(found)} {name.split('_')[0]}{''.join(files)}")
+            found[str(place)] = shutil.copytree(RUN, place, ignore=shutil.ignore_patterns(".lock"))
+            return method(self, *arguments, **options)
+
+        monkeypatch.setattr(kind, name, copying)
+
+    copied(AtomicCheckpointIO, "save_checkpoint")
+    copied(AtomicCheckpointIO, "remove_checkpoint")
+    copied(SentRepModule, "validation_step")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "moment"),
+    [(OFTEN, "validation"), (EPOCHS, "save step=8"), pytest.param(EPOCHS, "remove step=4", marks=pytest.mark.slow)],
+    ids=["in a validation", "at an epoch's end", "before a replaced one is removed"],
+)
+def test_a_run_killed_around_its_last_validation_ends_as_one_left_alone(
+    words: list[str], moment: str, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        before = moments(patch)
+        assert fit(*words) == 0
+    expected = left(RUN)
+    scores = {int(row["step"]): float(row["val/sts"]) for row in expected["metrics"][1:] if row["val/sts"]}
+    assert expected["chosen"]["step"] == min(scores, key=scores.__getitem__)  # by its own score, not an older step's
+    assert len(set(scores.values())) == len(scores) > 1
+    shutil.rmtree(RUN)
+    shutil.move([place for name, place in before.items() if moment in name][-1], RUN)
+    (RUN / ".model.0123abcd.tmp" / "0_Transformer").mkdir(parents=True)
+    (RUN / ".metrics.csv.0123abcd.tmp").touch()
+    assert fit(*words, "--ckpt_path=last") == 0
+    assert left(RUN) == expected
+
+
+def test_a_run_with_nothing_left_to_train_writes_its_metrics(workplace: Path) -> None:
+    assert fit("--trainer.max_steps=2") == 0
+    expected = (RUN / "metrics.csv").read_bytes()
+    (RUN / "metrics.csv").unlink()
+    assert fit("--trainer.max_steps=2", "--ckpt_path=last") == 0
+    assert (RUN / "metrics.csv").read_bytes() == expected
+
+
+def killed_at(number: int, words: list[str]) -> int:
+    """Run a command that is killed when it begins to write, to link or to remove its n-th file."""
+    count = itertools.count(1)
+
+    def counted(function: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            if next(count) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*arguments, **options)
+
+        return call
+
+    for name in ("replace", "link", "remove"):
+        setattr(os, name, counted(getattr(os, name)))
+    return main(words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [OFTEN, EPOCHS], ids=["often", "epochs"])
+def test_ten_kills_leave_what_no_kill_leaves(words: list[str], workplace: Path) -> None:
+    words = ["fit", "-c", "run.yaml", STEADY, *words, "--ckpt_path=last", "--trainer.max_steps=16"]
+    assert main(words) == 0
+    expected, end = left(RUN), weights(CHECKPOINTS / "last.ckpt")
+    shutil.rmtree(RUN)
+    draws, statuses = random.Random(0), []
+    for _ in range(10):
+        running = forked(killed_at, draws.randint(2, 12), words)
+        running.join()
+        statuses.append(running.exitcode)
+    assert statuses == [-signal.SIGKILL] * 10
+    assert main(words) == 0
+    assert left(RUN) == expected
+    assert same(weights(CHECKPOINTS / "last.ckpt"), end)
+
+
+PLUG = """
+import os, signal
+from lightning.pytorch import Callback
+
+
+class Plug(Callback):
+    def on_validation_start(self, trainer, module):
+        if str(trainer.global_step) == os.environ.get("KILL_AT") and trainer.is_global_zero:
+            os.killpg(0, signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_two_kills_of_two_processes_leave_what_no_kill_leaves(workplace: Path) -> None:
+    Path("plug.py").write_text(PLUG)
+    ddp = ["--trainer.strategy=ddp", "--trainer.devices=2", "--data.batch_size=2", "--trainer.callbacks+=plug.Plug"]
+
+    def run(kill_at: str, name: str) -> int:
+        words = [*ddp, *OFTEN, STEADY, "--ckpt_path=last", f"--trainer.logger.name={name}"]
+        with Path("said.txt").open("wb") as said:
+            running = subprocess.Popen(
+                [sys.executable, "-m", "sentrep", "fit", "-c", "run.yaml", *words],
+                env={**os.environ, "OMP_NUM_THREADS": "1", "KILL_AT": kill_at},
+                stdout=said, stderr=said, start_new_session=True,
+            )  # fmt: skip
+        return running.wait(300)
+
+    assert run("", "whole") == 0, Path("said.txt").read_text()
+    assert [run(step, "run") for step in ("2", "4")] == [-signal.SIGKILL] * 2, Path("said.txt").read_text()
+    assert run("", "run") == 0, Path("said.txt").read_text()
+    whole = Path("runs/whole/version_0")
+    expected = left(whole)
+    expected["chosen"]["checkpoint"] = expected["chosen"]["checkpoint"].replace("whole", "run")
+    assert left(RUN) == expected
+    assert same(weights(CHECKPOINTS / "last.ckpt"), weights(whole / "checkpoints" / "last.ckpt"))
