@@ -104,7 +104,8 @@ class SentRepModule(Configurable, LightningModule):
         """The whole configuration, for the loggers; the command line sets it."""
         self.terms: StepTerms | None = None
         self._last_views: Views | None = None
-        self._last_step = 0
+        self._followed: list[Any] | None = None
+        """Optimisers whose steps end with `_after_step`."""
         self._replay: StepReplay | None = None
         self._log_every: int | None = None
         """Steps from one log to the next; None before a Trainer has come, and nothing is logged."""
@@ -147,8 +148,8 @@ class SentRepModule(Configurable, LightningModule):
             self._replay.note(batch, batch_idx)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the step in hand, whose graph can neither be copied nor pickled."""
-        return {**super().__getstate__(), "terms": None, "_last_views": None}
+        """Without the step in hand, whose graph can neither be copied nor pickled, and its optimisers."""
+        return {**super().__getstate__(), "terms": None, "_last_views": None, "_followed": None}
 
     def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
         """The weighted sum for one batch: a function of weights, seed, epoch, batch and rank alone."""
@@ -160,7 +161,7 @@ class SentRepModule(Configurable, LightningModule):
             return loss
         if not self._checked:
             self._check_first(views, losses)
-        self._last_views, self._last_step = views, self.global_step
+        self._last_views = views
         self.terms = StepTerms(views, losses, self.objectives.weighted(losses), batch.rows)
         if self._log_every is not None:
             self._log(self.terms, loss, self._log_every)
@@ -179,12 +180,14 @@ class SentRepModule(Configurable, LightningModule):
             return self
 
     def _join_step(self) -> None:
-        """As a part of another module, which alone is told of starts and steps: do what is left of the step before."""
+        """As a part of another module, which alone is told of starts and steps: follow the trainer's optimisers."""
         if self._whole is not self:
             trainer: Any = self.trainer
             self._log_every = trainer.log_every_n_steps
-            if self.global_step != self._last_step:
-                self._after_step()
+            if self._followed is not trainer.optimizers:
+                self._followed = trainer.optimizers
+                for optimizer in trainer.optimizers:
+                    optimizer.register_step_post_hook(lambda *_: self._after_step())
 
     def log(self, *arguments: Any, **options: Any) -> None:
         """As Lightning's; as a part of another module, in that one's name."""

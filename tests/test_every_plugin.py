@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 import torch
 import torch.nn.functional as F
-from lightning.pytorch.plugins import HalfPrecision
+from lightning.pytorch.plugins import DoublePrecision, HalfPrecision, Precision
 from plugins import SMALL, VIEWS, behind, objectives
 from test_grad_cache import ANCHORS, NEGATIVES, POSITIVES, Result
 from torch import Tensor
@@ -144,18 +144,19 @@ def test_all_on_several_processes_equal_one(teacher: str, alone: dict[str, Resul
             raise AssertionError(f"{name}: {error}") from None
 
 
+@pytest.mark.parametrize("precision", [HalfPrecision("bf16-true"), DoublePrecision()], ids=["bf16-true", "64-true"])
 @pytest.mark.parametrize("name", NAMES)
-def test_all_take_steps_in_bf16_true(name: str, teacher: str) -> None:
-    """Lightning casts the module, and makes bfloat16 the default of new tensors within a step."""
+def test_all_take_steps_in_one_precision(name: str, precision: Precision, teacher: str) -> None:
+    """Lightning casts the module, and makes the precision the default of new tensors within a step."""
     module, given = build(name, teacher)
-    module.to(torch.bfloat16)
+    precision.convert_module(module)
     batch = text_batch(module.encoder, ANCHORS, *([POSITIVES, NEGATIVES] if given else []))
     for step in range(3):  # samplers draw from what they have seen
-        with HalfPrecision("bf16-true").forward_context():
+        with precision.forward_context():
             loss = module.training_step(batch, step)
             loss.backward()
             module.objectives.after_step(module.terms.views)  # type: ignore[union-attr]
-        assert loss.dtype == torch.float32
+        assert loss.dtype == (torch.float64 if precision.precision == "64-true" else torch.float32)
         assert loss.isfinite()
         assert all(p.grad is None or p.grad.isfinite().all() for p in module.parameters())
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sentrep import InputError, Objective, SentRepDataModule, SentRepModule
 from sentrep.objectives import Alignment, Contrastive, MomentumContrast
-from support import quiet_trainer, text_batch, tiny_encoder, toy_sentences
+from support import assert_same, quiet_trainer, text_batch, tiny_encoder, toy_sentences
 
 
 def module() -> SentRepModule:
@@ -56,10 +56,15 @@ def fit(whole: lightning.LightningModule) -> tuple[list[float], dict[str, float]
 
 
 def test_a_part_of_another_module_trains_and_logs_as_alone() -> None:
-    losses, logged = fit(module())
+    alone, part = module(), module()
+    losses, logged = fit(alone)
     assert len(losses) == 6
     assert {"train/loss", "train/queue", "train/uniformity", "val/toy-dev"} <= logged.keys()
-    assert fit(Outer(module())) == (losses, logged)
+    for _ in range(2):  # a module may be fitted again
+        assert fit(Outer(part)) == (losses, logged)
+        assert_same(part.state_dict(), alone.state_dict())  # the step and what the queue remembers, too
+        assert part.objectives.terms["queue"].step == alone.objectives.step
+        losses, logged = fit(alone)
 
 
 def test_whose_tokens_to_read_is_asked_for_where_there_are_several_encoders() -> None:

@@ -293,5 +293,5 @@ def test_a_training_step_needs_no_trainer() -> None:
 
 @pytest.mark.parametrize("strategy", [FSDPStrategy(), ModelParallelStrategy()])
 def test_a_strategy_that_divides_the_weights_is_refused(strategy: Strategy) -> None:
-    with pytest.raises(InputError, match=r"use ddp.*rows_at_once.*model\.encoder\.adapter"):
+    with pytest.raises(InputError, match=r"use ddp.*rows_at_once.*model\.encoder\.trainable"):
         check_strategy(strategy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from sentrep import Objective, SentRepModule
 from sentrep.encoder import Prompt
+from sentrep.encoder.encode import encode
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive, Denoising, InformationReconstruction, MomentumContrast
 from support import text_batch, tiny_encoder, toy_sentences
@@ -92,3 +94,32 @@ def test_eight_threads_at_once_get_the_vectors_of_one(how: dict[str, Any]) -> No
     with ThreadPoolExecutor(8) as threads:
         for found in (list(threads.map(encoder.encode, texts)) for _ in range(3)):
             assert all(map(np.array_equal, found, expected))
+
+
+class Waiting(list[str]):
+    """Sentences that are read only when `go` is set."""
+
+    def __init__(self, sentences: list[str]) -> None:
+        super().__init__(sentences)
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def __getitem__(self, place: Any) -> Any:
+        self.asked.set()
+        self.go.wait(60)
+        return super().__getitem__(place)
+
+
+@pytest.mark.parametrize("name", ["vectors", "tokens"])
+def test_a_thread_that_encodes_leaves_a_training_step_as_it_is(name: str) -> None:
+    module = SentRepModule(tiny_encoder(dropout=0.1), terms(name), seed=1)
+    sentences = Waiting(toy_sentences(3))
+    with ThreadPoolExecutor(1) as thread:
+        vectors = thread.submit(encode, module.encoder, sentences, 32, False)
+        assert sentences.asked.wait(60)
+        try:
+            found = step(module)
+        finally:
+            sentences.go.set()
+    torch.testing.assert_close(found, alone(name), rtol=0, atol=0)
+    assert module.encoder.training
+    np.testing.assert_array_equal(vectors.result(), module.encoder.eval().encode(toy_sentences(3)))

@@ -7,7 +7,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,9 +91,9 @@ class TextEncoder(ABC):
     def embed(self, tokens: TokenBatch) -> Tensor:
         """Vectors (B, D) as `encode` gives them."""
 
-    def evaluating(self) -> AbstractContextManager[None]:
-        """Evaluation mode within a ``with``, where there is another."""
-        return nullcontext()
+    def evaluating(self) -> TextEncoder:
+        """The same encoder in evaluation mode; the mode of this one stays as it is."""
+        return self
 
     def encode(
         self,
@@ -215,7 +215,8 @@ def encode(
     if show_progress_bar is None:
         show_progress_bar = logger.isEnabledFor(logging.INFO)
     out, pad_token_id = torch.zeros(len(sentences), encoder.embedding_dim), encoder.tokenize.pad_token_id
-    with torch.inference_mode(), encoder.evaluating(), _progress(len(sentences), show_progress_bar) as show:
+    encoder = encoder.evaluating()
+    with torch.inference_mode(), _progress(len(sentences), show_progress_bar) as show:
         for start, ids in _tokenized(encoder, sentences, prompt):
             lengths, tokens = [len(row) for row in ids], batch_size * AVERAGE_TOKENS
             batches = list(length_batches(lengths, tokens, encoder.device, encoder.tokenize.limit))

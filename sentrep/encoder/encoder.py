@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -254,18 +254,15 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         """Word embeddings (B, L, W) of the tokens, before positions, normalisation and dropout."""
         return self.backbone.get_input_embeddings()(tokens.input_ids)
 
-    @contextmanager
-    def evaluating(self) -> Iterator[None]:
-        """See `TextEncoder.evaluating`; setting a mode that is on, twice, would cost a fifth of one sentence."""
-        was_training = self.training
+    def evaluating(self) -> SentenceEncoder:
+        """See `TextEncoder.evaluating`: in training a copy with the same tensors, since another thread may train."""
         if not any(module.training for module in self.modules()):
-            yield
-            return
-        self.eval()
-        try:
-            yield
-        finally:
-            self.train(was_training)
+            return self
+        shared = (self.tokenize, self._source, *self.parameters(), *self.buffers())
+        other: SentenceEncoder = copy.deepcopy(self, {id(part): part for part in shared}).eval()
+        if self.compute.compile:  # which would be compiled anew for each copy
+            other.set_compute(replace(self.compute, compile=False))
+        return other
 
     def embed(self, tokens: TokenBatch) -> Tensor:
         """See `TextEncoder.embed`; no states of a layer are kept."""

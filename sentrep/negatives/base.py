@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from sentrep import checks
 from sentrep.config import Configurable
 from sentrep.distributed import step_generator
+from sentrep.functional.similarity import at_least_float32
 from sentrep.types import EncoderSpec
 
 
@@ -84,7 +85,7 @@ def count(anchors: Tensor, ratio: float) -> int:
 
 
 def finite_rows(rows: Tensor) -> Tensor:
-    """``rows`` (N, D) in float32, those with a NaN, an infinity or an overflowing norm replaced by other rows.
+    """``rows`` (N, D) in float32 or more, those with a NaN, an infinity or an overflowing norm replaced by other rows.
 
     What a sampler remembers must not be spoilt by one bad batch, and to leave rows out would make the device wait for
     their number. So the sound rows of the same batch stand in for the broken ones, each as often as any other; where no
@@ -96,7 +97,7 @@ def finite_rows(rows: Tensor) -> Tensor:
                 [1.],
                 [3.]])
     """
-    rows = rows.float()
+    rows = at_least_float32(rows)
     sound = rows.square().sum(1).isfinite()
     number = torch.arange(len(rows), device=rows.device)
     sound_first = torch.argsort(sound.to(torch.int8), descending=True, stable=True)

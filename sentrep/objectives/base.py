@@ -76,7 +76,7 @@ class Objective(Configurable, nn.Module, ABC):
         """
 
     def after_step(self, views: Views) -> None:
-        """Called once per optimiser step, with the (detached) views of its last forward."""
+        """Called once per optimiser step, with the (detached) views of its last forward, without ``projected``."""
 
 
 def between(width: int, other: int) -> nn.Module:
@@ -177,11 +177,12 @@ class WeightedSum(nn.Module):
         Raises:
             InputError: when an objective's first loss is no scalar with a gradient.
         """
+        projected = dict(views.projected)
         for name, objective in self._objectives():
             if objective.projects_extra:
                 wanted = [key for key in views.extra if key.startswith(f"{name}.")]
-                views.projected |= {key: self._project(views.extra[key].embedding) for key in wanted}
-        losses = {}
+                projected |= {key: self._project(views.extra[key].embedding) for key in wanted}
+        views, losses = replace(views, projected=projected), {}
         for name, objective in self._objectives():
             with plugin_draws(self._name, name, device=views.anchor.device):
                 losses[name] = objective(own_views(views, name), batch)

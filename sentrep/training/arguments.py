@@ -49,7 +49,7 @@ def check_strategy(strategy: Strategy) -> None:
         raise InputError(
             f"trainer.strategy {type(strategy).__name__} divides the weights among the processes, which is not done "
             "here; use ddp and, where memory is short, GradCache (model.encoder.compute.rows_at_once) or LoRA "
-            "(model.encoder.adapter)"
+            "(model.encoder.trainable)"
         )
 
 

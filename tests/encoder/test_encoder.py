@@ -121,14 +121,15 @@ def test_encoding_imports_nothing_of_training_and_of_plots() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_encode_sets_the_mode_where_a_part_is_in_training_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encode_is_in_evaluation_mode_and_leaves_the_modes_of_all_parts() -> None:
     encoder = tiny_encoder(dropout=0.5).eval()
+    assert encoder.evaluating() is encoder
     sentences = toy_sentences(5)
     vectors = encoder.encode(sentences)
     encoder.backbone.train()
+    modes = [module.training for module in encoder.modules()]
     np.testing.assert_array_equal(encoder.encode(sentences), vectors)
-    monkeypatch.setattr(encoder, "train", None)  # in evaluation mode all over: nothing to set
-    np.testing.assert_array_equal(encoder.encode(sentences), vectors)
+    assert [module.training for module in encoder.modules()] == modes
 
 
 @pytest.mark.parametrize("bad", [[None], ["a", 3], [b"bytes"]])

@@ -130,6 +130,16 @@ def test_vectors_are_projected_only_where_they_are_asked_for() -> None:
     assert not views.projected
 
 
+def test_a_sum_leaves_its_views_as_they_were() -> None:
+    reversed_ = Reversed()
+    module = SentRepModule(tiny_encoder(), {"a": reversed_}, head=ProjectionHead(out_features=7))
+    batch = text_batch(module.encoder, toy_sentences(4))
+    views = module.views_of(batch)
+    module.objectives(views, batch)
+    assert reversed_.views.projected
+    assert not views.projected
+
+
 def test_own_parameters_have_their_own_settings() -> None:
     terms: dict[str, Objective | None] = {
         "a": Reversed(options={"lr": 0.5}, tied=True),
