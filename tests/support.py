@@ -21,6 +21,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
 
 from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule, TextBatch
+from sentrep.cli import main
 from sentrep.config import to_config
 from sentrep.data import toy
 from sentrep.doctor.gradients import loss_and_gradients
@@ -132,6 +133,11 @@ def write_workplace(folder: Path) -> None:
         },
     }
     (folder / "run.yaml").write_text(json.dumps(configuration))  # JSON is YAML
+
+
+def fit(*words: str) -> int:
+    """The status of ``sentrep fit`` in a `write_workplace`, at a learning rate that no last step changes."""
+    return main(["fit", "-c", "run.yaml", "--model.scheduler=constant", *words])
 
 
 def forked(function: Callable[..., Any], *arguments: Any, said: str = os.devnull, **environment: str) -> BaseProcess:

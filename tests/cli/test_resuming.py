@@ -24,14 +24,9 @@ from sentrep.cli import main
 from sentrep.cli.checkpoints import newest_intact
 from sentrep.cli.signals import StopOnSignal
 from sentrep.module import SentRepModule
-from support import forked, write_workplace
+from support import fit, forked, write_workplace
 
 CHECKPOINTS = Path("runs/run/version_0/checkpoints")
-STEADY = "--model.scheduler=constant"  # else the learning rate depends on where the run is to end
-
-
-def fit(*words: str) -> int:
-    return main(["fit", "-c", "run.yaml", STEADY, *words])
 
 
 def weights(path: Path) -> dict[str, Any]:

@@ -16,13 +16,9 @@ from sentrep.cli.checkpoints import newest_intact
 from sentrep.cli.run_folders import LOCK, RunFolders, is_leader
 from sentrep.errors import InputError
 from sentrep.io.files import BusyError, hold
-from support import forked
+from support import fit, forked
 
 RUN = Path("runs/run/version_0")
-
-
-def fit(*words: str) -> int:
-    return main(["fit", "-c", "run.yaml", "--model.scheduler=constant", *words])
 
 
 def claim(parent: Path, start: Any, numbers: Any) -> None:
