@@ -135,9 +135,12 @@ def write_workplace(folder: Path) -> None:
     (folder / "run.yaml").write_text(json.dumps(configuration))  # JSON is YAML
 
 
+STEADY = "--model.scheduler=constant"  # else the learning rate depends on where the run is to end
+
+
 def fit(*words: str) -> int:
     """The status of ``sentrep fit`` in a `write_workplace`, at a learning rate that no last step changes."""
-    return main(["fit", "-c", "run.yaml", "--model.scheduler=constant", *words])
+    return main(["fit", "-c", "run.yaml", STEADY, *words])
 
 
 def forked(function: Callable[..., Any], *arguments: Any, said: str = os.devnull, **environment: str) -> BaseProcess:

@@ -24,7 +24,7 @@ from sentrep.cli import main
 from sentrep.cli.checkpoints import newest_intact
 from sentrep.cli.signals import StopOnSignal
 from sentrep.module import SentRepModule
-from support import fit, forked, write_workplace
+from support import STEADY, fit, forked, write_workplace
 
 CHECKPOINTS = Path("runs/run/version_0/checkpoints")
 
