@@ -45,7 +45,7 @@ PACKAGES = (*PACKAGES, "evaluation/significance.py")
 TESTS = (
     "tests/functional tests/weighting tests/negatives tests/stability tests/views tests/objectives "
     "tests/test_bad_inputs.py tests/test_distributed.py tests/test_paired_noise.py tests/test_every_plugin.py "
-    "tests/test_module.py tests/test_grad_cache.py tests/evaluation/test_significance.py"
+    "tests/test_module.py tests/test_defaults.py tests/test_grad_cache.py tests/evaluation/test_significance.py"
 )
 PARTS = 5  # a run that stops early has a fair sample: every fifth mutant of all files, then the next fifth
 ALIVE = ("survived", "not reached")
@@ -349,8 +349,8 @@ def table() -> None:
     """Print a row for each package; write the survivors, each with its verdict."""
     verdicts = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     found = {name: row["status"] in ALIVE for name, row in outcomes().items() if row["status"] != "invalid"}
-    print("| package | mutants | killed | | equivalent | new test | open |")
-    print("| --- " + "| ---: " * 6 + "|")
+    print("| package | mutants | killed | of all | of those not equivalent | equivalent | new test | open |")
+    print("| --- " + "| ---: " * 7 + "|")
     total = collections.Counter[str]()
     for package in PACKAGES:
         names = [name for name in found if name.startswith((f"{package}/", f"{package}:"))]
@@ -364,8 +364,8 @@ def table() -> None:
 
 
 def table_row(name: str, of: collections.Counter[str]) -> str:
-    part = f"{of['killed'] / max(of['mutants'], 1):.1%}"
-    cells = (name, of["mutants"], of["killed"], part, of["equivalent"], of["new test"], of["open"])
+    shares = [f"{of['killed'] / max(number, 1):.1%}" for number in (of["mutants"], of["mutants"] - of["equivalent"])]
+    cells = (name, of["mutants"], of["killed"], *shares, of["equivalent"], of["new test"], of["open"])
     return f"| {' | '.join(map(str, cells))} |"
 
 
