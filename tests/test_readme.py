@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,23 @@ def test_the_notebook_encodes_and_searches() -> None:
     (code,) = [block for kind, block in BLOCKS if kind == "python" and "encoder.search" in block]
     (folder,) = re.findall(r'from_pretrained\("(.*?)"', code)
     tiny_encoder().save_pretrained(folder)
-    found: dict[str, object] = {}
-    exec(code, found)
-    assert len(found["vectors"]) == 2  # type: ignore[arg-type]
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert len(names["vectors"]) == 2
+    assert len(names["found"].indices) == 1
+
+
+@pytest.mark.slow
+def test_the_quick_start_and_the_search_print_what_the_page_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    """The score to the digits shown; the nearest sentence, its cosine within 0.02 on another processor."""
+    assert main(["quickstart", "--trainer.enable_progress_bar", "false"]) == 0
+    shown = [line.split() for line in TEXT.splitlines() if line.startswith(" toy dev")]
+    printed = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith(" toy dev")]
+    assert [row[-3:] for row in printed] == [row[-3:] for row in shown]
+    (code,) = [block for kind, block in BLOCKS if kind == "python" and "encoder.search" in block]
+    exec(code, {})
+    (sentence, score), (expected, cosine) = (
+        text.strip().rsplit(" ", 1) for text in (capsys.readouterr().out, *[b for kind, b in BLOCKS if kind == "text"])
+    )
+    assert sentence == expected
+    assert float(score) == pytest.approx(float(cosine), abs=0.02)
