@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -11,18 +12,22 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sentrep.config import flat
+from sentrep.errors import InputError
 from sentrep.evaluation.plots.style import legend_below, looks, metric_label, new_figure, styled
 from sentrep.evaluation.runs import RunFolder, version_of
 from sentrep.reports.text import printable
+
+logger = logging.getLogger("sentrep")
 
 Take = Literal["max", "min", "last"]
 
 
 def sweep_table(runs: Sequence[RunFolder], x: str, y: str, take: Take = "max") -> pd.DataFrame:
-    """A row for each run's score: its ``line``, ``x``, ``seed`` and ``score``.
+    """A row for each run's score after training: its ``line``, ``x``, ``seed`` and ``score``.
 
     Runs whose settings are the same but for ``x`` and the seeds are of one line. Of runs with the same settings and
-    seeds the newest version counts. Lines of one recipe are named by what differs.
+    seeds the newest version counts. Lines of one recipe are named by what differs. Runs without a score, because they
+    were killed or are too short for a validation, are left out with a warning.
 
     Args:
         runs: the runs.
@@ -31,27 +36,41 @@ def sweep_table(runs: Sequence[RunFolder], x: str, y: str, take: Take = "max") -
         take: which value of the metric is a run's score: the greatest, the least or the last.
 
     Raises:
-        InputError: a run has no such setting or metric.
+        InputError: a run has no such setting, or no run has such a metric.
     """
-    newest = sorted(runs, key=lambda run: version_of(run.path))
+    scores: dict[RunFolder, float] = {}
+    problems = []
+    for run in sorted(runs, key=lambda run: version_of(run.path)):
+        try:
+            scores[run] = _trained_score(run, y, take)
+        except InputError as error:
+            problems.append(str(error))
+    if not scores:
+        raise InputError(problems[0])
+    if problems:
+        logger.warning("%d of %d runs are left out: %s", len(problems), len(runs), "; ".join(problems))
+    newest = list(scores)
     settings = [run.settings_but(x) for run in newest]
     keys = [_written(own) for own in settings]
     first = dict(zip(reversed(keys), zip(reversed(newest), reversed(settings), strict=True), strict=True))
     names = _told_apart([run.without_seed for run, _ in first.values()], [own for _, own in first.values()])
     lines = dict(zip(first, names, strict=True))
-    scores = []
-    for run in newest:
-        values = [value for _, value in run.course(y)]
-        scores.append({"max": max(values), "min": min(values), "last": values[-1]}[take])
     table = pd.DataFrame(
         {
             "line": [lines[key] for key in keys],
             "x": _places([run.setting(x) for run in newest]),
             "seed": [_written(run.seeds) for run in newest],
-            "score": scores,
+            "score": list(scores.values()),
         }
     )
     return table.drop_duplicates(["line", "x", "seed"], keep="last", ignore_index=True)
+
+
+def _trained_score(run: RunFolder, metric: str, take: Take) -> float:
+    values = [value for step, value in run.course(metric) if step > 0]  # step 0 is the model before training
+    if not values:
+        raise InputError(f"{run.path}: no {metric} of a trained model; was it too short for a validation?")
+    return {"max": max(values), "min": min(values), "last": values[-1]}[take]
 
 
 def _told_apart(names: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -144,7 +144,7 @@ def test_sweep(tmp_path: Path) -> None:
     assert sorted(zip(series["x"], series["score"], strict=True)) == sorted((t, v) for (t, _), v in scores.items())
     assert series["line"].nunique() == 1
     assert set(sweep_table(runs, key, "val/sts", "last")["score"]) == {score - 3 for score in scores.values()}
-    assert set(sweep_table(runs, key, "val/sts", "min")["score"]) == {1}
+    assert set(sweep_table(runs, key, "val/sts", "min")["score"]) == {score - 3 for score in scores.values()}
 
     figure = draw_sweep(series, key, "val/sts")
     (axis,) = figure.axes
@@ -163,6 +163,22 @@ def test_sweep(tmp_path: Path) -> None:
     assert set(names["x"]) == {"Contrastive, temperature 0.05", "Contrastive, temperature 0.5"}
     words = draw_sweep(sweep_table(runs, "data.train", "val/sts"), "data.train", "val/sts")
     assert [label.get_text() for label in words.axes[0].get_xticklabels()] == ["toy"]
+
+
+def test_a_sweep_shows_trained_scores_and_leaves_out_runs_without_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    untrained = "step,val/sts\n0,90\n"
+    make_run(tmp_path / "worse", 1, 0.05, f"{untrained}10,40\n20,50\n")
+    make_run(tmp_path / "short", 2, 0.05, untrained)
+    (make_run(tmp_path / "killed", 3, 0.05, "") / "metrics.csv").unlink()
+    key, runs = "model.objectives.simcse.temperature", find_runs([tmp_path])
+    assert sweep_table(runs, key, "val/sts")["score"].tolist() == [50]
+    assert "2 of 3 runs are left out" in caplog.text
+    assert f"{tmp_path / 'short'}: no val/sts of a trained model" in caplog.text
+    assert f"{tmp_path / 'killed'}: no metrics.csv" in caplog.text
+    with pytest.raises(InputError, match=r"no metric 'val/stz'; did you mean 'val/sts'"):
+        sweep_table(find_runs([tmp_path / "worse"]), key, "val/stz")
 
 
 def test_settings_of_matplotlib_are_left_alone_and_bad_places_are_named(tmp_path: Path) -> None:
