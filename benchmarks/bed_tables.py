@@ -1,21 +1,32 @@
 """The tables of papers that were trained on the test bed, as docs/results.md shows them.
 
     python benchmarks/bed_tables.py            # print them
-    python benchmarks/bed_tables.py --write    # write them into the page; a test compares
+    python benchmarks/bed_tables.py --write    # write them into the page, and their pictures; a test compares
 
-Each is made from ``report.json`` of ``sentrep compare``, which lies in ``benchmarks/results/tables``, with the picture
-``agreement.png`` as ``docs/bed/<paper>-<table>.png``.
+Each is computed from the scores of every seed in ``benchmarks/results/tables``, see ``reproduction.comparison_of``. Its
+picture is ``docs/bed/<paper>-<table>.png``.
 """
 
 from __future__ import annotations
 
-import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from reproduction import RESULTS, ROOT, between, rank_lines, run
+from reproduction import RESULTS, ROOT, between, comparison_of, rank_lines, record_of, run
 from tables import table
 
+from sentrep.evaluation.comparison import Comparison
+from sentrep.evaluation.plots.comparison import plot_beside_published, plot_comparison
+from sentrep.evaluation.rank_agreement import ORDERS
+
 PAGE = ROOT / "docs" / "results.md"
+PICTURES = ROOT / "docs" / "bed"
+FRONT = ROOT / "docs" / "comparison.png", "denosent-ablation"
+"""The picture of a comparison on the first page, and its table."""
 START = "<!-- generated: python benchmarks/bed_tables.py --write -->"
 ORDER = (
     "thesis-outputs",
@@ -31,50 +42,75 @@ COLUMNS = ["row", "published", "here", "difference", "p", "verdict", "the paper'
 
 
 def main() -> None:
-    """Print the tables, or write them into the page."""
+    """Print the tables, or write them into the page and draw the pictures."""
     run(PAGE, with_tables)
+    if sys.argv[1:]:
+        for name in ORDER:
+            draw(name)
 
 
 def with_tables(page: str) -> str:
     """The page with the tables as the results are now."""
-    return between(page, START, (section(name) for name in ORDER if (RESULTS / f"{name}.json").exists()))
+    names = [name for name in ORDER if (RESULTS / f"{name}.json").exists()]
+    return between(page, START, [summary(names), *map(section, names)])
+
+
+def summary(names: Sequence[str]) -> str:
+    """How many published orderings of two rows hold in each table, in the paper's reading."""
+    counts: dict[str, list[int]] = {}
+    for name in names:
+        comparison = comparison_of(*name.split("-"))
+        found = list(comparison.agreements["paper"].orders.values())
+        counted = Counter(order.found for order in found if order.supported is not False)
+        bare, within = (sum(order.supported is kind for order in found) for kind in (None, False))
+        title = comparison.record()["title"].partition(":")[0]
+        counts[title] = [len(found), bare, within, *(counted[order] for order in ORDERS)]
+    counts["together"] = [sum(column) for column in zip(*counts.values(), strict=True)]
+    columns = ["table", "published orderings", "printed without ±", "within the paper's own ±, not counted", *ORDERS]
+    lines = [[title, *map(str, numbers)] for title, numbers in counts.items()]
+    return f"\n### Orderings, counted\n\n{table(columns, lines)}"
 
 
 def section(name: str) -> str:
     """One table: the command, the rows, the picture, how well the ranking agrees."""
-    record: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     paper, file = name.split("-")
-    adapt = ", ".join(f"{key}: {value}" for key, value in record["adapt"].items())
+    comparison = comparison_of(paper, file)
+    record = comparison.record()
+    adapt = ", ".join(f"{key}: {value}" for key, value in record_of(paper, file)["adapt"].items())
     command = f"$ sentrep compare --table configs/{paper}/tables/{file}.yaml --adapt '{{{adapt}}}' $BED"
-    rows = table(COLUMNS, [cells(label, row) for label, row in record["rows"].items()], left=1)
-    picture = f"![Scores here over those of the paper](bed/{name}.png)" if record["rank_agreement"] else ""
-    ranks = "".join(f"- {line}\n" for line in rank_lines("Ranking", record))
-    parts = [f"### {record['title']}", f"```console\n{command}\n```", rows.rstrip(), picture, ranks.rstrip()]
-    return "\n" + "\n\n".join(filter(None, parts)) + "\n"
+    rows = table(COLUMNS, [cells(comparison, label, row) for label, row in record["rows"].items()], left=1)
+    picture = f"![Scores here over those of the paper](bed/{name}.png)" if comparison.agreements else ""
+    ranks = "".join(f"- {line}\n" for line in rank_lines("Ranking", comparison))
+    parts = [f"### {record['title']}", f"```console\n{command}\n```", f"Published: {record['metric']}.", rows.rstrip()]
+    return "\n" + "\n\n".join(filter(None, [*parts, picture, ranks.rstrip()])) + "\n"
 
 
-def cells(label: str, row: dict[str, Any]) -> list[str]:
+def cells(comparison: Comparison, label: str, row: dict[str, Any]) -> list[str]:
     """A row as the page shows it."""
     name = f"{label} (as the released code does it)" if row["reading"] == "released" else label
     found = row.get("difference")
-    difference = ["", "", "not trained" if row["untrained"] else "baseline"]
+    difference = ["", "", "baseline"]
     if found is not None:
-        interval = f"{found['mean']:+.2f} [{found['low']:+.2f}, {found['high']:+.2f}]"
+        interval = f"{found['mean']:+.2f} [{found['low']:+.2f}, {found['high']:+.2f}]{' *' if found['marked'] else ''}"
         difference = [interval, f"{found['p_value']:.3f}", found["verdict"]]
-    return [
-        name,
-        mean_and_sd(*(row["published"] or ("", None))),
-        mean_and_sd(row["mean"], row["sd"]),
-        *difference,
-        row["order"] or "",
-    ]
+    here = f"{row['mean']:.2f}" if row["sd"] is None else f"{row['mean']:.2f} ± {row['sd']:.2f}"
+    published = comparison.published.cell(label) if comparison.published else ""
+    return [name, published, here, *difference, row["order"] or ""]
 
 
-def mean_and_sd(mean: Any, deviation: float | None) -> str:
-    """Two numbers in one cell."""
-    if mean == "":
-        return "not printed"
-    return f"{mean:.2f}" if deviation is None else f"{mean:.2f} ± {deviation:.2f}"
+def draw(name: str) -> None:
+    """The picture of a table: our scores over the paper's."""
+    comparison = comparison_of(*name.split("-"))
+    ranks, published = comparison.agreements.get("paper"), comparison.published
+    if ranks is None or published is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        stem = Path(folder) / "picture"
+        plot_beside_published(comparison.recipes, published.means(), stem, ranks.correlation(), published.released)
+        (PICTURES / f"{name}.png").write_bytes(stem.with_suffix(".png").read_bytes())
+        if name == FRONT[1]:
+            plot_comparison(comparison.recipes, comparison.differences, stem)
+            FRONT[0].write_bytes(stem.with_suffix(".png").read_bytes())
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ def _compare_place(folder: Path) -> Path:
 
 
 def _compare() -> list[str]:
-    return ["-c", "slow.json", "-c", "fast.json", "--seeds", "1", "--sets", "[toy-dev]", "--resamples", "50"]
+    return ["-c", "slow.json", "-c", "fast.json", "--seeds", "1", "--sets", "[toy-dev]"]
 
 
 def _comparison(place: Path) -> str:

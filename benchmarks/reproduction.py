@@ -4,7 +4,8 @@
     python benchmarks/reproduction.py --write    # write them into it; a test compares
 
 Rows come from ``configs/<paper>/tables/*.yaml``. A row counts as trained here once ``report.json`` of
-``sentrep compare`` lies as ``benchmarks/results/tables/<paper>-<table>.json``, as in ``thesis-negatives.json``.
+``sentrep compare`` lies as ``benchmarks/results/tables/<paper>-<table>.json``, as in ``thesis-negatives.json``. Of it
+the seeds, the settings and the scores by set and seed are read; everything else is computed from them.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tables import table
 
+from sentrep.cli.compare import published
 from sentrep.cli.paper_tables import Row, Table, read_table
-from sentrep.evaluation.comparison import Published
-from sentrep.evaluation.rank_agreement import RankAgreement
+from sentrep.evaluation.comparison import Comparison
+from sentrep.evaluation.published import Published
+from sentrep.evaluation.significance import RecipeScores
 from sentrep.reports.text import markdown_text
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -122,7 +126,7 @@ def section(paper: str) -> str:
             cell = Published("", "", {name: row.published}).cell(name)
             place = f"`{file.relative_to(ROOT).as_posix()}`"
             lines.append([item, label, place, cell, status(name, row, file, record)])
-        ranks += rank_lines(item, record)
+        ranks += rank_lines(item, comparison_of(paper, file.stem)) if record else []
     lines += [[item, what, "", printed, how] for item, what, printed, how in MEASUREMENTS[paper]]
     lines.sort(key=lambda line: order_of(line[0]))
     below = "".join(f"- {line}\n" for line in ranks)
@@ -145,10 +149,29 @@ def order_of(item: str) -> tuple[int, int, str]:
     return ("table", "figure", "text").index(item.split()[0]), int(number[0]) if number else 0, item
 
 
-def result_of(paper: str, file: Path) -> dict[str, Any]:
-    """What ``sentrep compare`` found; empty where the table has not been trained."""
-    record = RESULTS / f"{paper}-{file.stem}.json"
+def record_of(paper: str, name: str) -> dict[str, Any]:
+    """The record of the runs; empty where the table has not been trained."""
+    record = RESULTS / f"{paper}-{name}.json"
     return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+
+
+def comparison_of(paper: str, name: str) -> Comparison:
+    """The recorded runs compared: over seeds, as the cosines of their sentence pairs were not kept."""
+    record = record_of(paper, name)
+    scores = {label: row["sets"] for label, row in record["rows"].items() if "sets" in row}
+    printed = published(read_table(str(ROOT / f"configs/{paper}/tables/{name}.yaml")).only(scores))
+    recipes = {}
+    for label, by_set in scores.items():
+        arrays = {key: np.array(values) for key, values in by_set.items()}
+        seeds = tuple(record["seeds"][: len(next(iter(arrays.values())))])
+        recipes[label] = RecipeScores(seeds, scores=arrays, fixed=label in printed.untrained)
+    return Comparison.of(recipes, printed)
+
+
+def result_of(paper: str, file: Path) -> dict[str, Any]:
+    """The record and its comparison in one; empty where the table has not been trained."""
+    record = record_of(paper, file.stem)
+    return {**record, **comparison_of(paper, file.stem).record()} if record else {}
 
 
 def status(name: str, row: Row, file: Path, record: dict[str, Any]) -> str:
@@ -173,14 +196,12 @@ def scale(record: dict[str, Any]) -> str:
     return ", ".join([*parts, f"{len(record['seeds'])} seeds"])
 
 
-def rank_lines(item: str, record: dict[str, Any]) -> list[str]:
+def rank_lines(item: str, comparison: Comparison) -> list[str]:
     """How well the ranking of a result agrees with the paper's."""
     lines = []
-    for reading, found in record.get("rank_agreement", {}).items():
-        pairs = {tuple(pair.split(" > ")): held for pair, held in found["orders"].items()}
-        sentences = RankAgreement(**{**found, "orders": pairs}).sentences()
+    for reading, found in comparison.agreements.items():
         named = "the paper's readings" if reading == "paper" else "the released code's readings"
-        lines.append(f"{item}, {named}: {markdown_text(sentences)}")
+        lines.append(f"{item}, {named}: {markdown_text(found.sentences())}")
     return lines
 
 

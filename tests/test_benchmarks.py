@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -199,6 +200,23 @@ def test_a_part_that_fails_costs_only_itself(tmp_path: Path, monkeypatch: pytest
     text = report.read_text()
     assert "## Broken\n\nFailed: SystemExit('the variants differ')" in text
     assert "training loader" in text
+
+
+def coverage(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The script ``coverage.py``; another module has its name."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return runpy.run_path(str(BENCHMARKS / "coverage.py"))
+
+
+@pytest.mark.parametrize(("noise", "paired"), [("none", True), ("large", False)])
+def test_the_interval_of_a_comparison_covers_what_it_says(
+    noise: str, paired: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The quick version of the table in docs/comparing.md: 150 simulations of three seeds."""
+    bench = coverage(monkeypatch)
+    covered, alone = bench["coverage"](bench["PAIR_NOISE"][noise], 3, paired, 150)
+    assert 0.90 <= covered <= 0.99
+    assert (alone < covered) == (noise == "large")
 
 
 def test_the_lower_layers_of_a_model_are_cut(teacher: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

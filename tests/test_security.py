@@ -393,7 +393,7 @@ def test_names_are_harmless_in_a_comparisons_report_and_picture(tmp_path: Path) 
     for number, name in enumerate(names):
         np.savez(tmp_path / f"{number}.npz", **{"gold/a": cells[0], "cosine/a": cells[1] + number})
         recipes[name] = {0: tmp_path / f"{number}.npz"}
-    Comparison.read(recipes, resamples=2).write(tmp_path)
+    Comparison.read(recipes).write(tmp_path)
     for row in csv.reader((tmp_path / "report.csv").read_text(encoding="utf-8").splitlines()):
         assert not any(cell.startswith(("=", "@", "+")) or "\x1b" in cell for cell in row)
     for report in ("report.html", "report.md", "report.tex"):

@@ -21,7 +21,8 @@ from sentrep.cli.seeded_runs import Run, Wanted, has_results, train_all
 from sentrep.cli.trainer import prepare_parsing
 from sentrep.distributed import derive_seed
 from sentrep.errors import InputError
-from sentrep.evaluation.comparison import Comparison, Published
+from sentrep.evaluation.comparison import Comparison
+from sentrep.evaluation.published import Published
 from sentrep.evaluation.suites import Request
 from sentrep.io.files import hold, remove_leftovers
 from sentrep.io.paths import check_target
@@ -135,11 +136,14 @@ def plan(words: Words, chosen: Options, untrained: Mapping[str, bool | str] = Ma
     return runs
 
 
-def _published(table: Table) -> Published:
+def published(table: Table) -> Published:
+    """What the paper printed for the rows of a table."""
     return Published(
         table.title,
         table.metric,
         {name: row.published for name, row in table.rows.items()},
+        {name: row.sets for name, row in table.rows.items()},
+        table.seeds,
         {name: row.reading_of for name, row in table.rows.items() if row.reading_of is not None},
         [name for name, row in table.rows.items() if row.untrained],
         table.baseline,
@@ -173,7 +177,7 @@ def _report(runs: list[Run], failures: dict[tuple[str, int], str], chosen: Optio
             scored[run.label][run.seed] = run.folder / wanted.scores
     if missing := [label for label, files in scored.items() if not files]:
         raise UsageError(f"compare: every run of {', '.join(missing)} failed; see {chosen.output}/*/*/fit.log")
-    comparison = Comparison.read(scored, chosen.resamples, _published(table) if table else None)
+    comparison = Comparison.read(scored, published(table) if table else None)
     if chosen.format is None:
         comparison.print(Console())
     else:

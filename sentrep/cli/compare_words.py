@@ -44,7 +44,6 @@ class Options:
         format: print the table as latex, csv or markdown; all three are written to files, too.
         over: configuration files laid over every recipe.
         output: folder of all runs and of the report.
-        resamples: of the bootstrap behind the intervals.
         jobs: runs at the same time, each with its share of the cores.
         table: in the place of recipes, the rows of a paper's table; what the paper printed is shown beside the scores.
         rows: of the table, those to train; by default all.
@@ -62,7 +61,6 @@ class Options:
     format: Format | None = None
     over: list[str] | None = None
     output: str = "comparisons"
-    resamples: int = 1000
     jobs: int = 1
     table: str | None = None
     rows: list[str] | None = None
@@ -70,7 +68,6 @@ class Options:
 
     def __post_init__(self) -> None:
         checks.whole("compare", 1, 1000, jobs=self.jobs)
-        checks.whole("compare", 1, resamples=self.resamples)
         checks.text("compare", output=self.output)
 
     @property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sentrep import checks
 from sentrep.cli.configuration import Request, Tree, assigned, merge, read_config, write_yaml
 from sentrep.cli.errors import UsageError
 from sentrep.config import flat
@@ -15,8 +16,8 @@ from sentrep.errors import did_you_mean
 from sentrep.io.files import write_text
 from sentrep.io.paths import expanded
 
-_KEYS = ("title", "base", "metric", "baseline", "rows")
-_ROW_KEYS = ("base", "change", "published", "reading", "untrained", "absent")
+_KEYS = ("title", "base", "metric", "seeds", "baseline", "rows")
+_ROW_KEYS = ("base", "change", "published", "sets", "reading", "untrained", "absent")
 _READINGS = ("paper", "released")
 _UNTRAINED = (False, True, "whitened")
 _NUMBER = r"\d{1,9}(?:\.\d+)?"
@@ -30,6 +31,8 @@ class Row:
     """Empty for a row that is absent."""
     published: tuple[float, float | None] | None
     """Mean and standard deviation; None for what the paper does not print."""
+    sets: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
+    """The same of single sets, by name."""
     reading: str = "paper"
     """Whose settings these are where the two differ: the ``paper``'s, or those of the authors' ``released`` code."""
     untrained: bool | str = False
@@ -51,6 +54,8 @@ class Table:
     rows: dict[str, Row]
     named_baseline: str | None = None
     """The row that the others are compared with, where the file names one."""
+    seeds: int | None = None
+    """The number of seeds behind each published mean ± standard deviation."""
 
     @property
     def baseline(self) -> str:
@@ -150,8 +155,9 @@ def read_table(file: str) -> Table:
 
     Args:
         file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe beside the table, or a shipped one),
-            ``baseline`` (the row that others are compared with, by default the first that is trained) and ``rows``: by
-            name, ``change`` (dotted keys as flags have them, and values), ``published`` (``75.1`` or ``74.80 ± 1.12``),
+            ``baseline`` (the row that others are compared with, by default the first that is trained), ``seeds`` (how
+            many each published ``±`` is over) and ``rows``: by name, ``change`` (dotted keys as flags have them, and
+            values), ``published`` (``75.1`` or ``74.80 ± 1.12``), ``sets`` (published numbers of single sets, by name),
             a ``base`` of its own, and ``reading: released`` where the row is what the authors' code does and not what
             the paper says; it stands below the paper's row. ``untrained: true`` stands for the encoder as it is,
             ``untrained: whitened`` for one with a whitening, and ``absent``, a sentence, for a row that cannot be run.
@@ -184,7 +190,10 @@ def read_table(file: str) -> Table:
     baseline = content.get("baseline")
     if baseline is not None and baseline not in [row for row, found in read.items() if found.absent is None]:
         raise UsageError(f"{name}: baseline is {baseline!r}; name one of the rows that are not absent")
-    return Table(name, texts["title"].strip() or Path(name).stem, texts["metric"].strip(), read, baseline)
+    seeds = content.get("seeds")
+    if seeds is not None:
+        checks.whole(name, 2, seeds=seeds)
+    return Table(name, texts["title"].strip() or Path(name).stem, texts["metric"].strip(), read, baseline, seeds)
 
 
 def _settings(row: str, rows: Tree, name: str) -> Tree:
@@ -211,13 +220,17 @@ def _read_row(row: str, settings: Tree, name: str, bases: dict[str, Tree]) -> Ro
     if untrained not in (None, *_UNTRAINED):
         raise UsageError(f"{where}: untrained is {untrained!r}; expected true, false or whitened")
     published = _read_published(settings.get("published"), where)
+    sets = settings.get("sets") or {}
+    if not isinstance(sets, dict):
+        raise UsageError(f"{where}: sets is {sets!r}; expected numbers by set, as 'sets: {{sts16: 77.71 ± 1.06}}'")
+    by_set = {key: _read_number(value, f"{where}, {key}") for key, value in sets.items()}
     if absent is None:
-        return Row(_read_tree(settings, where, name, bases), published, reading or "paper", untrained or False)
+        return Row(_read_tree(settings, where, name, bases), published, by_set, reading or "paper", untrained or False)
     if not isinstance(absent, str) or not absent.strip() or settings.keys() & {"change", "reading", "untrained"}:
         raise UsageError(
-            f"{where}: absent says why there is nothing to run, in a sentence, with no other key but published"
+            f"{where}: absent says why there is nothing to run, in a sentence, with no other key but published and sets"
         )
-    return Row({}, published, absent=absent.strip())
+    return Row({}, published, by_set, absent=absent.strip())
 
 
 def _read_tree(settings: Tree, where: str, name: str, bases: dict[str, Tree]) -> Tree:
@@ -245,8 +258,10 @@ def _read_tree(settings: Tree, where: str, name: str, bases: dict[str, Tree]) ->
 
 
 def _read_published(value: Any, where: str) -> tuple[float, float | None] | None:
-    if value is None:
-        return None
+    return None if value is None else _read_number(value, where)
+
+
+def _read_number(value: Any, where: str) -> tuple[float, float | None]:
     found = re.fullmatch(rf"({_NUMBER})(?: ± ({_NUMBER}))?", "" if isinstance(value, bool) else str(value))
     if not found:
         raise UsageError(f"{where}: published is {value!r}; expected a number, or '74.80 ± 1.12'")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,9 +15,10 @@ from rich.console import Console
 
 from sentrep.errors import InputError
 from sentrep.evaluation.plots.comparison import plot_beside_published, plot_comparison
-from sentrep.evaluation.rank_agreement import RankAgreement, agreement, order, with_released
+from sentrep.evaluation.published import Published
+from sentrep.evaluation.rank_agreement import Order, RankAgreement, agreement
 from sentrep.evaluation.report import metric_name
-from sentrep.evaluation.significance import Array, Difference, RecipeScores, bootstrap, difference, holm
+from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, holm
 from sentrep.evaluation.sts import display_name
 from sentrep.reports.document import Picture
 from sentrep.reports.frames import as_frame, markdown_table, screen_table
@@ -29,8 +30,8 @@ Format = Literal["latex", "csv", "markdown"]
 _PAIRS = "Spearman"
 _NOTE = (
     "{measure} × 100{cosine}, mean ± standard deviation over seeds. Difference: of the mean over the sets to the "
-    "baseline, with a 95 % bootstrap interval over {over}, and the p-value of a t-test over seeds. A recipe is called "
-    "better or worse only where both agree."
+    "baseline, with a 95 % interval, and the p-value of the t-test that belongs to it, over {over}. A recipe is called "
+    "better or worse where p < 0.05."
 )
 _PAIRED = (
     "Interval and test are paired by seed: every recipe ran under the same seeds, and a seed has the same order of the "
@@ -39,49 +40,14 @@ _PAIRED = (
 _UNPAIRED = "Recipes that ran under other seeds than the baseline are not paired with it by seed: {}."
 _MARK = "*: p < 0.05 after Holm's correction for all rows of the table as well."
 _RANKS = (
-    "Spearman's correlation is of our order of the rows, by mean, and the published one; p by permutation of the rows, "
-    "the interval by the same bootstrap. A published ordering of two rows holds or turns around where one is better "
-    "than the other by the rule above, and cannot be told otherwise. Order: of the row and the baseline."
+    "Spearman's correlation is of our order of the rows, by mean, and the published one; p by permutation of the rows. "
+    "A published ordering of two rows holds or turns around where p < 0.05 after Holm's correction for all pairs of "
+    "rows, and cannot be told otherwise. It is beyond the paper's own ± where Welch's test of the printed numbers has "
+    "p < 0.05, and not supported where p is higher. Order: of the row and the baseline."
 )
 _ALTS = ("Seeds and means of every recipe, and differences to the first", "Means here over published ones")
 """What stands for the pictures ``report`` and ``agreement`` where they are not seen."""
 _READINGS = {"paper": "Rank agreement", "released": "The same with the readings of the released code in their places"}
-
-
-@dataclass(frozen=True)
-class Published:
-    """What a paper printed for the recipes that are compared."""
-
-    title: str
-    """The title of the paper's table."""
-    metric: str
-    """What the numbers are."""
-    scores: Mapping[str, tuple[float, float | None] | None]
-    """Mean and standard deviation by recipe; None for what is not printed."""
-    released: Mapping[str, str] = field(default_factory=dict)
-    """Recipes that are readings of released code, and which recipe each is another reading of."""
-    untrained: Collection[str] = ()
-    """Recipes that train nothing: one run stands for every seed."""
-    baseline: str | None = None
-    """What the others are compared with; by default the first recipe."""
-
-    def means(self) -> dict[str, float]:
-        """The published means of the recipes that have one."""
-        return {label: score[0] for label, score in self.scores.items() if score is not None}
-
-    def cell(self, label: str) -> str:
-        """As a table shows it."""
-        mean, deviation = self.scores.get(label) or (None, None)
-        if mean is None:
-            return "not printed"
-        return f"{mean:.2f}" if deviation is None else f"{mean:.2f} ± {deviation:.2f}"
-
-    def ranked(self) -> dict[str, list[str]]:
-        """By reading, the recipes whose published numbers make its ranking: each number once."""
-        labels = list(self.means())
-        paper = {"paper": [label for label in labels if label not in self.released]}
-        readings = self.released.keys() & labels
-        return {**paper, "released": with_released(labels, self.released)} if readings else paper
 
 
 @dataclass(frozen=True)
@@ -99,9 +65,7 @@ class Comparison:
     """What the scores are."""
 
     @classmethod
-    def read(
-        cls, files: Mapping[str, Mapping[int, Path]], resamples: int = 1000, published: Published | None = None
-    ) -> Comparison:
+    def read(cls, files: Mapping[str, Mapping[int, Path]], published: Published | None = None) -> Comparison:
         """From the score files of every recipe's seeds: ``cosine/SET`` and ``gold/SET``, or ``METRIC/SET``.
 
         Raises:
@@ -109,22 +73,28 @@ class Comparison:
         """
         same = () if published is None else published.untrained
         read = {label: _read(paths, label in same) for label, paths in files.items()}
-        recipes = {label: scores for label, (scores, _) in read.items()}
         measures = dict.fromkeys(metric_name(metric) for _, metrics in read.values() for metric in metrics)
-        draws = dict(zip(recipes, bootstrap(list(recipes.values()), resamples=resamples).T, strict=True))
+        recipes = {label: scores for label, (scores, _) in read.items()}
+        return cls.of(recipes, published, " and ".join(measures))
+
+    @classmethod
+    def of(
+        cls, recipes: dict[str, RecipeScores], published: Published | None = None, measure: str = _PAIRS
+    ) -> Comparison:
+        """Compare the recipes with the first or with the paper's baseline, and their ranking with the paper's.
+
+        Raises:
+            InputError: for recipes that were scored on different pairs.
+        """
         first = next(iter(recipes)) if published is None else published.baseline or next(iter(recipes))
-        differences = {
-            label: difference(scores, recipes[first], draws[label] - draws[first])
-            for label, scores in recipes.items()
-            if label != first
-        }
+        differences = {label: compare(scores, recipes[first]) for label, scores in recipes.items() if label != first}
         agreements = {}
         if published is not None:
-            means = published.means()
+            published = published.over(list(recipes[first].by_set))
             for reading, labels in published.ranked().items():
-                if (found := agreement(recipes, {label: means[label] for label in labels}, draws)) is not None:
+                if (found := agreement(recipes, published, labels)) is not None:
                     agreements[reading] = found
-        return cls(recipes, holm(differences), published, agreements, " and ".join(measures))
+        return cls(recipes, holm(differences), published, agreements, measure)
 
     def print(self, console: Console) -> None:
         """The tables without the single sets, which would not fit a terminal."""
@@ -178,7 +148,10 @@ class Comparison:
         if self.published is not None:
             whole["metric"] = self.published.metric
             whole["rank_agreement"] = {
-                reading: {**asdict(found), "orders": {" > ".join(pair): held for pair, held in found.orders.items()}}
+                reading: {
+                    **asdict(found),
+                    "orders": {" > ".join(pair): asdict(held) for pair, held in found.orders.items()},
+                }
                 for reading, found in self.agreements.items()
             }
         return whole
@@ -192,11 +165,11 @@ class Comparison:
         """The numbers of a row; what the paper printed is all there is of one that is absent here."""
         row: dict[str, Any] = {}
         if (scores := self.recipes.get(label)) is not None:
-            per_seed = scores.per_seed()
+            per_seed = scores.per_seed
             row["mean"] = per_seed.mean()
             row["sd"] = per_seed.std(ddof=1) if len(per_seed) > 1 else None
             row["per_seed"] = per_seed.tolist()
-            row["sets"] = {name: found.tolist() for name, found in scores.by_set().items()}
+            row["sets"] = {name: found.tolist() for name, found in scores.by_set.items()}
         if (found := self.differences.get(label)) is not None:
             row["difference"] = {**asdict(found), "verdict": found.verdict, "marked": found.marked}
         if self.published is not None:
@@ -205,7 +178,8 @@ class Comparison:
             row["published_difference"] = gap
             row["reading"] = "released" if label in self.published.released else "paper"
             row["untrained"] = label in self.published.untrained
-            row["order"] = order(found, gap) if gap and found else None
+            order = self._order(label)
+            row["order"] = None if order is None else str(order)
         return row
 
     def _shown(self, label: str, sets: bool) -> dict[str, str]:
@@ -217,8 +191,9 @@ class Comparison:
         shown["mean"] = _mean_and_sd(seeds)
         if self.published is not None:
             shown["published"] = self.published.cell(label)
-        shown["difference"] = "{mean:+.2f} [{low:+.2f}, {high:+.2f}]".format(**found) if found else ""
-        shown["difference"] += " *" if found and found["marked"] else ""
+        shown["difference"] = "" if found is None else f"{found['mean']:+.2f}"
+        if found is not None and found["low"] is not None:
+            shown["difference"] += " [{low:+.2f}, {high:+.2f}]".format(**found) + (" *" if found["marked"] else "")
         if self.published is not None:
             gap = row["published_difference"]
             shown["published difference"] = "" if gap is None or label == self._baseline() else f"{gap:+.2f}"
@@ -234,19 +209,26 @@ class Comparison:
         first = self._baseline()
         return round(means[label] - means[first], 6) if {label, first} <= means.keys() else None
 
+    def _order(self, label: str) -> Order | None:
+        """Of the row and the baseline; None where the paper ranks them equal, or one of them not at all."""
+        released = self.published is not None and label in self.published.released
+        found = self.agreements.get("released" if released else "paper")
+        pair = (label, self._baseline())
+        return None if found is None else found.orders.get(pair) or found.orders.get(pair[::-1])
+
     def _baseline(self) -> str:
         return next(label for label in self.recipes if label not in self.differences)
 
     def _sets(self) -> list[str]:
-        return list(next(iter(self.recipes.values())).by_set())
+        return list(next(iter(self.recipes.values())).by_set)
 
     def _title(self) -> str:
         return "Comparison" if self.published is None else self.published.title
 
     def _notes(self) -> list[str]:
-        cosines = self.measure == _PAIRS
+        cosines = any(scores.cosines for scores in self.recipes.values())
         over = "seeds and sentence pairs" if cosines else "seeds"
-        note = _NOTE.format(measure=self.measure, cosine=" of the cosine" if cosines else "", over=over)
+        note = _NOTE.format(measure=self.measure, cosine=" of the cosine" if self.measure == _PAIRS else "", over=over)
         own = [" ".join([note, *self._seed_notes()])]
         if self.published is None:
             return own
@@ -307,7 +289,7 @@ def _read(paths: Mapping[int, Path], fixed: bool) -> tuple[RecipeScores, list[st
     }
     gold = {name: runs[0][f"gold/{name}"] for name in names}
     metrics = list(scored.values()) if scored else [_PAIRS]
-    return RecipeScores(cosines, gold, scores, tuple(paths), fixed), metrics
+    return RecipeScores(tuple(paths), cosines, gold, scores, fixed), metrics
 
 
 def _mean_and_sd(scores: Sequence[float]) -> str:

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.stats
 
-from sentrep.evaluation.significance import LEVEL, Array, Difference, RecipeScores, difference
+from sentrep.evaluation.published import Published
+from sentrep.evaluation.significance import LEVEL, Array, Difference, RecipeScores, compare, holm
 
-FEWEST_ROWS = 3
-"""Two rows have one order, and chance gives it half of the time."""
 ORDERS = ("holds", "turns around", "cannot be told")
 _PLURALS = ("hold", "turn around", "cannot be told")
 _PERMUTATIONS = 50_000
 """All of them up to eight rows; that many drawn ones for more."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A published ordering of two rows, and whether ours confirms it."""
+
+    found: str
+    """One of `ORDERS`."""
+    published_p: float | None
+    """`Published.p_value`."""
+
+    @property
+    def supported(self) -> bool | None:
+        """Whether the paper's own numbers support the ordering; None where it prints too little to say."""
+        return None if self.published_p is None else self.published_p < LEVEL
+
+    def __str__(self) -> str:
+        return "not supported" if self.supported is False else self.found
 
 
 @dataclass(frozen=True)
@@ -28,41 +45,48 @@ class RankAgreement:
     """The rows that are ranked."""
     spearman: float
     """Rank correlation of our mean scores and the published ones, ties at their mean rank: −1 … 1."""
-    low: float
-    """Lower end of the 95 % bootstrap interval over seeds and sentence pairs."""
-    high: float
-    """Upper end."""
     p_value: float
     """One-sided: how often rows in a random order would agree with the paper as well as ours, or better."""
-    orders: Mapping[tuple[str, str], str]
-    """By pair of rows, the one with the higher published score first: one of `ORDERS`."""
+    orders: Mapping[tuple[str, str], Order]
+    """By pair of rows, the one with the higher published score first."""
 
     def correlation(self) -> str:
         """As a picture and a report print it."""
-        interval = f"[{self.low:.2f}, {self.high:.2f}]"
-        return f"Spearman {self.spearman:.2f} {interval} over {len(self.labels)} rows, one-sided p = {self.p_value:.3g}"
+        return f"Spearman {self.spearman:.2f} over {len(self.labels)} rows, one-sided p = {self.p_value:.3g}"
 
     def sentences(self) -> str:
-        """The correlation, and the orderings counted."""
-        counts = Counter(self.orders.values())
-        found = (f"{counts[order]} {plural}" for order, plural in zip(ORDERS, _PLURALS, strict=True))
-        return f"{self.correlation()}. Of {len(self.orders)} published orderings of two rows {', '.join(found)}."
+        """The correlation, and the orderings counted: those that the paper's own ± does not support are left out."""
+        orders = self.orders.values()
+        beyond, bare, within = ([one for one in orders if one.supported is kind] for kind in (True, None, False))
+        counts = [
+            f"{len(chosen)} {what}: {_counted(chosen)}"
+            for chosen, what in ((beyond, "beyond the paper's own ±"), (bare, "printed without ±"))
+            if chosen
+        ]
+        counts += [f"{len(within)} within the paper's own ±: not counted"] if within else []
+        return f"{self.correlation()}. Of {len(orders)} published orderings of two rows {'; '.join(counts)}."
 
 
-def agreement(
-    recipes: Mapping[str, RecipeScores], published: Mapping[str, float], draws: Mapping[str, Array]
-) -> RankAgreement | None:
-    """Compare rankings; None under `FEWEST_ROWS` rows, or where all are equal.
+def _counted(orders: Iterable[Order]) -> str:
+    counts = Counter(one.found for one in orders)
+    return ", ".join(f"{counts[order]} {plural}" for order, plural in zip(ORDERS, _PLURALS, strict=True))
+
+
+def agreement(recipes: Mapping[str, RecipeScores], published: Published, labels: Sequence[str]) -> RankAgreement | None:
+    """Compare the rankings of these rows; None where all of the paper's means, or all of ours, are equal.
+
+    Every pair of the rows is tested, and Holm's correction for the number of pairs comes before any ordering is called.
 
     Args:
         recipes: scores by label.
-        published: the paper's means, by the labels that are to be ranked.
-        draws: by label, mean scores on the same (resamples,) drawn seeds and sentence pairs.
+        published: the paper's numbers.
+        labels: the rows to rank; those without scores are left out.
     """
-    labels = [label for label in recipes if label in published]
-    theirs = np.array([published[label] for label in labels])
-    ours = np.array([recipes[label].per_seed().mean() for label in labels])
-    if len(labels) < FEWEST_ROWS or np.ptp(theirs) == 0 or np.ptp(ours) == 0:
+    labels = [label for label in recipes if label in labels]
+    means = published.means()
+    theirs = np.array([means[label] for label in labels])
+    ours = np.array([recipes[label].per_seed.mean() for label in labels])
+    if len(labels) < 2 or np.ptp(theirs) == 0 or np.ptp(ours) == 0:
         return None
     ranks = scipy.stats.zscore(scipy.stats.rankdata(theirs))
 
@@ -78,29 +102,18 @@ def agreement(
         alternative="greater",
         rng=0,
     )
-    drawn = spearman(np.stack([draws[label] for label in labels], axis=1))
-    low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2])
+    pairs = [pair if means[pair[0]] >= means[pair[1]] else pair[::-1] for pair in itertools.combinations(labels, 2)]
+    differences = holm({(upper, lower): compare(recipes[upper], recipes[lower]) for upper, lower in pairs})
     orders = {
-        (upper, lower): order(difference(recipes[upper], recipes[lower], draws[upper] - draws[lower]), 1.0)
-        for upper, lower in itertools.permutations(labels, 2)
-        if published[upper] > published[lower]
+        (upper, lower): Order(_order(found), published.p_value(upper, lower))
+        for (upper, lower), found in differences.items()
+        if means[upper] > means[lower]
     }
-    return RankAgreement(tuple(labels), float(test.statistic), float(low), float(high), float(test.pvalue), orders)
+    return RankAgreement(tuple(labels), float(test.statistic), float(test.pvalue), orders)
 
 
-def order(ours: Difference, published: float) -> str:
-    """What our difference of two rows says about the published one, which is not 0."""
-    if ours.verdict not in ("better", "worse"):
+def _order(found: Difference) -> str:
+    """What our difference of two rows says, the one with the higher published score first."""
+    if not found.marked:
         return "cannot be told"
-    return "holds" if (ours.mean > 0) == (published > 0) else "turns around"
-
-
-def with_released(labels: Sequence[str], released: Mapping[str, str]) -> list[str]:
-    """The labels to rank when the readings of released code stand in the place of the paper's.
-
-    Args:
-        labels: of the rows with published numbers.
-        released: by label of such a reading, the row of the paper that it is another reading of; the first counts.
-    """
-    places = {paper: label for label, paper in reversed([*released.items()]) if label in labels}
-    return list(dict.fromkeys(places.get(released.get(label, label), label) for label in labels))
+    return "holds" if found.mean > 0 else "turns around"

@@ -1,9 +1,11 @@
-"""Whether one recipe is better than another, beyond what another seed would have changed."""
+"""Whether one recipe is better than another, beyond what other seeds and other test sentences would have changed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import scipy.stats
@@ -12,9 +14,8 @@ from numpy.typing import NDArray
 from sentrep.errors import InputError
 
 Array = NDArray[np.float64]
+Name = TypeVar("Name", bound=Hashable)
 
-_ONE = np.zeros(1, np.int64), np.ones(1, np.int64)
-"""What is drawn of a recipe that trains nothing: its row, once."""
 LEVEL = 0.05
 """Two-sided level of every test; intervals cover 1 − LEVEL."""
 FEWEST_SEEDS = 4
@@ -23,84 +24,149 @@ FEWEST_SEEDS = 4
 
 @dataclass(frozen=True)
 class RecipeScores:
-    """What one recipe's runs gave: on similarity sets the cosines, of other suites the scores alone."""
+    """The results of one recipe's runs: on similarity sets the cosines, of other suites the scores alone."""
 
-    cosines: dict[str, Array]
+    seeds: tuple[int, ...]
+    """The seed of each row."""
+    cosines: Mapping[str, Array] = field(default_factory=dict)
     """By similarity set: (S, P) cosines of P sentence pairs, a row for each of S seeds."""
-    gold: dict[str, Array]
+    gold: Mapping[str, Array] = field(default_factory=dict)
     """By similarity set: (P,) gold similarities."""
-    scores: dict[str, Array] = field(default_factory=dict)
-    """By set of another suite: (S,) main scores × 100."""
-    seeds: tuple[int, ...] | None = None
-    """The seeds of the rows; None numbers them."""
+    scores: Mapping[str, Array] = field(default_factory=dict)
+    """By set of another suite, or where the cosines were not kept: (S,) main scores × 100."""
     fixed: bool = False
-    """Whether nothing is trained: the only row stands for every seed."""
+    """Whether nothing is trained: the only row counts for every seed."""
 
+    @cached_property
     def by_set(self) -> dict[str, Array]:
         """(S,) score × 100 of every set."""
-        return {name: spearman_rows(self.cosines[name], gold) for name, gold in self.gold.items()} | self.scores
+        return {name: spearman_rows(self.cosines[name], gold) for name, gold in self.gold.items()} | {**self.scores}
 
+    @cached_property
     def per_seed(self) -> Array:
         """(S,) mean over the sets."""
-        return np.mean(list(self.by_set().values()), axis=0)
+        return np.mean(list(self.by_set.values()), axis=0)
 
-    def drawn_from(self) -> tuple[int, ...]:
-        """The seeds that a bootstrap draws from; none where nothing depends on one."""
-        if self.fixed:
-            return ()
-        if self.seeds is not None:
-            return self.seeds
-        return tuple(range(len(next(iter({**self.cosines, **self.scores}.values())))))
+    @cached_property
+    def influences(self) -> dict[str, Array]:
+        """By similarity set: `pair_influences`, (S, P)."""
+        return {name: pair_influences(self.cosines[name], gold) for name, gold in self.gold.items()}
 
     def paired_with(self, other: RecipeScores) -> bool:
         """Whether both have a score for each of the same seeds, which share the order of the text and the noise."""
-        return self.fixed or other.fixed or self.drawn_from() == other.drawn_from()
+        return self.fixed or other.fixed or self.seeds == other.seeds
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One recipe's mean score less another's, in points of a score × 100."""
+    """One recipe's mean score minus another's, in points of a score × 100."""
 
     mean: float
-    low: float
-    """Lower end of the 95 % bootstrap interval."""
-    high: float
+    low: float | None
+    """Lower end of the 95 % interval; None where there is none, see `compare`."""
+    high: float | None
     """Upper end."""
     p_value: float | None
-    """p of a t-test over seeds: paired by seed as the interval is, or Welch's; None where neither depends on a seed."""
+    """p of the test that belongs to the interval: below `LEVEL` where the interval excludes 0."""
     seeds: int
-    """How many seeds each recipe has; the smaller number."""
+    """The number of seeds of each recipe, the smaller of the two; 0 where neither is trained."""
     paired: bool = True
-    """Whether interval and test are of differences seed by seed."""
+    """Whether interval and test are of the differences seed by seed."""
     adjusted: float | None = None
-    """The p-value after Holm's correction for all rows of the table; see `holm`."""
+    """The p-value after Holm's correction for all differences of the table; see `holm`."""
 
     @property
     def verdict(self) -> str:
-        """In words; ``better`` and ``worse`` only where interval and test agree. It is about this row alone."""
-        if self.p_value is not None and self.seeds < FEWEST_SEEDS:
+        """The difference in words. It is about this row alone."""
+        if 0 < self.seeds < FEWEST_SEEDS:
             return f"no verdict under {FEWEST_SEEDS} seeds"
-        if (self.p_value or 0) >= LEVEL or self.low <= 0 <= self.high:
-            return "within seed noise"
+        if self.p_value is None:
+            return "no verdict without seeds"
+        if self.p_value >= LEVEL:
+            return "within noise"
         return "better" if self.mean > 0 else "worse"
 
     @property
     def marked(self) -> bool:
-        """Whether the verdict holds after the correction for all rows of the table as well."""
+        """Whether the verdict holds after the correction for all differences of the table as well."""
         return self.verdict in ("better", "worse") and self.adjusted is not None and self.adjusted < LEVEL
 
 
-def holm(differences: Mapping[str, Difference]) -> dict[str, Difference]:
+def holm(differences: Mapping[Name, Difference]) -> dict[Name, Difference]:
     """The differences with p-values corrected for their number (Holm 1979).
 
     With the m p-values in rising order, the i-th becomes max over j ≤ i of (m − j + 1) p_j, at most 1: the chance that
-    any of m equal recipes gets a mark stays below `LEVEL`.
+    any of m differences of 0 gets a mark stays below `LEVEL`.
     """
-    tested = sorted((found.p_value, label) for label, found in differences.items() if found.p_value is not None)
-    factors = np.arange(len(tested), 0, -1)
-    adjusted = np.maximum.accumulate(factors * [p for p, _ in tested]).clip(max=1.0).tolist() if tested else []
-    corrected = {label: p for (_, label), p in zip(tested, adjusted, strict=True)}
-    return {label: replace(found, adjusted=corrected.get(label)) for label, found in differences.items()}
+    tested = {name: found.p_value for name, found in differences.items() if found.p_value is not None}
+    names = sorted(tested, key=tested.__getitem__)
+    factors = np.arange(len(names), 0, -1)
+    adjusted = np.minimum(1, np.maximum.accumulate(factors * [tested[name] for name in names])).tolist()
+    corrected = dict(zip(names, adjusted, strict=True))
+    return {name: replace(found, adjusted=corrected.get(name)) for name, found in differences.items()}
+
+
+def compare(recipe: RecipeScores, baseline: RecipeScores) -> Difference:
+    """The difference of two recipes' mean scores, with its 95 % interval and t-test over seeds and sentence pairs.
+
+    The variance of the difference has two parts:
+
+        v = v_seeds + v_pairs
+        v_seeds = var_s(d_s) / S   where both ran under the same seeds (d_s: the difference under seed s),
+                  var(x) / S_x + var(y) / S_y   otherwise
+        v_pairs = the variance, over other sentence pairs, of the part of the difference that all seeds share
+        ν = ν_seeds · v / v_seeds,   ν_seeds = S − 1, or Welch's
+
+    and the interval is mean ± t(ν) √v. `pair_influences` says how far each pair moves a run's score: the mean product
+    of these numbers over any two seeds estimates v_pairs. What pairs change under one seed alone is in v_seeds. ν is
+    Cochran and Cox's mean of both parts' quantiles, written as degrees of freedom: Satterthwaite's ν divides by
+    v_seeds² and covers 92 % with three seeds and few pairs' worth of noise. ``benchmarks/coverage.py`` measures this
+    interval. A recipe that trains nothing is the same under every seed. Sets whose cosines are unknown have no v_pairs.
+
+    There is no interval and no test with one seed, or of two untrained recipes whose cosines are unknown.
+
+    Args:
+        recipe: the scores in question.
+        baseline: the scores that they are compared with, on the same sets.
+
+    Raises:
+        InputError: for other sets, or other pairs in a set, than the baseline's.
+    """
+    _check_same_sets(recipe, baseline)
+    first, second, paired = recipe.per_seed, baseline.per_seed, recipe.paired_with(baseline)
+    mean = float(first.mean() - second.mean())
+    seeds = min((len(one.seeds) for one in (recipe, baseline) if not one.fixed), default=0)
+    if seeds == 1 or not (seeds or recipe.gold):
+        return Difference(mean, None, None, None, seeds, paired)
+    samples = ([first - second] if paired else [first, second]) if seeds else []
+    parts = [float(sample.var(ddof=1)) / len(sample) for sample in samples]
+    variance = sum(parts) + _pair_variance(recipe, baseline, paired)
+    if variance == 0:
+        return Difference(mean, mean, mean, float(mean == 0), seeds, paired)
+    squares = sum(part**2 / (len(sample) - 1) for part, sample in zip(parts, samples, strict=True))
+    freedom = sum(parts) * variance / squares if squares else np.inf
+    half = float(scipy.stats.t.isf(LEVEL / 2, freedom) * variance**0.5)
+    p_value = float(2 * scipy.stats.t.sf(abs(mean) / variance**0.5, freedom))
+    return Difference(mean, mean - half, mean + half, p_value, seeds, paired)
+
+
+def _pair_variance(recipe: RecipeScores, baseline: RecipeScores, paired: bool) -> float:
+    """v_pairs of `compare`: of every set, and of their mean."""
+    variance = 0.0
+    for name, gold in recipe.gold.items():
+        first, second = recipe.influences[name], baseline.influences[name]
+        if paired:
+            shared = _shared(first - second)
+        else:
+            shared = _shared(first) + _shared(second) - 2 * first.mean(axis=0) @ second.mean(axis=0)
+        variance += float(shared) / (len(gold) * (len(gold) - 1))
+    return max(variance, 0.0) / len(recipe.by_set) ** 2
+
+
+def _shared(influences: Array) -> float:
+    """The mean product of the influences (S, P) of two different seeds, summed over the pairs; of one seed its own."""
+    seeds, own = len(influences), (influences**2).sum()
+    return float(own if seeds == 1 else ((influences.sum(axis=0) ** 2).sum() - own) / (seeds * (seeds - 1)))
 
 
 def spearman_rows(cosines: Array, gold: Array) -> Array:
@@ -115,83 +181,40 @@ def spearman_rows(cosines: Array, gold: Array) -> Array:
     return 100.0 * np.corrcoef(ranks)[-1, :-1]
 
 
-def compare(recipe: RecipeScores, baseline: RecipeScores, *, resamples: int = 1000, seed: int = 0) -> Difference:
-    """The difference of two recipes' mean scores with a bootstrap interval and a t-test.
+def pair_influences(cosines: Array, gold: Array) -> Array:
+    """The influence of each pair on Spearman × 100 of each row: (S, P), (P,) → (S, P); every row sums to 0.
 
-    Where both ran under the same seeds, both are paired by seed: a seed has the same order of the text and the same
-    noise in either recipe. The bootstrap (percentile, both levels at once) draws seeds with replacement, the same for
-    both recipes, and sentence pairs with replacement, the same for both: the interval covers other seeds *and* other
-    test sentences; of other suites than similarity it covers other seeds. The test asks about seeds alone, whose scores
-    it takes for normal, and is of the differences seed by seed. A permutation of five pairs of seeds could not give p
-    below 2 / 2⁵ = 0.0625. Under other seeds, they are drawn for each recipe by itself, and the test is Welch's.
+    It is the derivative of the correlation by the weight of the pair. With the ranks of cosines and gold scores in
+    standard units, a and b, and their correlation ρ, pair i has
 
-    Args:
-        recipe: the scores in question.
-        baseline: what they are compared with, on the same sets.
-        resamples: of the bootstrap.
-        seed: of the bootstrap's draws.
+        a_i b_i − ρ (a_i² + b_i²) / 2  +  above_i(b − ρ a) / sd(rank a)  +  above_i(a − ρ b) / sd(rank b)
 
-    Raises:
-        InputError: for other sets, or other pairs in a set, than the baseline's.
+    where above_i sums over the pairs that rank above pair i, pairs of the same rank by half: their ranks depend on it.
+    The variance of ρ over other pairs is the mean square of these numbers over P.
     """
-    draws = bootstrap([recipe, baseline], resamples=resamples, seed=seed)
-    return difference(recipe, baseline, draws[:, 0] - draws[:, 1])
+    golds = gold[None]
+    (ranks, sd), (gold_ranks, gold_sd) = _standard_ranks(cosines), _standard_ranks(golds)
+    rho = (ranks * gold_ranks).mean(axis=1, keepdims=True)
+    direct = ranks * gold_ranks - rho * (ranks**2 + gold_ranks**2) / 2
+    by_cosine = _sums_above(cosines, gold_ranks - rho * ranks) / sd
+    by_gold = _sums_above(golds, ranks - rho * gold_ranks) / gold_sd
+    return 100.0 * (direct + by_cosine + by_gold)
 
 
-def bootstrap(recipes: Sequence[RecipeScores], *, resamples: int = 1000, seed: int = 0) -> Array:
-    """(resamples, R) mean scores of R recipes on drawn seeds and sentence pairs, as `compare` says.
-
-    Raises:
-        InputError: for other sets, or other pairs in a set, than the first recipe's.
-    """
-    gold, scored = recipes[0].gold, recipes[0].scores
-    for recipe in recipes:
-        _check_same_sets(recipe, recipes[0])
-    groups = [recipe.drawn_from() for recipe in recipes]
-    means = np.zeros((resamples, len(recipes)))
-    rng = np.random.default_rng(seed)
-    for draw in range(resamples):
-        drawn = {
-            group: np.unique(rng.integers(len(group), size=len(group)), return_counts=True) if group else _ONE
-            for group in dict.fromkeys(groups)
-        }
-        for name in gold:
-            pairs = rng.integers(len(gold[name]), size=len(gold[name]))
-            for place, (recipe, group) in enumerate(zip(recipes, groups, strict=True)):
-                seeds, often = drawn[group]
-                values = spearman_rows(recipe.cosines[name][np.ix_(seeds, pairs)], gold[name][pairs])
-                means[draw, place] += np.average(values, weights=often)
-        for place, (recipe, group) in enumerate(zip(recipes, groups, strict=True)):
-            seeds, often = drawn[group]
-            means[draw, place] += sum(np.average(values[seeds], weights=often) for values in recipe.scores.values())
-    return means / (len(gold) + len(scored))
+def _standard_ranks(values: Array) -> tuple[Array, Array]:
+    """The ranks of each row in standard units (S, P), and their standard deviations (S, 1)."""
+    ranks = scipy.stats.rankdata(values, axis=1)
+    deviations = ranks.std(axis=1, keepdims=True)
+    return (ranks - ranks.mean(axis=1, keepdims=True)) / deviations, deviations
 
 
-def difference(recipe: RecipeScores, baseline: RecipeScores, draws: Array) -> Difference:
-    """As `compare`, with the differences of `bootstrap`'s columns: (resamples,)."""
-    scores, reference = recipe.per_seed(), baseline.per_seed()
-    low, high = np.quantile(draws, [LEVEL / 2, 1 - LEVEL / 2])
-    paired = recipe.paired_with(baseline)
-    seeds = [len(found) for found, one in ((scores, recipe), (reference, baseline)) if not one.fixed]
-    return Difference(
-        mean=float(scores.mean() - reference.mean()),
-        low=float(low),
-        high=float(high),
-        p_value=_p_value(scores, reference, paired) if seeds else None,
-        seeds=min(seeds, default=0),
-        paired=paired,
-    )
-
-
-def _p_value(first: Array, second: Array, paired: bool) -> float:
-    if paired:
-        first, second = np.broadcast_arrays(first, second)
-    if min(len(first), len(second)) < 2:
-        return 1.0
-    if np.ptp(first - second) == 0 if paired else np.ptp(first) == np.ptp(second) == 0:  # t is 0 / 0 or infinite
-        return float(first[0] == second[0])
-    found = scipy.stats.ttest_rel(first, second) if paired else scipy.stats.ttest_ind(first, second, equal_var=False)
-    return float(found.pvalue)
+def _sums_above(values: Array, summands: Array) -> Array:
+    """By place, the sum of the row's summands where the value is greater, ties by half; all of a row's sum to 0."""
+    sums = np.take_along_axis(summands, values.argsort(axis=1), axis=1).cumsum(axis=1)
+    sums = np.pad(sums, ((0, 0), (1, 0)))  # column k: the sum of the k lowest
+    below = scipy.stats.rankdata(values, "min", axis=1).astype(int) - 1
+    not_above = scipy.stats.rankdata(values, "max", axis=1).astype(int)
+    return -(np.take_along_axis(sums, below, axis=1) + np.take_along_axis(sums, not_above, axis=1)) / 2
 
 
 def _check_same_sets(first: RecipeScores, second: RecipeScores) -> None:

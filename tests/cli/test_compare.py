@@ -25,7 +25,7 @@ SETS = ["--sets", "[dev.csv]"]
 
 
 def options(**changes: object) -> Options:
-    return dataclasses.replace(Options(seeds=2, resamples=20), **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(Options(seeds=2), **changes)  # type: ignore[arg-type]
 
 
 def seeds_of(run: Run) -> tuple[str, str]:
@@ -80,7 +80,7 @@ def test_the_report_says_which_recipe_is_better(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     fake_runs(monkeypatch, {"plain": 0.2, "good": 5.0})
-    assert main(["compare", *recipes("plain", "good"), *SETS, "--resamples", "50"]) == 0
+    assert main(["compare", *recipes("plain", "good"), *SETS]) == 0
     out = capsys.readouterr().out
     assert "baseline" in out
     assert "better" in out
@@ -100,7 +100,7 @@ def test_damaged_scores_are_made_again_and_damaged_settings_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     trained = fake_runs(monkeypatch, {"plain": 0.2, "good": 5.0})
-    command = ["compare", *recipes("plain", "good"), *SETS, "--resamples", "5", "--seeds", "2"]
+    command = ["compare", *recipes("plain", "good"), *SETS, "--seeds", "2"]
     assert main(command) == 0
     report = (tmp_path / "comparisons" / "report.md").read_text()
     scores = tmp_path / "comparisons" / "plain" / f"seed-{THESIS_SEEDS[0]}" / SCORES
@@ -123,7 +123,7 @@ def test_variants_compete_with_the_first_recipe(
     trained = fake_runs(monkeypatch, {"plain": 0.2, "good": 5.0, "small": 0.3, "low-lr": 0.2})
     variants = ["--variant", "small=--data.batch_size 4 -c 'over.yaml'", "--variant=low-lr=--model.warmup_steps=3"]
     Path("over.yaml").write_text("data: {seed: 3}\n")
-    words = ["compare", *recipes("plain", "good"), *variants, *SETS, "--resamples", "5", "--seeds", "2"]
+    words = ["compare", *recipes("plain", "good"), *variants, *SETS, "--seeds", "2"]
     assert main([*words, "--data.batch_size", "2"]) == 0
     assert sorted(set(trained)) == sorted(
         f"{n}/{s}" for n in ("plain", "good", "small", "low-lr") for s in seed_list(2)
@@ -140,7 +140,7 @@ def test_tables_for_papers_and_programs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     fake_runs(monkeypatch, {"plain": 0.2, "go_od": 5.0})
-    words = ["compare", *recipes("plain", "go_od"), *SETS, "--resamples", "20"]
+    words = ["compare", *recipes("plain", "go_od"), *SETS]
     assert main([*words, "--format", "latex"]) == 0
     endings = {"latex": "tex", "csv": "csv", "markdown": "md"}
     printed = {name: (tmp_path / f"comparisons/report.{end}").read_text() for name, end in endings.items()}
@@ -168,7 +168,7 @@ def test_a_list_is_read_as_fit_reads_it(monkeypatch: pytest.MonkeyPatch, capsys:
     save_models("run/seed-1")
     Path("other.csv").write_text(Path("dev.csv").read_text().replace("sentence1", "left"))
     columns = "{path: other.csv, columns: [left, sentence2, score]}"
-    words = ["compare", "-c", "run.yaml", "--seeds", "[1]", "--resamples", "5"]
+    words = ["compare", "-c", "run.yaml", "--seeds", "[1]"]
     assert main([*words, "--data.test", f"[dev.csv, {columns}]"]) == 0, capsys.readouterr().err
     with np.load(f"comparisons/run/seed-1/{SCORES}") as arrays:
         assert set(arrays) == {"cosine/dev", "gold/dev", "cosine/other", "gold/other"}
@@ -199,7 +199,7 @@ def test_what_a_run_would_end_with_is_found_before_the_first_one(
     trained: list[str] = []
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: trained.append(run.label) or "failed")
     flags, says = WRONG[wrong]
-    command = ["compare", "-c", "run.yaml", "--seeds", "2", "--resamples", "5", "--data.test", "[dev.csv]"]
+    command = ["compare", "-c", "run.yaml", "--seeds", "2", "--data.test", "[dev.csv]"]
     assert main([*command, "--variant", f"other={shlex.join(flags)}"]) != 0
     error = capsys.readouterr().err
     assert f"compare, other: {says}" in error
@@ -212,7 +212,7 @@ def test_a_folder_in_which_nothing_was_trained_is_used_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["compare", *recipes("plain"), *SETS, "--resamples", "5", "--seeds", "2"]
+    words = ["compare", *recipes("plain"), *SETS, "--seeds", "2"]
     fake_runs(monkeypatch, {"plain": -1.0})
     assert main(words) == 2
     fake_runs(monkeypatch, {"plain": 0.2})
@@ -235,7 +235,7 @@ def test_another_suite_is_scored_on_the_same_runs(monkeypatch: pytest.MonkeyPatc
     Path("topics.csv").write_text("\n".join(["text,label", *rows]))
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
     save_models("run/seed-1", "run/seed-2")
-    words = ["compare", "-c", "run.yaml", "--seeds", "[1,2]", "--resamples", "5"]
+    words = ["compare", "-c", "run.yaml", "--seeds", "[1,2]"]
     suite = ["--suite", "mteb", "--sets", "[topics.csv]"]
     assert main([*words, *SETS]) == 0
     assert main([*words, *suite, "--columns", "[text,label]"]) == 0
@@ -257,7 +257,7 @@ def test_only_what_is_missing_is_run_and_other_settings_are_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     trained = fake_runs(monkeypatch, {"plain": 0.2, "good": 5.0})
-    words = ["compare", *recipes("plain"), *SETS, "--resamples", "5"]
+    words = ["compare", *recipes("plain"), *SETS]
     assert main([*words, "--seeds", "2"]) == 0
     assert main([*words, "-c", *recipes("good")[1:], "--seeds", "3"]) == 0
     assert sorted(trained) == sorted(f"{name}/{seed}" for name in ("plain", "good") for seed in THESIS_SEEDS[:3])
@@ -275,7 +275,7 @@ def test_of_two_comparisons_in_one_folder_one_works(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     trained = fake_runs(monkeypatch, {"plain": 0.2})
-    words = ["compare", *recipes("plain"), *SETS, "--resamples", "5", "--seeds", "2"]
+    words = ["compare", *recipes("plain"), *SETS, "--seeds", "2"]
     with hold(Path("comparisons", LOCK), "x"):
         assert main(words) == 1
     assert re.search(r"at work on the comparison in comparisons \(process \d+ on ", capsys.readouterr().err)
@@ -288,7 +288,7 @@ def test_jobs_run_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     fake_runs(monkeypatch, {"plain": 0.2, "good": 5.0})
     together = threading.Barrier(2, timeout=30)  # breaks unless two runs wait at it at the same time
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: together.wait() and None)
-    assert main(["compare", *recipes("plain", "good"), *SETS, "--resamples", "5", "--seeds", "2", "--jobs", "2"]) == 0
+    assert main(["compare", *recipes("plain", "good"), *SETS, "--seeds", "2", "--jobs", "2"]) == 0
 
 
 def test_a_failed_run_is_reported_and_does_not_stop_the_others(
@@ -296,5 +296,5 @@ def test_a_failed_run_is_reported_and_does_not_stop_the_others(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     fake_runs(monkeypatch, {"plain": 0.2, "broken": -1.0})
-    assert main(["compare", *recipes("plain", "broken"), *SETS, "--resamples", "5"]) == 2
+    assert main(["compare", *recipes("plain", "broken"), *SETS]) == 2
     assert "every run of broken failed" in capsys.readouterr().err

@@ -12,6 +12,7 @@ import torch
 import yaml
 
 from sentrep.cli import compare, main, seeded_runs
+from sentrep.cli.compare import published
 from sentrep.cli.errors import UsageError
 from sentrep.cli.paper_tables import read_table
 from sentrep.cli.seeded_runs import SCORES, Run, Wanted
@@ -46,6 +47,18 @@ def test_rows_are_whole_recipes_in_the_papers_order(table: str) -> None:
     assert list(rows["without"].tree["model"]["objectives"]) == ["other"]
     assert [row.published for row in rows.values()] == [(77.2, None), (74.8, 1.1), None]
     assert list(read_table(table).only(["without", "whole"]).rows) == ["whole", "without"]
+    assert (read_table(table).seeds, rows["whole"].sets) == (None, {})
+
+
+def test_a_table_has_the_number_of_seeds_and_the_numbers_of_single_sets(table: str) -> None:
+    text = TABLE.replace("rows:", "seeds: 5\nrows:").replace("77.2}", "77.2, sets: {sts16: 78.4 ± 1.06, stsb: 79}}")
+    text += "  glove: {published: 61.3, sets: {stsb: 58.02}, absent: no word vectors here}"
+    Path(table).write_text(text, encoding="utf-8")
+    found = published(read_table(table))
+    assert found.seeds == 5
+    assert found.sets["whole"] == {"sts16": (78.4, 1.06), "stsb": (79.0, None)}
+    assert found.sets["glove"] == {"stsb": (58.02, None)}
+    assert found.sets["without"] == {}
 
 
 def test_a_row_says_that_it_is_what_the_released_code_does(table: str) -> None:
@@ -88,7 +101,7 @@ def test_an_untrained_row_scores_the_encoder_as_it_is_once(
     words = Path("corpus.txt").read_text().split()
     sentences = [" ".join(words[place : place + 5]) for place in range(60)]
     Path("corpus.txt").write_text("\n".join(sentences))
-    words = ["compare", "--table", table, "--rows", "[glove,cls,white]", "--sets", "[dev.csv]", "--resamples", "5"]
+    words = ["compare", "--table", table, "--rows", "[glove,cls,white]", "--sets", "[dev.csv]"]
     Path("over.yaml").write_text("model: {encoder: {pooling: mean}}")  # is for the rows that train
     assert main([*words, "--seeds", "2", "--over", "[over.yaml]"]) == 0
     out = capsys.readouterr().out
@@ -113,7 +126,7 @@ def test_an_untrained_row_is_told_from_a_trained_one_and_ranked(
 ) -> None:
     Path(table).write_text(WITH_OTHERS.replace("  without:", "  without: {}\n  other:"), encoding="utf-8")
     trained = fake_runs(monkeypatch)
-    assert main(["compare", "--table", table, "--sets", "[dev.csv]", "--resamples", "20"]) == 0
+    assert main(["compare", "--table", table, "--sets", "[dev.csv]"]) == 0
     assert trained.count("cls") == 1
     assert trained.count("whole") == 5
     record = json.loads((workplace / "comparisons/report.json").read_text(encoding="utf-8"))
@@ -181,7 +194,7 @@ def test_a_comparison_prints_rows_beside_the_published_numbers(
     table: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trained = fake_runs(monkeypatch)
-    words = ["compare", "--table", table, "--seeds", "1", "--resamples", "5"]
+    words = ["compare", "--table", table, "--seeds", "1"]
     assert main([*words, "--rows", "noise-0.8"]) == 0  # a table of one row
     assert main([*words, "--rows", "[without,whole]"]) == 0
     assert trained == ["noise-0.8", "whole", "without"]
@@ -207,7 +220,7 @@ def test_a_changed_row_is_not_mixed_with_its_former_runs(
     table: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trained = fake_runs(monkeypatch)
-    words = ["compare", "--table", table, "--rows", "[whole,noise-0.8]", "--seeds", "1", "--resamples", "5"]
+    words = ["compare", "--table", table, "--rows", "[whole,noise-0.8]", "--seeds", "1"]
     with monkeypatch.context() as failing:
         failing.setattr(seeded_runs, "_train", lambda run, jobs: "training failed")
         (workplace / table).write_text(TABLE.replace("0.5", "0.4"), encoding="utf-8")
@@ -238,7 +251,7 @@ def test_settings_are_adapted_in_the_rows_that_have_them(
     assert adapted.rows["whole"].tree["model"]["objectives"] == read.rows["whole"].tree["model"]["objectives"]
     assert read.rows["noise-0.8"].tree["data"]["batch_size"] == 2
     trained = fake_runs(monkeypatch)
-    words = ["compare", "--table", table, "--rows", "whole", "--seeds", "1", "--resamples", "5", "--adapt"]
+    words = ["compare", "--table", table, "--rows", "whole", "--seeds", "1", "--adapt"]
     assert main([*words, "{lr: 0.25}"]) == 2
     assert f"{table}: no row has a key that ends with 'lr' (--adapt)" in capsys.readouterr().err
     assert main([*words, "{batch_size: 4}"]) == 0
@@ -252,7 +265,7 @@ def test_hostile_texts_of_a_table_are_printed_harmless(
     fake_runs(monkeypatch)
     nasty = r'"\e[2J\u202e<script>[red]|x"'
     (workplace / table).write_text(TABLE.replace("Table 2", nasty).replace("one seed", nasty), encoding="utf-8")
-    assert main(["compare", "--table", table, "--rows", "whole", "--seeds", "1", "--resamples", "5"]) == 0
+    assert main(["compare", "--table", table, "--rows", "whole", "--seeds", "1"]) == 0
     printed = capsys.readouterr().out
     reports = [(workplace / "comparisons" / name).read_text(encoding="utf-8") for name in ("report.md", "report.html")]
     assert all("script" in text for text in (printed, *reports))

@@ -1,27 +1,35 @@
-"""Statistics over seeds beside scipy, and how often equal recipes are called different."""
+"""Intervals and tests over seeds and sentence pairs: beside scipy, beside loops, and by hand."""
 
 from __future__ import annotations
+
+import dataclasses
+import itertools
 
 import numpy as np
 import pytest
 import scipy.stats
 
 from sentrep.errors import InputError
-from sentrep.evaluation.significance import (
-    Difference,
-    RecipeScores,
-    compare,
-    holm,
-    spearman_rows,
-)
+from sentrep.evaluation.significance import Difference, RecipeScores, compare, holm, pair_influences, spearman_rows
+
+Array = np.ndarray
 
 
-def scores(rng: np.random.Generator, seeds: int, noise: float, pairs: int = 120) -> RecipeScores:
+def scores(rng: np.random.Generator, seeds: int, noise: float = 0.3, pairs: int = 40, **more: bool) -> RecipeScores:
     """Runs of a recipe whose cosines follow the gold scores up to noise; the sets are always the same."""
     fixed = np.random.default_rng(99)
     gold = {name: np.round(fixed.uniform(0, 5, pairs), 1) for name in ("a", "b")}
     cosines = {name: g / 5 + rng.normal(0, noise, (seeds, pairs)) for name, g in gold.items()}
-    return RecipeScores(cosines, gold)
+    return RecipeScores(tuple(range(seeds)), cosines, gold, **more)
+
+
+def alone(*values: float, seeds: tuple[int, ...] = (), fixed: bool = False) -> RecipeScores:
+    """Scores of one set whose cosines are unknown."""
+    return RecipeScores(seeds or tuple(range(len(values))), scores={"mr": np.array(values)}, fixed=fixed)
+
+
+def numbers(found: Difference) -> list[float | None]:
+    return [found.mean, found.low, found.high, found.p_value]
 
 
 def test_rows_equal_scipy_with_ties() -> None:
@@ -31,107 +39,210 @@ def test_rows_equal_scipy_with_ties() -> None:
     np.testing.assert_allclose(spearman_rows(cosines, gold), expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("broken", [np.nan, 0.5])
+@pytest.mark.parametrize("broken", [np.nan, np.inf, 0.5])
 def test_a_collapsed_run_has_no_score(broken: float) -> None:
     cosines = np.full((2, 5), broken) if broken == 0.5 else np.array([[0.1, 0.2, 0.3, 0.4, broken]])
     with pytest.raises(InputError, match="no rank correlation"):
         spearman_rows(cosines, np.arange(5.0))
 
 
-@pytest.mark.parametrize("seeds", [5, 4])
-def test_the_test_is_student_s_of_differences_by_seed_or_welch_s(seeds: int) -> None:
-    rng = np.random.default_rng(1)
-    recipe, baseline = scores(rng, 5, 0.30), scores(rng, seeds, 0.33)
-    a, b = recipe.per_seed(), baseline.per_seed()
-    result = compare(recipe, baseline, resamples=10)
-    assert result.mean == pytest.approx(a.mean() - b.mean())
-    if seeds == 5:
-        error, freedom = np.std(a - b, ddof=1) / np.sqrt(5), 4.0
-    else:
-        parts = np.array([a.var(ddof=1) / 5, b.var(ddof=1) / 4])
-        error, freedom = np.sqrt(parts.sum()), parts.sum() ** 2 / (parts**2 / [4, 3]).sum()
-    assert result.p_value == pytest.approx(2 * scipy.stats.t.sf(abs(result.mean) / error, freedom))
+def test_the_score_of_a_seed_is_the_mean_over_the_sets() -> None:
+    recipe = dataclasses.replace(scores(np.random.default_rng(1), 3), scores={"mr": np.array([70.0, 80.0, 90.0])})
+    sets = recipe.by_set
+    assert list(sets) == ["a", "b", "mr"]
+    np.testing.assert_allclose(recipe.per_seed, (sets["a"] + sets["b"] + sets["mr"]) / 3)
+
+
+def test_an_influence_is_the_derivative_by_the_weight_of_a_pair() -> None:
+    """Of Spearman's correlation with weights, ranks included, in loops; with ties in cosines and gold scores."""
+
+    def weighted(x: Array, y: Array, weights: Array) -> float:
+        share = weights / weights.sum()
+        ranks = [
+            np.array([(share * ((values < one) + 0.5 * (values == one))).sum() for one in values]) for values in (x, y)
+        ]
+        a, b = (one - (share * one).sum() for one in ranks)
+        return 100 * float((share * a * b).sum() / np.sqrt((share * a**2).sum() * (share * b**2).sum()))
+
+    rng = np.random.default_rng(3)
+    gold = np.round(rng.uniform(0, 5, 24))
+    cosines = np.stack([gold + rng.normal(0, 2, 24), np.round(gold + rng.normal(0, 1, 24))])
+    found = pair_influences(cosines, gold)
+    np.testing.assert_allclose(found.sum(axis=1), 0, atol=1e-9)
+    for row, pair in itertools.product(range(2), range(24)):
+        step = 1e-4 * np.eye(24)[pair]
+        up, down = (weighted(cosines[row], gold, 1 + sign * step) for sign in (1, -1))
+        assert found[row, pair] == pytest.approx(24 * (up - down) / 2e-4, abs=1e-4)
+
+
+def test_influences_have_the_covariance_of_a_bootstrap_over_pairs() -> None:
+    rng = np.random.default_rng(4)
+    gold = np.round(rng.uniform(0, 5, 300), 1)
+    cosines = gold + rng.normal(0, 1.5, 300) + rng.normal(0, 1.0, (3, 300))
+    draws = [rng.integers(300, size=300) for _ in range(600)]
+    expected = np.cov(np.stack([spearman_rows(cosines[:, drawn], gold[drawn]) for drawn in draws]).T)
+    influences = pair_influences(cosines, gold)
+    np.testing.assert_allclose(influences @ influences.T / 300**2, expected, rtol=0.25)
+
+
+def test_paired_without_pairs_is_student_s_test_of_the_differences() -> None:
+    recipe, baseline = alone(71.0, 74.5, 73.0, 70.0), alone(70.0, 72.0, 73.5, 68.0)
+    found = compare(recipe, baseline)
+    test = scipy.stats.ttest_rel(recipe.per_seed, baseline.per_seed)
+    interval = test.confidence_interval(0.95)
+    assert numbers(found) == pytest.approx([1.25, interval.low, interval.high, test.pvalue])
+    assert (found.paired, found.seeds) == (True, 4)
+
+
+def test_unpaired_without_pairs_is_welch_s_test() -> None:
+    recipe, baseline = alone(71.0, 74.5, 73.0, 70.0), alone(70.0, 72.0, 73.5, 68.0, 69.0)
+    found = compare(recipe, baseline)
+    test = scipy.stats.ttest_ind(recipe.per_seed, baseline.per_seed, equal_var=False)
+    interval = test.confidence_interval(0.95)
+    assert numbers(found) == pytest.approx([1.625, interval.low, interval.high, test.pvalue])
+    assert (found.paired, found.seeds) == (False, 4)
+    other = compare(recipe, dataclasses.replace(recipe, seeds=(5, 6, 7, 8)))  # the same number is not the same seeds
+    assert (other.paired, other.p_value) == (False, 1.0)
+
+
+def test_what_trains_nothing_is_paired_with_every_seed() -> None:
+    trained, untrained = alone(71.0, 74.5, 73.0, 70.0), alone(69.0, seeds=(1,), fixed=True)
+    test = scipy.stats.ttest_1samp(trained.per_seed, 69.0)
+    interval = test.confidence_interval(0.95)
+    found = compare(trained, untrained)
+    assert numbers(found) == pytest.approx([3.125, interval.low - 69, interval.high - 69, test.pvalue])
+    assert (found.paired, found.seeds) == (True, 4)
+    turned = compare(untrained, trained)
+    assert numbers(turned) == pytest.approx([-3.125, 69 - interval.high, 69 - interval.low, test.pvalue])
+
+
+def pair_variance(recipe: RecipeScores, baseline: RecipeScores, paired: bool) -> float:
+    """The mean product of two different seeds' influences in loops, by its definition."""
+    total = 0.0
+    for name, gold in recipe.gold.items():
+        first, second = (pair_influences(one.cosines[name], gold) for one in (recipe, baseline))
+        if paired:
+            rows = [a - b for a, b in zip(*np.broadcast_arrays(first, second), strict=True)]
+            products = [[a * b for a, b in itertools.permutations(rows, 2)] or [rows[0] ** 2]]
+        else:
+            products = [[a * b for a, b in itertools.permutations(one, 2)] for one in (first, second)]
+            total -= 2 * np.mean([(a * b).sum() for a in first for b in second]) / (40 * 39)
+        total += sum(np.mean([product.sum() for product in some]) for some in products) / (40 * 39)
+    return max(total, 0.0) / len(recipe.gold) ** 2
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_seeds_and_pairs_add_up(paired: bool) -> None:
+    """Recipes with errors of their own on each pair, so that both parts count."""
+    rng = np.random.default_rng(8)
+    both = []
+    for seeds in (5, 5) if paired else (5, 4):
+        one, own = scores(rng, seeds, 0.05), rng.normal(0, 0.3, 40)
+        both.append(dataclasses.replace(one, cosines={name: rows + own for name, rows in one.cosines.items()}))
+    recipe, baseline = both
+    x, y = recipe.per_seed, baseline.per_seed
+    parts = [np.var(x - y, ddof=1) / 5] if paired else [np.var(x, ddof=1) / 5, np.var(y, ddof=1) / 4]
+    by_seeds = sum(parts)
+    freedom = 4.0 if paired else by_seeds**2 / (parts[0] ** 2 / 4 + parts[1] ** 2 / 3)
+    by_pairs = pair_variance(recipe, baseline, paired)
+    assert by_pairs > by_seeds / 10
+    variance = by_seeds + by_pairs
+    t = scipy.stats.t(freedom * variance / by_seeds)
+    mean, half = x.mean() - y.mean(), t.ppf(0.975) * np.sqrt(variance)
+    found = compare(recipe, baseline)
+    assert found.paired is paired
+    assert numbers(found) == pytest.approx([mean, mean - half, mean + half, 2 * t.sf(abs(mean) / np.sqrt(variance))])
+
+
+def test_of_two_encoders_that_are_not_trained_the_pairs_alone_decide() -> None:
+    rng = np.random.default_rng(9)
+    first, second = scores(rng, 1, 0.2, fixed=True), scores(rng, 1, 0.5, fixed=True)
+    found, error = compare(first, second), np.sqrt(pair_variance(first, second, paired=True))
+    mean = float(first.per_seed[0] - second.per_seed[0])
+    p_value = 2 * scipy.stats.norm.sf(abs(mean) / error)
+    assert numbers(found) == pytest.approx([mean, mean - 1.959964 * error, mean + 1.959964 * error, p_value])
+    assert (found.seeds, found.verdict) == (0, "better")
+    trained = scores(rng, 4, 0.5)
+    variance = np.var(first.per_seed - trained.per_seed, ddof=1) / 4 + pair_variance(first, trained, paired=True)
+    found = compare(first, trained)
+    assert (found.mean / np.sqrt(variance)) == pytest.approx(
+        scipy.stats.t.isf(found.p_value / 2, 3 * variance / (np.var(trained.per_seed, ddof=1) / 4))
+    )
+
+
+def test_pairs_that_move_no_two_seeds_alike_add_nothing() -> None:
+    """Where the mean product is negative by chance, the interval is that of the seeds."""
+    for draw in range(20):
+        recipe, baseline = (scores(np.random.default_rng([draw, number]), 4) for number in range(2))
+        if pair_variance(recipe, baseline, paired=True) == 0:
+            break
+    test = scipy.stats.ttest_rel(recipe.per_seed, baseline.per_seed)
+    assert compare(recipe, baseline).p_value == pytest.approx(test.pvalue)
 
 
 def test_what_seeds_share_is_not_counted_as_noise() -> None:
-    rng = np.random.default_rng(6)
-    baseline = scores(rng, 5, 0.3)
-    better = {name: found + 0.02 * baseline.gold[name] for name, found in baseline.cosines.items()}
-    found = compare(RecipeScores(better, baseline.gold), baseline, resamples=100)
-    assert found.mean < np.ptp(baseline.per_seed())
-    assert found.verdict == "better"
-    assert compare(baseline, baseline, resamples=10).p_value == 1.0
+    """A recipe a little better under every seed, where seeds differ by much more: only by seed can it be seen."""
+    baseline = alone(60.0, 70.0, 80.0, 90.0)
+    better = alone(60.4, 70.5, 80.6, 90.5)
+    assert compare(better, baseline).verdict == "better"
+    assert compare(dataclasses.replace(better, seeds=(0, 1, 2, 4)), baseline).verdict == "within noise"
 
 
-def test_the_same_seeds_are_paired_in_interval_and_test_and_others_are_not() -> None:
-    """A recipe a little better at every seed, where seeds differ by much more: only by seed can it be seen."""
-    rng = np.random.default_rng(6)
-    gold = {"a": np.linspace(0, 5, 80)}
-    shared = rng.normal(0, 1, (6, 80)) * np.linspace(0.2, 2.0, 6)[:, None]
-    baseline = RecipeScores({"a": gold["a"] + shared}, gold, seeds=(5, 3, 8, 1, 9, 2))
-    better = RecipeScores({"a": 1.05 * gold["a"] + shared}, gold, seeds=baseline.seeds)
-    found = compare(better, baseline, resamples=100)
-    assert (found.paired, found.low > 0, found.verdict) == (True, True, "better")
-    other = RecipeScores(better.cosines, gold, seeds=(5, 3, 8, 1, 9, 7))
-    found = compare(other, baseline, resamples=100)
-    assert (found.paired, found.low < 0 < found.high, found.verdict) == (False, True, "within seed noise")
-    one = RecipeScores({"a": 9 * gold["a"][None] + shared[:1]}, gold, seeds=(5,), fixed=True)  # trains nothing
-    found = compare(one, baseline, resamples=100)
-    above = one.per_seed() - baseline.per_seed()
-    assert (found.paired, found.seeds) == (True, 6)
-    assert found.p_value == pytest.approx(scipy.stats.ttest_1samp(above, 0).pvalue)
+def test_without_any_scatter_a_difference_is_certain() -> None:
+    baseline = alone(70.0, 70.0, 70.0, 70.0)
+    assert numbers(compare(baseline, baseline)) == [0.0, 0.0, 0.0, 1.0]
+    assert numbers(compare(alone(71.0, 71.0, 71.0, 71.0), baseline)) == [1.0, 1.0, 1.0, 0.0]
+    recipe = scores(np.random.default_rng(2), 4)
+    assert compare(recipe, recipe).p_value == 1.0
 
 
-def test_scores_of_another_suite_are_drawn_by_seed_alone() -> None:
-    names = {"mr": np.array([70.0, 71, 72, 73, 74, 75]), "cr": np.array([80.0, 80, 80, 80, 80, 80])}
-    baseline = RecipeScores({}, {}, names)
-    recipe = RecipeScores({}, {}, {"mr": names["mr"] + [1, 2, 1, 2, 1, 2], "cr": names["cr"]})
-    found = compare(recipe, baseline, resamples=200)
-    assert (found.mean, found.verdict) == (0.75, "better")
-    assert 0.5 <= found.low < found.high <= 1.0
+def test_one_seed_or_no_noise_to_measure_gives_no_interval() -> None:
+    one = compare(alone(71.0), alone(70.0))
+    assert numbers(one) == [1.0, None, None, None]
+    assert (one.seeds, one.verdict) == (1, "no verdict under 4 seeds")
+    assert compare(alone(71.0), alone(70.0, 70.5, 71.0)).p_value is None
+    neither = compare(alone(71.0, fixed=True), alone(70.0, fixed=True))
+    assert numbers(neither) == [1.0, None, None, None]
+    assert (neither.seeds, neither.verdict) == (0, "no verdict without seeds")
+    assert compare(alone(71.0, 72.0), alone(70.0, 70.0)).p_value is not None
+
+
+@pytest.mark.parametrize(
+    ("mean", "p_value", "seeds", "said"),
+    [
+        (2.0, 0.049, 4, "better"),
+        (-2.0, 0.049, 4, "worse"),
+        (2.0, 0.05, 4, "within noise"),
+        (2.0, 0.001, 3, "no verdict under 4 seeds"),
+        (2.0, 0.001, 0, "better"),
+    ],
+)
+def test_the_verdict_follows_the_p_value(mean: float, p_value: float, seeds: int, said: str) -> None:
+    found = Difference(mean, 1.0, 3.0, p_value, seeds)
+    assert found.verdict == said
+    assert not found.marked
+    assert dataclasses.replace(found, adjusted=0.049).marked == (said in ("better", "worse"))
+    assert not dataclasses.replace(found, adjusted=0.05).marked
 
 
 def test_among_many_rows_a_mark_takes_more_than_a_verdict() -> None:
-    rows = dict(zip("abcd", (0.01, 0.04, 0.03, None), strict=True))
+    rows = dict(zip("abcde", (0.01, 0.04, 0.03, None, 0.011), strict=True))
     found = holm({label: Difference(2.0, 1.0, 3.0, p, seeds=9) for label, p in rows.items()})
-    expected = {"a": 0.03, "b": 0.06, "c": 0.06, "d": None}
+    expected = {"a": 0.04, "b": 0.06, "c": 0.06, "d": None, "e": 0.04}
     assert {label: one.adjusted for label, one in found.items()} == pytest.approx(expected)
-    assert [one.verdict for one in found.values()] == ["better"] * 4  # each row by itself
-    assert [one.marked for one in found.values()] == [True, False, False, False]
-
-
-def test_the_interval_equals_a_plain_bootstrap() -> None:
-    rng = np.random.default_rng(2)
-    recipe, baseline = scores(rng, 3, 0.2, pairs=60), scores(rng, 3, 0.3, pairs=60)
-    result = compare(recipe, baseline, resamples=400, seed=5)
-    draw, differences = np.random.default_rng(5), []
-    for _ in range(400):
-        seeds, total = draw.integers(3, size=3), 0.0
-        for name in ("a", "b"):
-            pairs = draw.integers(60, size=60)
-            for s in seeds:
-                for sign, runs in ((1, recipe), (-1, baseline)):
-                    rho = scipy.stats.spearmanr(runs.cosines[name][s, pairs], runs.gold[name][pairs]).statistic
-                    total += sign * 100 * rho / 6
-        differences.append(total)
-    np.testing.assert_allclose([result.low, result.high], np.quantile(differences, [0.025, 0.975]), atol=1e-9)
-
-
-def test_a_recipe_against_itself_is_within_seed_noise_nearly_always() -> None:
-    rng = np.random.default_rng(4)
-    verdicts = [compare(scores(rng, 5, 0.3), scores(rng, 5, 0.3), resamples=50).verdict for _ in range(40)]
-    assert verdicts.count("within seed noise") >= 36
-
-
-def test_few_seeds_get_no_verdict() -> None:
-    assert Difference(9.0, 8.0, 10.0, 0.01, seeds=3).verdict == "no verdict under 4 seeds"
+    assert list(found) == list("abcde")
+    assert [one.verdict for one in found.values()] == [*["better"] * 3, "no verdict without seeds", "better"]
+    assert [one.marked for one in found.values()] == [True, False, False, False, True]
+    certain = holm({number: Difference(0.0, -1.0, 1.0, 0.6, 9) for number in range(3)})
+    assert [one.adjusted for one in certain.values()] == [1.0] * 3
+    assert holm({}) == {}
 
 
 def test_other_sets_are_refused() -> None:
     rng = np.random.default_rng(5)
-    recipe, other = scores(rng, 4, 0.3), scores(rng, 4, 0.3)
-    with pytest.raises(InputError, match="different sets"):
-        compare(recipe, RecipeScores({"a": other.cosines["a"]}, {"a": other.gold["a"]}))
-    other.gold["a"] = other.gold["a"][::-1].copy()
+    recipe, other = scores(rng, 4), scores(rng, 4)
+    with pytest.raises(InputError, match=r"different sets: \['a', 'b'\] and \['a'\]"):
+        compare(recipe, RecipeScores(other.seeds, {"a": other.cosines["a"]}, {"a": other.gold["a"]}))
+    turned = {**other.gold, "a": other.gold["a"][::-1]}
     with pytest.raises(InputError, match="different pairs of a"):
-        compare(recipe, other)
+        compare(recipe, dataclasses.replace(other, gold=turned))

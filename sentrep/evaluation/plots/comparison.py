@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, PAGE, new_figure, save_figure, styled
-from sentrep.evaluation.significance import Difference, RecipeScores
+from sentrep.evaluation.significance import LEVEL, Difference, RecipeScores
 from sentrep.reports.text import printable
 
 _LINE = 0.12
@@ -38,16 +38,17 @@ def plot_comparison(
         figure = new_figure(0.9 + 0.24 * len(labels), PAGE)
         left, right = figure.subplots(1, 2, sharey=True)
         for height, label in enumerate(labels):
-            scores = recipes[label].per_seed()
+            scores = recipes[label].per_seed
             left.plot(scores, [height] * len(scores), "o", color=GREY, markersize=3, alpha=0.8, zorder=2)
             left.plot(scores.mean(), height, "|", color=BLUE, markersize=11, markeredgewidth=1.8, zorder=3)
             if label in published:
                 left.plot(published[label], height, "D", color=ORANGE, fillstyle="none", markersize=5, zorder=4)
             if label in differences:
                 found = differences[label]
-                colour = GREY if found.low <= 0 <= found.high else ORANGE
-                right.plot([found.low, found.high], [height, height], color=colour, linewidth=1.4)
+                colour = ORANGE if found.p_value is not None and found.p_value < LEVEL else GREY
                 right.plot(found.mean, height, "o", color=colour, markersize=4)
+                if found.low is not None and found.high is not None:
+                    right.plot([found.low, found.high], [height, height], color=colour, linewidth=1.4)
         right.axvline(0, color="black", linewidth=0.6)
         baseline = next(label for label in labels if label not in differences)
         left.set_yticks(range(len(labels)), [printable(label) for label in labels])
@@ -74,7 +75,7 @@ def plot_beside_published(
         title: to stand above.
         released: rows that are readings of released code; their points are hollow.
     """
-    scores = {label: found.per_seed() for label, found in recipes.items() if label in published}
+    scores = {label: found.per_seed for label, found in recipes.items() if label in published}
     with styled():
         height = max(2.0, _LINE * len(scores))
         figure = new_figure(height + 0.6, PAGE)

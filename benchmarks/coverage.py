@@ -1,0 +1,88 @@
+"""How often does the 95 % interval of a difference contain the true difference? Simulated runs, for docs/comparing.md.
+
+    python benchmarks/coverage.py                       # print the table, in ten minutes on one core
+    python benchmarks/coverage.py --write               # and write it into the page
+    python benchmarks/coverage.py --simulations 200     # fewer simulations, in some seconds
+
+Every simulation draws two sets of 200 sentence pairs, seeds, and the cosines of two recipes, one of which is better.
+A cosine follows the gold score, more closely under some seeds than under others, with noise of its pair that both
+recipes have, noise of its pair that one recipe has under every seed (`PAIR_NOISE`), and noise of its own.
+The true difference is the mean over all simulations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+from reproduction import ROOT, between
+from tables import table
+
+from sentrep.evaluation.significance import RecipeScores, compare
+
+PAGE = ROOT / "docs" / "comparing.md"
+START = "<!-- generated: python benchmarks/coverage.py --write -->"
+COLUMNS = ("noise of pairs in one recipe", "seeds", "paired by seed", "coverage", "of an interval over seeds alone")
+SEEDS = (3, 5, 10)
+PAIR_NOISE = {"none": 0.0, "some": 0.2, "large": 1.0}
+"""Standard deviations; gold scores have 1."""
+PAIRS = 200
+
+
+def main() -> None:
+    """Print the table; write it into the page with ``--write``."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--simulations", type=int, default=4000, help="of each row")
+    parser.add_argument("--write", action="store_true", help="write the table into the page")
+    options = parser.parse_args()
+    lines = []
+    for noise, seeds, paired, *shares in rows(options.simulations):
+        lines.append([noise, str(seeds), "yes" if paired else "no", *(f"{100 * share:.1f} %" for share in shares)])
+        print(*lines[-1], sep="\t", flush=True)
+    if options.write:
+        section = f"\n{table(COLUMNS, lines)}"
+        PAGE.write_text(between(PAGE.read_text(encoding="utf-8"), START, [section]), encoding="utf-8")
+
+
+def rows(simulations: int) -> Iterator[tuple[str, int, bool, float, float]]:
+    """Noise, number of seeds, pairing, and what `coverage` finds."""
+    for noise, seeds, paired in itertools.product(PAIR_NOISE, SEEDS, (True, False)):
+        yield noise, seeds, paired, *coverage(PAIR_NOISE[noise], seeds, paired, simulations)
+
+
+def coverage(noise: float, seeds: int, paired: bool, simulations: int) -> tuple[float, float]:
+    """How often the interval contains the true difference, and how often one does that knows no pairs."""
+    rng = np.random.default_rng([int(100 * noise), seeds, paired])
+    means, halves = [], []
+    for _ in range(simulations):
+        recipes = simulated_recipes(rng, noise, seeds, paired)
+        found = compare(*recipes)
+        alone = compare(*(RecipeScores(one.seeds, scores=one.by_set) for one in recipes))
+        means.append(found.mean)
+        halves.append([(one.high or 0.0) - one.mean for one in (found, alone)])
+    errors = np.abs(np.array(means) - np.mean(means))
+    whole, part = (errors[:, None] <= np.array(halves)).mean(axis=0).tolist()
+    return whole, part
+
+
+def simulated_recipes(rng: np.random.Generator, noise: float, seeds: int, paired: bool) -> list[RecipeScores]:
+    """A better recipe and its baseline on newly drawn pairs, under the same seeds or under others."""
+    gold = {name: rng.normal(size=PAIRS) for name in ("first", "second")}
+    of_pair = {name: rng.normal(0, 0.5, PAIRS) for name in gold}
+    of_seed = rng.normal(0, 0.1, seeds)
+    recipes = []
+    for number, quality in enumerate((1.1, 1.0)):
+        shared = of_seed if paired else rng.normal(0, 0.1, seeds)
+        slope = (quality + shared + rng.normal(0, 0.1, seeds))[:, None]
+        cosines = {
+            name: slope * scores + of_pair[name] + rng.normal(0, noise, PAIRS) + rng.normal(0, 0.2, (seeds, PAIRS))
+            for name, scores in gold.items()
+        }
+        recipes.append(RecipeScores(tuple(range(seeds) if paired else range(number, number + seeds)), cosines, gold))
+    return recipes
+
+
+if __name__ == "__main__":
+    main()

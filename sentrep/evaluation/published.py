@@ -1,0 +1,104 @@
+"""What a paper printed for the rows of a table, and which of its orderings its own numbers support."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.stats
+
+from sentrep.evaluation.sts import display_name
+
+Printed = tuple[float, float | None]
+"""A mean, and the standard deviation over seeds where the paper prints one."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """The published numbers of the recipes that are compared."""
+
+    title: str
+    """The title of the paper's table."""
+    metric: str
+    """What the numbers are."""
+    scores: Mapping[str, Printed | None]
+    """By recipe; None where nothing is printed."""
+    sets: Mapping[str, Mapping[str, Printed]] = field(default_factory=dict)
+    """By recipe and set, the numbers that the paper prints for single sets."""
+    seeds: int | None = None
+    """How many seeds each mean with a standard deviation is over; None where the paper does not say."""
+    released: Mapping[str, str] = field(default_factory=dict)
+    """Recipes that are readings of released code, and which recipe each is another reading of."""
+    untrained: Collection[str] = ()
+    """Recipes that train nothing: one run counts for every seed."""
+    baseline: str | None = None
+    """The recipe that the others are compared with; by default the first."""
+
+    def over(self, sets: Sequence[str]) -> Published:
+        """The means over these sets where the paper prints the sets for every row that has a number; else unchanged.
+
+        The standard deviation of such a mean is not printed. It is at most the mean of the sets' own, which is taken.
+        """
+        rows = [label for label, score in self.scores.items() if score is not None]
+        if not rows or not all(set(sets) <= self.sets.get(label, {}).keys() for label in rows):
+            return self
+        means: dict[str, Printed] = {}
+        for label in rows:
+            found, deviations = zip(*(self.sets[label][name] for name in sets), strict=True)
+            known = [deviation for deviation in deviations if deviation is not None]
+            deviation = round(float(np.mean(known)), 6) if len(known) == len(sets) else None
+            means[label] = (round(float(np.mean(found)), 6), deviation)
+        named = ", ".join(map(display_name, sets))
+        metric = f"{named} of the paper, averaged as here (its own average: {self.metric.removesuffix('.')})"
+        return replace(self, metric=metric, scores={**self.scores, **means}, sets={})
+
+    def means(self) -> dict[str, float]:
+        """The published means of the recipes that have one."""
+        return {label: score[0] for label, score in self.scores.items() if score is not None}
+
+    def cell(self, label: str) -> str:
+        """As a table shows it."""
+        mean, deviation = self.scores.get(label) or (None, None)
+        if mean is None:
+            return "not printed"
+        return f"{mean:.2f}" if deviation is None else f"{mean:.2f} ± {deviation:.2f}"
+
+    def ranked(self) -> dict[str, list[str]]:
+        """By reading, the recipes whose published numbers make its ranking: each number once."""
+        labels = list(self.means())
+        paper = {"paper": [label for label in labels if label not in self.released]}
+        readings = self.released.keys() & labels
+        return {**paper, "released": with_released(labels, self.released)} if readings else paper
+
+    def p_value(self, first: str, second: str) -> float | None:
+        """p of Welch's test of two rows' published means; None where the paper prints too little for one.
+
+        The standard deviation is taken for the population's (divided by the number of seeds), which makes the test the
+        more careful where it is the sample's. A row that trains nothing is known without error.
+        """
+        means, deviations = zip(*map(self._printed, (first, second)), strict=True)
+        if self.seeds is None or None in deviations:
+            return None
+        if not any(deviations):
+            return float(means[0] == means[1])
+        sample = [deviation * np.sqrt(self.seeds / (self.seeds - 1)) for deviation in deviations]
+        test = scipy.stats.ttest_ind_from_stats(
+            means[0], sample[0], self.seeds, means[1], sample[1], self.seeds, equal_var=False
+        )
+        return float(test.pvalue)
+
+    def _printed(self, label: str) -> Printed:
+        mean, deviation = self.scores[label] or (np.nan, None)
+        return mean, 0.0 if deviation is None and label in self.untrained else deviation
+
+
+def with_released(labels: Sequence[str], released: Mapping[str, str]) -> list[str]:
+    """The labels to rank when the readings of released code stand in the place of the paper's.
+
+    Args:
+        labels: of the rows with published numbers.
+        released: by label of such a reading, the row of the paper that it is another reading of; the first counts.
+    """
+    places = {paper: label for label, paper in reversed([*released.items()]) if label in labels}
+    return list(dict.fromkeys(places.get(released.get(label, label), label) for label in labels))
