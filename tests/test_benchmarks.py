@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import runpy
@@ -217,6 +218,15 @@ def test_the_interval_of_a_comparison_covers_what_it_says(
     covered, alone = bench["coverage"](bench["PAIR_NOISE"][noise], 3, paired, 150)
     assert 0.90 <= covered <= 0.99
     assert (alone < covered) == (noise == "large")
+
+
+def test_the_page_says_that_intervals_cover_95_percent(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = coverage(monkeypatch)
+    section = bench["PAGE"].read_text(encoding="utf-8").split(bench["START"])[1].split("<!-- end -->")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.endswith("% |")]
+    expected = itertools.product(bench["PAIR_NOISE"], map(str, bench["SEEDS"]), ("yes", "no"))
+    assert [tuple(row[:3]) for row in rows] == list(expected)
+    assert all(93 <= float(row[3].removesuffix(" %")) <= 97 for row in rows)
 
 
 def test_the_lower_layers_of_a_model_are_cut(teacher: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ class RankAgreement:
         beyond, bare, within = ([one for one in orders if one.supported is kind] for kind in (True, None, False))
         counts = [
             f"{len(chosen)} {what}: {_counted(chosen)}"
-            for chosen, what in ((beyond, "beyond the paper's own ±"), (bare, "printed without ±"))
+            for chosen, what in ((beyond, "beyond the paper's own ±"), (bare, "without a test of the paper's own"))
             if chosen
         ]
         counts += [f"{len(within)} within the paper's own ±: not counted"] if within else []

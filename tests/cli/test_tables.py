@@ -12,7 +12,6 @@ import torch
 import yaml
 
 from sentrep.cli import compare, main, seeded_runs
-from sentrep.cli.compare import published
 from sentrep.cli.errors import UsageError
 from sentrep.cli.paper_tables import read_table
 from sentrep.cli.seeded_runs import SCORES, Run, Wanted
@@ -54,7 +53,7 @@ def test_a_table_has_the_number_of_seeds_and_the_numbers_of_single_sets(table: s
     text = TABLE.replace("rows:", "seeds: 5\nrows:").replace("77.2}", "77.2, sets: {sts16: 78.4 ± 1.06, stsb: 79}}")
     text += "  glove: {published: 61.3, sets: {stsb: 58.02}, absent: no word vectors here}"
     Path(table).write_text(text, encoding="utf-8")
-    found = published(read_table(table))
+    found = compare.published(read_table(table))
     assert found.seeds == 5
     assert found.sets["whole"] == {"sts16": (78.4, 1.06), "stsb": (79.0, None)}
     assert found.sets["glove"] == {"stsb": (58.02, None)}

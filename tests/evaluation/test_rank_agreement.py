@@ -69,7 +69,7 @@ def test_orderings_are_counted_by_what_the_paper_s_own_numbers_say() -> None:
     assert found.sentences() == (
         f"{found.correlation()}. Of 6 published orderings of two rows "
         "2 beyond the paper's own ±: 2 hold, 0 turn around, 0 cannot be told; "
-        "3 printed without ±: 1 hold, 1 turn around, 1 cannot be told; "
+        "3 without a test of the paper's own: 1 hold, 1 turn around, 1 cannot be told; "
         "1 within the paper's own ±: not counted."
     )
 
