@@ -10,6 +10,7 @@ mutmut skips decorated functions and all code outside of functions. Here pytest 
 is a fork: its code replaces that of the live functions, then those tests run that reach its statement, until one fails.
 A first run with a probe before every statement records which tests these are. Processes of tests are forks as well.
 To record again, after larger changes of tests, delete build/mutants/map.jsonl.
+Of a module's own values only plain ones are replaced (numbers, text, containers): mutants of others count as survivors.
 
 Not mutated: messages (of `raise` and warnings), type annotations, docstrings, decorators, imports. Two operators are
 left out: where None replaces a positional argument or an assigned value, the next line fails in any test, which proves

@@ -15,6 +15,7 @@ def test_equals_scipy_with_ties() -> None:
 
 def test_two_pairs_are_enough() -> None:
     assert spearman([0.1, 0.2], [2, 1]) == pytest.approx(-100)
+    assert spearman([0.1, 0.2], [False, True]) == pytest.approx(100)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def test_effective_rank_is_the_participation_ratio_of_the_eigenvalues(n: int, d:
 
 def test_effective_rank_of_identical_rows_is_zero() -> None:
     assert effective_rank(torch.ones(8, 4)).item() == 0.0
+    assert effective_rank(torch.randn(1, 32).expand(20_000, 32)).item() == 0.0  # whose rounding adds up
 
 
 def test_gradients_of_alignment_and_uniformity_are_finite_at_coinciding_points() -> None:

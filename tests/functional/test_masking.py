@@ -37,12 +37,13 @@ def test_whole_words_are_chosen_whole() -> None:
         assert sum(parts) == 6
 
 
-def test_every_word_is_drawn_by_itself() -> None:
+@pytest.mark.parametrize("frame", [0, 1])  # the frame is no candidate, and comes before the three words
+def test_every_word_is_drawn_by_itself(frame: int) -> None:
     torch.manual_seed(0)
-    starts = torch.tensor([[1, 1, 0, 1, 0, 1, 0]]).bool()  # the frame, and three words
-    candidates = torch.tensor([[0, 1, 1, 1, 1, 1, 1]]).bool()
-    drawn = {tuple(choose_tokens(candidates, 2, starts).sort().values.tolist()) for _ in range(100)}
-    assert drawn == {(1, 2), (3, 4), (5, 6)}
+    starts = torch.tensor([[1] * frame + [1, 0, 1, 0, 1, 0]]).bool()
+    candidates = torch.tensor([[0] * frame + [1] * 6]).bool()
+    drawn = {tuple((choose_tokens(candidates, 2, starts) - frame).sort().values.tolist()) for _ in range(100)}
+    assert drawn == {(0, 1), (2, 3), (4, 5)}
 
 
 @pytest.mark.parametrize(("mask", "random"), [(0.8, 0.1), (1.0, 0.0), (0.0, 0.0), (0.0, 1.0)])

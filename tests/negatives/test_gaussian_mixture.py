@@ -120,6 +120,10 @@ def test_identical_rows_leave_a_mixture_that_recovers() -> None:
     assert drawn.std(0).min() > 0.5
 
 
+def test_a_mixture_may_have_a_hundred_components() -> None:
+    assert _mixture(components=100).components == 100
+
+
 def test_masses_forget_at_the_decay() -> None:
     sampler = _mixture(decay=0.5)
     for step in range(3):
