@@ -40,16 +40,19 @@ def test_a_step_enters_these_files_in_this_order(tiny: list[str], monkeypatch: p
             file = str(Path(path).relative_to(PACKAGE))
             entered.append(file)
 
-    def first_collate(self: Any, rows: Any) -> Any:
-        if not entered:
-            sys.setprofile(follow)
-        return collate(self, rows)
-
-    def first_step(self: Any, *arguments: Any) -> Any:
+    def followed(function: Any, *arguments: Any) -> Any:
+        """Between the two, the trainer's callbacks run, which are no part of the step."""
+        sys.setprofile(follow)
         try:
-            return step(self, *arguments)
+            return function(*arguments)
         finally:
             sys.setprofile(None)
+
+    def first_collate(self: Any, rows: Any) -> Any:
+        return collate(self, rows) if entered else followed(collate, self, rows)
+
+    def first_step(self: Any, *arguments: Any) -> Any:
+        return followed(step, self, *arguments)
 
     monkeypatch.setattr(Collate, "__call__", first_collate)
     monkeypatch.setattr(sentrep.SentRepModule, "training_step", first_step)

@@ -9,6 +9,7 @@ from typing import Any
 import datasets
 import pandas
 import pytest
+from torch import nn
 from words import WordTokenize
 
 from sentrep import SentRepDataModule
@@ -85,6 +86,6 @@ def test_a_list_of_files_is_still_one(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_processes_that_hold_different_texts_are_refused(tmp_path: Path) -> None:
     data = module(TEXTS, tmp_path)
     strategy = SimpleNamespace(broadcast=lambda mine: "another", reduce_boolean_decision=lambda same: same)
-    data.trainer = SimpleNamespace(strategy=strategy)  # type: ignore[assignment]
+    data.trainer = SimpleNamespace(strategy=strategy, lightning_module=nn.Module())  # type: ignore[assignment]
     with pytest.raises(InputError, match="the processes hold different texts"):
         data.setup("fit")
