@@ -271,13 +271,14 @@ def plugin(base: str, first: str = "") -> None:
     sys.modules.pop("custom", None)
 
 
-def resume_in_python(path: str) -> None:
+def train_in_python(ckpt_path: str | None = None, train: str = "corpus.txt", **data: Any) -> None:
     """A Trainer of the user's own, without the command line."""
     encoder = sentrep.SentenceEncoder(FAMILIES["bert"], tokenizer="toy", pooling="mean")
     objectives = {"simcse": sentrep.objectives.Contrastive()}
     module = sentrep.SentRepModule(encoder, objectives, head=sentrep.ProjectionHead("mlp"), seed=42)
     trainer = lightning.pytorch.Trainer(max_steps=8, accelerator="cpu", logger=False, enable_progress_bar=False)
-    trainer.fit(module, datamodule=sentrep.SentRepDataModule("corpus.txt", batch_size=4, seed=42), ckpt_path=path)
+    data = {"batch_size": 4, "seed": 42, **data}
+    trainer.fit(module, datamodule=sentrep.SentRepDataModule(train, **data), ckpt_path=ckpt_path)
 
 
-NAMES["resume_in_python"] = resume_in_python
+NAMES["train_in_python"] = train_in_python
