@@ -32,7 +32,7 @@ _DISTRACTORS = 5000
 _NEAR = 3
 """Passages of other documents nearest to each query of the choice: what it might be lost to."""
 _MANY = 1000
-"""Texts whose encoding is told of."""
+"""Texts whose encoding is logged, with a bar."""
 _FEW = 500
 """Distractors of the choice, which is made again and again."""
 
@@ -55,11 +55,12 @@ class Remembered:
         """(n, D) float32, on the CPU."""
         new = list(dict.fromkeys(text for text in texts if text not in self._known))
         if new:
-            if len(new) >= _MANY:
+            many = len(new) >= _MANY
+            if many:
                 logger.info("encoding %s texts", f"{len(new):,}")
             size = evaluation_batch(self.encoder.device)
             with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=self.bf16):
-                vectors = encode(self.encoder, new, size, False)
+                vectors = encode(self.encoder, new, size, None if many else False)
             self._known.update(zip(new, vectors, strict=True))
         return torch.stack([self._known[text] for text in texts])
 

@@ -45,7 +45,10 @@ class Selection:
             sets: the labelled development sets.
         """
         saver = trainer.checkpoint_callback
-        path = (saver.best_model_path or saver.last_model_path) if isinstance(saver, ModelCheckpoint) else ""
+        path = ""
+        if isinstance(saver, ModelCheckpoint):
+            paths = (saver.best_model_path, saver.last_model_path)
+            path = next(filter(None, paths if saver.monitor else paths[::-1]), "")
         stopped_by = tuple(stopper.monitor for stopper in trainer.early_stopping_callbacks)
         checkpoint, step, monitor = None, trainer.global_step, None
         if path and Path(path).is_file():

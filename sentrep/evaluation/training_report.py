@@ -194,6 +194,7 @@ class TrainingReport(Callback):
         written = [f"{what:<10}  {_short(place) if place else 'none was written'}" for what, place in places.items()]
         notes = [
             chosen.reason(),
+            *(self._not_validated(chosen.step) if sets or held_out or tasks else []),
             *self._told_nothing(chosen.monitor),
             *self._beside_the_untouched(chosen.step),
             *_toy_notes(sets),
@@ -229,6 +230,18 @@ class TrainingReport(Callback):
         """The score of the untouched model: as its folder pools it, where the run does not."""
         courses = (self.history.get(name, []) for name in (metric.replace("val/", UNTOUCHED, 1), metric))
         return next((dict(course)[0] for course in courses if 0 in dict(course)), None)
+
+    def _not_validated(self, step: int) -> list[str]:
+        """Why the step has no scores."""
+        steps = [validated for validated, _ in self.history.get(MINUTES, [])]
+        if step in steps:
+            return []
+        why = (
+            f"the last validation was at step {steps[-1]}"
+            if steps
+            else "the training ended before its first validation"
+        )
+        return [f"Step {step} has no scores: {why}; set trainer.val_check_interval to fewer batches."]
 
     def _told_nothing(self, monitor: str | None) -> list[str]:
         """Whether the metric that chose was the same at every validation."""

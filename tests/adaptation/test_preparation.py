@@ -44,6 +44,19 @@ def test_what_is_held_out_is_nowhere_in_training(tmp_path: Path, caplog: pytest.
         assert query not in negative
 
 
+def test_the_encoding_of_many_texts_shows_a_bar(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO", "sentrep")
+    monkeypatch.setattr("sentrep.adaptation.preparation._MANY", 3)
+    model = Remembered(tiny_encoder(pooling="mean"))
+    model(["nobody", "the old house"])
+    assert capsys.readouterr().err == ""
+    model(["nobody", "a field", "a field of wheat", "a field of rye"])
+    assert re.search(r"Encoding .* 3/3 .* left", capsys.readouterr().err)
+    assert "encoding 3 texts" in caplog.text
+
+
 def test_texts_are_read_in_bfloat16_where_asked() -> None:
     encoder = tiny_encoder(pooling="mean")
     texts = ["the old house", "a field of wheat and rye", "nobody"]

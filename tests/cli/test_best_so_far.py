@@ -44,6 +44,12 @@ def test_of_equal_scores_the_last_is_kept(workplace: Path, capsys: pytest.Captur
     assert "Step 4 was chosen by its val/sts" in capsys.readouterr().out
 
 
+def test_without_a_monitor_the_last_step_is_chosen(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last one of the training, which no validation follows."""
+    assert main(["fit", "-c", "run.yaml", "--checkpoint.monitor=null", "--trainer.max_steps=3"]) == 0
+    assert "The last step, 3, was kept" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("moment", "flags", "left"),
     [

@@ -167,6 +167,22 @@ def test_without_a_monitor_the_last_step_is_kept_and_no_labels_are_used(
     assert "The last step, 4, was kept; no labels were used to choose it." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("interval", "why"),
+    [(100, "the training ended before its first validation"), (2, "the last validation was at step 2")],
+)
+def test_a_step_without_scores_has_a_reason(
+    interval: int, why: str, tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = TrainingReport()
+    trainer = make_trainer(tmp_path, report, max_steps=3, val_check_interval=interval, callbacks=[report],
+                           enable_checkpointing=False)  # fmt: skip
+    trainer.fit(make_module(), data)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "before step 3 change" in out
+    assert f"Step 3 has no scores: {why}; set trainer.val_check_interval to fewer batches." in out
+
+
 def test_without_checkpoints_the_trained_encoder_itself_is_exported(
     tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
 ) -> None:
