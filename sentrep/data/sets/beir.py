@@ -43,7 +43,7 @@ class RankingSet:
     def documents(self) -> Iterator[tuple[str, str]]:
         """Id and text (title and text, where there is a title) of every document, streamed from the disk."""
         table = TableFile(self.corpus)
-        title = ["title"] if "title" in table.columns() else []
+        title = ["title"] if "title" in table.columns(["title"]) else []
         for where, (identity, *parts) in table.rows(["_id", *title, "text"]):
             yield str(identity).strip(), " ".join(filter(None, (text_cell(part, where).strip() for part in parts)))
 

@@ -14,6 +14,7 @@ Columns = Sequence[str] | Sequence[int]
 
 _USUAL_COLUMNS = (("sent0", "sent1", "hard_neg"), ("sent0", "sent1"), ("text",), ("sentence",))
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = r"\s*\"?\w[\w -]{0,40}\"?\s*"
 _SEPARATED = re.compile(rf"{_WORD}([;\t,|]){_WORD}(\1{_WORD})*")
 
@@ -22,7 +23,7 @@ def text_cell(value: Any, where: str) -> str:
     """A cell as a sentence: itself, or ``""`` for an empty cell (None).
 
     Raises:
-        InputError: the cell is not text, or it holds a NUL.
+        InputError: the cell is not text, or it holds a NUL or half a surrogate pair.
     """
     if value is None:
         return ""
@@ -30,6 +31,8 @@ def text_cell(value: Any, where: str) -> str:
         raise InputError(f"{where}: found {shown(value)} where a sentence was expected; choose another column")
     if "\0" in value:
         raise InputError(f"{where}: a NUL character; is this UTF-16, or no text? Convert the file to UTF-8")
+    if not value.isascii() and _SURROGATE.search(value):
+        raise InputError(f"{where}: half a surrogate pair, which is no character; write the text in UTF-8")
     return value
 
 

@@ -17,7 +17,7 @@ from sentrep.data.text.fingerprints import hash_of
 from sentrep.data.text.locations import HUB_FILE, download_hub_file, find_files, is_address
 from sentrep.data.text.memory import hold_folder, hold_hub, hold_texts, hold_toy, in_memory
 from sentrep.data.text.pairing import Positives
-from sentrep.data.text.tables import Source, Table, TableFile, batches_of, has_table_ending
+from sentrep.data.text.tables import Source, Table, TableFile, has_table_ending
 from sentrep.errors import InputError
 from sentrep.io.paths import check_name, check_plain, expanded, not_there
 
@@ -161,13 +161,16 @@ class Corpus:
         width = 0
         for source in self.sources:
             table = source.open(self.columns, cache_dir)
-            width = width or len(table.wanted)
-            if len(table.wanted) != width:
-                raise InputError(
-                    f"{source.name}: {len(table.wanted)} columns of sentences where {self.sources[0].name} has "
-                    f"{width}; name the columns (`columns`)"
-                )
+            width = self._same_width(source, len(table.wanted), width)
             yield source, table
+
+    def _same_width(self, source: Source, width: int, first: int) -> int:
+        if first not in (0, width):
+            raise InputError(
+                f"{source.name}: {width} columns of sentences where {self.sources[0].name} has {first}; name the "
+                "columns (`columns`)"
+            )
+        return width
 
     def rows(self) -> Iterator[CorpusRow]:
         """All rows, blank ones included.
@@ -175,10 +178,11 @@ class Corpus:
         Raises:
             InputError: a cell is not text or not UTF-8, or see `tables`.
         """
-        first = too_long = 0
-        for source, table in self.tables():
+        first = too_long = width = 0
+        for source in self.sources:
             read, number = self.reader(source, first), 0
-            for cells in batches_of(source.name, table):
+            for cells in source.blocks(self.columns):
+                width = self._same_width(source, len(cells[0]), width)
                 rows = read(cells, number)
                 too_long += sum(row.too_long for row in rows)
                 number += len(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from sentrep.data import toy
 from sentrep.data.text.cells import Columns, pick_columns, shown
 from sentrep.data.text.fingerprints import hash_columns, hash_files, hash_of
+from sentrep.data.text.formats import Block
 from sentrep.data.text.locations import first_line, is_address
-from sentrep.data.text.tables import Source, column_names, has_table_ending
+from sentrep.data.text.tables import Source, Table, has_table_ending, reading
 from sentrep.errors import InputError, did_you_mean
 from sentrep.io.hub import fail_fast
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 IN_MEMORY = "the texts in memory"
 EXPECTED = "a file, a list of files, of texts or of pairs, a datasets.Dataset or a pandas DataFrame"
+_ROWS_AT_ONCE = 1000
 _PAIR = ("sent0", "sent1", "hard_neg")
 
 
@@ -41,9 +43,25 @@ class HeldTable(Source):
         """The hash of the sentences or the Arrow files; for what is streamed from the Hub, of the name."""
         return self._digest()
 
-    def _load(self, columns: Columns | None, cache_dir: str | Path | None) -> tuple[AnyDataset, list[str]]:
+    def columns(self) -> list[str]:
+        """The names of its columns; where ``datasets`` does not know them yet, those of the first row."""
         dataset = self._given()
-        return dataset, column_names(dataset)
+        return dataset.column_names or list(next(iter(dataset), {}))
+
+    def open(self, columns: Columns | None = None, cache_dir: str | Path | None = None) -> Table:
+        """The data set itself, see `Source.open`."""
+        names = self.columns()
+        return Table(self._given(), [names[place] for place in pick_columns(self.name, names, columns)])
+
+    def blocks(self, columns: Columns | None = None) -> Iterator[Block]:
+        """The wanted cells, see `Source.blocks`."""
+        dataset, wanted = self.open(columns)
+        batches = iter(dataset.select_columns(wanted).iter(_ROWS_AT_ONCE))
+        while True:
+            with reading(self.name):
+                if (batch := next(batches, None)) is None:
+                    return
+            yield list(zip(*(batch[column] for column in wanted), strict=True))
 
 
 def hold_toy() -> HeldTable:

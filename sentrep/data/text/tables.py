@@ -1,20 +1,22 @@
-"""Text tables, read by ``datasets``: txt, csv, tsv, jsonl or parquet, compressed or not, here or at an address."""
+"""Text tables: txt, csv, tsv, jsonl or parquet, compressed or not, here or at an address."""
 
 from __future__ import annotations
 
-import glob
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from types import NoneType
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
 
-import pandas
+import pyarrow as pa
 
-from sentrep.data.text.cells import Columns, check_delimiter, pick_columns
-from sentrep.data.text.fingerprints import hash_files
+from sentrep.data.text.cells import Columns, check_delimiter, pick_columns, text_cell
+from sentrep.data.text.compressed import COMPRESSED, open_files
+from sentrep.data.text.fingerprints import hash_files, hash_of
+from sentrep.data.text.formats import FORMATS, Block
 from sentrep.data.text.locations import file_system, is_address
 from sentrep.errors import InputError
 from sentrep.io.paths import check_plain
@@ -24,12 +26,9 @@ if TYPE_CHECKING:
 
     AnyDataset: TypeAlias = datasets.Dataset | datasets.IterableDataset
 
-_LOADERS = {".txt": "text", ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".parquet": "parquet"}
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
-_ROWS_AT_ONCE = 1000
-_DELIMITED: dict[str, dict[str, Any]] = {".csv": {"sep": ","}, ".tsv": {"sep": "\t", "quoting": 3}}
-"""How pandas reads them; 3: a quotation mark in a tsv file is one."""
-_AS_TEXT: dict[str, Any] = {"keep_default_na": False, "encoding": "utf-8-sig"}
+T = TypeVar("T")
+
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 class Row(NamedTuple):
@@ -57,8 +56,21 @@ class Source(ABC):
     """What its rows are called there."""
 
     @abstractmethod
-    def _load(self, columns: Columns | None, cache_dir: str | Path | None) -> tuple[AnyDataset, list[str]]:
-        """The data set, and what its columns are called in the file, in their order."""
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+
+    @abstractmethod
+    def open(self, columns: Columns | None = None, cache_dir: str | Path | None = None) -> Table:
+        """The table, to be read through once; or, with a folder for it, in Arrow files there.
+
+        Args:
+            columns: what to read; None means the only column, or ``sent0, sent1[, hard_neg]``, ``text``, ``sentence``.
+            cache_dir: an existing folder.
+        """
+
+    @abstractmethod
+    def blocks(self, columns: Columns | None = None) -> Iterator[Block]:
+        """The wanted cells, many rows at a time; ``columns`` as in `open`."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -68,24 +80,9 @@ class Source(ABC):
         """What stands for the content of text that is too large to hash."""
         return self.fingerprint()
 
-    def open(self, columns: Columns | None = None, cache_dir: str | Path | None = None) -> Table:
-        """The table, to be read through once; or, with a folder for it, in Arrow files there.
-
-        Args:
-            columns: what to read; None means the only column, or ``sent0, sent1[, hard_neg]``, ``text``, ``sentence``.
-            cache_dir: an existing folder.
-        """
-        dataset, names = self._load(columns, cache_dir)
-        keys = dataset.column_names or names
-        return Table(dataset, [keys[place] for place in pick_columns(self.name, names, columns)])
-
-    def columns(self) -> list[str]:
-        """The names of its columns."""
-        return self._load(None, None)[1]
-
     def rows(self, columns: Columns | None = None) -> Iterator[Row]:
         """The rows, a few at a time; ``columns`` as in `open`."""
-        for number, cells in enumerate(chain.from_iterable(batches_of(self.name, self.open(columns))), start=1):
+        for number, cells in enumerate(chain.from_iterable(self.blocks(columns)), start=1):
             yield Row(f"{self.name}, {self.unit} {number}", cells)
 
 
@@ -93,8 +90,9 @@ class TableFile(Source):
     """One file of rows; the format and the compression come from the name, for example ``pairs.tsv.gz``.
 
     A ``.txt`` file has one sentence a line, in a column called ``text``; a line ends at LF, CR LF or CR and nowhere
-    else. A ``.tsv`` file has no quoting. Every cell of a csv or tsv file is text: ``007`` and ``NA`` are themselves. A
-    cell that is missing at the end of a row is empty. Blank lines are rows of a txt file only.
+    else. A ``.tsv`` file has no quoting; in a ``.csv`` file a quotation mark that opens a cell must be closed. Every
+    cell of a csv or tsv file is text: ``007`` and ``NA`` are themselves. A cell that is missing at the end of a row is
+    empty, and so is one whose key an object of a jsonl file lacks. Blank lines are rows of a txt file only.
 
     Args:
         path: or address.
@@ -108,10 +106,10 @@ class TableFile(Source):
     def __init__(self, path: str | Path) -> None:
         self.name = str(path)
         self.format = ending_of(self.name)
-        if self.format not in _LOADERS:
+        if self.format not in FORMATS:
             raise InputError(
-                f"{path}: unknown kind of file; the name must end in {', '.join(_LOADERS)}, possibly compressed "
-                f"({', '.join(_COMPRESSED)})"
+                f"{path}: unknown kind of file; the name must end in {', '.join(FORMATS)}, possibly compressed "
+                f"({', '.join(COMPRESSED)})"
             )
         self.unit = "line" if self.format == ".txt" else "row"
 
@@ -124,46 +122,69 @@ class TableFile(Source):
         system, path = file_system(self.name)
         return f"{PurePath(self.name).name} {system.size(path)}"
 
-    def _load(self, columns: Columns | None, cache_dir: str | Path | None) -> tuple[AnyDataset, list[str]]:
-        import datasets  # half a second of import time that only its users should pay
+    def columns(self, wanted: Columns = ()) -> list[str]:
+        """The names of its columns; of a jsonl file those in its first rows, or in so many that all wanted are there.
 
+        Raises:
+            InputError: the file is empty.
+        """
+        found: list[str] | None = None
+        for names in self._read(lambda file: FORMATS[self.format].names(self.name, file)):
+            found = names if found is None else [*found, *(name for name in names if name not in found)]
+            if set(wanted) <= set(found):
+                return found
+        if found is None:
+            raise InputError(f"{self.name}: an empty file, no sentences in it; name another one")
+        return found
+
+    def open(self, columns: Columns | None = None, cache_dir: str | Path | None = None) -> Table:
+        """The table, whose cells must all be text, see `Source.open`."""
+        from sentrep.data.text.arrow_builder import text_dataset  # half a second that only its users should pay
+
+        wanted = self._pick(columns)
+        names = list(map(str, wanted))
+        with reading(self.name), quiet():
+            read = partial(self._arrow_tables, wanted)
+            return Table(text_dataset(read, names, hash_of(self.name, names), cache_dir), names)
+
+    def blocks(self, columns: Columns | None = None) -> Iterator[Block]:
+        """The wanted cells as they are, see `Source.blocks`: numbers and lists of a jsonl or parquet file are none."""
+        wanted = self._pick(columns)
+        return self._read(lambda file: FORMATS[self.format].blocks(self.name, file, wanted))
+
+    def _read(self, read: Callable[[BinaryIO], Iterator[T]]) -> Iterator[T]:
         if not is_address(self.name):
             check_plain(self.name)
-        names, options = list[str](), dict[str, Any]()
-        with reading(self.name), quiet():
-            if self.format in _DELIMITED:
-                names, options = self._header(columns)
-            elif self.format == ".txt":
-                options = {"encoding": "utf-8-sig", "features": _of_text(["text"])}
-            where: dict[str, Any] = {"streaming": True} if cache_dir is None else {"cache_dir": str(cache_dir)}
-            dataset = datasets.load_dataset(
-                _LOADERS[self.format], data_files=[glob.escape(self.name)], split="train", **where, **options
-            )
-            return dataset, names or column_names(dataset)
+        parts = (part for file in open_files(self.name) for part in read(file))
+        while True:
+            with reading(self.name):
+                if (part := next(parts, None)) is None:
+                    return
+            yield part
 
-    def _header(self, columns: Columns | None) -> tuple[list[str], dict[str, Any]]:
-        """Names of the columns, and options that give every column its position as a name and text as its type."""
-        options = {**_DELIMITED[self.format], **_AS_TEXT}
-        first = pandas.read_csv(self.name, header=None, nrows=1, dtype=str, **options).iloc[0].tolist()
-        keys = list(map(str, range(len(first))))
-        # index_col: else pandas takes the first cells for an index where a row has one more than the header
-        options |= {"names": keys, "index_col": False, "header": 0, "features": _of_text(keys)}
-        if columns is not None and all(isinstance(column, int) for column in columns):
-            return keys, options | {"header": None}
-        if columns is None or columns[0] != first[0]:
-            check_delimiter(self.name, first, options["sep"])
-        return first, options
+    def _pick(self, columns: Columns | None) -> Columns:
+        delimiter = _DELIMITERS.get(self.format)
+        if delimiter and columns is not None and isinstance(columns[0], int):
+            return columns
+        names = self.columns(columns or ())
+        if delimiter and (columns is None or columns[0] != names[0]):
+            check_delimiter(self.name, names, delimiter)
+        return [names[place] for place in pick_columns(self.name, names, columns)]
 
-
-def column_names(dataset: AnyDataset) -> list[str]:
-    """The names of a data set's columns; where ``datasets`` does not know them yet, those of the first row."""
-    return dataset.column_names or list(next(iter(dataset), {}))
-
-
-def _of_text(names: Sequence[str]) -> datasets.Features:
-    import datasets
-
-    return datasets.Features({name: datasets.Value("string") for name in names})
+    def _arrow_tables(self, columns: Columns) -> Iterator[pa.Table]:
+        schema, before = pa.schema([(str(column), pa.string()) for column in columns]), 0
+        for block in self.blocks(columns):
+            try:
+                if not set(map(type, chain.from_iterable(block))) <= {str, NoneType}:
+                    raise TypeError
+                table = pa.table(list(zip(*block, strict=True)), schema)
+            except (TypeError, UnicodeEncodeError):  # say which cell is no text
+                for number, row in enumerate(block, start=before + 1):
+                    for cell in row:
+                        text_cell(cell, f"{self.name}, {self.unit} {number}")
+                raise
+            yield table
+            before += len(block)
 
 
 def ending_of(name: str) -> str:
@@ -174,52 +195,27 @@ def ending_of(name: str) -> str:
         '.csv'
     """
     path = PurePath(name)
-    return (PurePath(path.stem) if path.suffix.lower() in _COMPRESSED else path).suffix.lower()
+    return (PurePath(path.stem) if path.suffix.lower() in COMPRESSED else path).suffix.lower()
 
 
 def has_table_ending(name: str) -> bool:
     """Whether a name ends as `TableFile` wants it."""
-    return ending_of(name) in _LOADERS
-
-
-def batches_of(name: str, table: Table) -> Iterator[list[tuple[Any, ...]]]:
-    """The wanted cells of the rows, many rows at a time.
-
-    Raises:
-        InputError: something in it cannot be read.
-    """
-    batches = iter(table.dataset.select_columns(table.wanted).iter(_ROWS_AT_ONCE))
-    while True:
-        with reading(name):
-            if (batch := next(batches, None)) is None:
-                return
-        yield list(zip(*(batch[column] for column in table.wanted), strict=True))
+    return ending_of(name) in FORMATS
 
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """One sentence for whatever datasets, pandas, Arrow, fsspec and the compressions say of a file that is wrong."""
-    import datasets
-
+    """One sentence for whatever Arrow, fsspec and the compressions say of a file that is wrong."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pandas.errors.ParserWarning)  # cells that have no header are lost
-            yield
+        yield
     except (InputError, MemoryError):
         raise
     except Exception as error:
-        cause = error
-        while isinstance(cause, datasets.exceptions.DatasetGenerationError) and isinstance(cause.__cause__, Exception):
-            cause = cause.__cause__
-        if isinstance(cause, UnicodeDecodeError):
+        if isinstance(error, UnicodeDecodeError):
             raise InputError(
-                f"{name}: not valid UTF-8 (byte 0x{cause.object[cause.start]:02x}: {cause.reason}); convert it to UTF-8"
+                f"{name}: not valid UTF-8 (byte 0x{error.object[error.start]:02x}: {error.reason}); convert it to UTF-8"
             ) from error
-        said = str(cause).strip().split("\n")[0][:300] or type(cause).__name__
-        if isinstance(cause, pandas.errors.EmptyDataError) or "corresponds to no data" in said:  # of datasets
-            raise InputError(f"{name}: an empty file, no sentences in it; name another one") from error
-        if isinstance(cause, pandas.errors.ParserWarning):
-            said = "a row has more cells than the header"
+        said = str(error).strip().split("\n")[0][:300] or type(error).__name__
         raise InputError(f"{name}: cannot be read ({said}); is the file damaged, empty or cut off?") from error
 
 

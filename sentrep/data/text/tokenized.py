@@ -214,6 +214,8 @@ def _build(
     parts, first = [], 0
     with quiet(bars=sys.stderr.isatty()):
         for number, (source, (dataset, wanted)) in enumerate(corpus.tables(work / "text")):
+            if not len(dataset):
+                continue
             part = dataset.select_columns(wanted).map(
                 partial(_tokenize, wanted=wanted, read=corpus.reader(source, first), how=(tokenize, max_length)),
                 with_indices=True,
@@ -228,10 +230,10 @@ def _build(
             )
             first += len(part)
             parts.append(part.with_format("arrow")[:])
-    tokens = pa.concat_tables(parts)
-    kept = tokens.num_rows - tokens[COLUMNS[0]].null_count
+    kept = first - sum(part[COLUMNS[0]].null_count for part in parts)
     if not kept:
         raise InputError(f"{corpus.name}: no sentences ({first} rows, all blank); give a file with text")
+    tokens = pa.concat_tables(parts)
     if pc.sum(tokens["unpaired"]).as_py() == kept:
         raise corpus.no_pair()
     warn_of_long(corpus.name, pc.sum(tokens["too_long"]).as_py(), corpus.longest)

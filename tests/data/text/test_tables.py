@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import tempfile
 import zipfile
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sentrep.data import open_corpus
 from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError
 from support import shared_path
@@ -69,24 +71,42 @@ def test_only_line_feed_and_carriage_return_end_a_line(tmp_path: Path) -> None:
     assert read(write(tmp_path / "a.txt", f"{odd}\nnext")) == [(odd,), ("next",)]
 
 
-@pytest.mark.parametrize(("suffix", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)])
-def test_compressed(tmp_path: Path, suffix: str, compress) -> None:
-    content = b"".join(b"line %d\n" % number for number in range(1000))
-    path = write(tmp_path / f"corpus.txt.{suffix}", compress(content))
-    assert read(path) == [(f"line {number}",) for number in range(1000)]
-    write(path, compress(content)[:-20])
-    with pytest.raises(InputError, match=r"corpus\.txt\.\w+: cannot be read .*cut off"):
-        read(path)
+def zstandard(content: bytes) -> bytes:
+    return pa.compress(content, "zstd", asbytes=True)
+
+
+PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstandard}
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_compressed(tmp_path: Path, suffix: str) -> None:
+    lines, pack = [f"line {number}" for number in range(50_000)], PACKERS[suffix]
+    content = pack("\n".join(lines).encode())
+    path = write(tmp_path / f"corpus.txt.{suffix}", content)
+    assert read(path) == [(line,) for line in lines]
+    for damaged in (content[: int(len(content) * 0.7)], content[:-4], pack(b"one\n") + content[:-4]):
+        write(path, damaged)
+        with pytest.raises(InputError, match=r"corpus\.txt\.\w+: cannot be read .*cut off"):
+            read(path)
     write(path, b"not compressed at all")
     with pytest.raises(InputError, match=r"corpus\.txt\.\w+: cannot be read"):
         read(path)
 
 
+@pytest.mark.parametrize("suffix", PACKERS)
+@pytest.mark.parametrize("padding", [0, 4, 200_000])
+def test_compressed_streams_one_behind_the_other(tmp_path: Path, suffix: str, padding: int) -> None:
+    one, two = PACKERS[suffix](b"one\n"), PACKERS[suffix](b"two\n")
+    zeros = b"" if suffix == "zst" else bytes(padding)
+    assert read(write(tmp_path / f"a.txt.{suffix}", one + zeros + two + zeros)) == [("one",), ("two",)]
+
+
 def test_a_zip_file(tmp_path: Path) -> None:
     path = tmp_path / "corpus.txt.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("corpus.txt", "one\ntwo\n")
-    assert read(path) == [("one",), ("two",)]
+        for name, text in (("b.txt", "three\n"), ("a.txt", "one\ntwo\n"), ("__MACOSX/._a.txt", "x"), (".hidden", "x")):
+            archive.writestr(name, text)
+    assert read(path) == [("one",), ("two",), ("three",)]
 
 
 def test_tsv_has_no_quoting_and_positions_mean_no_header(tmp_path: Path) -> None:
@@ -110,6 +130,66 @@ def test_usual_columns(tmp_path: Path) -> None:
 def test_empty_cells_are_rows_and_blank_lines_of_a_table_are_not(tmp_path: Path) -> None:
     assert read(write(tmp_path / "a.csv", "sent0,sent1\na,\n\nb,c\n")) == [("a", ""), ("b", "c")]
     assert read(write(tmp_path / "a.jsonl", '{"text": null}\n\n{"text": "b"}\n')) == [(None,), ("b",)]
+
+
+LATE = json.dumps({"text": "x" * 999_000}) + "\n"
+"""Eleven of these rows are what readers that guess types look at once, and one more."""
+
+
+def check_refused(path: Path, message: str, columns: list[str]) -> None:
+    """The cell is refused whether the rows are read one by one, as a stream, or into Arrow files."""
+    for cache_dir in (None, path.parent / "cache"):
+        with pytest.raises(InputError, match=message):
+            list(TableFile(path).open(columns, cache_dir).dataset)
+    with pytest.raises(InputError, match=message):
+        list(open_corpus(path, columns).rows())
+
+
+@pytest.mark.parametrize("cell", [5, True, ["a"], {"a": "b"}, 1.5])
+@pytest.mark.parametrize("before", [0, 11])
+def test_a_cell_that_is_no_text_is_refused_wherever_it_is(tmp_path: Path, cell: object, before: int) -> None:
+    path = write(tmp_path / "a.jsonl", LATE * before + json.dumps({"text": cell, "id": 1}) + "\n")
+    found = re.escape(f"row {before + 1}: found {cell!r} where a sentence was expected")
+    check_refused(path, rf"a.jsonl, {found}", ["text"])
+
+
+def test_keys_may_come_late_and_only_the_wanted_ones_are_read(tmp_path: Path) -> None:
+    rows = [{"text": "2020-01-01", "id": "2020-01-01T00:00:00"}, {"text": "1", "note": {"deep": [1]}, "id": 2}]
+    first, last = (json.dumps(row) + "\n" for row in rows)
+    path = write(tmp_path / "a.jsonl", first + LATE * 11 + last)
+    texts = ["2020-01-01", *["x" * 999_000] * 11, "1"]
+    assert [cell for (cell,) in read(path, ["text"])] == texts
+    assert list(TableFile(path).open(["text"], tmp_path / "cache").dataset["text"]) == texts
+    assert read(path, ["id"]) == [("2020-01-01T00:00:00",), *[(None,)] * 11, (2,)]
+    assert read(path, ["note"])[-1] == ({"deep": [1]},)
+    with pytest.raises(InputError, match=r"no column 'nota'; found 'text', 'id', 'note'; did you mean 'note'"):
+        read(path, ["nota"])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('text,label\n"a dog,x\nb,y\n"c",z\nd,w\n"e",v\nf,u\ng,t\n', 2),
+        ('text,label\na,x\n"b" c,y\n', 3),
+        ('text,label\n"a",x\n\n"b,y\n', 4),
+    ],
+)
+def test_a_quotation_mark_that_is_not_closed_is_refused(tmp_path: Path, text: str, line: int) -> None:
+    path = write(tmp_path / "a.csv", text)
+    check_refused(path, rf"a.csv, line {line}: .*; close the quotation mark", ["text"])
+    assert read(write(tmp_path / "b.csv", 'text,label\na 5" pipe,x\n"say ""hi""",y\n'), ["text"]) == [
+        ('a 5" pipe',),
+        ('say "hi"',),
+    ]
+
+
+def test_text_that_is_not_utf_8_is_refused_however_it_is_read(tmp_path: Path) -> None:
+    check_refused(
+        write(tmp_path / "a.jsonl", '{"text": "café"}\n'.encode("latin-1")), "a.jsonl: not valid UTF-8", ["text"]
+    )
+    cells = pa.Array.from_buffers(pa.string(), 1, pa.array([b"caf\xe9"]).buffers())
+    pq.write_table(pa.table({"text": cells}), tmp_path / "a.parquet")
+    check_refused(tmp_path / "a.parquet", "a.parquet: not valid UTF-8", ["text"])
 
 
 def test_fingerprint_follows_the_content_only(tmp_path: Path) -> None:

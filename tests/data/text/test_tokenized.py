@@ -19,6 +19,7 @@ from words import WordTokenize
 from sentrep.data import open_corpus, tokenize_corpus
 from sentrep.data.text import tokenized as module
 from sentrep.data.text.tokenized import CorpusCounts, TokenizedCorpus, default_cache_dir
+from sentrep.errors import InputError
 
 
 @pytest.fixture
@@ -51,6 +52,14 @@ def test_rows_are_the_tokenised_sentences(pairs: Path, monkeypatch: pytest.Monke
         assert lists(column) == tokenize([text.format(kept[index]) for index in wanted], 8)[0]
     with pytest.raises(IndexError):
         tokens[[0, 80]]
+
+
+def test_parts_without_rows_count_nothing(tmp_path: Path) -> None:
+    for name, text in (("a.csv", "text\n"), ("b.csv", "text\none\n\ntwo\n"), ("c.txt", "")):
+        (tmp_path / name).write_text(text)
+    assert build(tmp_path / "[abc].*").counts == CorpusCounts(rows=2)
+    with pytest.raises(InputError, match="no sentences"):
+        build(tmp_path / "[ac].*")
 
 
 def test_counts_are_logged_at_the_first_build_and_on_reuse(pairs: Path, caplog: pytest.LogCaptureFixture) -> None:
