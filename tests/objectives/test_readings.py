@@ -227,7 +227,8 @@ def test_the_second_view_is_of_another_mask_and_gets_a_gradient() -> None:
 @pytest.mark.parametrize("temperature", [0.3, 0.05])
 @pytest.mark.parametrize("drawn", [0, 3])
 def test_a_yes_or_no_for_every_pair_is_dclr_as_released(drawn: int, temperature: float) -> None:
-    first, positive, *_ = leaves = vectors(4)
+    first, other, *_ = leaves = vectors(4)
+    positive = first + 0.3 * other  # nearest to its anchor: 1 − p of a negative with p near 1 would have few digits
     weights = (torch.rand(4, 4 + drawn, generator=torch.Generator().manual_seed(1)) > 0.4).double().tolist()
     negatives = {"noise": GaussianNegatives(ratio=drawn / 4)} if drawn else {}
     objective = built(BinaryContrastive(temperature, negatives, Fixed(weights)))
