@@ -117,11 +117,12 @@ def compare(recipe: RecipeScores, baseline: RecipeScores) -> Difference:
         v_pairs = the variance, over other sentence pairs, of the part of the difference that all seeds share
         ν = ν_seeds · v / v_seeds,   ν_seeds = S − 1, or Welch's
 
-    and the interval is mean ± t(ν) √v. `pair_influences` says how far each pair moves a run's score: the mean product
-    of these numbers over any two seeds estimates v_pairs. What pairs change under one seed alone is in v_seeds. ν is
-    Cochran and Cox's mean of both parts' quantiles, written as degrees of freedom: Satterthwaite's ν divides by
-    v_seeds² and covers 92 % with three seeds and few pairs' worth of noise. ``benchmarks/coverage.py`` measures this
-    interval. A recipe that trains nothing is the same under every seed. Sets whose cosines are unknown have no v_pairs.
+    and the interval is mean ± the larger one of t(ν) √v and t(ν_seeds) √v_seeds; p is the larger one likewise, as pairs
+    make no difference surer. `pair_influences` says how far each pair moves a run's score: the mean product of these
+    numbers over any two seeds estimates v_pairs. What pairs change under one seed alone is in v_seeds. ν weighs the
+    parts as Cochran and Cox (1950) weigh their quantiles; Satterthwaite's, with (v / v_seeds)², covers too little with
+    three seeds. ``benchmarks/coverage.py`` measures this interval. A recipe that trains nothing is the same under every
+    seed. Sets whose cosines are unknown have no v_pairs.
 
     There is no interval and no test with one seed, or of two untrained recipes whose cosines are unknown.
 
@@ -140,13 +141,16 @@ def compare(recipe: RecipeScores, baseline: RecipeScores) -> Difference:
         return Difference(mean, None, None, None, seeds, paired)
     samples = ([first - second] if paired else [first, second]) if seeds else []
     parts = [float(sample.var(ddof=1)) / len(sample) for sample in samples]
-    variance = sum(parts) + _pair_variance(recipe, baseline, paired)
+    over_seeds = sum(parts)
+    variance = over_seeds + _pair_variance(recipe, baseline, paired)
     if variance == 0:
         return Difference(mean, mean, mean, float(mean == 0), seeds, paired)
-    squares = sum(part**2 / (len(sample) - 1) for part, sample in zip(parts, samples, strict=True))
-    freedom = sum(parts) * variance / squares if squares else np.inf
-    half = float(scipy.stats.t.isf(LEVEL / 2, freedom) * variance**0.5)
-    p_value = float(2 * scipy.stats.t.sf(abs(mean) / variance**0.5, freedom))
+    kinds = [(variance, np.inf)]
+    if over_seeds:
+        freedom = over_seeds**2 / sum(part**2 / (len(one) - 1) for part, one in zip(parts, samples, strict=True))
+        kinds = [(over_seeds, freedom), (variance, freedom * variance / over_seeds)]
+    half = max(float(scipy.stats.t.isf(LEVEL / 2, freedom)) * found**0.5 for found, freedom in kinds)
+    p_value = max(float(2 * scipy.stats.t.sf(abs(mean) / found**0.5, freedom)) for found, freedom in kinds)
     return Difference(mean, mean - half, mean + half, p_value, seeds, paired)
 
 

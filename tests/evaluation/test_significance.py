@@ -131,15 +131,18 @@ def pair_variance(recipe: RecipeScores, baseline: RecipeScores, paired: bool) ->
     return max(total, 0.0) / len(recipe.gold) ** 2
 
 
+def of_their_own(rng: np.random.Generator, *seeds: int, noise: float) -> list[RecipeScores]:
+    """Recipes with errors of their own on each pair under every seed, so that both parts count."""
+    recipes = []
+    for number in seeds:
+        one, own = scores(rng, number, 0.05), rng.normal(0, noise, 40)
+        recipes.append(dataclasses.replace(one, cosines={name: rows + own for name, rows in one.cosines.items()}))
+    return recipes
+
+
 @pytest.mark.parametrize("paired", [True, False])
 def test_seeds_and_pairs_add_up(paired: bool) -> None:
-    """Recipes with errors of their own on each pair, so that both parts count."""
-    rng = np.random.default_rng(8)
-    both = []
-    for seeds in (5, 5) if paired else (5, 4):
-        one, own = scores(rng, seeds, 0.05), rng.normal(0, 0.3, 40)
-        both.append(dataclasses.replace(one, cosines={name: rows + own for name, rows in one.cosines.items()}))
-    recipe, baseline = both
+    recipe, baseline = of_their_own(np.random.default_rng(8), 5, 5 if paired else 4, noise=0.3)
     x, y = recipe.per_seed, baseline.per_seed
     parts = [np.var(x - y, ddof=1) / 5] if paired else [np.var(x, ddof=1) / 5, np.var(y, ddof=1) / 4]
     by_seeds = sum(parts)
@@ -154,6 +157,23 @@ def test_seeds_and_pairs_add_up(paired: bool) -> None:
     assert numbers(found) == pytest.approx([mean, mean - half, mean + half, 2 * t.sf(abs(mean) / np.sqrt(variance))])
 
 
+def test_pairs_make_no_difference_surer() -> None:
+    """With three seeds a little noise of pairs would narrow the interval, as it adds degrees of freedom."""
+    for draw in range(50):
+        recipe, baseline = of_their_own(np.random.default_rng(draw), 3, 3, noise=0.05)
+        difference = recipe.per_seed - baseline.per_seed
+        by_seeds, by_pairs = np.var(difference, ddof=1) / 3, pair_variance(recipe, baseline, paired=True)
+        if 0.1 < by_pairs / by_seeds < 1:
+            break
+    test = scipy.stats.ttest_1samp(difference, 0)
+    interval = test.confidence_interval(0.95)
+    t = scipy.stats.t(2 * (by_seeds + by_pairs) / by_seeds)
+    assert t.ppf(0.975) * np.sqrt(by_seeds + by_pairs) < (interval.high - interval.low) / 2
+    both = 2 * t.sf(abs(difference.mean()) / np.sqrt(by_seeds + by_pairs))
+    expected = [difference.mean(), interval.low, interval.high, max(test.pvalue, both)]
+    assert numbers(compare(recipe, baseline)) == pytest.approx(expected)
+
+
 def test_of_two_encoders_that_are_not_trained_the_pairs_alone_decide() -> None:
     rng = np.random.default_rng(9)
     first, second = scores(rng, 1, 0.2, fixed=True), scores(rng, 1, 0.5, fixed=True)
@@ -163,11 +183,13 @@ def test_of_two_encoders_that_are_not_trained_the_pairs_alone_decide() -> None:
     assert numbers(found) == pytest.approx([mean, mean - 1.959964 * error, mean + 1.959964 * error, p_value])
     assert (found.seeds, found.verdict) == (0, "better")
     trained = scores(rng, 4, 0.5)
-    variance = np.var(first.per_seed - trained.per_seed, ddof=1) / 4 + pair_variance(first, trained, paired=True)
+    difference = first.per_seed - trained.per_seed
+    by_seeds, by_pairs = np.var(difference, ddof=1) / 4, pair_variance(first, trained, paired=True)
+    t = scipy.stats.t(3 * (by_seeds + by_pairs) / by_seeds)
+    both = 2 * t.sf(difference.mean() / np.sqrt(by_seeds + by_pairs))
     found = compare(first, trained)
-    assert (found.mean / np.sqrt(variance)) == pytest.approx(
-        scipy.stats.t.isf(found.p_value / 2, 3 * variance / (np.var(trained.per_seed, ddof=1) / 4))
-    )
+    assert found.p_value == pytest.approx(max(both, scipy.stats.ttest_1samp(difference, 0).pvalue))
+    assert found.high - found.mean == pytest.approx(t.ppf(0.975) * np.sqrt(by_seeds + by_pairs))
 
 
 def test_pairs_that_move_no_two_seeds_alike_add_nothing() -> None:
@@ -243,6 +265,8 @@ def test_other_sets_are_refused() -> None:
     recipe, other = scores(rng, 4), scores(rng, 4)
     with pytest.raises(InputError, match=r"different sets: \['a', 'b'\] and \['a'\]"):
         compare(recipe, RecipeScores(other.seeds, {"a": other.cosines["a"]}, {"a": other.gold["a"]}))
+    with pytest.raises(InputError, match=r"different sets: \['mr'\] and \['cr'\]"):
+        compare(alone(1.0, 2.0), RecipeScores((0, 1), scores={"cr": np.array([1.0, 2.0])}))
     turned = {**other.gold, "a": other.gold["a"][::-1]}
     with pytest.raises(InputError, match="different pairs of a"):
         compare(recipe, dataclasses.replace(other, gold=turned))

@@ -24,7 +24,7 @@ def plot_comparison(
     published: Mapping[str, float] = MappingProxyType({}),
     measure: str = "Spearman",
 ) -> None:
-    """Draw seeds and means (left), and differences to the first recipe with 95 % intervals (right).
+    """Draw seeds and means (left), and differences to the baseline with 95 % intervals, orange without 0 (right).
 
     Args:
         recipes: by label.
