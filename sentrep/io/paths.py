@@ -20,6 +20,8 @@ _REMEDIES = {
 def expanded(path: str | Path) -> Path:
     """A path as a user gave it, with the home folder in the place of ``~``: the way in for each of them.
 
+    A file or folder ``~name`` that exists is itself where no user has this name.
+
     Raises:
         InputError: for the home of a user whom this machine does not know, and for what no name can have in it.
     """
@@ -28,6 +30,8 @@ def expanded(path: str | Path) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError:
+        if os.path.lexists(path):
+            return Path(path)
         raise InputError(f"{path}: there is no home folder {Path(path).parts[0]}; write the path in full") from None
 
 

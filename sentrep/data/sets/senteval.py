@@ -8,7 +8,9 @@ from pathlib import Path
 
 from sentrep.data.text.cells import text_cell
 from sentrep.errors import InputError
-from sentrep.io.paths import check_plain
+from sentrep.io.paths import check_plain, not_there
+
+_FOLDERS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC")
 
 
 def senteval_place(folder: Path, relative: str, name: str) -> Path:
@@ -20,9 +22,12 @@ def senteval_place(folder: Path, relative: str, name: str) -> Path:
         name: of the set, for the message.
 
     Raises:
-        InputError: it is not there.
+        InputError: the folder or the set in it is not there.
     """
-    roots = [folder, folder.parent, folder / "downstream", folder / "data" / "downstream"]
+    if not folder.is_dir():
+        raise not_there(folder, "folder")
+    roots = [folder, folder / "downstream", folder / "data" / "downstream"]
+    roots += [folder.parent] if folder.name in _FOLDERS else []
     place = next((root / relative for root in roots if (root / relative).is_dir()), None)
     if place is None:
         contains = "STS and SICK" if relative.split("/")[0] in ("STS", "SICK") else relative.split("/")[0]

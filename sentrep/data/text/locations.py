@@ -25,9 +25,13 @@ def is_address(name: str | Path) -> bool:
 def file_system(name: str) -> tuple[AbstractFileSystem, str]:
     """The file system of a path or an address, and the path on it.
 
+    A path is made absolute: fsspec would read ``b.txt`` for ``file:b.txt``, and look for two file systems in ``a::b``.
+
     Raises:
         InputError: nothing installed speaks the protocol.
     """
+    if not is_address(name):
+        return fsspec.filesystem("file"), os.path.abspath(name)
     try:
         system, path = fsspec.url_to_fs(name)
     except (ImportError, ValueError) as error:

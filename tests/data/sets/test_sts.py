@@ -56,6 +56,16 @@ def test_the_folder_of_one_set_finds_its_sibling(part: str) -> None:
     assert len(load_sts("stsb-dev", folder)) == 1500
 
 
+@pytest.mark.parametrize("folder", ["missing", "my_sets", "STS/missing"])
+def test_no_set_but_that_of_the_folder_is_scored(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_year(tmp_path)
+    (tmp_path / "my_sets").mkdir()
+    monkeypatch.setitem(sts._SETS, "sts12", sts._SETS["sts12"]._replace(pairs=2))
+    assert len(load_sts("sts12", tmp_path / "STS")) == 2
+    with pytest.raises(InputError, match=f"{folder}: no (such folder|STS/STS12-en-test in it for sts12)"):
+        load_sts("sts12", tmp_path / folder)
+
+
 def make_year(folder: Path, gold: str = "3.5\n\n1\n", sentences: str = "a\tb\textra\nc\td\ne\tf\n") -> None:
     year = folder / "STS" / "STS12-en-test"
     year.mkdir(parents=True, exist_ok=True)

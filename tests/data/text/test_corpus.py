@@ -26,6 +26,22 @@ def test_globs_and_lists_are_read_in_order_with_rows_counted_over_all_files(tmp_
     assert sentences([tmp_path / "b.txt", tmp_path / "a.txt"])[0] == ("three",)
 
 
+@pytest.mark.parametrize("name", ["file:b.txt", "a::b.txt", "~nobody.txt", "memory:b.txt"])
+def test_a_file_is_the_one_of_this_name_whatever_else_it_could_mean(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b.txt").write_text("another\n")
+    with pytest.raises(InputError, match="no such file"):
+        open_corpus("file:b.txt")
+    (tmp_path / name).write_text("itself\n")
+    assert sentences(name) == sentences(tmp_path / name) == [("itself",)]
+    assert open_corpus(name).stamp == open_corpus(tmp_path / name).stamp
+    (_, (dataset, _)) = next(open_corpus(name).tables(tmp_path / "cache"))
+    assert dataset["text"][:] == ["itself"]
+    assert open_corpus(name).fingerprint != open_corpus("b.txt").fingerprint
+
+
 @pytest.mark.parametrize("kind", ["dataset", "dict"])
 def test_folder_of_save_to_disk(tmp_path: Path, kind: str) -> None:
     data = datasets.Dataset.from_dict({"text": ["one", None, "two"], "id": [1, 2, 3]})
