@@ -108,7 +108,7 @@ class SentRepModule(Configurable, LightningModule):
         """Optimisers whose steps end with `_after_step`."""
         self._replay: StepReplay | None = None
         self._log_every: int | None = None
-        """Steps from one log to the next; None before a Trainer has come, and nothing is logged."""
+        """Steps from one log to the next; None where no Trainer trains the module, and nothing is logged."""
         self._checked = False
         self._validation, self._test = Scoring("val"), Scoring("test")
         self._resumed: dict[str, Any] | None = None
@@ -130,6 +130,10 @@ class SentRepModule(Configurable, LightningModule):
         self._checked = False
         self.load_frozen()
         rehearse(self.trainer, self)
+
+    def on_train_end(self) -> None:
+        """Log nothing in further steps by hand."""
+        self._log_every = None
 
     def load_frozen(self) -> None:
         """Read the frozen models of the plug-ins, such as teachers.
@@ -154,7 +158,8 @@ class SentRepModule(Configurable, LightningModule):
     def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
         """The weighted sum for one batch: a function of weights, seed, epoch, batch and rank alone."""
         self._join_step()
-        with distributed.step_draws(self.seed, self.current_epoch, batch_idx):
+        epoch = 0 if self._log_every is None else self.current_epoch
+        with distributed.step_draws(self.seed, epoch, batch_idx):
             views = self.views_of(batch)
             loss, losses = self.objectives(views, batch)
         if self._replay is not None and self._replay.active:  # at perturbed weights: nothing to log or to remember
@@ -183,7 +188,7 @@ class SentRepModule(Configurable, LightningModule):
         """As a part of another module, which alone is told of starts and steps: follow the trainer's optimisers."""
         if self._whole is not self:
             trainer: Any = self.trainer
-            self._log_every = trainer.log_every_n_steps
+            self._log_every = trainer.log_every_n_steps if trainer.training else None
             if self._followed is not trainer.optimizers:
                 self._followed = trainer.optimizers
                 for optimizer in trainer.optimizers:
@@ -258,6 +263,7 @@ class SentRepModule(Configurable, LightningModule):
         schedule = get_scheduler(name, optimizer, num_warmup_steps=warmup, num_training_steps=total)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
+    @torch.compiler.disable
     @torch.no_grad()
     def _log(self, terms: StepTerms, loss: Tensor, every: int) -> None:
         """The loss at every step; at a log step all that there is to know of it."""

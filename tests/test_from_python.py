@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from sentrep import InputError, Objective, SentRepDataModule, SentRepModule
 from sentrep.objectives import Alignment, Contrastive, MomentumContrast
-from support import assert_same, quiet_trainer, text_batch, tiny_encoder, toy_sentences
+from support import assert_same, quiet_trainer, text_batch, tiny_encoder, toy_data, toy_sentences
 
 
-def module() -> SentRepModule:
+def module(**arguments: Any) -> SentRepModule:
     """With an objective that remembers every step, and moves a copy of the encoder."""
-    return SentRepModule(tiny_encoder(), {"queue": MomentumContrast(size=9, in_batch=True)}, seed=1)
+    return SentRepModule(tiny_encoder(**arguments), {"queue": MomentumContrast(size=9, in_batch=True)}, seed=1)
 
 
 class Outer(lightning.LightningModule):
@@ -106,3 +106,49 @@ def test_a_name_that_no_module_can_have_is_refused(name: Any) -> None:
     named: dict[str, Objective | None] = {name: Contrastive()}
     with pytest.raises(InputError, match=rf"model: objectives has the name {name!r}.*another word, without a dot"):
         SentRepModule(tiny_encoder(), named)
+
+
+class Steps:
+    """A loop by hand under `lightning.Fabric`."""
+
+    def __init__(self, module: SentRepModule) -> None:
+        fabric = lightning.Fabric(accelerator="cpu", devices=1)
+        wrapped, optimizer = fabric.setup(module, torch.optim.SGD(module.parameters(), lr=0.1))
+        self.losses = []
+        for number in range(2):
+            loss = wrapped.training_step(text_batch(module.encoder, toy_sentences(6)), number)
+            fabric.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            self.losses.append(loss.item())
+
+
+def test_a_loop_under_fabric_is_the_same_for_a_module_that_a_trainer_has_fitted() -> None:
+    fitted = module()
+    weights = copy.deepcopy(fitted.state_dict())
+    fit(fitted)
+    fitted.load_state_dict(weights)
+    assert Steps(fitted).losses == Steps(module()).losses
+
+
+@pytest.mark.parametrize("whole", [lambda module: module, Outer])
+def test_a_step_by_hand_after_a_fit_logs_nothing(whole: Any) -> None:
+    fitted = module()
+    weights = copy.deepcopy(fitted.state_dict())
+    fit(whole(fitted))
+    fitted.load_state_dict(weights)
+    batch = text_batch(fitted.encoder, toy_sentences(6))
+    torch.testing.assert_close(fitted.training_step(batch, 0), module().training_step(batch, 0))
+
+
+@pytest.mark.slow
+def test_a_compiled_module_trains_and_logs_as_it_is() -> None:
+    plain: Any = SentRepModule(tiny_encoder(dropout=0.0), [Contrastive()])
+    logged = []
+    for one in (torch.compile(copy.deepcopy(plain), backend="eager"), plain):
+        trainer = quiet_trainer(max_steps=2)
+        trainer.fit(one, toy_data())
+        logged.append({name: float(value) for name, value in trainer.callback_metrics.items()})
+        assert one.objectives.step == 2
+    assert "train/uniformity" in logged[0]
+    assert logged[0] == pytest.approx(logged[1])

@@ -18,7 +18,7 @@ from sentrep.config import Configurable
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.compiled import check_compiler
 from sentrep.encoder.compute.layout import position_limit
-from sentrep.encoder.compute.plan import Compute, Pass, prepare
+from sentrep.encoder.compute.plan import Compute, Pass, prepare, remove_recorders
 from sentrep.encoder.compute.template import Prompts, Template
 from sentrep.encoder.copies import Copier
 from sentrep.encoder.encode import TextEncoder
@@ -253,6 +253,17 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     def look_up(self, tokens: TokenBatch) -> Tensor:
         """Word embeddings (B, L, W) of the tokens, before positions, normalisation and dropout."""
         return self.backbone.get_input_embeddings()(tokens.input_ids)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle, without the hooks of transformers, which makes them again."""
+        remove_recorders(self.backbone)
+        return dict(vars(self))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SentenceEncoder:
+        """With these hooks: another thread may be in a pass."""
+        memo[id(self)] = other = type(self).__new__(type(self))
+        vars(other).update(copy.deepcopy(vars(self), memo))
+        return other
 
     def evaluating(self) -> SentenceEncoder:
         """See `TextEncoder.evaluating`: in training a copy with the same tensors, since another thread may train."""

@@ -210,6 +210,18 @@ def prepare(backbone: PreTrainedModel, pooling: str, compute: Compute) -> Prepar
     return Prepared(backbone, pooling, packs, LastLayer(backbone) if ends else None)
 
 
+def remove_recorders(backbone: PreTrainedModel) -> None:
+    """Remove the hooks by which transformers records the states of layers: local functions, which no pickle holds.
+
+    The next pass that reads layers installs them again.
+    """
+    for module in backbone.modules():
+        for number, hook in list(module._forward_hooks.items()):
+            if hook.__module__ == "transformers.utils.output_capturing":
+                del module._forward_hooks[number]
+        vars(module).pop("_output_capturing_hooks_installed", None)
+
+
 def can_end_early(backbone: PreTrainedModel) -> bool:
     """Whether `LastLayer` works for the backbone."""
     return backbone.config.model_type in _FAMILIES
