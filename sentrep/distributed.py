@@ -204,13 +204,18 @@ def own_draws(*parts: int | str, device: torch.device | str = "cpu") -> Iterator
         >>> torch.equal(undisturbed, torch.manual_seed(0) and torch.randn(2))
         True
     """
-    with _forked(device, derive_seed(*parts)):
+    with forked_draws(device, derive_seed(*parts)):
         yield
 
 
 @contextmanager
-def _forked(device: torch.device | str, seed: int | None) -> Iterator[None]:
-    """Draw from a seed, or on from where torch is, on the CPU and a device; afterwards torch goes on undisturbed."""
+def forked_draws(device: torch.device | str, seed: int | None = None) -> Iterator[None]:
+    """Draw from a seed, or on from where torch is, on the CPU and a device; afterwards torch goes on undisturbed.
+
+    Args:
+        device: draw on this device too.
+        seed: None draws on from where torch is.
+    """
     place = torch.device(device)
     with torch.random.fork_rng([] if place.type == "cpu" else [place], device_type=place.type):
         if seed is not None:
@@ -257,5 +262,5 @@ def rehearsed_draws(device: torch.device | str) -> Iterator[None]:
     Args:
         device: of the encoder.
     """
-    with _forked(device, _STEP_SEED.get()):
+    with forked_draws(device, _STEP_SEED.get()):
         yield

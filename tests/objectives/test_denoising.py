@@ -182,8 +182,7 @@ def test_accuracy_counts_the_tokens_that_are_named() -> None:
 
 def test_with_the_contrastive_term_in_one_step_it_is_the_sum_of_the_two() -> None:
     def loss_and_gradients(names: list[str]) -> tuple[Tensor, dict[str, Tensor]]:
-        # the same dropout masks, whether some term reads the tokens or none
-        encoder = tiny_encoder(dropout=0.1, short_last_layer=False)
+        encoder = tiny_encoder(dropout=0.1)
         torch.manual_seed(7)
         terms = {"contrastive": Contrastive(), "denoising": Denoising(layers=2, feed_forward=48)}
         weights = {"contrastive": 5.0, "denoising": 7.0}

@@ -71,6 +71,12 @@ class Padded:
         """The states of one token per sentence, at ``position`` (B,) or the first: (B, 1, H)."""
         return token_states(states, position).unsqueeze(1)
 
+    def put(self, states: Tensor, position: Tensor | None, taken: Tensor) -> Tensor:
+        """A copy of the states in which those of `take` are ``taken`` (B, 1, H)."""
+        if position is None:
+            return torch.cat([taken, states[:, 1:]], 1)
+        return states.scatter(1, position[:, None, None].expand_as(taken), taken)
+
     def restore(self, states: Tensor) -> Tensor:
         """The backbone's states as (B, L, H)."""
         return states
@@ -117,8 +123,16 @@ class Packed:
 
     def take(self, states: Tensor, position: Tensor | None) -> Tensor:
         """See `Padded.take`: (1, B, H)."""
+        return states[:, self._places(position)]
+
+    def put(self, states: Tensor, position: Tensor | None, taken: Tensor) -> Tensor:
+        """See `Padded.put`; ``taken`` is (1, B, H)."""
+        return states.index_copy(1, self._places(position).long(), taken)
+
+    def _places(self, position: Tensor | None) -> Tensor:
+        """(B,) where one token per sentence stands among the real ones."""
         starts = self.boundaries[:-1]
-        return states[:, starts if position is None else starts + position]
+        return starts if position is None else starts + position
 
     def restore(self, states: Tensor) -> Tensor:
         """See `Padded.restore`; zero on padding."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from sentrep import checks
+from sentrep.distributed import forked_draws
 from sentrep.encoder.compute import compiled
 from sentrep.encoder.compute.attention import CheapDropout, use_attention
 from sentrep.encoder.compute.layout import Layout, Packed, Padded, can_pack
@@ -40,7 +41,8 @@ class Compute:
             it; ``padded`` the padding too. ``auto`` packs training passes on a CPU.
         cheap_dropout: on a CPU, cheaper dropout masks, and attention in plain products where they are faster; elsewhere
             torch's.
-        short_last_layer: where nothing reads the other tokens, end the last layer for the pooled token alone.
+        short_last_layer: end the last layer for the pooled token alone. Where an objective reads the other tokens, they
+            follow apart from it, so that the pooled vector's dropout does not depend on what is read.
         rows_at_once: hold the activations of at most so many rows in training, all views of a sentence counted
             (GradCache): the loss and gradient of the full batch in the memory of a small one, for a second forward
             pass. None: all rows.
@@ -165,14 +167,21 @@ class Prepared:
     ) -> tuple[Tensor, PoolingInput | None]:
         """Pooled vectors (B, H), and the states that they come from, where not the vectors alone are wanted."""
         mask_index = prompts.own.mask_index if tokens.prompt is None else prompts.mask_index(tokens.prompt)
-        last = self.last_layer
-        if vectors_alone and last is not None and not last.is_recomputed:
-            find = READS_ONE_TOKEN[self.pooling]
-            with last.only(layout, None if find is None else find(tokens.attention_mask, mask_index)):
-                vectors: Tensor = self.backbone(**layout.inputs(tokens, words)).last_hidden_state
-            return vectors.flatten(0, 1), None
         layers = layers or self.pooling in NEEDS_LAYERS
-        output: Any = self.backbone(**layout.inputs(tokens, words), output_hidden_states=layers)
+        run = functools.partial(self.backbone, **layout.inputs(tokens, words), output_hidden_states=layers)
+        last = self.last_layer if self._ends_early(vectors_alone) else None
+        if last is None:
+            output: Any = run()
+        else:
+            find = READS_ONE_TOKEN[self.pooling]
+            position = None if find is None else find(tokens.attention_mask, mask_index)
+            with last.only(layout, position) as attended:
+                output = run()
+            if vectors_alone:
+                return output.last_hidden_state.flatten(0, 1), None
+            output.last_hidden_state = last.whole(attended, layout, position, output.last_hidden_state)
+            if layers:
+                output.hidden_states = (*output.hidden_states[:-1], output.last_hidden_state)
         states = PoolingInput(
             layer=lambda number: layout.restore(output.hidden_states[number]),
             last=layout.restore(output.last_hidden_state),
@@ -181,6 +190,15 @@ class Prepared:
             pooler_output=getattr(output, "pooler_output", None),
         )
         return POOLINGS[self.pooling](states), None if vectors_alone else states
+
+    def _ends_early(self, vectors_alone: bool) -> bool:
+        """Whether the last layer ends for the pooled token first; in training also where all tokens follow.
+
+        A pooled vector then has the same dropout, to the bit, whatever the objectives read.
+        """
+        if self.last_layer is None or self.last_layer.is_recomputed:
+            return False
+        return vectors_alone or (self.backbone.training and not torch.compiler.is_compiling())
 
 
 def prepare(backbone: PreTrainedModel, pooling: str, compute: Compute) -> Prepared:
@@ -246,25 +264,46 @@ class LastLayer:
         return getattr(self._layer, "gradient_checkpointing", False)
 
     @contextmanager
-    def only(self, layout: Layout, position: Tensor | None) -> Iterator[None]:
+    def only(self, layout: Layout, position: Tensor | None) -> Iterator[list[Tensor]]:
         """Within the context the last layer goes on behind its attention with one token of each sentence.
 
         Args:
             layout: of the batch.
             position: (B,) which token; None for the first.
+
+        Yields:
+            what will hold the states of all tokens, behind the attention and before it, for `whole`.
         """
-        _READ.now = (self._layer.attention.output, layout, position)
+        attended: list[Tensor] = []
+        _READ.now = (self._layer.attention.output, layout, position, attended)
         try:
-            yield
+            yield attended
         finally:
             _READ.now = None
+
+    def whole(self, attended: list[Tensor], layout: Layout, position: Tensor | None, pooled: Tensor) -> Tensor:
+        """The layer's output for all tokens, after `only` has ended it for the pooled ones, which stay as they are.
+
+        The other tokens' dropout leaves torch's generator where it was: whatever runs next draws the same without them.
+
+        Args:
+            attended: of `only`.
+            layout: of the batch.
+            position: of the pooled tokens.
+            pooled: the layer's output for them.
+        """
+        with forked_draws(pooled.device):
+            states = self._layer.feed_forward_chunk(self._layer.attention.output(*attended))
+        return layout.put(states, position, pooled)
 
 
 def _keep_what_is_read(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """The hook of `LastLayer`, on the states behind the attention and before it."""
     if (now := getattr(_READ, "now", None)) is None or now[0] is not module:
         return arguments
-    return tuple([now[1].take(states, now[2]) for states in arguments])
+    _, layout, position, attended = now
+    attended.extend(arguments)
+    return tuple([layout.take(states, position) for states in arguments])
 
 
 def _cheapen_dropout(backbone: PreTrainedModel) -> None:

@@ -54,6 +54,38 @@ def test_it_changes_neither_vectors_nor_gradients(
     torch.testing.assert_close(found, wanted, atol=1e-8, rtol=1e-6)
 
 
+@pytest.mark.parametrize("family", SHORTENED)
+@pytest.mark.parametrize("arguments", POOLINGS, ids=lambda arguments: "-".join(map(str, arguments)))
+@pytest.mark.parametrize("layout", ["padded", "auto"])
+def test_the_states_of_all_tokens_are_those_of_the_whole_layer(
+    family: str, arguments: dict[str, object], layout: str
+) -> None:
+    both = []
+    for shortened in (False, True):
+        how = {"layout": layout, "short_last_layer": shortened}
+        encoder = tiny_encoder(family, dropout=0.0, **how, **arguments).double()
+        tokens = text_batch(encoder, toy_sentences(6)).anchor
+        output = encoder(tokens, need=Need(layers=(-1,)))
+        real = tokens.attention_mask.bool()
+        found = [output.embedding, output.token_states[real], output.layers[-1][real]]
+        weighted = [(x * torch.linspace(-1, 2, x.numel(), dtype=x.dtype).view_as(x)).square().sum() for x in found]
+        gradients = torch.autograd.grad(sum(weighted), list(encoder.parameters()), materialize_grads=True)  # type: ignore
+        both.append([*found, *gradients])
+    torch.testing.assert_close(both[1], both[0], atol=1e-9, rtol=1e-8)
+
+
+@pytest.mark.parametrize("layout", ["padded", "auto"])
+@pytest.mark.parametrize("pooling", ["cls", "last"])
+def test_with_dropout_a_vector_is_the_state_of_its_token(pooling: str, layout: str) -> None:
+    encoder = tiny_encoder(dropout=0.3, layout=layout, pooling=pooling)
+    tokens = text_batch(encoder, toy_sentences(6)).anchor
+    output = encoder(tokens, need=Need(layers=(-1,)))
+    last = tokens.attention_mask.sum(1) - 1
+    position = torch.zeros_like(last) if pooling == "cls" else last
+    for states in (output.token_states, output.layers[-1]):
+        assert torch.equal(states[torch.arange(6), position], output.embedding)
+
+
 @pytest.mark.parametrize("family", ["camembert", "xlm-roberta"])
 def test_families_of_robertas_build(family: str) -> None:
     both = []
