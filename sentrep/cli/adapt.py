@@ -67,7 +67,7 @@ def adapt(
         text: a folder of .txt and .md files; a .jsonl, .parquet or .csv with a title and a text; a .txt with a
             document or a sentence a line; or a data set of the hub.
         backbone: the model to start from, as a folder, a checkpoint or a hub id.
-        output: folder for the model, the report and what was made on the way; a new or empty one to begin with.
+        output: folder for the model, the report and the intermediate files; new or empty for the first run.
         columns: the columns [title,text], or [text]; by default the usual names.
         recipe: configuration files of the training, later ones win; by default adapt/pairs, or adapt/plain for a model
             that finds less than half of what matching words do.

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: the best, the last, and what a resumed run remembers of them."""
+"""The best and the last checkpoint of a run, and how a resumed run finds them again."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class BestCheckpoint(ModelCheckpoint):
         return {**super().state_dict(), "written": sorted(self._written)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore both."""
+        """Restore Lightning's state and the list of files."""
         super().load_state_dict(state_dict)
         self._written = set(state_dict.get("written", ()))
 
@@ -104,10 +104,10 @@ class BestCheckpoint(ModelCheckpoint):
             version = (version or 0) + 1
 
     def on_train_batch_end(self, *_: Any, **__: Any) -> None:
-        """Wait for the validation that may follow."""
+        """Write nothing yet: a validation may follow."""
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        """Write what is due since the step before."""
+        """Write the checkpoints that are due after the previous step."""
         self._write_due(trainer, pl_module)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -153,7 +153,7 @@ class BestCheckpoint(ModelCheckpoint):
             trainer.save_checkpoint(self.last_model_path, self.save_weights_only)
 
     def _remove_replaced(self, trainer: Trainer) -> None:
-        """Remove what a killed process left; Lightning keeps the file that a run resumed from, too."""
+        """Remove replaced checkpoints that a killed process left, and the one that Lightning keeps after a resume."""
         replaced = self._written - {self.best_model_path, *self.best_k_models} if self.save_top_k > 0 else set()
         for path in replaced:
             if Path(path).parent == Path(str(self.dirpath)):  # not of the run whose checkpoint was resumed from

@@ -45,7 +45,7 @@ def build(kind: type[T], key: str, settings: Tree) -> T:
 
 @contextmanager
 def first_refusal(parser: ArgumentParser) -> Iterator[None]:
-    """Raise the first refusal of what a parser builds, not jsonargparse's account of the union it was tried in."""
+    """Raise the first error of a class that the parser builds, not jsonargparse's report of the whole union."""
     refusals: list[Exception] = []
 
     def build(kind: type, /, *args: Any, **kwargs: Any) -> Any:

@@ -137,7 +137,7 @@ def plan(words: Words, chosen: Options, untrained: Mapping[str, bool | str] = Ma
 
 
 def published(table: Table) -> Published:
-    """What the paper printed for the rows of a table."""
+    """The published numbers of a table's rows."""
     return Published(
         table.title,
         table.metric,

@@ -1,4 +1,4 @@
-"""What the runs of a comparison would end with, found before the first one trains."""
+"""Checks of a comparison before its first run trains."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from sentrep.cli.building import build
 from sentrep.cli.check import check_names
-from sentrep.cli.configuration import Tree, parse_request
+from sentrep.cli.configuration import Request, Tree, parse_request
 from sentrep.cli.errors import UsageError
 from sentrep.cli.sections import build_tree
 from sentrep.cli.seeded_runs import Run, Wanted, untrained_encoder
@@ -23,16 +23,17 @@ def check_runs(runs: Sequence[Run], wanted: Wanted) -> None:
     """Check each recipe whose runs are not all scored yet, then open its models, text and sets, once for all seeds.
 
     Raises:
-        InputError: says which recipe it is, and what is wrong.
+        InputError: names the recipe and its mistake.
     """
     left = {run.label: run for run in runs if not (run.folder / wanted.scores).exists()}.values()
+    read: list[tuple[Run, Request, Tree]] = []
     for run in left:
         with _naming(run):
-            _check_settings(run)
+            read.append((run, *_read(run)))
     opened: set[str] = set()
-    for run in left:
+    for run, request, tree in read:
         with _naming(run):
-            _open(run, wanted, opened)
+            _open(run, request, tree, wanted, opened)
 
 
 @contextmanager
@@ -43,7 +44,7 @@ def _naming(run: Run) -> Iterator[None]:
         raise type(error)(f"compare, {run.label}: {error}") from None
 
 
-def _check_settings(run: Run) -> None:
+def _read(run: Run) -> tuple[Request, Tree]:
     request = parse_request(run.words)
     tree = build_tree("fit", request, None)
     check_names(tree, request)
@@ -52,19 +53,18 @@ def _check_settings(run: Run) -> None:
             "it compiles its passes (model.encoder.compute.compile), and compiled rows do not share their noise; leave "
             "compile out"
         )
+    return request, tree
 
 
-def _open(run: Run, wanted: Wanted, opened: set[str]) -> None:
-    request = parse_request(run.words)
-    tree = build_tree("fit", request, None)
+def _open(run: Run, request: Request, tree: Tree, wanted: Wanted, opened: set[str]) -> None:
     sets = wanted.request_for(tree.get("data", {}))
-    if str(sets) not in opened:  # those of a benchmark take a while
+    if str(sets) not in opened:  # loading the sets of a benchmark takes minutes
         load_suite(wanted.suite, sets)
         opened.add(str(sets))
     _open_data(run, tree)
     if run.untrained:
         untrained_encoder(run, tree)
-    elif not request.rest and request.get("ckpt_path") is None:  # which add to what is built
+    elif not request.rest and request.get("ckpt_path") is None:  # these two change the model that is built
         build(SentRepModule, "model", tree["model"]).load_frozen()
 
 
@@ -73,7 +73,7 @@ def _open_data(run: Run, tree: Tree) -> None:
     if run.untrained is not True:
         next(data.training_text().rows(), None)
     if not run.untrained:
-        missing = not_at_hand(data.val) if data.sts_folder is None else {}  # without which a run trains all the same
+        missing = not_at_hand(data.val) if data.sts_folder is None else {}  # a run trains without them
         data.val = [spec for spec in data.val if str(spec) not in missing]
         if data.val:
             data.setup("validate")

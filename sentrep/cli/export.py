@@ -61,7 +61,7 @@ def export_model(
         quantize: int8 for most products in 8 bits; needs --calibration.
         calibration: file of at least 500 sentences of your text, on which the graph is compared, and by which openvino
             scales int8.
-        least_cosine: of an int8 vector to that of float32, on any of these sentences; below it nothing is written.
+        least_cosine: lowest cosine of any int8 vector to its float32 vector; below it nothing is written.
         sts: sets such as [stsb-dev] or csv files of two sentences and a score, on which the graph is compared as well.
         sts_folder: folder of the SentEval data, for named sets; without it they come from the hub.
     """

@@ -3,7 +3,7 @@
 A part appears under its name when it is complete (written beside it, flushed, renamed), and a part that is there is not
 done again. Nothing is locked: a part that two processes do is written twice, whole, and is the same. The name of a part
 ends in a hash of the settings that made it, and the manifest says whose the folder is: of two commands with different
-settings the later one takes it over, if its user allows that, and the other one stops before it writes anything more.
+settings the later one takes it over if its user allows that, and the earlier one stops before its next write.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Parts:
             )
 
     def _changes(self) -> list[str]:
-        """What the settings of the folder's manifest and of this work differ in."""
+        """The settings in which the folder's manifest differs from this work."""
         saved = read_manifest(self.folder)["settings"]
         return [
             f"{key} was {saved.get(key)} and is {self.settings.get(key)}"

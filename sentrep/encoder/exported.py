@@ -68,7 +68,7 @@ class SentenceEncoderModule(nn.Module):
     get_sentence_embedding_dimension = get_embedding_dimension  # the name of older versions
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:
-        """Writes a folder of ours; sentence-transformers adds its own files, and has written that of its prompts."""
+        """Write a folder of ours; sentence-transformers writes its prompts before and its other files after this."""
         self.encoder.prompts, self.encoder.default_prompt_name = st_folders.read_prompts(Path(output_path))
         self.encoder.save_pretrained(output_path)
 

@@ -1,4 +1,4 @@
-"""What a paper printed for the rows of a table, and which of its orderings its own numbers support."""
+"""The published numbers of a table, and the orderings that they support."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Published:
     title: str
     """The title of the paper's table."""
     metric: str
-    """What the numbers are."""
+    """The quantity, as a sentence."""
     scores: Mapping[str, Printed | None]
     """By recipe; None where nothing is printed."""
     sets: Mapping[str, Mapping[str, Printed]] = field(default_factory=dict)

@@ -63,7 +63,7 @@ class Difference:
 
     mean: float
     low: float | None
-    """Lower end of the 95 % interval; None where there is none, see `compare`."""
+    """Lower end of the 95 % interval; None without an interval, see `compare`."""
     high: float | None
     """Upper end."""
     p_value: float | None

@@ -39,7 +39,7 @@ _READ_OF_ALL = {
     "rope_scaling", "rope_theta",
 }  # fmt: skip
 _ORIGIN = {"_name_or_path", "architectures", "dtype", "transformers_version", "_from_model_config"}
-"""What a configuration says of its file: the model computes the same without."""
+"""Settings about the file of a configuration; they do not change the model's output."""
 _NUMBERS = (int, float, bool, type(None))
 _QUANTISED = ("quantization_config", "compression_config")
 _ATTENTION = ("attn_implementation", "_attn_implementation")

@@ -87,7 +87,7 @@ def check_report_path(path: str | Path, inputs: Iterable[str | Path] = (), overw
 
     Args:
         path: of the report: ``.json``, ``.md`` or ``.csv``.
-        inputs: what is read, and must not be replaced: files, and all files in folders.
+        inputs: files and folders that the command reads; the report must not replace them.
         overwrite: whether an older report may be replaced.
 
     Raises:

@@ -44,7 +44,7 @@ def weighted_loss(
 def released_loss(
     anchors: Tensor, positives: Tensor, noise: Tensor, weights: list[list[float]], temperature: float
 ) -> Tensor:
-    """What the authors' code minimises: the weight on the logit, one softmax a row, a binary cross-entropy a pair."""
+    """The loss of the authors' code: weighted logits, one softmax a row, a binary cross-entropy for each pair."""
     losses = []
     for i in range(len(anchors)):
         pairs = [*positives, *noise]

@@ -16,7 +16,7 @@ ReadTables: TypeAlias = Callable[[], Iterator[pa.Table]]
 
 @dataclass
 class TextConfig(datasets.BuilderConfig):
-    """What a `TextBuilder` builds from."""
+    """The function that a `TextBuilder` reads from."""
 
     read: ReadTables | None = None
 

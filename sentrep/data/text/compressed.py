@@ -51,8 +51,7 @@ def open_files(name: str) -> Iterator[BinaryIO]:
 class _Streams(io.RawIOBase):
     """The content of compressed streams, one behind the other.
 
-    Zero bytes behind a stream are padding. Python's own readers take them for a cut stream, and drop silently what
-    stands behind them.
+    Zero bytes behind a stream are padding. Python's own readers refuse them, or silently drop the streams behind them.
     """
 
     def __init__(self, file: BinaryIO, new: Callable[[], Any]) -> None:

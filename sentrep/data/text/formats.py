@@ -99,7 +99,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands there twice")
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} appears twice")
     return found
 
 
@@ -159,4 +159,4 @@ FORMATS = {
     ".jsonl": Format(_jsonl_names, _jsonl_blocks),
     ".parquet": Format(_parquet_names, _parquet_blocks),
 }
-"""How files of each ending are read; what a reader finds wrong is said with the file and the line."""
+"""The reader of each file ending. Errors name the file and the line."""

@@ -44,7 +44,7 @@ class HeldTable(Source):
         return self._digest()
 
     def columns(self) -> list[str]:
-        """The names of its columns; where ``datasets`` does not know them yet, those of the first row."""
+        """The names of its columns; taken from the first row if ``datasets`` does not know them yet."""
         dataset = self._given()
         return dataset.column_names or list(next(iter(dataset), {}))
 

@@ -77,7 +77,7 @@ class Source(ABC):
         """Hash of the content; the name and the dates do not enter."""
 
     def stamp(self) -> str:
-        """What stands for the content of text that is too large to hash."""
+        """A stamp of text that is too large to hash."""
         return self.fingerprint()
 
     def rows(self, columns: Columns | None = None) -> Iterator[Row]:
@@ -178,7 +178,7 @@ class TableFile(Source):
                 if not set(map(type, chain.from_iterable(block))) <= {str, NoneType}:
                     raise TypeError
                 table = pa.table(list(zip(*block, strict=True)), schema)
-            except (TypeError, UnicodeEncodeError):  # say which cell is no text
+            except (TypeError, UnicodeEncodeError):  # name the cell that is not text
                 for number, row in enumerate(block, start=before + 1):
                     for cell in row:
                         text_cell(cell, f"{self.name}, {self.unit} {number}")

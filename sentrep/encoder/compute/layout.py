@@ -72,7 +72,7 @@ class Padded:
         return token_states(states, position).unsqueeze(1)
 
     def put(self, states: Tensor, position: Tensor | None, taken: Tensor) -> Tensor:
-        """A copy of the states in which those of `take` are ``taken`` (B, 1, H)."""
+        """A copy of the states that has ``taken`` (B, 1, H) at the places of `take`."""
         if position is None:
             return torch.cat([taken, states[:, 1:]], 1)
         return states.scatter(1, position[:, None, None].expand_as(taken), taken)

@@ -112,7 +112,7 @@ def write_prompts(settings: Settings, former: Path, folder: Path) -> None:
 
 
 def _both_names(prompts: dict[str, str]) -> dict[str, str]:
-    """What stands before documents by both its names: an empty ``document`` hides a ``passage`` there."""
+    """The prompt of documents under both of its names: an empty ``document`` hides a ``passage``."""
     document = next((prompts[name] for name in ("document", "passage", "corpus") if prompts.get(name)), "")
     return {**prompts, "document": document}
 
@@ -191,7 +191,7 @@ def _agreed(own: Settings, theirs: Settings, folder: Path, config: PretrainedCon
 
 
 def _common(settings: Settings, config: PretrainedConfig) -> dict[str, Any]:
-    """What the files of sentence-transformers can say of a model; equal where they mean the same."""
+    """The settings that sentence-transformers' files can hold; equal settings mean the same model."""
     width, modules = config.hidden_size, []
     for module in settings.modules:
         width = module["init_args"].get("out_features") or width
