@@ -104,11 +104,7 @@ class SentRepModule(Configurable, LightningModule):
         """The whole configuration, for the loggers; the command line sets it."""
         self.terms: StepTerms | None = None
         self._last_views: Views | None = None
-        self._followed: list[Any] | None = None
-        """Optimisers whose steps end with `_after_step`."""
         self._replay: StepReplay | None = None
-        self._log_every: int | None = None
-        """Steps from one log to the next; None where no Trainer trains the module, and nothing is logged."""
         self._checked = False
         self._validation, self._test = Scoring("val"), Scoring("test")
         self._resumed: dict[str, Any] | None = None
@@ -126,14 +122,9 @@ class SentRepModule(Configurable, LightningModule):
         """See that what is trained can be kept (`sentrep.checkpoint.rehearsal`)."""
         trainer: Any = self.trainer
         self._replay = StepReplay() if any(map(calls_again, trainer.optimizers)) else None
-        self._log_every = trainer.log_every_n_steps
         self._checked = False
         self.load_frozen()
         rehearse(self.trainer, self)
-
-    def on_train_end(self) -> None:
-        """Log nothing in further steps by hand."""
-        self._log_every = None
 
     def load_frozen(self) -> None:
         """Read the frozen models of the plug-ins, such as teachers.
@@ -152,53 +143,39 @@ class SentRepModule(Configurable, LightningModule):
             self._replay.note(batch, batch_idx)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the step in hand, whose graph can neither be copied nor pickled, and its optimisers."""
-        return {**super().__getstate__(), "terms": None, "_last_views": None, "_followed": None}
+        """Without the step in hand, whose graph can neither be copied nor pickled."""
+        return {**super().__getstate__(), "terms": None, "_last_views": None}
 
-    def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
-        """The weighted sum for one batch: a function of weights, seed, epoch, batch and rank alone."""
-        self._join_step()
-        epoch = 0 if self._log_every is None else self.current_epoch
+    def compute_terms(self, batch: TextBatch, batch_idx: int, epoch: int = 0) -> StepTerms:
+        """The losses of one batch and their weighted sum: a function of weights, seed, epoch, batch and rank alone.
+
+        Where another module or a loop of your own trains this one, call it there, and `end_step` after each step of the
+        optimiser.
+
+        Args:
+            batch: B rows.
+            batch_idx: number of the batch in its epoch, from 0; with ``epoch`` it chooses what is drawn.
+            epoch: number of the epoch, from 0.
+        """
         with distributed.step_draws(self.seed, epoch, batch_idx):
             views = self.views_of(batch)
             loss, losses = self.objectives(views, batch)
+        return StepTerms(views, losses, self.objectives.weighted(losses), batch.rows, loss)
+
+    def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
+        """The loss of `compute_terms`; logs it, and remembers the terms for callbacks."""
+        terms = self.compute_terms(batch, batch_idx, self.current_epoch)
         if self._replay is not None and self._replay.active:  # at perturbed weights: nothing to log or to remember
-            return loss
+            return terms.loss
         if not self._checked:
-            self._check_first(views, losses)
-        self._last_views = views
-        self.terms = StepTerms(views, losses, self.objectives.weighted(losses), batch.rows)
-        if self._log_every is not None:
-            self._log(self.terms, loss, self._log_every)
-        return loss
+            self._check_first(terms.views, terms.losses)
+        self.terms, self._last_views = terms, terms.views
+        self._log(terms)
+        return terms.loss
 
     def views_of(self, batch: TextBatch) -> Views:
         """The views of one batch, from a pass that makes what the objectives read."""
         return self.views(self.encoder, batch, self.objectives.extra_inputs(batch), self.objectives.need)
-
-    @property
-    def _whole(self) -> LightningModule:
-        """The module that the Trainer was given: this one, or the one of which it is a part."""
-        try:
-            return self.trainer.lightning_module
-        except (AttributeError, RuntimeError):  # Fabric, or a training step by hand
-            return self
-
-    def _join_step(self) -> None:
-        """As a part of another module, which alone is told of starts and steps: follow the trainer's optimisers."""
-        if self._whole is not self:
-            trainer: Any = self.trainer
-            self._log_every = trainer.log_every_n_steps if trainer.training else None
-            if self._followed is not trainer.optimizers:
-                self._followed = trainer.optimizers
-                for optimizer in trainer.optimizers:
-                    optimizer.register_step_post_hook(lambda *_: self._after_step())
-
-    def log(self, *arguments: Any, **options: Any) -> None:
-        """As Lightning's; as a part of another module, in that one's name."""
-        whole = self._whole
-        log: Any = super().log if whole is self else whole.log
-        log(*arguments, **options)
 
     def _check_first(self, views: Views, losses: dict[str, Tensor]) -> None:
         """Look at the first step of a training: refuse a loss that is no number, and say that views do not differ."""
@@ -224,18 +201,22 @@ class SentRepModule(Configurable, LightningModule):
             super().optimizer_step(epoch, batch_idx, optimizer, closure)
         except SkippedStep:  # by `NonFiniteGuard`: nothing that comes from this step may stay behind
             self._last_views = None
-        self._after_step()
-
-    def _after_step(self) -> None:
-        """Tell all that remember what was trained on; a step that they know of, or that was left out, left nothing."""
         if self._last_views is not None:
-            with torch.no_grad():
-                self.objectives.after_step(self._last_views)
-                self.views.after_step(self._last_views)
-            for part in self.modules():
-                if isinstance(part, EncoderCopy):
-                    part.follow()
+            self.end_step(self._last_views)
         self._last_views = None
+
+    @torch.no_grad()
+    def end_step(self, views: Views) -> None:
+        """After a step of the optimiser: memories take the vectors in, and copies of the encoder follow it.
+
+        Args:
+            views: of the step's last batch.
+        """
+        self.objectives.after_step(views)
+        self.views.after_step(views)
+        for part in self.modules():
+            if isinstance(part, EncoderCopy):
+                part.follow()
 
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
@@ -265,9 +246,10 @@ class SentRepModule(Configurable, LightningModule):
 
     @torch.compiler.disable
     @torch.no_grad()
-    def _log(self, terms: StepTerms, loss: Tensor, every: int) -> None:
+    def _log(self, terms: StepTerms) -> None:
         """The loss at every step; at a log step all that there is to know of it."""
-        values = {"loss": loss}
+        values = {"loss": terms.loss}
+        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if every > 0 and (self.global_step + 1) % every == 0:
             weighted = {f"{k}/weighted": v for k, v in terms.weighted.items() if self.objectives.weights[k] != 1}
             statistics = view_statistics(terms.views.anchor, terms.views.positive)

@@ -292,9 +292,11 @@ class StepTerms:
     losses: dict[str, Tensor]
     """L_k of each objective, by name."""
     weighted: dict[str, Tensor]
-    """weight_k · L_k, by name; their sum is the loss."""
+    """weight_k · L_k, by name."""
     rows: Tensor
     """(B,) `TextBatch.rows`."""
+    loss: Tensor
+    """The sum of `weighted`."""
 
 
 class Tokenize(Protocol):

@@ -120,7 +120,8 @@ def step(module: SentRepModule, batch: TextBatch, optimizer: Optimizer, number: 
 
     def closure() -> Tensor:
         with torch.autocast("cuda", torch.bfloat16, enabled=precision == "bf16"):
-            loss = module.training_step(batch, number)
+            module.terms = module.compute_terms(batch, number)
+        loss = module.terms.loss
         optimizer.zero_grad()
         assert loss.dtype == torch.float32
         guard.on_before_backward(trainer, module, loss)  # type: ignore[arg-type]

@@ -153,11 +153,11 @@ def test_all_take_steps_in_one_precision(name: str, precision: Precision, teache
     batch = text_batch(module.encoder, ANCHORS, *([POSITIVES, NEGATIVES] if given else []))
     for step in range(3):  # samplers draw from what they have seen
         with precision.forward_context():
-            loss = module.training_step(batch, step)
-            loss.backward()
-            module.objectives.after_step(module.terms.views)  # type: ignore[union-attr]
-        assert loss.dtype == (torch.float64 if precision.precision == "64-true" else torch.float32)
-        assert loss.isfinite()
+            terms = module.compute_terms(batch, step)
+            terms.loss.backward()
+            module.end_step(terms.views)
+        assert terms.loss.dtype == (torch.float64 if precision.precision == "64-true" else torch.float32)
+        assert terms.loss.isfinite()
         assert all(p.grad is None or p.grad.isfinite().all() for p in module.parameters())
 
 

@@ -282,12 +282,11 @@ def test_the_fused_adamw_takes_the_same_steps() -> None:
     assert SentRepModule(tiny_encoder(), [Contrastive()]).optimizer.keywords["fused"]  # type: ignore[attr-defined]
 
 
-def test_a_training_step_needs_no_trainer() -> None:
+def test_the_terms_of_a_step_need_no_trainer() -> None:
     module = SentRepModule(tiny_encoder(), {"simcse": Contrastive(), "norm": MeanNorm()}, weights={"norm": 0.5})
-    loss = module.training_step(batches(module.encoder)[0], 0)
-    assert module.terms is not None
-    torch.testing.assert_close(loss, sum(module.terms.weighted.values()))
-    loss.backward()
+    terms = module.compute_terms(batches(module.encoder)[0], 0)
+    torch.testing.assert_close(terms.loss, sum(terms.weighted.values()))
+    terms.loss.backward()
     assert any(parameter.grad is not None and parameter.grad.any() for parameter in module.encoder.parameters())
 
 

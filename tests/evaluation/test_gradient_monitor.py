@@ -18,7 +18,6 @@ from sentrep import InputError, Objective, ProjectionHead, SentRepModule, TextBa
 from sentrep.evaluation import GradientMonitor
 from sentrep.objectives import Contrastive, Denoising, MaskedLanguageModeling, Uniformity
 from sentrep.stability import SAM, AdversarialWeightPerturbation
-from sentrep.types import StepTerms
 from support import quiet_trainer, run_processes, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(32)
@@ -213,11 +212,9 @@ def statistics_of_a_global_batch() -> dict[str, Tensor]:
     share = 8 // distributed.world_size()
     start = distributed.rank() * share
     batch = text_batch(encoder, SENTENCES[start : start + share], SENTENCES[8 + start : 8 + start + share])
-    views = model.views_of(batch)
-    loss, losses = model.objectives(views, batch)
-    model.terms = StepTerms(views, losses, model.objectives.weighted(losses), batch.rows)
+    model.terms = model.compute_terms(batch, 0)
     trainer, monitor = _Trainer(), GradientMonitor(1)
-    monitor.on_before_backward(trainer, model, loss)  # type: ignore[arg-type]
+    monitor.on_before_backward(trainer, model, model.terms.loss)  # type: ignore[arg-type]
     monitor.on_before_optimizer_step(trainer, model, None)  # type: ignore[arg-type]
     return trainer.callback_metrics
 

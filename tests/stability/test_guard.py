@@ -159,8 +159,9 @@ def _decide(folder: str) -> bool:
     weight = torch.nn.Parameter(torch.ones(2))
     weight.grad = torch.ones(2)
     module = torch.nn.Module()
-    module.terms = StepTerms(None, {}, {}, torch.tensor([dist.get_rank()]))  # type: ignore[arg-type, assignment]
-    guard.on_before_backward(None, module, torch.tensor(torch.nan if dist.get_rank() else 1.0))  # type: ignore[arg-type]
+    loss = torch.tensor(torch.nan if dist.get_rank() else 1.0)
+    module.terms = StepTerms(None, {}, {}, torch.tensor([dist.get_rank()]), loss)  # type: ignore[arg-type, assignment]
+    guard.on_before_backward(None, module, loss)  # type: ignore[arg-type]
     trainer = SimpleNamespace(global_step=0, scaler=None)
     try:
         guard.on_before_optimizer_step(trainer, None, torch.optim.SGD([weight]))  # type: ignore[arg-type]
