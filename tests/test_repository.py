@@ -52,7 +52,6 @@ ONE_CONCEPT = {
 
 PRIVATE = {
     "sentrep/encoder/compute/plan.py: module._forward_hooks": "transformers keeps no handles of its hooks",
-    "sentrep/cli/signals.py: trainer._signal_connector": "ends a run as SIGTERM does; should_stop skips validation",
 }
 """Uses of other packages' private names, and why there is no way around. This list only gets shorter."""
 

@@ -14,7 +14,7 @@ from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from sentrep.io.checkpoint_file import verify
-from sentrep.io.files import atomic_write, link
+from sentrep.io.files import atomic_write
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -30,19 +30,13 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
     Paths with a protocol (``s3://...``) are left to Lightning.
 
-    Args:
-        links: where the same content is saved again under another name, give the file a second name (a hard link)
-            instead of writing it twice.
-
     Attributes:
         failure: why the last save failed; None where it succeeded.
     """
 
-    def __init__(self, links: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.links = links
         self.failure: str | None = None
-        self._written: tuple[Path, str] | None = None
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
         """Write one file, whole or not at all; it is put together in memory first, as Lightning does.
@@ -53,14 +47,11 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         if storage_options is not None or "://" in str(path):
             super().save_checkpoint(checkpoint, path, storage_options)
             return
-        target, content, buffer = Path(path), _samples(checkpoint) if self.links else "", io.BytesIO()
-        before, self._written = self._written, None
+        target, buffer = Path(path), io.BytesIO()
         try:
-            if not (before and before[1] == content and content and link(before[0], target)):
-                torch.save(checkpoint, buffer)
-                with atomic_write(target) as file:
-                    file.write(buffer.getbuffer())
-            self._written = (target, content)
+            torch.save(checkpoint, buffer)
+            with atomic_write(target) as file:
+                file.write(buffer.getbuffer())
         except OSError as error:
             if error.errno not in _NO_SPACE:
                 raise
@@ -87,10 +78,3 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         """Remove a file, unless the last save failed: then the older one is all there is."""
         if self.failure is None:
             super().remove_checkpoint(path)
-
-
-def _samples(checkpoint: dict[str, Any]) -> str:
-    """Equal where two checkpoints are: what they hold, how far training was, and numbers of every weight."""
-    weights = [weight for weight in checkpoint["state_dict"].values() if isinstance(weight, torch.Tensor)]
-    numbers = [weight.reshape(-1)[:: weight.numel() // 64 or 1].tolist() for weight in weights]
-    return repr((sorted(checkpoint), checkpoint["loops"], numbers))

@@ -60,31 +60,19 @@ def _start_next_epoch(fit_loop: dict[str, Any], checkpoint: dict[str, Any], load
     checkpoint["epoch"] = epochs["current"]["processed"]
 
 
-def convert_position(checkpoint: dict[str, Any], order: dict[str, Any], accumulate: int) -> bool:
-    """Translate the position in the epoch to another batch size, number of processes or corpus.
-
-    The same rows in the same order: the run goes on with the first optimiser step that holds an unseen row, so fewer
-    rows than one optimiser step takes are seen twice. Other rows or another order: the epoch starts again.
+def start_epoch_again(checkpoint: dict[str, Any], order: dict[str, Any]) -> None:
+    """Let a run whose batches have changed begin its epoch anew.
 
     Args:
         checkpoint: as Lightning dumps it; changed in place.
-        order: what the order depends on now (`ResumableLoader.order`).
-        accumulate: batches per optimiser step now.
-
-    Returns:
-        Whether the rows and their order are the same.
+        order: what the order of the batches depends on now (`ResumableLoader.order`).
     """
     fit_loop = checkpoint["loops"]["fit_loop"]
-    (state,) = fit_loop["state_dict"]["combined_loader"]
-    old, size = state["order"], order["global batch size"]
-    same = all(old[key] == order[key] for key in order if key != "global batch size")
-    seen = state["done"] * old["global batch size"] if same else 0
-    state["done"] = seen // (size * accumulate) * accumulate
-    state["order"] = dict(order)
     progress = fit_loop["epoch_loop.batch_progress"]
+    _move(progress, 0)
     progress["is_last_batch"] = False
-    _move(progress, state["done"])
-    return same
+    for state in fit_loop["state_dict"]["combined_loader"]:
+        state.update(done=0, order=dict(order))
 
 
 def _move(progress: dict[str, Any], batches: int) -> None:

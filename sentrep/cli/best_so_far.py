@@ -12,7 +12,6 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.trainer.states import TrainerFn
-from torch import Tensor
 
 from sentrep.checkpoint.rehearsal import Rehearsal
 from sentrep.cli.logs import say
@@ -29,7 +28,6 @@ class BestCheckpoint(ModelCheckpoint):
     - ``last.ckpt`` is written after every validation, every ``every_n_train_steps`` or ``train_time_interval``, at the
       end of training and on an exception. ModelCheckpoint writes it with a new best checkpoint only.
     - An exception in a validation writes nothing: the resumed run repeats the steps since ``last.ckpt``.
-    - Of equal scores the last is kept: where a criterion cannot tell, it is the most trained one.
 
     Args:
         monitor: metric by which the best checkpoint is chosen; None keeps the most recent ones.
@@ -71,12 +69,6 @@ class BestCheckpoint(ModelCheckpoint):
         self._trained = False
         self._written: set[str] = set()
         """Checkpoints that were the best ones at some time, and are perhaps still there."""
-
-    def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
-        """Whether a score is among the best, or as good as the worst of these."""
-        worst = self.best_k_models.get(self.kth_best_model_path)
-        equal = current is not None and worst is not None and bool(current == worst)
-        return super().check_monitor_top_k(trainer, current) or trainer.strategy.reduce_boolean_decision(equal)
 
     def state_dict(self) -> dict[str, Any]:
         """Lightning's, and which files a resumed run may find beside the best ones."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from sentrep.checkpoint.resume import convert_position
+from sentrep.checkpoint.resume import start_epoch_again
 from sentrep.cli.configuration import Tree
 from sentrep.cli.errors import UsageError
 from sentrep.cli.logs import say
@@ -23,7 +23,6 @@ _TRAINER = (
     "precision", "accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "limit_train_batches",
     "overfit_batches",
 )  # fmt: skip
-_SIZES = ("data.batch_size", "trainer.accumulate_grad_batches", "processes")
 
 _ORIGIN = tuple(f"model.encoder.{key}." for key in ("backbone", "tokenizer", "pretrained"))
 """Where an encoder was built from; a checkpoint stands in for that itself."""
@@ -102,21 +101,16 @@ def explain(found: Differences) -> None:
         say(f"warning: the optimizer continues with the checkpoint's settings, not with yours: {keys}")
     if others := [key for key in found if key not in optimizer]:
         say(f"warning: these settings differ from the checkpoint's, and yours are used: {', '.join(others)}")
-    if any(key in found for key in _SIZES):
-        say(
-            "warning: exact: weights, optimiser state, step count, what samplers remember, the order of the rows; "
-            "approximate: up to one optimiser step's rows are seen twice, dropout and the number of steps left differ"
-        )
 
 
-class ConvertPosition(Callback):
-    """Lets a run with ``--allow-changes`` go on at its place in the epoch (`convert_position`)."""
+class StartEpochAgain(Callback):
+    """Lets a run with ``--allow-changes`` begin its epoch again where the batches are not those of the checkpoint."""
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Rewrite the place before Lightning reads it."""
         datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
-        if not checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader"):
-            return
         order = datamodule.train_dataloader().order()
-        if not convert_position(checkpoint, order, trainer.accumulate_grad_batches):
-            say("warning: the training text or its order differs from the checkpoint's: the epoch starts again")
+        for state in checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader", []):
+            if state["order"] != order or state["done"] % trainer.accumulate_grad_batches:
+                say("warning: the training text or its batches differ from the checkpoint's: the epoch starts again")
+                start_epoch_again(checkpoint, order)

@@ -40,7 +40,7 @@ _DIRECTIONS = {f"val/{name}": direction for name, direction in CRITERIA.items()}
 _WITHOUT_LABELS = "val/retrieval@1"
 _FILENAME = "step={step}-sts={val/sts:.2f}"
 
-_SAVING = {"auto_insert_metric_name": False, "save_last": "link", "save_on_exception": True}
+_SAVING = {"auto_insert_metric_name": False, "save_last": True, "save_on_exception": True}
 
 
 def _refresh_rate() -> int:

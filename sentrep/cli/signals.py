@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.trainer.states import TrainerFn
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from sentrep.distributed import says_peer_is_lost
 from sentrep.stability import withhold_checkpoints
@@ -21,8 +21,9 @@ class StopOnSignal(Callback):
     """On SIGTERM or SIGINT: finish the optimiser step and the validation that is due, save, end.
 
     Lightning's own handling of SIGINT breaks off in the middle of a step, of a validation or of a file. Here a signal
-    is noted, and looked at after each optimiser step and each validation. With several processes, one that got a signal
-    is enough to end all of them at the same step; it costs an exchange of one number per optimiser step there.
+    is noted, and looked at before each optimiser step. With several processes, one that got a signal is enough to end
+    all of them at the same step; it costs an exchange of one number per optimiser step there. A signal in the last step
+    ends nothing: the run is complete.
 
     A second SIGINT stops at once and saves nothing: the last checkpoint stands. A repeated SIGTERM changes nothing.
 
@@ -56,25 +57,18 @@ class StopOnSignal(Callback):
             # print() may be what was interrupted
             os.write(2, _NOTED.format(name=signal.Signals(number).name).encode())
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        """Look, where the batch ended an optimiser step."""
-        if (batch_idx + 1) % trainer.accumulate_grad_batches == 0 or trainer.is_last_batch:
-            self._look(trainer)
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        """Look, between two optimiser steps and behind the validation that was due.
 
-    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Look again: a validation is long."""
-        if trainer.state.fn == TrainerFn.FITTING:
-            self._look(trainer)
-
-    def _look(self, trainer: Trainer) -> None:
-        stop = self.number is not None
-        if trainer.world_size > 1:
-            stop = trainer.strategy.reduce_boolean_decision(stop, all=False)
-        if stop:
-            # Lightning then ends the training on its own account, after the validation that is due
-            trainer._signal_connector.received_sigterm = True
+        Raises:
+            SIGTERMException: one of the processes got a signal; Lightning then ends the run.
+        """
+        if batch_idx % trainer.accumulate_grad_batches == 0:
+            stop = self.number is not None
+            if trainer.world_size > 1:
+                stop = trainer.strategy.reduce_boolean_decision(stop, all=False)
+            if stop:
+                raise SIGTERMException
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Save nothing from the middle of a step, nothing of a run that could not go on or lost a peer."""

@@ -16,7 +16,6 @@ import yaml
 from jsonargparse import set_parsing_settings
 from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
@@ -28,7 +27,7 @@ from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.cli.best_so_far import RememberBest
 from sentrep.cli.building import first_refusal
 from sentrep.cli.callbacks import SaveConfig, SavePredictions
-from sentrep.cli.changes import ConvertPosition, differences, explain, refuse, run_differences, run_settings
+from sentrep.cli.changes import StartEpochAgain, differences, explain, refuse, run_differences, run_settings
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle_last
 from sentrep.cli.configuration import Request, Tree
 from sentrep.cli.errors import UsageError, of_settings, summarize
@@ -73,7 +72,7 @@ class SentRepCLI(LightningCLI):
         self._allow_changes = allow_changes
         callbacks: list[Callback] = [SavePredictions(), RememberBest(), stop]
         if command == "fit" and allow_changes:
-            callbacks.insert(0, ConvertPosition())
+            callbacks.insert(0, StartEpochAgain())
         self._parsers: list[LightningArgumentParser] = []
         options: dict[str, Any] = {"exit_on_error": False, "allow_abbrev": False}
         super().__init__(
@@ -157,12 +156,8 @@ class SentRepCLI(LightningCLI):
             raise InputError(f"trainer: {error}") from error
         if asked.precision == "16-mixed" and trainer.precision != "16-mixed":  # Lightning takes another and warns
             raise InputError("trainer.precision 16-mixed: a CPU has no mixed precision in float16; use bf16-mixed")
-        saver = trainer.checkpoint_callback
-        links = isinstance(saver, ModelCheckpoint) and saver.save_last == "link"
-        if isinstance(saver, ModelCheckpoint) and links:
-            saver.save_last = True  # Lightning's own link points to nothing once the best is another file
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
-            trainer.strategy.checkpoint_io = AtomicCheckpointIO(links)
+            trainer.strategy.checkpoint_io = AtomicCheckpointIO()
         return trainer
 
     def before_instantiate_classes(self) -> None:
@@ -216,7 +211,7 @@ def launch(command: str, request: Request, allow_changes: bool) -> int:
         if command in ("validate", "test") and not any(key.startswith("trainer.logger") for key in request.flags):
             tree["trainer"]["logger"] = False  # scores are printed; a run's folder with nothing else helps nobody
         try:
-            cli = SentRepCLI(command, tree, checkpoint, request.rest, allow_changes, stop, folders)
+            SentRepCLI(command, tree, checkpoint, request.rest, allow_changes, stop, folders)
         except argparse.ArgumentError as error:
             raise UsageError(summarize(str(error).replace(f"{command}.", ""), tree)) from None
         except MisconfigurationException as error:
@@ -234,7 +229,7 @@ def launch(command: str, request: Request, allow_changes: bool) -> int:
             return stop.status
         finally:
             leave_gloo_group()
-    return stop.status if cli.trainer.received_sigterm else 0
+    return 0
 
 
 def prepare_parsing() -> None:

@@ -96,21 +96,6 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def link(source: str | Path, path: str | Path) -> bool:
-    """Give a file a second name, at once and in place of what had it; False where the file system cannot (hard links).
-
-    Nothing is written but the name. Both names stand for one content until a file is put in place of either.
-    """
-    temporary = hidden(Path(path))
-    try:
-        os.link(source, temporary)
-    except (OSError, NotImplementedError):
-        return False
-    os.replace(temporary, path)
-    temporary.unlink(missing_ok=True)  # still there where both names stood for this file before
-    return True
-
-
 def write_text(path: str | Path, text: str) -> None:
     """`atomic_write` of a UTF-8 text."""
     with atomic_write(path, "w", encoding="utf-8") as file:

@@ -97,37 +97,6 @@ def test_a_failed_write_keeps_the_old_file_and_the_run(
     assert not older.exists()
 
 
-def test_the_same_content_under_another_name_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    best, last = tmp_path / "best.ckpt", tmp_path / "last.ckpt"
-    weights = torch.arange(50_000.0)
-    content: dict[str, Any] = {"state_dict": {"weights": weights}, "loops": {"steps": 1}}
-    io = AtomicCheckpointIO(links=True)
-    for _ in range(2):  # the second time both names are there already
-        io.save_checkpoint(content, best)
-        io.save_checkpoint({**content, "loops": {"steps": 1}}, last)
-        assert best.samefile(last)
-    io.save_checkpoint({**content, "loops": {"steps": 2}}, last)  # a step later: the best stays as it was
-    assert not best.samefile(last)
-    assert io.load_checkpoint(best)["loops"]["steps"] == 1
-    io.save_checkpoint(content, best)
-    weights[::700] += 1  # in place, and nothing else
-    io.save_checkpoint(content, last)
-    assert torch.equal(io.load_checkpoint(last)["state_dict"]["weights"], weights)
-    assert not torch.equal(io.load_checkpoint(best)["state_dict"]["weights"], weights)
-    io.save_checkpoint(content, best)
-    io.remove_checkpoint(best)  # the next best takes its place: a name goes, the content stays
-    assert torch.equal(io.load_checkpoint(last)["state_dict"]["weights"], weights)
-
-    def refuse(*arguments: Any) -> None:
-        raise OSError(errno.EPERM, "no links here")
-
-    monkeypatch.setattr(os, "link", refuse)
-    io.save_checkpoint(content, best)
-    io.save_checkpoint(content, last)
-    assert not best.samefile(last)
-    assert {file.name for file in tmp_path.iterdir()} == {"best.ckpt", "last.ckpt"}
-
-
 def test_another_error_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: Any) -> None:
         raise OSError(errno.EIO, "broken disk")
