@@ -1,7 +1,7 @@
 """A trained encoder in sentence-transformers: export, load there, the same vectors.
 
 Whatever serves folders of sentence-transformers then serves yours. Needs sentence-transformers; run it: python serve.py
-With a model of yours: sentrep export runs/NAME/version_0/checkpoints/BEST.ckpt served, then from line "theirs" on.
+With a model of yours: sentrep export runs/NAME/version_0/checkpoints/BEST.ckpt --output served, then from "theirs" on.
 """
 
 import lightning

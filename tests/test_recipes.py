@@ -213,7 +213,7 @@ def test_lora_is_laid_over_a_recipe_and_exported_without_it(tiny: list[str], tmp
     content = torch.load(checkpoint, weights_only=True)
     settings = {"rank": 2, "alpha": 16.0, "dropout": 0.0, "targets": ["query", "value"], "also": []}
     assert content["sentrep"]["settings"]["adapter"] == settings
-    assert main(["export", str(checkpoint), str(tmp_path / "model")]) == 0
+    assert main(["export", str(checkpoint), "--output", str(tmp_path / "model")]) == 0
     assert json.loads((tmp_path / "model" / "sentrep.json").read_text(encoding="utf-8"))["adapter"] is None
     vectors = [SentenceEncoder.from_pretrained(name).encode(["a dog"]) for name in (checkpoint, tmp_path / "model")]
     np.testing.assert_allclose(*vectors, atol=1e-6)

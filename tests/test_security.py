@@ -177,7 +177,7 @@ def test_the_encoder_alone_builds_no_objective(checkpoint: dict[str, Any], tmp_p
     SentenceEncoder.from_pretrained(path)
     (tmp_path / "lines.txt").write_text("a dog\n")
     assert main(["encode", str(path), "--input", str(tmp_path / "lines.txt"), "--output", str(tmp_path / "v.npy")]) == 0
-    assert main(["export", str(path), str(tmp_path / "model")]) == 0
+    assert main(["export", str(path), "--output", str(tmp_path / "model")]) == 0
     (tmp_path / "pairs.csv").write_text("sentence1,sentence2,score\na dog,a cat,1\na dog,the hound,4\n")
     assert main(["evaluate", str(path), "--sets", str(tmp_path / "pairs.csv")]) == 0
     assert Spy.built == 0

@@ -51,7 +51,7 @@ def carry_out(mine: Words, chosen: Options) -> int:
 
 def _wanted(chosen: Options) -> Wanted:
     """What the runs are scored on."""
-    return Wanted(chosen.suite, Request(chosen.sets, chosen.folder, chosen.split, chosen.columns))
+    return Wanted(chosen.suite, Request(chosen.sets, None, chosen.split, chosen.columns))
 
 
 def chosen_table(words: Words, chosen: Options) -> Table | None:

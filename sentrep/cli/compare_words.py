@@ -37,8 +37,6 @@ class Options:
         vary: what the seeds change: order (of the training text), noise (initial head, dropout, draws) or both.
         suite: what to score: sts (similarity), or another suite of sentrep evaluate.
         sets: of the suite; by default each recipe's own data.test, of other suites all that evaluate takes by default.
-        folder: of the suite's sets, where they lie apart; the SentEval data are found by --sts_folder, which goes to
-            every run.
         split: retrieval, rerank, clustering: which split of a folder; test by default.
         columns: names or positions of the columns of csv files.
         format: print the table as latex, csv or markdown; all three are written to files, too.
@@ -55,7 +53,6 @@ class Options:
     vary: Literal["both", "order", "noise"] = "both"
     suite: SuiteName = "sts"
     sets: list[str] | None = None
-    folder: str | None = None
     split: str | None = None
     columns: list[str] | None = None
     format: Format | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sentrep.cli.models import Backend, Precision, in_precision, load_encoder, whitening_corpus
 from sentrep.data.sets.scored_pairs import ScoredPairs
@@ -19,23 +18,6 @@ from sentrep.evaluation import (
 from sentrep.evaluation.suites import SuiteName
 
 
-@dataclass(frozen=True)
-class Compute:
-    """How the vectors are computed."""
-
-    batch_size: int = 64
-    """sentences of average length in one forward pass."""
-    device: str | None = None
-    """cpu, cuda, cuda:1, ...; by default a GPU where there is one."""
-    precision: Precision = "fp32"
-    """fp32, or bf16 to compute in bfloat16 where that is safe; the similarities are float32 in either."""
-    backend: Backend = "torch"
-    """what computes: torch, compiled, or onnx or openvino on the CPU for a folder of sentrep export --format."""
-
-
-COMPUTE = Compute()
-
-
 def evaluate(
     model: str,
     *,
@@ -44,14 +26,17 @@ def evaluate(
     sts_folder: str | None = None,
     split: str | None = None,
     columns: list[str] | None = None,
+    batch_size: int = 64,
     pooling: str | None = None,
+    device: str | None = None,
+    precision: Precision = "fp32",
+    backend: Backend = "torch",
     whiten: str | None = None,
     whiten_dim: int | None = None,
     detail: bool = False,
     output: str | None = None,
     overwrite: bool = False,
     trust_remote_code: bool = False,
-    compute: Compute = COMPUTE,
 ) -> None:
     """Score a model on a suite of tasks with frozen vectors; print a table and write it to a file.
 
@@ -66,29 +51,32 @@ def evaluate(
             from the hub.
         split: retrieval, rerank: which split of a folder; test by default.
         columns: names or positions of the columns of csv files: [sentence1,sentence2,score] or [text,label].
+        batch_size: sentences of average length in one forward pass.
         pooling: replaces the model's own.
+        device: cpu, cuda, cuda:1, ...; by default a GPU where there is one.
+        precision: fp32, or bf16 to compute in bfloat16 where that is safe; the similarities are float32 in either.
+        backend: what computes: torch, compiled, or onnx or openvino on the CPU for a folder of sentrep export --format.
         whiten: file of sentences to fit a whitening on (BERT-whitening) before the evaluation.
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.
         detail: print sub-sets, Pearson's correlation, standard deviations, development scores and recall@1 as well.
         output: also write the results to this file: .json (everything), .md or .csv.
         overwrite: replace an output that is there already.
         trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
-        compute: how the vectors are computed.
     """
     sets = [sets] if isinstance(sets, str) else sets
     if output is not None:
         check_report_path(output, [model, *([] if whiten is None else [whiten]), *(sets or ())], overwrite)
     loaded = load_suite(suite, Request(sets, sts_folder, split, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
-    encoder = load_encoder(model, pooling, compute.device, trust_remote_code, compute.backend)
-    with in_precision(compute.precision, encoder):
+    encoder = load_encoder(model, pooling, device, trust_remote_code, backend)
+    with in_precision(precision, encoder):
         if corpus is not None:
-            fit_whitening(encoder, corpus, whiten_dim, compute.batch_size)
+            fit_whitening(encoder, corpus, whiten_dim, batch_size)
         start = time.perf_counter()
-        results = evaluate_suite(suite, encoder, loaded, batch_size=compute.batch_size, show_progress_bar=True)
+        results = evaluate_suite(suite, encoder, loaded, batch_size=batch_size, show_progress_bar=True)
         seconds = time.perf_counter() - start
     notes = _sts_notes(encoder, loaded) if suite == "sts" else []
-    how = compute.precision if compute.backend in ("torch", "compiled") else f"graph ({compute.backend})"
+    how = precision if backend in ("torch", "compiled") else f"graph ({backend})"
     report = Evaluation.of(encoder, model, results, seconds, how, suite, notes).report(detail)
     report.print()
     if output is not None:

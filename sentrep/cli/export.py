@@ -22,7 +22,7 @@ from sentrep.errors import InputError
 from sentrep.evaluation import Request, evaluate_sts, load_suite
 from sentrep.functional.similarity import unit
 from sentrep.io.files import atomic_folder, hold, remove_leftovers
-from sentrep.io.paths import check_target, expanded, writing
+from sentrep.io.paths import check_target, expanded, is_there, writing
 from sentrep.reports.text import printable
 
 _SAME = 0.9999
@@ -33,8 +33,8 @@ _ENOUGH, _READ = 500, 1024
 
 def export_model(
     checkpoint: str,
-    folder: str,
     *,
+    output: str,
     overwrite: bool = False,
     whiten: str | None = None,
     whiten_dim: int | None = None,
@@ -52,8 +52,8 @@ def export_model(
 
     Args:
         checkpoint: a checkpoint of `sentrep fit`, or any model that sentrep loads.
-        folder: where the model goes.
-        overwrite: whether the folder may hold files already.
+        output: the folder where the model goes.
+        overwrite: replace the model files of a folder that is there already.
         whiten: file of sentences to fit a whitening on (BERT-whitening), which becomes part of the model.
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.
         trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
@@ -75,16 +75,16 @@ def export_model(
     corpus = whitening_corpus(whiten, whiten_dim)
     if trust_remote_code:
         search_current_folder()
-    check_target(folder, [checkpoint], folder=True)
-    place = expanded(folder).resolve()
-    with hold(place.with_name(f".{place.name}.lock"), f"the folder {folder}"):
+    check_target(output, [checkpoint], folder=True)
+    place = expanded(output).resolve()
+    with hold(place.with_name(f".{place.name}.lock"), f"the folder {output}"):
         remove_leftovers(place)
         if not overwrite and place.is_dir() and any(place.iterdir()):
-            raise InputError(f"{folder}: the folder is not empty; choose another one, or allow it to be overwritten")
+            raise is_there(output)
         encoder = SentenceEncoder.from_pretrained(checkpoint, trust_remote_code=trust_remote_code)
         if corpus is not None:
             fit_whitening(encoder.to("cuda" if torch.cuda.is_available() else "cpu"), corpus, whiten_dim)
-        with writing(folder), atomic_folder(place) as whole:
+        with writing(output), atomic_folder(place) as whole:
             encoder.save_pretrained(whole)
             if format is not None:
                 write_graph(whole, format, quantize, sentences, trust_remote_code)
@@ -94,7 +94,7 @@ def export_model(
                 if sets is not None:
                     _compare_scores(encoder, graph, sets)
             remove_graphs(place)
-        print(f"{printable(str(folder))}: pooling {encoder.pooling}, {encoder.embedding_dim} dimensions")
+        print(f"{printable(output)}: pooling {encoder.pooling}, {encoder.embedding_dim} dimensions")
 
 
 def _sentences(calibration: str | None, quantize: str | None) -> list[str]:

@@ -11,7 +11,14 @@ from sentrep.evaluation.runs import find_runs
 from sentrep.reports.text import printable
 
 
-def curves(runs: list[str], *, metrics: list[str] | None = None, smooth: int = 1, output: str = "curves") -> None:
+def curves(
+    runs: list[str],
+    *,
+    metrics: list[str] | None = None,
+    smooth: int = 1,
+    output: str = "curves",
+    overwrite: bool = False,
+) -> None:
     """Training curves: metrics of one or several runs against the optimiser step.
 
     Args:
@@ -20,13 +27,16 @@ def curves(runs: list[str], *, metrics: list[str] | None = None, smooth: int = 1
             uniformity.
         smooth: points of a running mean of train/ metrics.
         output: the files to write, without .png and .svg.
+        overwrite: replace pictures that are there already.
     """
-    picture_files(output)
+    picture_files(output, overwrite=overwrite)
     found = find_runs(runs)
     _save(draw_curves({one.label: one.courses for one in found}, metrics, smooth), output)
 
 
-def sweep(runs: list[str], *, x: str, y: str = "val/sts", take: Take = "max", output: str = "sweep") -> None:
+def sweep(
+    runs: list[str], *, x: str, y: str = "val/sts", take: Take = "max", output: str = "sweep", overwrite: bool = False
+) -> None:
     """A score against a setting: mean ± standard deviation over runs that differ in nothing but their seeds.
 
     Args:
@@ -35,8 +45,9 @@ def sweep(runs: list[str], *, x: str, y: str = "val/sts", take: Take = "max", ou
         y: metric.
         take: which value of the metric is a run's score: max, min or last.
         output: the files to write, without .png and .svg.
+        overwrite: replace pictures that are there already.
     """
-    picture_files(output)
+    picture_files(output, overwrite=overwrite)
     _save(draw_sweep(sweep_table(find_runs(runs), x, y, take), x, y), output)
 
 

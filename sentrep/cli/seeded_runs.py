@@ -87,14 +87,13 @@ class Wanted:
         return SCORES.replace(".", f"{self.suffix}.")
 
     def request_for(self, data: Tree) -> Request:
-        """With the recipe's own sets, and its folder of the SentEval data for the suites that read it, where no other
-        is given.
+        """With the recipe's own sets where no others are given, and its folder of the SentEval data.
 
         Raises:
             InputError: there are no sets of similarity, or ``data`` is not in order.
         """
         own = data.get("sts_folder") if self.suite in ("sts", "transfer") else None
-        request = replace(self.request, folder=self.request.folder or own)
+        request = replace(self.request, sts_folder=own)
         if self.suffix or request.sets is not None:
             return request
         if not (sets := build(SentRepDataModule, "data", data).test):

@@ -60,7 +60,7 @@ class GraphEncoder(TextEncoder):
         if not self._file.is_file() or not (place / SETTINGS_FILE).is_file():
             raise InputError(
                 f"{folder}: no graph of sentrep in it ({GRAPH_FILES[backend]}); write one: "
-                f"sentrep export MODEL FOLDER --format {backend}"
+                f"sentrep export MODEL --output FOLDER --format {backend}"
             )
         source: Any = open_source({"name": str(place), "trust_remote_code": trust_remote_code}, whole=True)
         self.settings = settings = source.settings
@@ -94,7 +94,7 @@ class GraphEncoder(TextEncoder):
         Raises:
             InputError: always.
         """
-        raise InputError("a graph takes no whitening: fit it before, by sentrep export MODEL FOLDER --whiten")
+        raise InputError("a graph takes no whitening: fit it before, by sentrep export MODEL --output FOLDER --whiten")
 
 
 def _open_onnx(file: Path) -> tuple[Run, int]:

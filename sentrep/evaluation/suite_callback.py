@@ -32,7 +32,7 @@ class SuiteEvaluation(Callback):
         suite: ``transfer``, ``retrieval``, ``rerank`` or ``mteb``; similarity sets are named in ``data``.
         stage: ``val`` or ``test``.
         sets: names, files or folders, as for ``sentrep evaluate``; None for the suite's default.
-        folder: of the SentEval data, for the named sets of transfer.
+        sts_folder: of the SentEval data, for the named sets of transfer.
         split: which part of a folder, for retrieval and rerank; None for ``test``.
         columns: of tables; None looks for the usual names.
         batch_size: as for `SentenceEncoder.encode`.
@@ -46,7 +46,7 @@ class SuiteEvaluation(Callback):
         suite: str,
         stage: Literal["val", "test"] = "test",
         sets: list[str] | None = None,
-        folder: str | None = None,
+        sts_folder: str | None = None,
         split: str | None = None,
         columns: list[str] | None = None,
         batch_size: int = 64,
@@ -58,7 +58,7 @@ class SuiteEvaluation(Callback):
             raise InputError("SuiteEvaluation: name the sets of suite sts in data.val or data.test instead")
         self.suite = suite
         self.stage = stage
-        self.request = Request(sets, folder, split, columns)
+        self.request = Request(sets, sts_folder, split, columns)
         self.batch_size = batch_size
         self._sets: list[Any] | None = None
 

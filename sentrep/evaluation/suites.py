@@ -28,7 +28,7 @@ class Request:
 
     sets: Sequence[str | PairsFile] | None = None
     """Names or paths, of similarity also files with their columns; None means the suite's default."""
-    folder: str | None = None
+    sts_folder: str | None = None
     """The folder of the SentEval data, where named sets lie."""
     split: str | None = None
     """Which part of a set; None means ``test``."""
@@ -65,13 +65,13 @@ def load_suite(suite: str, request: Request) -> list[Any]:
     if suite not in SUITES:
         raise InputError(f"unknown suite {suite!r}{did_you_mean(suite, SUITES) or ';'} known are {', '.join(SUITES)}")
     chosen = SUITES[suite]
-    for option in ("folder", "split", "columns"):
+    for option in ("sts_folder", "split", "columns"):
         if getattr(request, option) is not None and option not in chosen.takes:
             users = ", ".join(name for name, other in SUITES.items() if option in other.takes)
             raise InputError(f"the suite {suite} has no use for {option}, which belongs to {users}; leave it out")
     wanted = request.sets
     if wanted is None:  # SICK-R's published split is not on the hub
-        wanted = [name for name in chosen.default if request.folder is not None or name != "sickr"]
+        wanted = [name for name in chosen.default if request.sts_folder is not None or name != "sickr"]
     if not wanted:
         raise InputError(f"the suite {suite} needs sets: {chosen.names}")
     sets = [chosen.load(name, request) for name in wanted]
@@ -99,27 +99,27 @@ def evaluate_suite(
 
 def _load_pairs(name: str | PairsFile, request: Request) -> ScoredPairs:
     if request.columns is None or isinstance(name, PairsFile) or name.lower() in SET_NAMES:
-        return load_sts(name, request.folder)
-    return load_sts(PairsFile(name, tuple(request.columns)), request.folder)  # type: ignore[arg-type]
+        return load_sts(name, request.sts_folder)
+    return load_sts(PairsFile(name, tuple(request.columns)), request.sts_folder)  # type: ignore[arg-type]
 
 
 def _load_transfer(name: str, request: Request) -> LabelledSet:
-    if name.lower() in TRANSFER_NAMES and request.folder is None:
+    if name.lower() in TRANSFER_NAMES and request.sts_folder is None:
         raise InputError(
-            f"{name}: where is it? Give the folder of the SentEval data, which contains MR, CR, ... (folder)"
+            f"{name}: where is it? Give the folder of the SentEval data, which contains MR, CR, ... (sts_folder)"
         )
-    return load_transfer(name, request.folder or ".")
+    return load_transfer(name, request.sts_folder or ".")
 
 
 SUITES = {
     "sts": Suite(
         _load_pairs,
         evaluate_sts,
-        ("folder", "columns"),
+        ("sts_folder", "columns"),
         "names such as stsb, or files of two sentences and a score",
         DEFAULT_SUITE,
     ),
-    "transfer": Suite(_load_transfer, evaluate_transfer, ("folder",), ", ".join(TRANSFER_NAMES), TRANSFER_NAMES),
+    "transfer": Suite(_load_transfer, evaluate_transfer, ("sts_folder",), ", ".join(TRANSFER_NAMES), TRANSFER_NAMES),
     "retrieval": Suite(
         lambda name, request: load_retrieval(name, request.split or "test"),
         evaluate_retrieval,

@@ -27,7 +27,7 @@ def _workplace(in_folder: Path) -> None:
 
 
 def test_retrieval_prints_and_writes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--suite", "retrieval", "--sets", "[facts]", "--output", "scores.json", "--compute.device", "cpu"]
+    words = ["--suite", "retrieval", "--sets", "[facts]", "--output", "scores.json", "--device", "cpu"]
     assert main(["evaluate", model, *words]) == 0
     out = capsys.readouterr().out
     assert "nDCG@10" in out

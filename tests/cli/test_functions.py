@@ -57,20 +57,20 @@ def test_a_failing_run_leaves_the_old_file(model: str) -> None:
 
 
 def test_export_and_its_refusal(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", model, "exported"]) == 0
+    assert main(["export", model, "--output", "exported"]) == 0
     assert "exported: pooling mean, 32 dimensions" in capsys.readouterr().out
     assert main(["encode", "exported", "--input", "lines.txt", "--output", "out.npy"]) == 0
     np.testing.assert_allclose(np.load("out.npy"), expected(model), atol=1e-6)
-    assert main(["export", model, "exported"]) == 1
-    assert "the folder is not empty" in capsys.readouterr().err
-    assert main(["export", model, "exported", "--overwrite", "true"]) == 0
+    assert main(["export", model, "--output", "exported"]) == 1
+    assert "exported: is there already; name another output, or replace it: --overwrite true" in capsys.readouterr().err
+    assert main(["export", model, "--output", "exported", "--overwrite", "true"]) == 0
 
 
 def test_an_export_that_ends_before_its_graph_is_there_leaves_nothing(
     model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """So the folder never looks complete without it, and the same command can be given again."""
-    command = ["export", model, "exported", "--format", "onnx"]
+    command = ["export", model, "--output", "exported", "--format", "onnx"]
     monkeypatch.setattr(export, "check_graph", lambda *arguments: None)
     monkeypatch.setattr(export, "write_graph", lambda *arguments: refuse())
     for _ in range(2):
@@ -82,7 +82,7 @@ def test_an_export_that_ends_before_its_graph_is_there_leaves_nothing(
     Path("exported/mine.txt").write_text("mine")
     assert main([*command, "--overwrite", "true"]) == 1
     assert {path.name for path in Path("exported").iterdir()} == {"onnx", "mine.txt"}
-    assert main(["export", model, "exported", "--overwrite", "true"]) == 0
+    assert main(["export", model, "--output", "exported", "--overwrite", "true"]) == 0
     assert not Path("exported/onnx/model.onnx").exists()
     assert Path("exported/mine.txt").read_text() == "mine"
 
@@ -101,7 +101,7 @@ def write_pairs() -> None:
 
 def test_export_and_evaluate_whitened(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("corpus.txt").write_text("\n".join(toy_sentences(50)) + "\n")
-    assert main(["export", model, "whitened", "--whiten", "corpus.txt", "--whiten_dim", "5"]) == 0
+    assert main(["export", model, "--output", "whitened", "--whiten", "corpus.txt", "--whiten_dim", "5"]) == 0
     assert "whitened: pooling mean, 5 dimensions" in capsys.readouterr().out
     write_pairs()
     scores = []
@@ -111,7 +111,7 @@ def test_export_and_evaluate_whitened(model: str, capsys: pytest.CaptureFixture[
         scores.append(json.loads(Path("scores.json").read_text())["results"][0]["spearman"])
     assert scores[0] == pytest.approx(scores[1])
     assert scores[0] != scores[2]
-    for command in (["export", model, "new"], ["evaluate", model, "--sets", "[pairs.csv]"]):
+    for command in (["export", model, "--output", "new"], ["evaluate", model, "--sets", "[pairs.csv]"]):
         assert main([*command, "--whiten_dim", "5"]) == 2
         assert "--whiten" in capsys.readouterr().err
 
@@ -121,7 +121,7 @@ def test_half_precision_gives_nearly_the_same(model: str) -> None:
     for precision in ("fp32", "bf16"):
         words = [model, "--precision", precision, "--device", "cpu"]
         assert main(["encode", *words, "--input", "lines.txt", "--output", f"{precision}.npy"]) == 0
-        words = [model, "--compute.precision", precision, "--compute.device", "cpu"]
+        words = [model, "--precision", precision, "--device", "cpu"]
         assert main(["evaluate", *words, "--sets", "[pairs.csv]", "--output", f"{precision}.json"]) == 0
         assert json.loads(Path(f"{precision}.json").read_text())["precision"] == precision
     full, half = np.load("fp32.npy"), np.load("bf16.npy")

@@ -143,7 +143,7 @@ def test_a_killed_export_leaves_a_whole_folder_or_none(place: Path) -> None:
             assert files(place / "killed") == files(place / "whole")
             shutil.rmtree(place / "killed")
 
-    kill_often(["export", "--format", "onnx", "model"], whole="whole", killed="killed", after=check)
+    kill_often(["export", "--format", "onnx", "model", "--output"], whole="whole", killed="killed", after=check)
     assert "onnx/model.onnx" in files(place / "killed")
     check()
     assert not list(place.rglob("*.tmp"))

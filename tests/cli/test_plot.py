@@ -26,3 +26,6 @@ def test_curves_and_a_sweep_of_runs(
     assert main(["plot", "sweep", "[runs]", *words, "--output", "new/sweep.png"]) == 0
     for stem in ("curves", "new/sweep"):
         assert pictures(stem) == [True, True]
+    assert main(["plot", "curves", "runs"]) == 1
+    assert "curves.png: is there already; name another output" in capsys.readouterr().err
+    assert main(["plot", "curves", "runs", "--overwrite", "true"]) == 0

@@ -231,7 +231,7 @@ def test_a_config_is_never_overwritten(workplace: Path) -> None:
 def test_a_checkpoint_is_scored_without_its_config_and_original_model(
     trained: Path, workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["export", str(trained), "folder"]) == 0
+    assert main(["export", str(trained), "--output", "folder"]) == 0
     assert fit("--model.encoder.backbone=folder", "--model.encoder.tokenizer=null") == 0
     shutil.rmtree(workplace / "folder")
     checkpoint = workplace / "runs/run/version_0/checkpoints/last.ckpt"

@@ -91,7 +91,7 @@ def test_int8_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[
     asked = ["--format", "onnx", "--quantize", "int8", "--calibration", str(text)]
     for words in ([], ["--sts", str(pairs)]):
         target = folder.parent / f"graph{len(words)}"
-        assert main(["export", str(folder), str(target), *asked, *words]) == 0
+        assert main(["export", str(folder), "--output", str(target), *asked, *words]) == 0
         said = capsys.readouterr().out
         found = re.search(r"cosine to torch in float32: mean (\d\.\d{5}), min (\d\.\d{5}) \(", said)
         assert found is not None
@@ -101,7 +101,7 @@ def test_int8_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[
         assert cosine(graph.encode(SENTENCES), expected).min() > 0.99
         assert np.abs(graph.encode(SENTENCES) - expected).max() > 1e-5  # it is in 8 bits
     assert fingerprint(graph) != fingerprint(SentenceEncoder.from_pretrained(folder))
-    assert main(["export", str(folder), str(folder.parent / "bad"), *asked, "--least_cosine", "1"]) == 1
+    assert main(["export", str(folder), "--output", str(folder.parent / "bad"), *asked, "--least_cosine", "1"]) == 1
     assert "nothing is written; leave --quantize out, or lower --least_cosine 1" in capsys.readouterr().err
     assert not (folder.parent / "bad").exists()
     # what sentence-transformers' own backend reads: the tokens' states, which its own modules pool
@@ -117,7 +117,7 @@ def test_int8_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[
     assert main(["encode", str(target), "--backend", "onnx", "--input", str(text), "--output", str(out)]) == 0
     np.testing.assert_allclose(np.load(out), graph.encode(toy_sentences(500)), atol=1e-6)
     report = folder.parent / "report.json"
-    words = ["--sets", str(pairs), "--compute.backend", "onnx", "--output", str(report)]
+    words = ["--sets", str(pairs), "--backend", "onnx", "--output", str(report)]
     assert main(["evaluate", str(target), *words]) == 0
     assert json.loads(report.read_text())["precision"] == "graph (onnx)"
     tiny_encoder().save_pretrained(target)
@@ -134,7 +134,7 @@ def test_int8_for_openvino(folder: Path) -> None:
 
 
 def test_what_is_missing_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"no graph of sentrep in it .*sentrep export MODEL FOLDER --format onnx"):
+    with pytest.raises(InputError, match=r"no graph of sentrep .*export MODEL --output FOLDER --format onnx"):
         GraphEncoder(folder, "onnx")
     (folder / "onnx").mkdir()
     (folder / "onnx" / "model.onnx").write_text("no graph")
@@ -149,10 +149,10 @@ def test_a_graph_takes_nothing_that_is_fixed_in_it(capsys: pytest.CaptureFixture
     with pytest.raises(InputError, match="fit it before"):
         fit_whitening(graph, SENTENCES, 2)
     for words, status, message in (
-        ("export m g --quantize int8", 2, "name its --format"),
-        ("export m g --format onnx --quantize int8", 2, "name 500 sentences or more with --calibration"),
+        ("export m --output g --quantize int8", 2, "name its --format"),
+        ("export m --output g --format onnx --quantize int8", 2, "name 500 sentences or more with --calibration"),
         ("encode m --output x.npy --input none.txt --backend onnx", 1, "none.txt"),
-        ("evaluate m --sets none.csv --compute.backend tflite", 2, "tflite"),
+        ("evaluate m --sets none.csv --backend tflite", 2, "tflite"),
     ):
         assert main(words.split()) == status
         assert message in capsys.readouterr().err

@@ -90,6 +90,6 @@ def test_it_is_in_a_graph_for_onnxruntime(tmp_path: Path) -> None:
     texts = toy_sentences(40)
     encoder = tiny_encoder(pooling="mean", max_seq_length=32)
     with_lexical(encoder, fit_lexical(encoder, texts, features=8), 0.2).save_pretrained(tmp_path / "model")
-    assert main(["export", str(tmp_path / "model"), str(tmp_path / "graph"), "--format", "onnx"]) == 0
+    assert main(["export", str(tmp_path / "model"), "--output", str(tmp_path / "graph"), "--format", "onnx"]) == 0
     vectors = GraphEncoder(tmp_path / "graph", "onnx").encode(texts)
     np.testing.assert_allclose(vectors, encoder.encode(texts), atol=1e-5)

@@ -188,7 +188,7 @@ def test_a_run_with_a_class_of_the_user_ends_with_its_model_and_goes_on(
     trust = ["--trust_remote_code", "true"]
     assert main(["encode", model, "--output", "out.npy", "--input", "text.txt", *trust]) == 0
     np.testing.assert_allclose(np.load("out.npy"), vectors[1], atol=1e-6)
-    assert main(["export", str(last), "again", *trust]) == 0
+    assert main(["export", str(last), "--output", "again", *trust]) == 0
     assert main(["evaluate", "again", "--sets", "[dev.csv]", *trust]) == 0
 
 

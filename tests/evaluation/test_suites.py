@@ -81,7 +81,7 @@ def test_every_suite_scores_its_sets(
 def test_the_default_sets(suite: str, folder: str | None, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for reader in ("load_sts", "load_transfer"):
         monkeypatch.setattr(suites, reader, lambda name, folder: SimpleNamespace(name=f"{name} of {folder}"))
-    assert [part.name for part in load_suite(suite, Request(folder=folder))] == [
+    assert [part.name for part in load_suite(suite, Request(sts_folder=folder))] == [
         f"{name} of {folder}" for name in names
     ]
 

@@ -152,12 +152,13 @@ def svg_text(figure: Figure) -> str:
     return file.getvalue()
 
 
-def picture_files(stem: str | Path, inputs: Iterable[str | Path] = ()) -> list[Path]:
+def picture_files(stem: str | Path, inputs: Iterable[str | Path] = (), overwrite: bool = True) -> list[Path]:
     """The files that `save_figure` writes, if they can be written.
 
     Args:
         stem: both files without their endings; an ending ``.png`` or ``.svg`` is taken off.
         inputs: what is read, and must not be replaced.
+        overwrite: whether older pictures of this name may be replaced.
 
     Raises:
         InputError: for a place that cannot be written.
@@ -168,7 +169,7 @@ def picture_files(stem: str | Path, inputs: Iterable[str | Path] = ()) -> list[P
         stem = stem.with_suffix("")
     files = [stem.parent / f"{stem.name}{ending}" for ending in (".png", ".svg")]
     for file in files:
-        check_target(file, inputs)
+        check_target(file, inputs, overwrite=overwrite)
     return files
 
 
