@@ -78,8 +78,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "MixedNegatives": {"share": 0.2, "weight": 1.0},
     "MomentumContrast": {"temperature": 0.05, "size": 4096, "momentum": 0.999, "in_batch": False},
     "NoisyAnchorNegatives": {"ratio": 1.0, "weight": 1.0},
+    "NegativeSampler": {"weight": 1.0},
     "NonFiniteGuard": {"action": "stop", "max_skips": 10},
     "OutputPerturbedViews": {"negatives": "copies"},
+    "Perturbation": {"strength": 1.0},
     "PhraseReconstruction": {"share": 0.3, "layers": 6, "heads": 16, "dropout": 0.1, "product": 1.0, "difference": 1.0},
     "RankingConsistency": {"temperature": 0.05, "own": True},
     "RefinedNoiseNegatives": {
@@ -96,6 +98,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "SelfWeighting": {"mask_noise": True, "kind": "hard", "softness": 0.05},
     "SignFlippedContrastive": {"temperature": 0.05, "scale": 1.0},
     "SpanCutoff": {"rate": 0.15},
+    "TokenAugmentation": {"strength": 1.0},
     "TokenCutoff": {"rate": 0.15},
     "TokenDeletion": {"rate": 0.1},
     "TokenSwap": {"rate": 0.1},
@@ -122,7 +125,7 @@ def test_the_defaults_are_these(name: str) -> None:
     one = PUBLIC[name]
     parameters = inspect.signature(one.__init__ if isinstance(one, type) else one).parameters.values()
     found = {p.name: p.default for p in parameters if isinstance(p.default, (bool, int, float, str))}
-    assert found == DEFAULTS.get(name, {}) or inspect.isabstract(one)
+    assert found == DEFAULTS.get(name, {})
 
 
 def test_these_objectives_need_no_token_states() -> None:
@@ -171,3 +174,79 @@ def test_every_argument_is_checked(name: str, argument: str) -> None:
     given = {key: value for key, value in REQUIRED.items() if key in required}
     with pytest.raises(InputError, match=rf"\b{argument}\b"):
         PLUGINS[name](**given, **{argument: "nonsense"})
+
+
+BELOW_1 = 1 - 1e-9
+COUNT, WIDTH = ([1, 10_000], [0, 10_001]), ([1, 10**7], [0, 10**7 + 1])
+ANY_COUNT = ([1, 10**9], [0, 10**9 + 1])
+SHARE, PROPER_SHARE = ([0.0, BELOW_1], [-1e-9, 1.0]), ([1e-9, BELOW_1], [0.0, 1.0])
+RANGES: dict[str, dict[str, tuple[list[float], list[float]]]] = {
+    "BernoulliDropout": {"rate": SHARE},
+    "Contrastive": {
+        "hard_negative_weight": ([-80, 80], [-81, -80.01, 80.01, 81]),
+        "angular_margin": ([0, 90], [-0.01, 90.01, 91]),
+        "block": ([0, 10**9], [-1, 10**9 + 1]),
+        "label_smoothing": SHARE,
+    },
+    "ContrastiveTension": {"negatives": ANY_COUNT},
+    "Denoising": {
+        "layers": COUNT,
+        "heads": COUNT,
+        "feed_forward": WIDTH,
+        "dropout": SHARE,
+        "noise": SHARE,
+        "token_deletion": SHARE,
+    },
+    "Distillation": {"first_share": ([0, 1], [-1e-9, 1 + 1e-9, 2])},
+    "FeatureDropout": {"rate": SHARE},
+    "FeatureMask": {"rate": SHARE},
+    "GaussianMixtureNegatives": {
+        "components": ([1, 10**6], [0, 10**6 + 1]),
+        "decay": ([1e-9, 1], [0, 1 + 1e-9, 2]),
+        "window": ANY_COUNT,
+    },
+    "GaussianNegatives": {"ratio": ([1e-9, 10_000], [0, 10_000.1, 10_001]), "mean": ([-1e37, 1e37], [-2e37, 2e37])},
+    "InformationReconstruction": {
+        "layer": ([0, 10_000], [-1, 10_001]),
+        "layers": COUNT,
+        "heads": COUNT,
+        "feed_forward": WIDTH,
+        "dropout": SHARE,
+        "probability": PROPER_SHARE,
+    },
+    "LayerContrast": {"projection": WIDTH},
+    "MaskedLanguageModeling": {"probability": PROPER_SHARE},
+    "MaskedTriplet": {"less": ([1e-9], [0.0, 1.0]), "more": ([BELOW_1], [0.0, 1.0])},
+    "MemoryBank": {"size": ([1], [0, 10**9 + 1])},
+    "MixedNegatives": {"share": SHARE},
+    "MomentumContrast": {"momentum": SHARE},
+    "NonFiniteGuard": {"max_skips": ANY_COUNT},
+    "PhraseReconstruction": {
+        "share": PROPER_SHARE,
+        "layers": COUNT,
+        "heads": COUNT,
+        "feed_forward": WIDTH,
+        "dropout": SHARE,
+    },
+    "RefinedNoiseNegatives": {"steps": ([0, 10**6], [-1, 10**6 + 1])},
+    "ReplacedTokenDetection": {"probability": PROPER_SHARE},
+    "SelfWeighting": {"threshold": ([-1, 1], [-1.01, 1.01, -2, 2])},
+    "SpanCutoff": {"rate": SHARE},
+    "TokenCutoff": {"rate": SHARE},
+    "TokenDeletion": {"rate": SHARE},
+    "TokenSwap": {"rate": SHARE},
+    "VAENegatives": {"latent": WIDTH, "hidden": WIDTH, "window": WIDTH, "steps": WIDTH},
+    "WordRepetition": {"rate": ([1e-9, 1], [0, 1 + 1e-9, 2])},
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_the_ends_of_a_range_are_allowed_and_nothing_beyond(name: str) -> None:
+    required = {p.name for p in inspect.signature(PLUGINS[name].__init__).parameters.values() if p.default is p.empty}
+    for argument, (allowed, refused) in RANGES[name].items():
+        given = {key: value for key, value in REQUIRED.items() if key in required - {argument}}
+        for value in allowed:
+            PLUGINS[name](**given, **{argument: value})
+        for value in refused:
+            with pytest.raises(InputError, match=rf"\b{argument} must"):
+                PLUGINS[name](**given, **{argument: value})

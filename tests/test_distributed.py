@@ -234,3 +234,21 @@ def _lost_peer() -> None:
 def test_of_processes_that_fail_it_is_said_how_the_first_ended() -> None:
     with pytest.raises(ProcessExitedException, match="process 1 terminated with signal SIGKILL"):
         run_processes(_lost_peer, WORLD)
+
+
+def _averages() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    rank = distributed.rank()
+    values = {"loss": torch.tensor(1.0 + rank, requires_grad=True), "count": torch.tensor(10 * rank)}
+    return distributed.average_each(values), distributed.average_each({})
+
+
+def test_metrics_are_averaged_over_the_processes_without_gradient() -> None:
+    for found, nothing in run_processes(_averages, WORLD):
+        assert {name: value.tolist() for name, value in found.items()} == {"loss": 1.5, "count": 5.0}
+        assert not any(value.requires_grad for value in found.values())
+        assert nothing == {}
+    alone, nothing = _averages()
+    assert alone == {"loss": torch.tensor(1.0), "count": torch.tensor(0)}
+    assert not alone["loss"].requires_grad
+    assert alone["count"].dtype == torch.int64  # as it came
+    assert nothing == {}

@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from torch.distributed import DistError
 
-from sentrep.distributed import says_peer_is_lost
+from sentrep.distributed import explain_lost_peer, says_peer_is_lost
+from sentrep.errors import InputError
 
 LOST = "sentrep: error: another process of this run was lost"
 
@@ -62,3 +64,29 @@ def test_only_a_lost_connection_is_a_lost_process() -> None:
     assert says_peer_is_lost(RuntimeError("[/a/gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:3971"))
     assert not says_peer_is_lost(RuntimeError("[enforce fail at gloo/allreduce.cc:5] 1 == 2"))
     assert not says_peer_is_lost(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ncclRemoteError: a call failed",
+        "remote process exited or there was a network error",
+        "Connection reset by peer",
+        "a lost connection",
+        "wait timed out after 1800 s",
+        "Timed out",
+        "socket Timeout",
+        "a timeout of 30 s",
+        "Broken pipe",
+    ],
+)
+def test_a_back_end_s_words_for_a_lost_process(message: str) -> None:
+    assert says_peer_is_lost(DistError(message))
+    assert not says_peer_is_lost(DistError("invalid usage"))
+    with pytest.raises(InputError, match="another process of this run was lost"), explain_lost_peer():
+        raise DistError(message)
+
+
+def test_other_errors_stay_as_they_are() -> None:
+    with pytest.raises(RuntimeError, match="mat1 and mat2"), explain_lost_peer():
+        raise RuntimeError("mat1 and mat2")

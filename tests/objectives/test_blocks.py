@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sentrep import InputError, SentRepModule, negatives
 from sentrep.negatives import NegativeSampler
-from sentrep.objectives import Contrastive
+from sentrep.objectives import Contrastive, contrastive
 from sentrep.weighting import ComplementaryWeighting, PairWeighting, SelfWeighting
 from support import text_batch, tiny_encoder, toy_sentences
 
@@ -75,3 +75,12 @@ def test_an_unweighted_sampler_under_dropout() -> None:
 def test_a_negative_block_is_refused() -> None:
     with pytest.raises(InputError, match="block"):
         Contrastive(block=-3)
+
+
+def test_the_block_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks: list[int | None] = []
+    plain = contrastive.info_nce
+    monkeypatch.setattr(contrastive, "info_nce", lambda *a, **k: blocks.append(k["block"]) or plain(*a, **k))
+    result(Contrastive(block=5), hard=False)
+    result(Contrastive(), hard=False)
+    assert blocks == [5, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,3 +72,6 @@ def test_what_does_not_fit_is_refused() -> None:
 def test_the_lower_layer_is_that_in_the_middle() -> None:
     module = SentRepModule(tiny_encoder(), [InformationReconstruction(heads=2)])
     assert module.objectives.need == Need(tokens=False, layers=(1,))
+    objective = InformationReconstruction(heads=2)
+    objective.build(replace(tiny_encoder().spec(seed=1), layers=5))
+    assert objective.reads_layers == (2,)

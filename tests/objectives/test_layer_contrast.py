@@ -46,3 +46,32 @@ def test_a_single_sentence_has_nothing_to_contrast_with() -> None:
     made = module()
     with pytest.raises(InputError, match="a batch of one sentence"):
         loss_and_gradients(made, text_batch(made.encoder, toy_sentences(1)))
+
+
+def test_the_copy_reads_some_rows_at_once() -> None:
+    encoder = tiny_encoder(dropout=0.0, rows_at_once=2)
+    made = SentRepModule(encoder, {"guided": LayerContrast(projection=12)})
+    sizes: list[int] = []
+    guide = made.objectives.terms["guided"].guide
+    guide.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
+    batch = text_batch(encoder, toy_sentences(5))
+    made.objectives(made.views_of(batch), batch)
+    assert sizes == [2, 2, 1]
+
+
+def test_similarities_are_float32_under_autocast() -> None:
+    encoder = tiny_encoder(dropout=0.0)
+    made = SentRepModule(encoder, {"guided": LayerContrast(projection=12, regularisation=0.0)})
+    batch = text_batch(encoder, toy_sentences(5))
+    projected: list[torch.Tensor] = []
+    made.objectives.terms["guided"].project.register_forward_hook(lambda *given: projected.append(given[2].float()))
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, _ = made.objectives(made.views_of(batch), batch)
+    guides, vectors = (torch.nn.functional.normalize(x, dim=-1) for x in projected)
+    similar = torch.einsum("bd,nkd->bnk", vectors, guides) / 0.01
+    rows = [
+        torch.logsumexp(torch.cat([near[None], similar[i, torch.arange(5) != i].flatten()]), 0) - near
+        for i in range(5)
+        for near in similar[i, i]
+    ]
+    torch.testing.assert_close(loss, torch.stack(rows).mean(), rtol=1e-4, atol=1e-4)

@@ -29,6 +29,14 @@ def test_the_rarest_run_of_tokens_is_the_phrase(share: float) -> None:
         assert size == 0 or first[row] - 1 in rarest
 
 
+def test_a_phrase_lies_within_the_own_tokens() -> None:
+    """Where its last token is in every sentence, the run one place earlier has the same sum."""
+    ids = torch.tensor([[9, 1, 0, 0, 0, 9], [9, 2, 0, 0, 0, 9], [9, 0, 0, 0, 3, 9]])
+    first, length = find_phrases(ids, (ids < 9), 0.5, vocab_size=10)
+    assert first.tolist() == [1, 1, 3]
+    assert length.tolist() == [2, 2, 2]
+
+
 @pytest.mark.parametrize("width", [None, 24])
 def test_value_and_gradients_are_those_of_the_loops(width: int | None) -> None:
     encoder = tiny_encoder(dropout=0.0)

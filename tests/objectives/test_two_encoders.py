@@ -11,6 +11,7 @@ from torch import Tensor
 from references.two_encoders import contrastive_tension, momentum_contrast
 from sentrep import InputError, Objective, SentRepModule
 from sentrep.objectives import ContrastiveTension, MomentumContrast
+from sentrep.types import Need
 from support import assert_same_gradients, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(12)
@@ -36,6 +37,21 @@ def test_contrastive_tension_equals_the_loop(given: bool) -> None:
     read = batch.positive if given else batch.anchor
     expected = contrastive_tension(views.anchor, objective.other(read).embedding, 3)
     assert_same_gradients(loss, expected, [views.anchor, *objective.other.parameters()], rtol=1e-8)
+
+
+def test_contrastive_tension_asks_for_vectors_alone_and_logs_both_kinds_of_pairs() -> None:
+    objective = ContrastiveTension(negatives=3)
+    step(objective, SENTENCES, False)
+    asked: list[Any] = []
+    objective.other.register_forward_pre_hook(lambda _, __, given: asked.append(given["need"]), with_kwargs=True)
+    _, views, batch = step(objective, SENTENCES, False)
+    assert asked == [Need(tokens=False)]
+    keys = objective.other(batch.anchor, need=Need(tokens=False)).embedding
+    products = (views.anchor @ keys.T).detach()
+    shifted = torch.stack([products.roll(-shift, 1).diagonal() for shift in range(4)])
+    assert objective.metrics.keys() == {"positive", "negative"}
+    torch.testing.assert_close(objective.metrics["positive"], shifted[0].mean())
+    torch.testing.assert_close(objective.metrics["negative"], shifted[1:].mean())
 
 
 def test_contrastive_tension_needs_other_sentences() -> None:

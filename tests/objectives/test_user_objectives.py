@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sentrep import InputError, NegativeSampler, Objective, SentRepDataModule, SentRepModule, TextBatch, Views
+from sentrep import (
+    EncoderSpec,
+    InputError,
+    NegativeSampler,
+    Objective,
+    SentRepDataModule,
+    SentRepModule,
+    TextBatch,
+    Views,
+)
 from sentrep.encoder import ProjectionHead, SentenceEncoder
 from sentrep.objectives import Contrastive, WeightedSum
+from sentrep.objectives.base import draw_weights
 from sentrep.stability import NonFiniteGuard
 from support import text_batch, tiny_encoder, toy_sentences
 
@@ -257,3 +269,37 @@ def test_the_rehearsal_changes_nothing(encoder: SentenceEncoder, tmp_path: Path)
         ends.append(module.state_dict())
     assert all(torch.equal(ends[0][key], ends[1][key]) for key in ends[0])
     assert len(list(tmp_path.rglob("*.ckpt"))) == 1
+
+
+class Places(Returns):
+    """Notes the name under which it is built."""
+
+    def build(self, spec: EncoderSpec) -> None:
+        self.name = spec.name
+
+
+def test_an_objective_is_built_under_its_place_in_the_module(encoder: SentenceEncoder) -> None:
+    objective, spec = Places(), encoder.spec(seed=1)
+    WeightedSum({"mine": objective}).build(spec)
+    assert objective.name == "mine"
+    WeightedSum({"mine": objective}).build(replace(spec, name="outer"))
+    assert objective.name == "outer.mine"
+
+
+@pytest.mark.parametrize(("layer", "exists"), [(-4, False), (-3, True), (2, True), (3, False)])
+def test_the_layers_that_exist_can_be_read(encoder: SentenceEncoder, layer: int, exists: bool) -> None:
+    objective = returns()
+    objective.reads_layers = (layer,)
+    with nullcontext() if exists else pytest.raises(InputError, match=f"it reads layer {layer}, but"):
+        WeightedSum({"mine": objective}).build(encoder.spec(seed=1))
+
+
+def test_modules_begin_as_bert_began() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(200, 100), nn.LayerNorm(100))
+    draw_weights(module)
+    assert module[0].weight.std().item() == pytest.approx(0.02, rel=0.05)
+    assert not module[0].bias.any()
+    assert (module[1].weight == 1).all()
+    draw_weights(module, std=0.5)
+    assert module[0].weight.std().item() == pytest.approx(0.5, rel=0.05)

@@ -99,6 +99,8 @@ def test_a_bad_step_is_left_out(what: str, tmp_path: Path) -> None:
     written = json.loads((tmp_path / f"nonfinite-step={BAD}.json").read_text())
     assert written["rows"] == watch.rows[BAD]
     assert (written["loss"] == "nan") == (what == "loss")
+    assert written.keys() == {"step", "loss", "gradient_norm", "rows"}
+    assert written["step"] == BAD
 
 
 @pytest.mark.filterwarnings("ignore:MemoryBank")

@@ -30,6 +30,7 @@ from sentrep.views import (
     TokenShuffling,
     ViewMaker,
 )
+from sentrep.views.perturbation import contrastive_loss
 from support import rebuilt
 
 ACTIVE = [
@@ -315,3 +316,10 @@ def test_batch_noise_has_the_unbiased_deviation() -> None:
 def test_batch_noise_leaves_a_batch_of_one_alone() -> None:
     x = torch.randn(1, 3)
     assert torch.equal(apply(BatchGaussianNoise(), x, torch.ones(1, dtype=torch.bool)), x)
+
+
+def test_the_loss_that_is_attacked_has_the_hard_negatives() -> None:
+    anchor, positive, negative = torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(0))
+    for hard in (None, negative):
+        expected = info_nce(anchor, positive, temperature=0.2, negatives=hard)
+        torch.testing.assert_close(contrastive_loss(anchor, positive, hard, 0.2), expected)

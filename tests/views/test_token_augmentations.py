@@ -40,6 +40,10 @@ def example(rows: int = 12, seed: int = 0, longest: int | None = None) -> TokenB
     return TokenBatch(ids * mask, mask, int(length.sum()), torch.ones(rows, dtype=torch.long))
 
 
+def test_without_a_spec_no_token_belongs_to_a_frame() -> None:
+    assert TokenSwap().frame == (0, 0)
+
+
 def apply(kind: TokenAugmentation, tokens: TokenBatch, seed: int = 0, longest: int | None = None) -> TokenBatch:
     kind = copy.deepcopy(kind)
     kind.frame, kind.longest = FRAME, longest
