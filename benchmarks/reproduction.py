@@ -52,7 +52,10 @@ SEEDS = {
     "sd": ("0.02 / 0.07 / 1.47", "0.03 / 0.16 / 0.29"),
 }
 """Of the thesis's table 6: alignment / uniformity / STS-B test of SimCSE, and with Gaussian noise sampling."""
-ALIGNMENT = "the rows above under that seed; `val/stsb-dev/alignment` and `uniformity` in `metrics.csv`"
+ALIGNMENT = (
+    "not trained here; the rows above under that seed log `alignment_all` and `uniformity_first` of `val/stsb-dev` and "
+    "of `test/stsb`"
+)
 MEASUREMENTS = {
     "dclr": [
         ("figure 1", "cosines of a sentence and its negatives", "curve", "SimCSE with `examples/figures/cosines.py`"),

@@ -145,7 +145,9 @@ def test_validation_scores_the_sets_and_their_mean() -> None:
         alike = [row for row, score in enumerate(pairs.scores) if score > 0.8 * max(pairs.scores)]
         expected = {
             "alignment": alignment(first[alike], second[alike]),
+            "alignment_all": alignment(first, second),
             "uniformity": uniformity(torch.cat([first, second])),
+            "uniformity_first": uniformity(first),
         }
         for name, value in expected.items():
             assert metrics[f"val/{pairs.name}/{name}"] == pytest.approx(float(value), abs=1e-5)

@@ -20,6 +20,7 @@ from sentrep.data.sets.proxy_tasks import is_proxy
 from sentrep.data.sets.sts import not_at_hand
 from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.evaluation.label_free import CRITERIA
+from sentrep.evaluation.metrics import GEOMETRY
 from sentrep.evaluation.proxy import CRITERION
 from sentrep.module import SentRepModule
 from sentrep.stability import NonFiniteGuard
@@ -171,7 +172,7 @@ def settle_monitor(config: Namespace) -> None:
     settings["monitor"] = monitor
     if monitor is None or monitor in _DIRECTIONS:
         settings["mode"] = _DIRECTIONS.get(monitor, "min")
-    elif monitor.endswith(("/alignment", "/uniformity")):  # of a labelled set
+    elif monitor.rpartition("/")[2] in GEOMETRY:  # of a labelled set
         settings["mode"] = "min"
     if settings.get("filename") == _FILENAME:
         metric = f"-{monitor.removeprefix('val/').replace('/', '-')}={{{monitor}:.2f}}" if monitor else ""

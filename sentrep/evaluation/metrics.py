@@ -14,6 +14,9 @@ from sentrep.functional import spearman, uniformity
 _SAME_MEANING = 0.8
 """Share of a set's highest gold score above which two sentences mean the same: 4 of 5 (SimCSE, footnote 3)."""
 
+GEOMETRY = ("alignment", "alignment_all", "uniformity", "uniformity_first")
+"""What is logged of a similarity set beside its score, as ``<set>/<name>``; lower is better."""
+
 
 class _OfPairs(Metric, ABC):
     """Keeps what it is given of pairs, two tensors of the same length, until all are there."""
@@ -86,6 +89,9 @@ class Alignment(_OfPairs):
     Those are the pairs whose gold score is above 0.8 × the set's highest, on STS-B above 4 of 5, as SimCSE (footnote 3)
     and DCLR (figure 4) take them.
 
+    Args:
+        all_pairs: take every pair, whatever its gold score, as the thesis's code does (table 6).
+
     Examples:
         >>> import torch
         >>> metric = Alignment()
@@ -96,16 +102,29 @@ class Alignment(_OfPairs):
 
     higher_is_better = False
 
+    def __init__(self, all_pairs: bool = False) -> None:
+        super().__init__()
+        self.all_pairs = all_pairs
+
     def of(self, cosine: Tensor, gold: Tensor) -> Tensor:
-        """The alignment: (P,), (P,) → scalar; NaN where no gold score is above 0."""
-        return (2 - 2 * cosine)[gold > _SAME_MEANING * gold.max()].mean()
+        """The alignment: (P,), (P,) → scalar; NaN where no gold score is above 0, but with ``all_pairs``."""
+        distance = 2 - 2 * cosine
+        return distance.mean() if self.all_pairs else distance[gold > _SAME_MEANING * gold.max()].mean()
 
 
 class Uniformity(_OfPairs):
-    """`sentrep.functional.uniformity` of all sentences of the pairs, as often as they stand there."""
+    """`sentrep.functional.uniformity` of all sentences of the pairs, as often as they stand there.
+
+    Args:
+        first_only: take the first sentence of each pair alone, as the thesis's code does (table 6).
+    """
 
     higher_is_better = False
 
+    def __init__(self, first_only: bool = False) -> None:
+        super().__init__()
+        self.first_only = first_only
+
     def of(self, first: Tensor, second: Tensor) -> Tensor:
-        """The uniformity of all vectors: (P, D), (P, D) → scalar."""
-        return uniformity(cat([first, second]))
+        """The uniformity of the vectors: (P, D), (P, D) → scalar."""
+        return uniformity(first if self.first_only else cat([first, second]))

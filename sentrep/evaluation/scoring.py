@@ -29,7 +29,7 @@ def pair_metrics(
     shared: bool = False,
     own: Mapping[str, Metric] = _NONE,
 ) -> dict[str, Metric]:
-    """What is logged of one similarity set, by name: ``<set>``, ``<set>/alignment``, ``<set>/uniformity``, the user's.
+    """What is logged of one similarity set, by name: ``<set>``, ``<set>/`` with each of `GEOMETRY`, the user's.
 
     Args:
         encoder: the encoder.
@@ -43,14 +43,17 @@ def pair_metrics(
     run = functools.partial(encode, encoder, batch_size=size, show_progress_bar=False, shared=shared)
     first, second = (x.to(encoder.device) for x in encode_pairs(run, pairs.first, pairs.second))
     gold = torch.tensor(pairs.scores, device=encoder.device)
-    graded: dict[str, Metric] = {pairs.name: Spearman(f"{stage} set {pairs.name}")}
+    name = pairs.name
+    graded: dict[str, Metric] = {name: Spearman(f"{stage} set {name}")}
+    graded[f"{name}/alignment_all"] = Alignment(all_pairs=True)
     if max(pairs.scores) > 0:
-        graded[f"{pairs.name}/alignment"] = Alignment()
-    graded |= {f"{pairs.name}/{name}": metric.clone() for name, metric in own.items()}
-    metrics: dict[str, Metric] = {**graded, f"{pairs.name}/uniformity": Uniformity()}
-    for name, metric in metrics.items():
+        graded[f"{name}/alignment"] = Alignment()
+    graded |= {f"{name}/{key}": metric.clone() for key, metric in own.items()}
+    spread = {f"{name}/uniformity": Uniformity(), f"{name}/uniformity_first": Uniformity(first_only=True)}
+    metrics: dict[str, Metric] = {**graded, **spread}
+    for key, metric in metrics.items():
         metric.distributed_available_fn = _alone
-        metric.to(encoder.device).update(*((first * second).sum(1), gold) if name in graded else (first, second))
+        metric.to(encoder.device).update(*((first, second) if key in spread else ((first * second).sum(1), gold)))
     return metrics
 
 

@@ -13,6 +13,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.evaluation.label_free import CRITERIA
+from sentrep.evaluation.metrics import GEOMETRY
 from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
@@ -86,7 +87,7 @@ def _labels(criteria: set[str], sets: Sequence[ScoredPairs]) -> tuple[str, ...]:
     """Whose labels the criteria contain; of scores that a callback logged (`SuiteEvaluation`) the criterion's name."""
     names = [pairs.name for pairs in sets]
     similarity = [name for name in names if criteria & {"val/sts", f"val/{name}", f"val/{name}/alignment"}]
-    known = {"sts", *CRITERIA, *names, *(f"{name}/{measure}" for name in names for measure in CRITERIA)}
+    known = {"sts", *CRITERIA, *names, *(f"{name}/{measure}" for name in names for measure in GEOMETRY)}
     scores = sorted(name.removeprefix("val/") for name in criteria if name.startswith("val/"))
     labelled = (score for score in scores if score not in known and score.split("/")[0] != CRITERION)
     return (*similarity, *labelled)

@@ -185,6 +185,7 @@ def test_without_validation_sets_the_last_checkpoint_is_kept(workplace: Path, ca
         (["--data.val=[]"], "val/retrieval@1", "max", "retrieval@1"),
         ([], "val/sts", "max", "sts"),
         (["--checkpoint.monitor=val/dev/alignment"], "val/dev/alignment", "min", "dev-alignment"),
+        (["--checkpoint.monitor=val/dev/uniformity_first"], "val/dev/uniformity_first", "min", "dev-uniformity_first"),
     ],
 )
 def test_held_out_sentences_choose_where_there_are_no_labels(

@@ -10,11 +10,12 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from sentrep import SentenceEncoder
+from sentrep.data import load_sts
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import encode as encoding
-from sentrep.evaluation.scoring import Scoring
+from sentrep.evaluation.scoring import Scoring, pair_metrics
 from sentrep.types import TokenBatch
-from support import tiny_encoder, toy_sentences
+from support import shared_path, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(40)
 PAIRS = ScoredPairs("dev", SENTENCES[:24], SENTENCES[16:], [float(row % 5) for row in range(24)])
@@ -44,6 +45,15 @@ def shapes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
     monkeypatch.setattr(SentenceEncoder, "embed", counting)
     return seen
+
+
+@pytest.mark.slow
+def test_alignment_and_uniformity_of_a_real_model_as_the_thesis_takes_them() -> None:
+    encoder = SentenceEncoder.from_pretrained(shared_path("models/all-MiniLM-L6-v2"))
+    metrics = pair_metrics(encoder, load_sts("stsb-dev", shared_path("data/senteval")))
+    expected = {"alignment_all": 0.860, "uniformity_first": -3.846, "alignment": 0.236}
+    found = {name: float(metrics[f"stsb-dev/{name}"].compute()) for name in expected}
+    assert found == pytest.approx(expected, abs=5e-4)
 
 
 def test_the_distinct_sentences_of_a_set_are_encoded_once_each_time(shapes: list[tuple[int, ...]]) -> None:

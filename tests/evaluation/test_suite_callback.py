@@ -123,7 +123,9 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> N
         ("val/transfer/trec", ("transfer/trec",)),
         ("val/alignment", ()),
         ("val/dev/alignment", ("dev",)),  # of the pairs with a high gold score
+        ("val/dev/alignment_all", ()),  # of all pairs, whatever their gold scores
         ("val/dev/uniformity", ()),
+        ("val/dev/uniformity_first", ()),
     ],
 )
 def test_a_choice_by_a_suite_is_a_choice_by_labels(criterion: str, labels: tuple[str, ...]) -> None:

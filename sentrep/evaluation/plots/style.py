@@ -99,7 +99,7 @@ def metric_label(metric: str) -> str:
         ('uniformity (↓)', 'STS-B dev uniformity (↓)', 'val/stsb-dev')
     """
     match metric.split("/"):
-        case ["val", name, ("alignment" | "uniformity") as measure]:
+        case ["val", name, ("alignment" | "alignment_all" | "uniformity" | "uniformity_first") as measure]:
             return f"{display_name(name)} {measure} (↓)"
     return _METRICS.get(metric, metric)
 
