@@ -18,6 +18,7 @@ sys.path.insert(0, str(WALL))  # processes that tests start have it from the env
 sys.modules.pop("sitecustomize", None)  # a Python may come with one of its own
 import sitecustomize  # noqa: E402 (it blocks when it is imported, before anything of sentrep is)
 
+from sentrep.evaluation import plot_training_curves, training_report  # noqa: E402
 from support import FAMILIES, tiny_encoder, toy_sentences  # noqa: E402
 
 settings.register_profile("many", max_examples=2000)
@@ -41,6 +42,20 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SENTREP_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_curves() -> Iterator[None]:
+    """The picture of a run, a fifth of a small run's time, is an empty file; the fixture ``curves`` draws it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_report, "plot_training_curves", lambda history, path, **_: Path(path).touch())
+        yield
+
+
+@pytest.fixture
+def curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs draw their curves."""
+    monkeypatch.setattr(training_report, "plot_training_curves", plot_training_curves)
 
 
 @pytest.fixture(scope="session")

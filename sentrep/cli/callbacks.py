@@ -13,7 +13,6 @@ from lightning.pytorch.cli import SaveConfigCallback
 from torch import Tensor
 
 from sentrep.cli.changes import RECORD, run_settings
-from sentrep.cli.configuration import Tree
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write, write_text
 from sentrep.io.paths import writing
@@ -26,30 +25,28 @@ class SaveConfig(SaveConfigCallback):
     A folder that already holds one keeps it: the new file is called ``config-v1.yaml``, as ModelCheckpoint does it.
     """
 
-    _settings: Tree | None = None
-
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Write when training starts, and hand over for the loggers; scoring leaves no configuration behind."""
         folder = trainer.log_dir  # asked for on every process: it broadcasts
-        if stage != "fit" or self.already_saved or not trainer.is_global_zero:
+        if stage != "fit" or self.already_saved:
+            return
+        text = self.parser.dump(self.config, skip_unset=False, skip_validation=True)  # it was parsed
+        pl_module.settings = yaml.safe_load(text)
+        self.already_saved = True
+        if not trainer.is_global_zero:
             return
         target = Path(folder or trainer.default_root_dir) / self.config_filename
         version = 0
         while target.exists():
             version += 1
             target = target.with_name(f"config-v{version}.yaml")
-        text = self.parser.dump(self.config, skip_unset=False)
         with writing(target):
             write_text(target, text)
-        pl_module.settings = yaml.safe_load(text)
-        self.already_saved = True
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Put into the checkpoint what a resumed run's settings are compared with."""
-        if self._settings is None:  # as slow as all the rest of a small checkpoint
-            config = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
-            self._settings = run_settings(config, trainer)
-        checkpoint[RECORD] = self._settings
+        module: Any = pl_module
+        checkpoint[RECORD] = run_settings(module.settings, trainer)
 
 
 class NpyWriter:

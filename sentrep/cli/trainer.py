@@ -110,15 +110,15 @@ class SentRepCLI(LightningCLI):
         settings are a layer of the configuration (`build_tree`), below the flags. ``fit`` compares in `before_fit`.
         """
         if self._checkpoint is not None and self._command != "fit":
-            explain(differences(self._plain_config()["model"], checkpoint_model(self._checkpoint, "")))
+            plain = yaml.safe_load(self.parser.dump(self.config, skip_unset=False, skip_validation=True))
+            explain(differences(plain[self._command]["model"], checkpoint_model(self._checkpoint, "")))
 
     def before_fit(self) -> None:
         """Lock the run's folders; refuse to continue a run with other settings, unless the user allows it."""
         self._folders.hold_all(self.trainer)
         if self._checkpoint is not None:
-            config = self._plain_config()
-            mine = run_settings(config, self.trainer)
-            found = differences(config["model"], checkpoint_model(self._checkpoint, ""))
+            mine = run_settings(self.config_dump, self.trainer)
+            found = differences(self.config_dump["model"], checkpoint_model(self._checkpoint, ""))
             refuse({**found, **run_differences(mine, self._checkpoint)}, self._allow_changes)
         self.before_validate()
 
@@ -136,10 +136,6 @@ class SentRepCLI(LightningCLI):
         """
         if failure := getattr(self.trainer.strategy.checkpoint_io, "failure", None):  # of `AtomicCheckpointIO`
             raise InputError(f"the training is done, but {failure} and resume with --ckpt_path last")
-
-    def _plain_config(self) -> Tree:
-        config: Tree = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
-        return config[self._command]
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """The trainer, with checkpoints written atomically where no other plug-in was asked for.

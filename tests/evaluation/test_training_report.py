@@ -46,7 +46,7 @@ def make_trainer(tmp_path: Path, report: TrainingReport, monitor: str | None = "
 
 
 def test_a_run_ends_with_before_and_after_the_model_and_the_picture(
-    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, data: SentRepDataModule, curves: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module, report = make_module(), TrainingReport()
     trainer = make_trainer(tmp_path, report)
