@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,12 @@ from sentrep.evaluation import plot_training_curves, training_report  # noqa: E4
 from support import FAMILIES, tiny_encoder, toy_sentences  # noqa: E402
 
 settings.register_profile("many", max_examples=2000)
+
+
+def pytest_sessionstart() -> None:
+    """A worker's server of processes imports what they need while the worker collects, and no test waits for it."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        forkserver.ensure_running()
 
 
 @pytest.fixture(autouse=True)

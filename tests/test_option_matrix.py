@@ -57,7 +57,7 @@ LIGHT = {
     "time beside steps, part of the batches, detect_anomaly": "--trainer.max_time 00:00:05:00 "
     "--trainer.limit_train_batches 2 --trainer.val_check_interval 2 --trainer.limit_val_batches 1 "
     "--trainer.detect_anomaly true",
-    "time alone": "--trainer.max_steps -1 --trainer.max_time 00:00:00:02 --trainer.max_epochs -1 "
+    "time alone": "--trainer.max_steps -1 --trainer.max_time 00:00:00:01 --trainer.max_epochs -1 "
     "--model.scheduler constant",
     "share of the batches, benchmark": "--trainer.limit_train_batches 0.5 --trainer.val_check_interval 2 "
     "--trainer.benchmark true",

@@ -38,7 +38,7 @@ def _workplace(in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def command(models: list[str], output: str, *more: str) -> list[str]:
-    sampling = ["--generation.sample", "true", "--batch-size", "4", "--device", "cpu", *ANYTHING]
+    sampling = ["--generation.sample", "true", "--batch-size", "16", "--device", "cpu", *ANYTHING]
     return ["backtranslate", "--input", "corpus.txt", "--output", output, *models, *sampling, *more]
 
 
