@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from sentrep.cli.errors import UsageError, of_the_machine, one_line
-from sentrep.errors import InputError, did_you_mean
+from sentrep.cli.errors import UsageError, report
+from sentrep.errors import did_you_mean
 from sentrep.reports.text import listing
 from sentrep.version import __version__
 
@@ -90,6 +89,7 @@ COMMANDS = {
     "questions": Command("make pairs: a model's questions that lead back to their passage", "questions"),
 }
 
+DEBUG = "--debug"
 HINT = "; 'sentrep --help' lists the commands"
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 + SIGINT."""
@@ -102,21 +102,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the words after ``sentrep``; None takes them from the command line.
 
     Returns:
-        The exit status: 0 done, 1 bad input, 2 wrong usage, 130 interrupted, 143 terminated.
+        The exit status: 0 done, 1 an error, 2 wrong usage, 130 interrupted, 143 terminated.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(words)
-    except InputError as error:
-        print(f"sentrep: error: {one_line(str(error))}", file=sys.stderr)
-        return 2 if isinstance(error, UsageError) else 1
-    except (OSError, MemoryError, RuntimeError) as error:
-        reason = of_the_machine(error)
-        if reason is None:
-            raise
-        logging.getLogger("sentrep").debug("where it happened", exc_info=True)
-        print(f"sentrep: error: {one_line(reason)}", file=sys.stderr)
-        return 1
+        return _dispatch([word for word in words if word != DEBUG])
+    except Exception as error:
+        return report(error, debug=DEBUG in words)
     except KeyboardInterrupt:
         print("sentrep: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -182,5 +174,6 @@ def _help() -> str:
             listing({name: command.summary for name, command in COMMANDS.items()}),
             "",
             "'sentrep COMMAND --help' explains a command, 'sentrep --version' is the version.",
+            "--debug prints the traceback of an error.",
         ]
     )

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentParser, Namespace
 from lightning.pytorch import Callback
 from lightning.pytorch.loggers import Logger
 
-from sentrep.cli.configuration import Tree
-from sentrep.cli.errors import UsageError, summarize
+from sentrep.cli.complaints import summarize
+from sentrep.cli.configuration import NODE_KEYS, Tree
+from sentrep.cli.errors import UsageError
 from sentrep.config import Configurable
-from sentrep.errors import InputError
+from sentrep.errors import did_you_mean
 
 T = TypeVar("T")
 
@@ -29,18 +30,56 @@ def build(kind: type[T], key: str, settings: Tree) -> T:
         settings: arguments by name.
 
     Raises:
-        UsageError: a value of another type.
+        UsageError: an unknown argument or class, or a value of another type.
         InputError: a value that the class refuses.
     """
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_class_arguments(kind, key, fail_untyped=False)
-    try:
-        config = parser.parse_object({key: settings})
-    except argparse.ArgumentError as error:
-        raise UsageError(summarize(str(error), {key: settings})) from None
+    parser, config = parsed(kind, key, settings)
     with first_refusal(parser):
         built: T = parser.instantiate_classes(config)[key]
     return built
+
+
+def parsed(kind: type, key: str, settings: Tree) -> tuple[ArgumentParser, Namespace]:
+    """The parser of a section, and what it makes of the settings; see `build`, but builds nothing."""
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(kind, key, fail_untyped=False)
+    with summarized(parser, {key: settings}):
+        config = parser.parse_object({key: settings})
+    refuse_dropped({key: settings}, config)
+    return parser, config
+
+
+@contextmanager
+def summarized(parser: ArgumentParser, tree: Tree, command: str = "") -> Iterator[None]:
+    """Refuse in one sentence what the parser, or that of a subcommand, refuses in a page (`summarize`)."""
+    try:
+        yield
+    except argparse.ArgumentError as error:
+        known = parser.get_defaults(skip_validation=True).keys()
+        message = re.sub(rf"(?<=['\"]){command}\.", "", str(error)) if command else str(error)
+        raise UsageError(summarize(message, tree, known)) from None
+
+
+def refuse_dropped(tree: Any, config: Any, path: str = "") -> None:
+    """Refuse an unknown key whose value is ``{}``: jsonargparse drops it in silence.
+
+    Args:
+        tree: what was asked for.
+        config: what was made of it.
+        path: the key of both.
+
+    Raises:
+        UsageError: names the key, and the one that was probably meant.
+    """
+    if not isinstance(tree, dict) or not isinstance(config, (dict, Namespace)):
+        return
+    if "class_path" in config and "class_path" not in tree:
+        tree, config = tree.get("init_args", tree), config.get("init_args")
+    for key, value in tree.items():
+        place = path if key in NODE_KEYS else f"{path}.{key}" if path else str(key)
+        if value == {} and key not in config:
+            raise UsageError(f"{place}: there is no such key{did_you_mean(str(key), map(str, config.keys()))}")
+        refuse_dropped(value, config.get(key), place)
 
 
 @contextmanager
@@ -53,16 +92,6 @@ def first_refusal(parser: ArgumentParser) -> Iterator[None]:
             return kind(*args, **kwargs)
         except Exception as error:
             refusals.append(error)
-            if isinstance(error, ModuleNotFoundError) and issubclass(kind, Logger):
-                found = re.search(r"'([\w.-]+)", str(error))
-                package = found[1] if found else kind.__name__.removesuffix("Logger").lower()
-                refused = f"trainer.logger: {kind.__name__} needs a package that is not here: pip install {package}"
-                refusals[-1] = InputError(refused)
-                raise refusals[-1] from None
-            if isinstance(error, AttributeError) and "__init__() call" in str(error):  # of `nn.Module`
-                name = f"{kind.__module__}.{kind.__qualname__}"
-                refusals[-1] = InputError(f"{name}: its __init__ uses the module before super().__init__()")
-                raise refusals[-1] from error
             raise
 
     for base in (Configurable, Callback, Logger):
@@ -70,6 +99,4 @@ def first_refusal(parser: ArgumentParser) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        first = refusals[0] if refusals else error
-        # bad values that a class of Lightning's refuses are the user's, too
-        raise (InputError(str(first)) if type(first) is ValueError else first) from None
+        raise refusals[0] if refusals else error from None

@@ -25,9 +25,11 @@ class SaveConfig(SaveConfigCallback):
     A folder that already holds one keeps it: the new file is called ``config-v1.yaml``, as ModelCheckpoint does it.
     """
 
+    _folder: str | None = None
+
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Write when training starts, and hand over for the loggers; scoring leaves no configuration behind."""
-        folder = trainer.log_dir  # asked for on every process: it broadcasts
+        self._folder = folder = trainer.log_dir  # asked for on every process: it broadcasts
         if stage != "fit" or self.already_saved:
             return
         text = self.parser.dump(self.config, skip_unset=False, skip_validation=True)  # it was parsed
@@ -47,6 +49,11 @@ class SaveConfig(SaveConfigCallback):
         """Put into the checkpoint what a resumed run's settings are compared with."""
         module: Any = pl_module
         checkpoint[RECORD] = run_settings(module.settings, trainer)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Say in which folder the traceback belongs (`sentrep.cli.errors.keep_traceback`)."""
+        if self._folder is not None and Path(self._folder).is_dir():
+            vars(exception)["run_folder"] = self._folder
 
 
 class NpyWriter:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from sentrep.cli.building import build
-from sentrep.cli.check import check_names
 from sentrep.cli.configuration import Request, Tree, parse_request
 from sentrep.cli.errors import UsageError
 from sentrep.cli.sections import build_tree
@@ -47,7 +46,6 @@ def _naming(run: Run) -> Iterator[None]:
 def _read(run: Run) -> tuple[Request, Tree]:
     request = parse_request(run.words)
     tree = build_tree("fit", request, None)
-    check_names(tree, request)
     if str(dict(walk(tree)).get("model.encoder.compute.compile")).lower() in ("true", "reduce-overhead"):
         raise UsageError(
             "it compiles its passes (model.encoder.compute.compile), and compiled rows do not share their noise; leave "

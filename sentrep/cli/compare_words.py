@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sentrep import checks
-from sentrep.cli.configuration import parse_request, split_words
+from sentrep.cli.configuration import check_sections, parse_request, split_words
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import load, parse
-from sentrep.cli.names import check_known
 from sentrep.cli.outline import outline
 from sentrep.errors import InputError
 from sentrep.io.paths import expanded
@@ -94,7 +93,7 @@ def compare(command: str, words: list[str]) -> int:
     if chosen.table is None and not mine.recipes:
         raise UsageError("compare: name at least one recipe: -c simcse/minilm, or --table FILE")
     for recipe in mine.recipes:
-        check_known(parse_request(["-c", recipe, *mine.shared]))
+        check_sections(parse_request(["-c", recipe, *mine.shared]))
     status: int = load("sentrep.cli.compare").carry_out(mine, chosen)
     return status
 

@@ -9,25 +9,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+from jsonargparse import get_loader
 
 from sentrep.cli.errors import UsageError
 from sentrep.cli.recipes import locate, no_recipe
 from sentrep.config import walk
+from sentrep.errors import did_you_mean
 from sentrep.io.paths import expanded
 
 Tree = dict[str, Any]
 
 NODE_KEYS = ("class_path", "init_args", "dict_kwargs")
 """The keys of a plug-in that is written in full: ``{class_path: ..., init_args: {...}}``."""
-_PLAIN = [f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str", "seq", "map")]
-_KEYS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
-_MOST = 100_000
-"""Values of a configuration, those that aliases repeat included."""
+CALLBACK_SECTIONS = ("checkpoint", "progress", "collapse", "guard", "report")
+"""Callbacks that every run has, each with a section of its own."""
+SECTIONS = (
+    *("model", "data", "trainer", *CALLBACK_SECTIONS),
+    *("seed_everything", "ckpt_path", "weights_only", "verbose", "return_predictions"),
+)
+"""The top-level keys of a configuration."""
 _CLASS = re.compile(r"(\w+\.)*[A-Z]\w*")
 """A class by name: what stands for a plug-in in its short form, ``simcse: Contrastive``."""
 
@@ -68,6 +74,10 @@ class Request:
         """The value of a top-level key, from the flags or else the files."""
         return _plain(self.flags[key], key) if key in self.flags else self.tree.get(key)
 
+    def origin(self, key: str) -> str:
+        """The file that a top-level key comes from, as the beginning of a message; empty for a flag."""
+        return next((f"{name}: " for name, tree in reversed(self.sources) if key in tree), "")
+
     def texts(self) -> set[str]:
         """Every text that the user wrote as a value: the names of his own classes are among them."""
         found: list[Any] = []
@@ -81,67 +91,33 @@ def _after(folder: str, parts: Sequence[str]) -> int:
     return max((place + 1 for place, part in enumerate(parts) if part == folder), default=len(parts))
 
 
-class _Loader(yaml.SafeLoader):
-    """Plain data alone, as people expect it: 1e-4 is a number, 2020-01-01 a text, a key is a text and stands once."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse what a dict would take in silence."""
-        keys = [key.value if key.tag in _KEYS else None for key, _ in node.value]
-        for position, (key, text) in enumerate(zip((key for key, _ in node.value), keys, strict=True)):
-            if text is None:
-                shown = key.value if isinstance(key, yaml.ScalarNode) else f"a {key.id}"
-                says = f"the key {shown or 'null'} is no text; put it in quotation marks"
-                raise yaml.constructor.ConstructorError(None, None, says, key.start_mark)
-            if text in keys[:position]:
-                says = f"the key '{text}' stands here a second time; keep one of the two"
-                raise yaml.constructor.ConstructorError(None, None, says, key.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-_Loader.yaml_constructors = {tag: yaml.SafeLoader.yaml_constructors[tag] for tag in (*_PLAIN, None)}
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$"), list("-+0123456789.")
-)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes the texts that `_Loader` would take for something else."""
-
-
-_Dumper.yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
-
-
-def write_yaml(tree: Tree) -> str:
-    """A document that `read_yaml` reads as the same data."""
-    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
-
-
 def read_yaml(content: str, name: str) -> Any:
-    """The data of one YAML (or JSON) document; ``name`` is of the file or flag, for the messages.
+    """The data of a YAML (or JSON) document as jsonargparse reads it: 1e-4 is a number, 2020-01-01 a text.
+
+    Args:
+        content: the document.
+        name: of the file or flag, for the messages.
 
     Raises:
-        UsageError: names the line of what is no plain YAML, or of a key that stands twice.
+        UsageError: a key stands twice in one mapping, where YAML takes the last one in silence.
+        yaml.YAMLError: no valid YAML.
     """
-    try:
-        tree = yaml.load(content, _Loader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else "?"
-        raise UsageError(f"{name}, line {line}: no valid YAML: {error.problem or error.context}") from None
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: of numbers with thousands of digits
-        raise UsageError(f"{name}: no valid YAML: {str(error).split(';')[0]}") from None
-    except RecursionError:
-        raise UsageError(f"{name}: nested too deeply; is it a configuration?") from None
-    left, seen = [tree], 0
-    while left:
-        value, seen = left.pop(), seen + 1
-        if seen > _MOST:
-            raise UsageError(f"{name}: more than {_MOST} values; does an alias repeat itself, or multiply others?")
-        left += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return tree
+    _refuse_repeated(yaml.compose(content, yaml.SafeLoader), name)
+    return get_loader("yaml")(content)
+
+
+def _refuse_repeated(node: yaml.Node | None, name: str) -> None:
+    below = list(node.value) if isinstance(node, yaml.SequenceNode) else []
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if str(key.value) in seen:
+                line = key.start_mark.line + 1
+                raise UsageError(f"{name}, line {line}: the key '{key.value}' stands here a second time; keep one")
+            seen.add(str(key.value))
+            below.append(value)
+    for part in below:
+        _refuse_repeated(part, name)
 
 
 def parse_request(words: list[str]) -> Request:
@@ -174,6 +150,17 @@ def parse_request(words: list[str]) -> Request:
         else:
             request.flags[key] = value
     return request
+
+
+def check_sections(request: Request) -> None:
+    """Refuse a section that no run has.
+
+    Raises:
+        UsageError: names the file and the section that was probably meant.
+    """
+    for key in map(str, with_flags(request.tree, request.flags)):
+        if key not in SECTIONS:
+            raise UsageError(f"{request.origin(key)}unknown key '{key}'{did_you_mean(key, SECTIONS)}")
 
 
 def with_flags(tree: Tree, flags: dict[str, str]) -> Tree:
@@ -217,8 +204,11 @@ def read_config(text: str) -> tuple[str, Tree]:
             content = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             raise UsageError(f"configuration file {text} is not UTF-8 text (byte {error.start})") from None
-    tree = read_yaml(content, name)
-    if tree is None or (isinstance(tree, str) and not tree.strip()):
+    try:
+        tree = read_yaml(content, name)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{name}: no valid YAML: {error}") from None
+    if tree is None:
         raise UsageError(f"configuration file {name} is empty")
     if not isinstance(tree, dict):
         raise UsageError(f"{name}: expected keys such as 'model:' and 'data:', found {type(tree).__name__}")
@@ -283,14 +273,8 @@ def _plain(value: str, key: str = "") -> Any:
     if value.strip() in ("null", "None", "~"):
         return None
     if value.lstrip().startswith("{"):
-        try:
-            return yaml.load(value, _Loader)
-        except yaml.constructor.ConstructorError as error:
-            raise UsageError(f"--{key}: {error.problem}") from None
-        except RecursionError:
-            raise UsageError(f"--{key}: nested too deeply; is it a value?") from None
-        except (yaml.YAMLError, ValueError):
-            return value  # a prompt such as "{sentence} means [MASK]."
+        with suppress(yaml.YAMLError):  # a prompt such as "{sentence} means [MASK]."
+            return read_yaml(value, f"--{key}")
     return value
 
 

@@ -6,16 +6,18 @@ import copy
 
 from rich.console import Console
 
-from sentrep.cli.check import check_names
+from sentrep.cli.building import build
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model
 from sentrep.cli.configuration import Tree, merge, parse_request
 from sentrep.cli.errors import UsageError
 from sentrep.cli.paper_tables import add_row
 from sentrep.cli.sections import build_tree
 from sentrep.cli.trainer import prepare_parsing
+from sentrep.data import SentRepDataModule
 from sentrep.doctor import Subject, diagnose, report
 from sentrep.doctor.outcome import failed
 from sentrep.evaluation import check_report_path
+from sentrep.module import SentRepModule
 
 TINY: Tree = {
     "model": {
@@ -65,7 +67,8 @@ def examine(command: str, words: list[str]) -> int:
     path = request.get("ckpt_path")
     checkpoint = checkpoint_content(path)
     tree = build_tree("fit", request, checkpoint and checkpoint_model(checkpoint, path))
-    check_names(tree, request)
+    for section, kind in {"model": SentRepModule, "data": SentRepDataModule}.items():
+        build(kind, section, tree.get(section) or {})
     outcomes = diagnose(_subject(tree), _note)
     found = report(outcomes)
     found.print()

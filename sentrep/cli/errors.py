@@ -1,20 +1,16 @@
-"""Short errors for wrong usage: one sentence with the offending key, and the name that was probably meant."""
+"""One line for every error of the command line, and the file that keeps the traceback of an unexpected one."""
 
 from __future__ import annotations
 
-import re
 import sys
 import traceback
-from collections.abc import Mapping
-from itertools import takewhile
-from typing import Any
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 
-from sentrep.config import walk
 from sentrep.errors import InputError
-from sentrep.io.paths import remedy
+from sentrep.io.paths import default_cache_dir
 from sentrep.reports.text import printable
 
-_LIBRARIES = {"lightning", "jsonargparse", "torch", "tensorboard"}
 LONGEST = 400
 """Characters of a message; the rest of a long one is a dump of values that helps nobody."""
 
@@ -23,35 +19,40 @@ class UsageError(InputError):
     """The command line or a configuration file is wrong; exit status 2 where other bad input gives 1."""
 
 
-def of_the_machine(error: BaseException) -> str | None:
-    """The sentence for what the machine refuses: the disk, the memory, the rights; None for other errors.
+def report(error: Exception, debug: bool = False) -> int:
+    """Print one line about an error on standard error, and return the exit status: 1, or 2 for wrong usage.
 
-    Examples:
-        >>> of_the_machine(OSError(28, "No space left on device", "vectors.npy"))
-        'vectors.npy: No space left on device; make room, or name a place on another disk'
+    An `InputError` is a sentence for the user. Any other error comes from a library or is a fault of the code: its
+    traceback goes into a file, which the line names.
+
+    Args:
+        error: what ended the command.
+        debug: also print the traceback.
     """
-    if isinstance(error, OSError):
-        what = error.strerror or str(error) or type(error).__name__
-        place = f"{error.filename}: " if error.filename is not None else ""
-        return place + what + (f"; {hint}" if (hint := remedy(error)) else "; check the path and its rights")
-    if isinstance(error, RecursionError):
-        return f"the input is nested too deeply ({error}); flatten the file that was read last"
-    text = str(error).split("\n")[0][:200]
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "allocate memory" in text:
-        return f"the memory does not suffice ({text or 'out of memory'}); lower the batch size, or read less at a time"
-    return None
+    if debug:
+        traceback.print_exception(error)
+    line = one_line(str(error))
+    if not isinstance(error, InputError):
+        line = "; ".join([f"{type(error).__name__}: {line}" if line else type(error).__name__, keep_traceback(error)])
+    print(f"sentrep: error: {line}", file=sys.stderr)
+    return 2 if isinstance(error, UsageError) else 1
 
 
-def of_settings(error: BaseException) -> bool:
-    """Whether Lightning, or what it calls, stumbled over a value that it took from the configuration unseen.
+def keep_traceback(error: Exception) -> str:
+    """Write the traceback into the folder of the run that failed (``run_folder`` of the error), or else into the cache.
 
-    So it is where the last step from the command to the error is Lightning's and no code of others is on the way: an
-    error within a class of the user, or in a room of sentrep, is a fault of the code, and its traceback is needed.
+    Returns:
+        Where it is, as the end of a sentence.
     """
-    modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
-    rooms = ["sentrep.cli" if name.startswith("sentrep.cli.") else name.split(".")[0] for name in modules]
-    below = set(takewhile(lambda room: room != "sentrep.cli", reversed(rooms)))
-    return "lightning" in below and {"sentrep.cli", *_LIBRARIES, *sys.stdlib_module_names}.issuperset(rooms)
+    text = "".join(traceback.format_exception(error))
+    folder = Path(getattr(error, "run_folder", None) or default_cache_dir())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile("w", prefix="traceback-", suffix=".txt", dir=folder, delete=False) as file:
+            file.write(text)
+    except OSError as refused:
+        return f"no file for the traceback ({refused.strerror}); add --debug to see it"
+    return f"the traceback is in {printable(file.name)}"
 
 
 def one_line(message: str) -> str:
@@ -66,46 +67,3 @@ def one_line(message: str) -> str:
     line = printable(" ".join(message.split()))
     half = LONGEST // 2
     return line if len(line) <= LONGEST else f"{line[:half]} ... {line[-half:]}"
-
-
-def summarize(message: str, tree: Mapping[str, Any]) -> str:
-    """What is wrong, out of jsonargparse's nested account of why no alternative of a union fits.
-
-    The alternative that got furthest, with the longest chain of keys, is the one that was meant. The configuration
-    (``tree``) has the whole path of the offending value.
-
-    Examples:
-        >>> text = 'Parser key "data":\\n  Parser key "size":\\n    Expected a <class \\'int\\'>. Got value: x'
-        >>> summarize(text, {"data": {"other": {"size": "x"}}})
-        "data.other.size: expected int, got 'x'"
-    """
-    found: list[tuple[int, int, list[str], str, str]] = []
-    chain: list[tuple[int, str]] = []
-    for line in filter(str.strip, message.splitlines()):
-        indent = len(line) - len(line.lstrip(" -"))
-        chain = [(depth, key) for depth, key in chain if depth < indent]
-        if key := re.search(r'Parser key "([^"]+)":', line):
-            chain.append((indent, key[1]))
-        keys = [key for _, key in chain if key != "config"]
-        if one := re.search(r"Expected (?:an? )?(.+?)\. Got value: (.*)", line):
-            found.append((-len(keys), indent, keys, f"expected {_types(one[1])}", one[2]))
-        elif many := re.search(r"Subtypes: \[(.*)\]", line):
-            given = re.search(rf"^ {{{indent}}}Given value: (.*)$", message, re.MULTILINE)
-            expected = f"expected {_types(many[1]).replace(', ', ' or ')}"
-            found.append((-len(keys), indent, keys, expected, given[1] if given else "something else"))
-    if not found:
-        return message
-    *_, keys, expected, value = min(found)
-    path = _find(tree, keys[-1].rsplit(".", 1)[-1], value) if keys else None
-    return f"{path or '.'.join(keys)}: {expected}, got '{value}'"
-
-
-def _find(tree: Mapping[str, Any], key: str, value: str) -> str | None:
-    """Dotted path of the first ``key: value`` in the tree, as on the command line."""
-    found = (path for path, here in walk(tree) if path.rpartition(".")[2] == key and str(here) == value)
-    return next(found, None)
-
-
-def _types(text: str) -> str:
-    text = re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text)
-    return re.sub(r"\b(?:[a-zA-Z_]\w*\.)+(\w+)", r"\1", text).replace("NoneType", "null")

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
-
-from sentrep.cli.configuration import Request, parse_request
+from sentrep.cli.configuration import Request, check_sections, parse_request
 from sentrep.cli.errors import UsageError
 from sentrep.cli.functions import load
-from sentrep.cli.names import CALLBACK_SECTIONS, SECTIONS, check_known
-from sentrep.cli.outline import arguments, documentation
 from sentrep.cli.paper_tables import add_row
 from sentrep.cli.recipes import shipped
 
@@ -29,24 +24,47 @@ the versions are those that sentrep allows, a step works in fp32 and bf16, two p
 equals an uninterrupted one.
 Exit status: 0 when all is well, 1 otherwise."""
 
+FIT = """\
+usage: sentrep {command} -c RECIPE [-c FILE ...] [--KEY VALUE ...]
+
+options:
+  -c FILE, --config FILE
+        a recipe's name or a configuration file; several make one run, the
+        later laid over the earlier (compare trains each -c by itself)
+  --KEY VALUE
+        a setting by its path through the configuration, which wins over the
+        files: --model.objectives.simcse.temperature 0.03, --data.train FILE,
+        --trainer.max_steps 100, --checkpoint.monitor val/sts
+  --table FILE --row NAME
+        a row of a paper's table, below all files
+  --ckpt_path FILE
+        the checkpoint to go on from or to score; last: the newest intact one
+        of the newest run of this name
+  --allow-changes
+        of fit: go on with settings that differ from the checkpoint's
+  --trust-plugins
+        let the checkpoint name classes that are not sentrep's
+  --sts_folder FOLDER
+        short for --data.sts_folder: the SentEval data
+  --seed_everything SEED
+        of the run (default: 42)
+  --print_config
+        print the whole resulting configuration and stop
+  --KEY.help CLASS
+        the arguments of a class that may stand there, as
+        --checkpoint.help ModelCheckpoint
+
+sections:
+  model       encoder, head, objectives, weights, views, optimizer, scheduler
+              (SentRepModule)
+  data        train, columns, val, test, batch_size, ... (SentRepDataModule)
+  trainer     max_steps, devices, precision, ... (lightning.Trainer)
+  checkpoint, progress, collapse, guard, report
+              callbacks; null removes one
+
+'sentrep recipes show NAME' prints a recipe."""
+
 ALLOW = ("--allow-changes", "--allow_changes")
-_OWN = {
-    "-c FILE, --config FILE": "a recipe's name or a configuration file; several make one run, the later laid over the "
-    "earlier (compare trains each -c by itself)",
-    "--table FILE --row NAME": "a row of a paper's table, below all files",
-    "--ckpt_path FILE": "the checkpoint to go on from or to score; last: the newest intact one of the newest run of "
-    "this name",
-    "--allow-changes": "of fit: go on with settings that differ from the checkpoint's",
-    "--trust-plugins": "let the checkpoint name classes that are not sentrep's",
-    "--sts_folder FOLDER": "short for --data.sts_folder: the SentEval data",
-    "--seed_everything SEED": "of the run (default: 42)",
-    "--print_config": "print the resulting configuration and stop",
-    "--KEY.help CLASS": "of a class that may stand there, as --checkpoint.help ModelCheckpoint",
-}
-_EPILOG = (
-    "KEY is a path through the configuration: --model.objectives.simcse.temperature 0.03. 'sentrep recipes show NAME' "
-    "prints a recipe, --print_config a whole configuration."
-)
 
 
 def train_or_score(command: str, words: list[str]) -> int:
@@ -57,11 +75,11 @@ def train_or_score(command: str, words: list[str]) -> int:
         InputError: for bad data, from wherever it is found.
     """
     if not {"-h", "--help"}.isdisjoint(words):
-        _explain(command)
+        print(FIT.format(command=command))
         return 0
     request = add_row(parse_request([word for word in words if word not in ALLOW]))
     _refuse_nothing(command, request)
-    check_known(request)
+    check_sections(request)
     allow_changes = any(word in ALLOW for word in words)
     status: int = load("sentrep.cli.trainer").launch(command, request, allow_changes)
     return status
@@ -77,7 +95,7 @@ def doctor(command: str, words: list[str]) -> int:
     request = parse_request(words)
     own = ("output", "overwrite", "table", "row")
     request.flags = {key: value for key, value in request.flags.items() if key not in own}
-    check_known(request)
+    check_sections(request)
     status: int = load("sentrep.cli.doctor").examine(command, words)
     return status
 
@@ -92,21 +110,3 @@ def _refuse_nothing(command: str, request: Request) -> None:
             "and 'sentrep quickstart' needs nothing"
         )
     raise UsageError(f"{command}: name a checkpoint, as in: sentrep {command} --ckpt_path best.ckpt -c RECIPE")
-
-
-def _explain(command: str) -> None:
-    width = shutil.get_terminal_size().columns - 2
-    print(f"usage: sentrep {command} -c RECIPE [-c FILE ...] [--KEY VALUE ...]\n\noptions:")
-    _print_options(_OWN, width)
-    for section, (module, name) in SECTIONS.items():
-        what, texts = documentation(module, name)
-        print("\n" + textwrap.fill(f"{section}: {what}", width))
-        _print_options({f"--{section}.{key}": texts.get(key, "") for key in arguments(module, name)}, width)
-    print(f"\nsections of callbacks, null removes one:\n  {', '.join(CALLBACK_SECTIONS)}")
-    print("\n" + textwrap.fill(_EPILOG, width))
-
-
-def _print_options(options: dict[str, str], width: int) -> None:
-    for flag, text in options.items():
-        print(f"  {flag}")
-        print(textwrap.fill(text, width, initial_indent=" " * 8, subsequent_indent=" " * 8))

@@ -18,7 +18,8 @@ from typing import Any
 
 from jsonargparse import ArgumentParser, set_parsing_settings
 
-from sentrep.cli.errors import UsageError, summarize
+from sentrep.cli.complaints import summarize
+from sentrep.cli.errors import UsageError
 from sentrep.cli.outline import outline
 from sentrep.errors import did_you_mean
 from sentrep.reports.text import listing

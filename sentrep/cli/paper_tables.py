@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sentrep import checks
-from sentrep.cli.configuration import Request, Tree, assigned, merge, read_config, write_yaml
+from sentrep.cli.configuration import Request, Tree, assigned, merge, read_config
 from sentrep.cli.errors import UsageError
 from sentrep.config import flat
 from sentrep.errors import did_you_mean
@@ -97,8 +98,9 @@ class Table:
 
     def recipes(self, folder: Path) -> dict[Path, str]:
         """A recipe for each row that is not absent: the file in the folder, and its content."""
-        rows = {name: row for name, row in self.rows.items() if row.absent is None}
-        return {folder / f"{name}.yaml": write_yaml(row.tree) for name, row in rows.items()}
+        trees = {name: row.tree for name, row in self.rows.items() if row.absent is None}
+        # JSON is YAML in which every text is in quotation marks
+        return {folder / f"{name}.yaml": json.dumps(tree, indent=1, ensure_ascii=False) for name, tree in trees.items()}
 
     def _listing(self) -> str:
         return f"its rows are {', '.join(self.rows)}"

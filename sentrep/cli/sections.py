@@ -14,7 +14,6 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_info
 from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.cli.configuration import Request, Tree, merge, with_flags
 from sentrep.cli.errors import UsageError
-from sentrep.cli.names import origin
 from sentrep.config import to_config
 from sentrep.data.sets.proxy_tasks import is_proxy
 from sentrep.data.sets.sts import not_at_hand
@@ -88,7 +87,7 @@ def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree
     _follow_root(tree)
     for key in ("model", "data", "trainer"):
         if not isinstance(tree.get(key, {}), dict):
-            where = origin(key, request)
+            where = request.origin(key)
             raise UsageError(f"{where}{key} is {tree[key]!r}; expected settings below it, or leave it out")
     if command == "test" and tree["report"] is not None:
         tree.setdefault("verbose", False)  # the report prints the scores, with pairs and protocol

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import warnings
 from typing import Any
-
-from sentrep.cli.check import check_names
 
 os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")  # of LightningCLI's own calls, not the user's
 
@@ -17,7 +14,7 @@ from jsonargparse import set_parsing_settings
 from lightning.fabric.plugins.io import TorchCheckpointIO
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
-from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 import sentrep.negatives
 import sentrep.objectives
@@ -25,14 +22,12 @@ import sentrep.views
 import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be found by their short names)
 from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.cli.best_so_far import RememberBest
-from sentrep.cli.building import first_refusal
+from sentrep.cli.building import first_refusal, refuse_dropped, summarized
 from sentrep.cli.callbacks import SaveConfig, SavePredictions
 from sentrep.cli.changes import StartEpochAgain, differences, explain, refuse, run_differences, run_settings
 from sentrep.cli.checkpoints import checkpoint_content, checkpoint_model, settle_last
 from sentrep.cli.configuration import Request, Tree
-from sentrep.cli.errors import UsageError, of_settings, summarize
 from sentrep.cli.functions import search_current_folder
-from sentrep.cli.limits import check_settings
 from sentrep.cli.logs import say, show_log
 from sentrep.cli.precision import settle_precision
 from sentrep.cli.run_folders import RunFolders
@@ -67,6 +62,7 @@ class SentRepCLI(LightningCLI):
         folders: RunFolders,
     ) -> None:
         self._command = command
+        self._tree = tree
         self._checkpoint = checkpoint
         self._folders = folders
         self._allow_changes = allow_changes
@@ -100,8 +96,9 @@ class SentRepCLI(LightningCLI):
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         """Parse the arguments given; Lightning's own warns when the process has a command line as well."""
         assert isinstance(args, list)
-        self.config = parser.parse_args(args)
-        check_settings(self.config[self._command])
+        with summarized(self._parsers[-1], self._tree, self._command):
+            self.config = parser.parse_args(args)
+        refuse_dropped(self._tree, self.config[self._command])
 
     def _parse_ckpt_path(self) -> None:
         """Say which settings differ from the checkpoint's, where they do no harm.
@@ -141,15 +138,12 @@ class SentRepCLI(LightningCLI):
         """The trainer, with checkpoints written atomically where no other plug-in was asked for.
 
         Raises:
-            InputError: for a strategy, devices or a precision that is not to be had.
+            InputError: for float16 on a CPU, which Lightning replaces in silence.
         """
         asked = self.config[self._command].trainer
         if self._command == "fit":
             kwargs = {**settle_precision(asked, self._checkpoint), **kwargs}
-        try:
-            trainer = super().instantiate_trainer(**kwargs)
-        except (ValueError, TypeError) as error:  # of strategies, devices and precisions that do not fit together
-            raise InputError(f"trainer: {error}") from error
+        trainer = super().instantiate_trainer(**kwargs)
         if asked.precision == "16-mixed" and trainer.precision != "16-mixed":  # Lightning takes another and warns
             raise InputError("trainer.precision 16-mixed: a CPU has no mixed precision in float16; use bf16-mixed")
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
@@ -188,6 +182,7 @@ def launch(command: str, request: Request, allow_changes: bool) -> int:
     Raises:
         UsageError: for a wrong key, class or type.
         InputError: for bad data, from wherever it is found.
+        Exception: of Lightning, torch or a plug-in, as it is.
     """
     prepare_parsing()
     show_log()
@@ -203,24 +198,10 @@ def launch(command: str, request: Request, allow_changes: bool) -> int:
         path = request.get("ckpt_path")
         checkpoint = checkpoint_content(path)
         tree = build_tree(command, request, checkpoint and checkpoint_model(checkpoint, path))
-        check_names(tree, request)
         if command in ("validate", "test") and not any(key.startswith("trainer.logger") for key in request.flags):
             tree["trainer"]["logger"] = False  # scores are printed; a run's folder with nothing else helps nobody
         try:
             SentRepCLI(command, tree, checkpoint, request.rest, allow_changes, stop, folders)
-        except argparse.ArgumentError as error:
-            raise UsageError(summarize(str(error).replace(f"{command}.", ""), tree)) from None
-        except MisconfigurationException as error:
-            raise InputError(str(error)) from error
-        except RuntimeError as error:
-            if not str(error).startswith("Early stopping conditioned on metric"):
-                raise
-            raise InputError(str(error)) from None
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            if isinstance(error, InputError) or not of_settings(error):
-                raise
-            reason = f"{type(error).__name__}: {error}"
-            raise InputError(f"trainer: Lightning stumbles over a setting ({reason}); correct its value") from error
         except SIGTERMException:
             return stop.status
         finally:

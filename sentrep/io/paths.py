@@ -35,6 +35,11 @@ def expanded(path: str | Path) -> Path:
         raise InputError(f"{path}: there is no home folder {Path(path).parts[0]}; write the path in full") from None
 
 
+def default_cache_dir() -> Path:
+    """``$SENTREP_CACHE``, or ``~/.cache/sentrep``."""
+    return expanded(os.environ.get("SENTREP_CACHE") or "~/.cache/sentrep")
+
+
 def not_there(path: str | Path, what: str = "file") -> InputError:
     """The refusal of a name that leads nowhere, with the name nearby that was probably meant."""
     path = Path(path)

@@ -1,30 +1,72 @@
-"""Whose error it is: the settings' or the code's."""
+"""The boundary of the command line: one line on the terminal, the traceback of an unexpected error in a file."""
 
 from __future__ import annotations
 
-import functools
-from typing import Any
+import re
+from pathlib import Path
 
 import pytest
 
-from sentrep.cli.errors import of_settings
+from sentrep.cli import main
+from sentrep.cli.errors import keep_traceback, report
+from sentrep.errors import InputError
+
+BROKEN = """
+from sentrep import Objective
 
 
-@pytest.mark.parametrize(
-    ("way", "expected"),
-    [
-        ("sentrep.cli.trainer lightning.pytorch.cli torch.autograd", True),
-        ("sentrep.cli.trainer lightning.pytorch.cli my_objective torch", False),
-        ("sentrep.cli.trainer lightning.pytorch.cli sentrep.module torch", False),
-        ("sentrep.cli.trainer lightning.pytorch.cli sentrep.cli.callbacks pathlib", False),
-    ],
-)
-def test_an_error_of_settings_is_lightnings_alone(way: str, expected: bool) -> None:
-    call: Any = functools.partial(int, "x")
-    for module in reversed(way.split()):
-        names = {"__name__": module, "call": call}
-        exec("def step(): call()", names)
-        call = names["step"]
-    with pytest.raises(ValueError, match="invalid literal") as caught:
-        call()
-    assert of_settings(caught.value.with_traceback(caught.tb.tb_next)) is expected
+class Broken(Objective):
+    def forward(self, views, batch):
+        return views.anchor @ views.anchor
+"""
+
+
+def deep_inside() -> RuntimeError:
+    """An error of a library, as it is caught."""
+    try:
+        raise RuntimeError("first line\n  second line")
+    except RuntimeError as error:
+        return error
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
+
+
+def test_an_unexpected_error_is_one_line_that_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(deep_inside()) == 1
+    said = capsys.readouterr().err
+    found = re.fullmatch(r"sentrep: error: RuntimeError: first line second line; the traceback is in (\S+)\n", said)
+    assert found, said
+    text = Path(found[1]).read_text()
+    assert text.startswith("Traceback")
+    assert "in deep_inside" in text
+
+
+def test_debug_prints_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(deep_inside(), debug=True) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback")
+    assert "in deep_inside" in said
+
+
+def test_our_own_sentence_needs_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(InputError("corpus.csv, line 7: bad")) == 1
+    assert capsys.readouterr().err == "sentrep: error: corpus.csv, line 7: bad\n"
+    assert not (tmp_path / "cache").exists()
+
+
+def test_where_no_file_can_be_written_debug_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("in the way")
+    assert keep_traceback(deep_inside()).endswith("add --debug to see it")
+
+
+def test_the_traceback_of_a_run_is_in_its_folder(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (workplace / "broken_objective.py").write_text(BROKEN)
+    assert main(["fit", "-c", "run.yaml", "--model.objectives.mine", "broken_objective.Broken"]) == 1
+    said = capsys.readouterr().err
+    (path,) = (workplace / "runs/run/version_0").glob("traceback-*.txt")
+    assert said.splitlines()[-1].endswith(f"the traceback is in {path}")
+    assert "Traceback" not in said
+    assert "in forward" in path.read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -95,16 +96,14 @@ def test_a_loggers_missing_package_is_named(
 ) -> None:
     pytest.importorskip("lightning.pytorch.loggers")
     assert fit("--trainer.logger", kind) == 1
-    assert error_of(capsys).startswith(
-        f"trainer.logger: {kind} needs a package that is not here: pip install {package}"
-    )
+    assert re.search(rf"{package}\S* not met.*pip install .*{package}", error_of(capsys))
 
 
 @pytest.mark.slow
 def test_loggers_by_the_override_that_ships(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Weights & Biases is not here, which is said before anything is trained; the CSV logger writes."""
     assert fit("-c", "overrides/loggers") == 1
-    assert "WandbLogger needs a package that is not here: pip install wandb" in error_of(capsys)
+    assert re.search(r"wandb\S* not met", error_of(capsys))
     override = Path(__file__).resolve().parents[2] / "configs/overrides/loggers.yaml"
     tree = yaml.safe_load(override.read_text())
     assert tree["trainer"]["logger"].pop()["class_path"] == "WandbLogger"

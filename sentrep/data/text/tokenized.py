@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from sentrep.data.text.fingerprints import hash_of, keys_of
 from sentrep.data.text.tables import quiet
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write
-from sentrep.io.paths import expanded
+from sentrep.io.paths import default_cache_dir, expanded
 from sentrep.types import Tokenize
 
 logger = logging.getLogger("sentrep")
@@ -127,11 +126,6 @@ class TokenizedCorpus:
 def _cell(ids: tuple[NDArray[np.int32], NDArray[np.int32]], place: int) -> NDArray[np.int32]:
     offsets, values = ids
     return values[offsets[place] : offsets[place + 1]]
-
-
-def default_cache_dir() -> Path:
-    """``$SENTREP_CACHE``, or ``~/.cache/sentrep``."""
-    return expanded(os.environ.get("SENTREP_CACHE") or "~/.cache/sentrep")
 
 
 def tokenize_corpus(

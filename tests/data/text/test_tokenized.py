@@ -18,8 +18,9 @@ from words import WordTokenize
 
 from sentrep.data import open_corpus, tokenize_corpus
 from sentrep.data.text import tokenized as module
-from sentrep.data.text.tokenized import CorpusCounts, TokenizedCorpus, default_cache_dir
+from sentrep.data.text.tokenized import CorpusCounts, TokenizedCorpus
 from sentrep.errors import InputError
+from sentrep.io.paths import default_cache_dir
 
 
 @pytest.fixture
