@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from lightning.pytorch import Trainer
 from torch import Tensor
 
@@ -69,12 +69,9 @@ def write_metrics(path: Path, courses: Mapping[str, Course]) -> None:
     Raises:
         InputError: for a place that cannot be written.
     """
-    columns = {name: dict(course) for name, course in courses.items()}
-    steps = sorted({step for course in columns.values() for step in course})
+    frame = pd.DataFrame({name: pd.Series(dict(course)) for name, course in courses.items()}).sort_index()
     with writing(path), atomic_write(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["step", *columns])
-        writer.writerows([step, *(course.get(step, "") for course in columns.values())] for step in steps)
+        frame.to_csv(file, index_label="step", lineterminator="\n")
 
 
 def is_log_step(trainer: Trainer, after: int) -> bool:

@@ -1,8 +1,7 @@
-"""What a run has achieved, said at its end: before and after, where things are, and the picture."""
+"""The callback that keeps the course of a run, and exports, draws and reports what came of it."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,7 +9,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
@@ -18,37 +16,25 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch import Tensor
 
-from sentrep.data.sets.held_out import HeldOut
-from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.evaluation.history import METRICS, MINUTES, Course, MetricHistory, is_log_step, write_metrics
-from sentrep.evaluation.label_free import CRITERIA, label_free_criteria
+from sentrep.evaluation.label_free import label_free_criteria
 from sentrep.evaluation.plots.curves import plot_training_curves
-from sentrep.evaluation.proxy import CRITERION
-from sentrep.evaluation.report import with_means
+from sentrep.evaluation.run_report import UNTOUCHED, lines_of, run_report, tested_report
 from sentrep.evaluation.scoring import pair_metrics, proxy_scores
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.sts import display_name
 from sentrep.evaluation.untouched import untouched
-from sentrep.reports.frames import as_frame
-from sentrep.reports.report import Report
 from sentrep.reports.text import printable
 from sentrep.types import TextBatch
 
 MODEL = "model"
 """Name of the chosen encoder's folder in the folder of the run."""
-UNTOUCHED = "untouched/"
-"""Begins the names of scores of the start model as its folder pools it, where the run does not."""
 WRITING_SHARE = 0.01
 """Share of the time in which the course may be written at log steps; it is written whole."""
 _SATURATES = "val/retrieval@1"
-_TOY = "toy-"
-_GEOMETRY = ("alignment", "uniformity")
-_FINE = (*_GEOMETRY, "alignment+uniformity")
-"""Last parts of the names of scores of the order of 1, printed with more digits than percentages."""
-_TOY_NOTE = "This is a toy: its scores show that training works here, and mean nothing outside of it."
 
 
 class TrainingReport(Callback):
@@ -100,11 +86,13 @@ class TrainingReport(Callback):
         # On one process alone, which no other waits for before the first gradient: nothing in here may communicate.
         if trainer.is_global_zero:
             sets = _sets(trainer, "val")
-            scores = _scores_before(encoder, sets, _held_out(trainer), "the encoder before training")
+            scores = _scores(encoder, sets, "the encoder before training")
             if sets and (start := untouched(encoder)) is not None:
-                found, self._replaced = _scores_before(start[0], sets, None, "the untouched model"), start[1]
+                found, self._replaced = _scores(start[0], sets, "the untouched model"), start[1]
                 scores |= {name.replace("val/", UNTOUCHED, 1): score for name, score in found.items()}
-            if (tasks := _tasks(trainer)) is not None:
+            if (held_out := getattr(_data(trainer), "held_out_sentences", None)) is not None:
+                scores |= {f"val/{name}": value for name, value in label_free_criteria(encoder, held_out.ids).items()}
+            if (tasks := getattr(_data(trainer), "proxy_tasks", None)) is not None:
                 scores |= {f"val/{name}": value for name, value in proxy_scores(encoder, tasks).items()}
             self._history.add(0, {name: torch.tensor(score) for name, score in scores.items()})
             if scores.get(_SATURATES, 0) >= 100 and getattr(trainer.checkpoint_callback, "monitor", "") == _SATURATES:
@@ -181,95 +169,7 @@ class TrainingReport(Callback):
         if self.history:
             places["curves"] = folder / "curves.png"
             plot_training_curves(self.history, folder / "curves.png", best_step=chosen.step, monitor=chosen.monitor)
-        self._print(chosen, sets, _held_out(trainer), _tasks(trainer), places)
-
-    def _print(
-        self,
-        chosen: Selection,
-        sets: Sequence[ScoredPairs],
-        held_out: HeldOut | None,
-        tasks: ProxyTasks | None,
-        places: dict[str, str | Path | None],
-    ) -> None:
-        written = [f"{what:<10}  {_short(place) if place else 'none was written'}" for what, place in places.items()]
-        notes = [
-            chosen.reason(),
-            *(self._not_validated(chosen.step) if sets or held_out or tasks else []),
-            *self._told_nothing(chosen.monitor),
-            *self._beside_the_untouched(chosen.step),
-            *_toy_notes(sets),
-            *written,
-        ]
-        Report(self._before_and_after(sets, held_out, tasks, chosen.step), notes=notes).print()
-
-    def _before_and_after(
-        self, sets: Sequence[ScoredPairs], held_out: HeldOut | None, tasks: ProxyTasks | None, step: int
-    ) -> pd.DataFrame:
-        what = "pairs" if held_out is None and tasks is None else "items"
-        rows = []
-        for p in sets:
-            rows.append((f"val/{p.name}", display_name(p.name), str(len(p)), p.protocol))
-            rows += [(f"val/{p.name}/{name}", f"  {name}", "", "") for name in _GEOMETRY]
-        if len(sets) > 1:
-            rows.append(("val/sts", "mean", "", ""))
-        if held_out is not None:
-            rows += [(f"val/{name}", name, str(len(held_out)), "no labels") for name in CRITERIA]
-        if tasks is not None:
-            counts = {CRITERION: len(tasks), **{f"{CRITERION}/{task}": len(own) for task, own in tasks.answers.items()}}
-            rows += [(f"val/{name}", name, str(count), "no labels") for name, count in counts.items()]
-        table = []
-        for metric, *cells in rows:
-            before, after = self._before(metric), dict(self.history.get(metric, [])).get(step)
-            digits = 4 if metric.rpartition("/")[2] in _FINE else 2
-            change = "—" if before is None or after is None else f"{after - before:+.{digits}f}"
-            table.append([*cells, _score(before, digits), _score(after, digits), change])
-        columns = ["set", what, "protocol", "before", f"step {step}", "change"]
-        return as_frame(table, columns=columns)
-
-    def _before(self, metric: str) -> float | None:
-        """The score of the untouched model: as its folder pools it, where the run does not."""
-        courses = (self.history.get(name, []) for name in (metric.replace("val/", UNTOUCHED, 1), metric))
-        return next((dict(course)[0] for course in courses if 0 in dict(course)), None)
-
-    def _not_validated(self, step: int) -> list[str]:
-        """Why the step has no scores."""
-        steps = [validated for validated, _ in self.history.get(MINUTES, [])]
-        if step in steps:
-            return []
-        why = (
-            f"the last validation was at step {steps[-1]}"
-            if steps
-            else "the training ended before its first validation"
-        )
-        return [f"Step {step} has no scores: {why}; set trainer.val_check_interval to fewer batches."]
-
-    def _told_nothing(self, monitor: str | None) -> list[str]:
-        """Whether the metric that chose was the same at every validation."""
-        values = {value for step, value in self.history.get(monitor or "", []) if step > 0}
-        if len(values) != 1 or len(self.history[str(monitor)]) < 3:
-            return []
-        return [
-            f"{monitor} was {values.pop():.2f} at every validation: it cannot tell these checkpoints apart, so the "
-            "last was taken; do not read its value as quality."
-        ]
-
-    def _beside_the_untouched(self, step: int) -> list[str]:
-        """What was replaced of the start model, and whether the result is worse than it."""
-        course, before = dict(self.history.get("val/sts", [])), self._before("val/sts")
-        if before is None or step not in course:
-            return []
-        lines = []
-        if self._replaced is not None:
-            lines.append(
-                f"Before is the untouched model, as its folder says. This run replaced {self._replaced}, and so began "
-                f"at {course[0]:.2f}."
-            )
-        if course[step] < before:
-            lines.append(
-                f"BELOW THE UNTOUCHED MODEL: {course[step]:.2f} where it has {before:.2f}. For these sets it is the "
-                "better one, as it was."
-            )
-        return lines
+        run_report(self.history, lines_of(_data(trainer)), chosen, self._replaced, places).print()
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print a line per test set, the mean, and where the loggers have written."""
@@ -278,55 +178,25 @@ class TrainingReport(Callback):
         sets = [pairs for pairs in _sets(trainer, "test") if pairs.name in scores]
         if not sets or not trainer.is_global_zero:
             return
-        rows = [[display_name(one.name), str(len(one)), one.protocol, _score(scores[one.name])] for one in sets]
-        table = as_frame(rows, columns=["set", "pairs", "protocol", "Spearman"])
-        log = [f"log         {folder}"] if trainer.loggers and folder is not None else []
-        Report(*with_means(table, {one.name: scores[one.name] for one in sets}), [*_toy_notes(sets), *log]).print()
+        tested_report(sets, scores, folder if trainer.loggers else None).print()
 
 
-def _scores_before(
-    encoder: SentenceEncoder, sets: Sequence[ScoredPairs], held_out: HeldOut | None, what: str
-) -> dict[str, float]:
-    scores: dict[str, float] = {}
-    if sets:
-        rank_zero_info(f"Scoring {what}: {printable(_names(sets))}")
-        metrics = {name: metric for pairs in sets for name, metric in pair_metrics(encoder, pairs).items()}
-        scores = {f"val/{name}": float(metric.compute()) for name, metric in metrics.items()}
-        scores["val/sts"] = sum(scores[f"val/{pairs.name}"] for pairs in sets) / len(sets)
-    if held_out is not None:
-        scores |= {f"val/{name}": value for name, value in label_free_criteria(encoder, held_out.ids).items()}
-    return scores
+def _scores(encoder: SentenceEncoder, sets: Sequence[ScoredPairs], what: str) -> dict[str, float]:
+    if not sets:
+        return {}
+    rank_zero_info(f"Scoring {what}: {printable(', '.join(display_name(pairs.name) for pairs in sets))}")
+    metrics = {name: metric for pairs in sets for name, metric in pair_metrics(encoder, pairs).items()}
+    scores = {f"val/{name}": float(metric.compute()) for name, metric in metrics.items()}
+    return {**scores, "val/sts": sum(scores[f"val/{pairs.name}"] for pairs in sets) / len(sets)}
 
 
-def _held_out(trainer: Trainer) -> HeldOut | None:
-    return getattr(getattr(trainer, "datamodule", None), "held_out_sentences", None)
-
-
-def _tasks(trainer: Trainer) -> ProxyTasks | None:
-    return getattr(getattr(trainer, "datamodule", None), "proxy_tasks", None)
+def _data(trainer: Trainer) -> Any:
+    return getattr(trainer, "datamodule", None)
 
 
 def _sets(trainer: Trainer, stage: str) -> list[ScoredPairs]:
-    return getattr(getattr(trainer, "datamodule", None), f"{stage}_sets", [])
+    return getattr(_data(trainer), f"{stage}_sets", [])
 
 
 def _metrics(trainer: Trainer, prefix: str) -> dict[str, Tensor]:
     return {name: value for name, value in trainer.callback_metrics.items() if name.startswith(prefix)}
-
-
-def _names(sets: Sequence[ScoredPairs]) -> str:
-    return ", ".join(display_name(pairs.name) for pairs in sets)
-
-
-def _toy_notes(sets: Sequence[ScoredPairs]) -> list[str]:
-    return [_TOY_NOTE] if any(pairs.name.startswith(_TOY) for pairs in sets) else []
-
-
-def _score(score: float | None, digits: int = 2) -> str:
-    return "—" if score is None else f"{score:.{digits}f}"
-
-
-def _short(place: str | Path) -> str:
-    """Relative to the current folder for what lies below it."""
-    relative = os.path.relpath(place)
-    return str(place) if relative.startswith("..") else relative

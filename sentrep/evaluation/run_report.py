@@ -1,0 +1,178 @@
+"""The report of a finished run: what it says of the metrics, the sets and the chosen checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from sentrep.data.sets.scored_pairs import ScoredPairs
+from sentrep.evaluation.history import MINUTES, Course
+from sentrep.evaluation.label_free import CRITERIA
+from sentrep.evaluation.proxy import CRITERION
+from sentrep.evaluation.report import with_means
+from sentrep.evaluation.selection import Selection
+from sentrep.evaluation.sts import display_name
+from sentrep.reports.frames import as_frame
+from sentrep.reports.report import Report
+
+UNTOUCHED = "untouched/"
+"""Begins the names of scores of the start model as its folder pools it, where the run does not."""
+_TOY = "toy-"
+_GEOMETRY = ("alignment", "uniformity")
+_FINE = (*_GEOMETRY, "alignment+uniformity")
+"""Last parts of the names of scores of the order of 1, printed with more digits than percentages."""
+_TOY_NOTE = "This is a toy: its scores show that training works here, and mean nothing outside of it."
+
+Courses = Mapping[str, Course]
+"""By metric; scores at step 0 are from before the training."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a row of the table shows."""
+
+    metric: str
+    name: str
+    size: str = ""
+    protocol: str = ""
+
+
+def lines_of(data: Any) -> list[Line]:
+    """A row for each score of a validation.
+
+    Args:
+        data: the run's data module.
+    """
+    sets: Sequence[ScoredPairs] = getattr(data, "val_sets", [])
+    held_out, tasks = getattr(data, "held_out_sentences", None), getattr(data, "proxy_tasks", None)
+    lines = []
+    for one in sets:
+        lines.append(Line(f"val/{one.name}", display_name(one.name), str(len(one)), one.protocol))
+        lines += [Line(f"val/{one.name}/{name}", f"  {name}") for name in _GEOMETRY]
+    if len(sets) > 1:
+        lines.append(Line("val/sts", "mean"))
+    if held_out is not None:
+        lines += [Line(f"val/{name}", name, str(len(held_out)), "no labels") for name in CRITERIA]
+    if tasks is not None:
+        counts = {CRITERION: len(tasks), **{f"{CRITERION}/{task}": len(own) for task, own in tasks.answers.items()}}
+        lines += [Line(f"val/{name}", name, str(count), "no labels") for name, count in counts.items()]
+    return lines
+
+
+def run_report(
+    courses: Courses,
+    lines: Sequence[Line],
+    chosen: Selection,
+    replaced: str | None,
+    places: Mapping[str, str | Path | None],
+) -> Report:
+    """Scores before and after a training, what must be said of them, and where things are.
+
+    Args:
+        courses: of the run's metrics.
+        lines: what was scored.
+        chosen: the checkpoint.
+        replaced: what the run replaced of the start model, in words.
+        places: what was written, and where.
+    """
+    written = [f"{what:<10}  {_short(place) if place else 'none was written'}" for what, place in places.items()]
+    notes = [
+        chosen.reason(),
+        *(_not_validated(courses, chosen.step) if lines else []),
+        *_told_nothing(courses, chosen.monitor),
+        *_beside_the_untouched(courses, chosen.step, replaced),
+        *_toy_notes(line.metric.removeprefix("val/") for line in lines),
+        *written,
+    ]
+    return Report(_before_and_after(courses, lines, chosen.step), notes=notes)
+
+
+def tested_report(sets: Sequence[ScoredPairs], scores: Mapping[str, float], folder: str | None) -> Report:
+    """A row for each test set, and the mean.
+
+    Args:
+        sets: those that were scored.
+        scores: by name.
+        folder: where the loggers have written; None where there is none.
+    """
+    rows = [[display_name(one.name), str(len(one)), one.protocol, _score(scores[one.name])] for one in sets]
+    table = as_frame(rows, columns=["set", "pairs", "protocol", "Spearman"])
+    log = [] if folder is None else [f"log         {folder}"]
+    names = [one.name for one in sets]
+    return Report(*with_means(table, {name: scores[name] for name in names}), [*_toy_notes(names), *log])
+
+
+def _before_and_after(courses: Courses, lines: Sequence[Line], step: int) -> pd.DataFrame:
+    rows = []
+    for line in lines:
+        before, after = _before(courses, line.metric), dict(courses.get(line.metric, [])).get(step)
+        digits = 4 if line.metric.rpartition("/")[2] in _FINE else 2
+        change = "—" if before is None or after is None else f"{after - before:+.{digits}f}"
+        rows.append([line.name, line.size, line.protocol, _score(before, digits), _score(after, digits), change])
+    what = "items" if any(line.protocol == "no labels" for line in lines) else "pairs"
+    return as_frame(rows, columns=["set", what, "protocol", "before", f"step {step}", "change"])
+
+
+def _before(courses: Courses, metric: str) -> float | None:
+    """The score of the untouched model: as its folder pools it, where the run does not."""
+    found = (dict(courses.get(name, [])) for name in (metric.replace("val/", UNTOUCHED, 1), metric))
+    return next((course[0] for course in found if 0 in course), None)
+
+
+def _not_validated(courses: Courses, step: int) -> list[str]:
+    """Why the step has no scores."""
+    steps = [validated for validated, _ in courses.get(MINUTES, [])]
+    if step in steps:
+        return []
+    ended = "the training ended before its first validation"
+    why = f"the last validation was at step {steps[-1]}" if steps else ended
+    return [f"Step {step} has no scores: {why}; set trainer.val_check_interval to fewer batches."]
+
+
+def _told_nothing(courses: Courses, monitor: str | None) -> list[str]:
+    """Whether the metric that chose was the same at every validation."""
+    values = [value for step, value in courses.get(monitor or "", []) if step > 0]
+    if len(values) < 2 or len(set(values)) > 1:
+        return []
+    return [
+        f"{monitor} was {values[0]:.2f} at every validation: it cannot tell these checkpoints apart, so the first was "
+        "taken; do not read its value as quality."
+    ]
+
+
+def _beside_the_untouched(courses: Courses, step: int, replaced: str | None) -> list[str]:
+    """What was replaced of the start model, and whether the result is worse than it."""
+    course, before = dict(courses.get("val/sts", [])), _before(courses, "val/sts")
+    if before is None or step not in course:
+        return []
+    lines = []
+    if replaced is not None:
+        lines.append(
+            f"Before is the untouched model, as its folder says. This run replaced {replaced}, and so began at "
+            f"{course[0]:.2f}."
+        )
+    if course[step] < before:
+        lines.append(
+            f"BELOW THE UNTOUCHED MODEL: {course[step]:.2f} where it has {before:.2f}. For these sets it is the better "
+            "one, as it was."
+        )
+    return lines
+
+
+def _toy_notes(names: Iterable[str]) -> list[str]:
+    return [_TOY_NOTE] if any(name.startswith(_TOY) for name in names) else []
+
+
+def _score(score: float | None, digits: int = 2) -> str:
+    return "—" if score is None else f"{score:.{digits}f}"
+
+
+def _short(place: str | Path) -> str:
+    """Relative to the current folder for what lies below it."""
+    relative = os.path.relpath(place)
+    return str(place) if relative.startswith("..") else relative
