@@ -21,6 +21,7 @@ import numpy as np
 from tables import table
 
 from sentrep.cli.compare import published
+from sentrep.cli.configuration import read_config
 from sentrep.cli.paper_tables import Row, Table, read_table
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.published import Published
@@ -79,8 +80,6 @@ MEASUREMENTS = {
         ("figure 9", "cosines of positives and negatives", "curves", COSINES),
     ],
     "denosent": [
-        ("table 2", "ten classification tasks, mean: DenoSent", "64.46", SUITE),
-        ("table 2", "ten classification tasks, mean: SimCSE", "62.73", SUITE),
         ("figure 3", "AskUbuntu, MAP / MRR", "52.81 / 65.92", SUITE),
         ("figure 3", "MindSmall, MAP / MRR", "29.81 / 30.76", SUITE),
         ("figure 3", "SciDocsRR, MAP / MRR", "68.17 / 88.27", SUITE),
@@ -89,6 +88,8 @@ MEASUREMENTS = {
     ],
 }
 """By paper, what is no table of rows: where it stands, what it shows, what is printed, what makes it here."""
+READINGS = {"paper": "paper", "released": "released code"}
+COLUMNS = ["of the paper", "row", "printed", "stored", "trained by", "reading", "what became of it"]
 
 
 def main() -> None:
@@ -124,16 +125,17 @@ def section(paper: str) -> str:
     ranks: list[str] = []
     for file, item, rows in tables_of(paper):
         record = result_of(paper, file)
+        bases = bases_of(file)
         for name, row in rows.rows.items():
-            label = name if row.reading == "paper" else f"{name} (as the released code does it)"
-            cell = Published("", "", {name: row.published}).cell(name)
-            place = f"`{file.relative_to(ROOT).as_posix()}`"
-            lines.append([item, label, place, cell, status(name, row, file, record)])
+            printed = "point" if item.startswith("figure") else number(rows.rows[row.reading_of or name])
+            recipe, reading = f"`{recipe_name(file)}` on `{bases.get(name)}`", READINGS[row.reading]
+            trained = ["", ""] if row.absent is not None else [recipe, reading]
+            lines.append([item, name, printed, number(row), *trained, status(name, row, file, record)])
         ranks += rank_lines(item, comparison_of(paper, file.stem)) if record else []
-    lines += [[item, what, "", printed, how] for item, what, printed, how in MEASUREMENTS[paper]]
+    lines += [[item, what, printed, "", "", "", how] for item, what, printed, how in MEASUREMENTS[paper]]
     lines.sort(key=lambda line: order_of(line[0]))
     below = "".join(f"- {line}\n" for line in ranks)
-    body = table(["of the paper", "row", "file", "published", "status"], lines, left=5)
+    body = table(COLUMNS, lines, left=len(COLUMNS))
     return f"\n## {PAPERS[paper]}\n\n{body}" + (f"\n{below}" if below else "")
 
 
@@ -144,6 +146,23 @@ def tables_of(paper: str) -> Iterator[tuple[Path, str, Table]]:
         head, found, _ = rows.title.partition(": ")
         if found:
             yield file, head.partition(", ")[2] or "text", rows
+
+
+def number(row: Row) -> str:
+    """The stored number of a row."""
+    return Published("", "", {"": row.published}).cell("") if row.published else "no number"
+
+
+def bases_of(file: Path) -> dict[str, str]:
+    """The recipes that the rows of a table are built on; none for a row that is absent in a table without a base."""
+    content = read_config(str(file))[1]
+    bases = {name: (row or {}).get("base", content.get("base")) for name, row in content["rows"].items()}
+    return {name: recipe_name((file.parent / base).resolve()) for name, base in bases.items() if base is not None}
+
+
+def recipe_name(file: Path) -> str:
+    """A shipped file as commands name it."""
+    return file.relative_to(ROOT / "configs").with_suffix("").as_posix()
 
 
 def order_of(item: str) -> tuple[int, int, str]:

@@ -338,9 +338,9 @@ def test_dclr_has_its_paper_s_numbers(
     ("name", "lr", "released"),
     [
         ("bert-base", 3e-5, (77.63, 64, 3e-5, 3.0, 0.5, 0.2)),
-        ("bert-large", 1e-5, (78.96, 64, 1e-5, 3.0, 0.1, 0.2)),
+        ("bert-large", 1e-5, (79.13, 64, 1e-5, 3.0, 0.1, 0.2)),
         ("roberta-base", 1e-5, (77.74, 64, 1e-5, 3.0, 0.1, None)),
-        ("roberta-large", 3e-5, (79.21, 128, 2e-5, 1.5, 0.5, None)),
+        ("roberta-large", 3e-5, (79.18, 128, 2e-5, 1.5, 0.5, None)),
     ],
 )
 def test_gs_infonce_stands_as_printed_and_as_released(name: str, lr: float, released: tuple[float | None, ...]) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ SCORES = "scores.npz"
 TRAINED = "trained"
 """Marks a run whose training came to its end."""
 WHITENING = 100_000
-"""Sentences of the training text that a whitening is fitted on, the first ones."""
+"""Sentences of the training text that a whitening is fitted on: the first ones, of all columns."""
 INTERRUPTED = (130, 143)
 """Exit statuses of ``sentrep fit`` after Ctrl-C and SIGTERM."""
 
@@ -247,6 +247,6 @@ def _untrained(run: Run, tree: Tree) -> SentenceEncoder:
     encoder = untrained_encoder(run, tree).to("cuda" if torch.cuda.is_available() else "cpu")
     if run.untrained == "whitened":
         data = build(SentRepDataModule, "data", tree["data"])
-        sentences = (row.sentences[0] for row in data.training_text().rows() if not row.blank)
-        fit_whitening(encoder, islice(sentences, WHITENING), show_progress_bar=False)
+        rows = (row.sentences for row in data.training_text().rows() if not row.blank)
+        fit_whitening(encoder, islice(chain.from_iterable(rows), WHITENING), show_progress_bar=False)
     return encoder.eval()

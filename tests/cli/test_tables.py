@@ -95,11 +95,13 @@ def test_an_untrained_row_scores_the_encoder_as_it_is_once(
 ) -> None:
     pooling = "mean_first_last"
     text = WITH_OTHERS.replace("untrained: true", f"untrained: true, change: {{model.encoder.pooling: {pooling}}}")
-    whitened = f"  white: {{untrained: whitened, change: {{model.encoder.pooling: {pooling}}}}}\n"
+    change = f"model.encoder.pooling: {pooling}, data.train: pairs.tsv, data.columns: [sent0, sent1]"
+    whitened = f"  white: {{untrained: whitened, change: {{{change}}}}}\n"
     Path(table).write_text(text + whitened, encoding="utf-8")
     words = Path("corpus.txt").read_text().split()
     sentences = [" ".join(words[place : place + 5]) for place in range(60)]
-    Path("corpus.txt").write_text("\n".join(sentences))
+    two = zip(sentences[::2], sentences[1::2], strict=True)
+    Path("pairs.tsv").write_text("sent0\tsent1\n" + "".join(f"{one}\t{other}\n" for one, other in two))
     words = ["compare", "--table", table, "--rows", "[glove,cls,white]", "--sets", "[dev.csv]"]
     Path("over.yaml").write_text("model: {encoder: {pooling: mean}}")  # is for the rows that train
     assert main([*words, "--seeds", "2", "--over", "[over.yaml]"]) == 0
