@@ -275,6 +275,28 @@ def test_a_recipe_says_where_its_clipping_comes_from() -> None:
     assert all(says.search(told(path)) for path in RECIPES if path.parent.name in PAPERS)
 
 
+@pytest.mark.parametrize(
+    ("recipes", "words"),
+    [
+        (
+            "simcse/*bert*-[bl]a*",
+            ("every 125 steps is the released code's", "250", "fp16 (--trainer.precision 16-mixed"),
+        ),
+        ("gs_infonce/*", ("every 125 steps and fp16", "are the released code's")),
+        ("simcse/bert-base-supervised", ("four processes", "acts at norm 4", "--trainer.gradient_clip_val 4")),
+        ("simcse/bert-base-mlm", ("each token by itself with probability 0.15",)),
+        ("denosent/bert-base-*", ("90 % of the rows", "in-projections", "drawn separately")),
+        ("ct/bert-base", ("16 pairs", "no dropout", "75 tokens", "2e-6 from step 2,000")),
+    ],
+)
+def test_a_recipe_says_where_it_leaves_the_paper_or_the_released_code(recipes: str, words: tuple[str, ...]) -> None:
+    found = sorted(CONFIGS.glob(f"{recipes}.yaml"))
+    assert found
+    for path in found:
+        text = " ".join(told(path).split())
+        assert all(word in text for word in words), path
+
+
 @pytest.mark.parametrize("backbone", ["bert-base", "bert-large", "roberta-base", "roberta-large"])
 def test_dclr_as_released_trains_by_the_released_loss(backbone: str) -> None:
     rows = read_table(str(CONFIGS / "dclr/tables/backbones.yaml")).rows

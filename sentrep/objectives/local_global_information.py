@@ -20,8 +20,9 @@ class LocalGlobalInformation(Objective):
         L = mean_i mean_{t of i} [ sp(−T(c_it, s_i)) + mean_{j≠i} sp(T(c_it, s_j)) ],    sp(x) = log(1 + eˣ)
 
     s are the anchors' vectors of all processes, c the features of their tokens: of the `ConvolutionalPooling` among
-    ``model.encoder.modules``, or without one the last hidden states. T(c, s) = sᵀ W c, W learned. Departures: the paper
-    leaves T's form open; here tokens count within their sentence first, so that long sentences weigh as much as short.
+    ``model.encoder.modules``, or without one the last hidden states. T(c, s) = sᵀ W c, W learned. Departures: in
+    the authors' code T is the plain dot product, without W; here tokens count within their sentence first, so that long
+    sentences weigh as much as short.
 
     Raises:
         InputError: for a batch of one sentence, which has no negatives.

@@ -32,7 +32,8 @@ class ReplacedTokenDetection(Objective):
 
     **Departures**: h takes the place of the first token's *word* embedding, to which position and normalisation are
     applied; the authors' code puts it behind the embedding layer. That code also reads both copies of a sentence, and
-    takes the most likely token at every position, where the paper, and this, draws the masked ones. The paper's
+    takes the most likely token at every position, where the paper, and this, draws the masked ones. Of the chosen
+    tokens it masks 80 %, replaces 10 % and keeps 10 %, as BERT does; here all become the mask token. The paper's
     projection head has batch normalisation, which `sentrep.ProjectionHead` has not.
 
     Metrics: ``accuracy`` over this process's tokens, and ``replaced``, the share that the guesses have changed.
