@@ -149,7 +149,7 @@ def test_a_forgotten_constructor_is_named(build: Any, where: str) -> None:
         build()
 
 
-def test_a_module_assigned_too_early_is_named_by_the_command_line(
+def test_a_module_assigned_too_early_leaves_a_traceback_in_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from sentrep.cli import main
@@ -168,7 +168,9 @@ def test_a_module_assigned_too_early_is_named_by_the_command_line(
     backbone = '{"model_type": "bert", "hidden_size": 8, "num_attention_heads": 1, "num_hidden_layers": 1}'
     assert main([*words, "--model.encoder.backbone", backbone, "--model.encoder.tokenizer", "toy"]) == 1
     error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert error.startswith("sentrep: error: early_bird.Early: its __init__ uses the module before super().__init__()")
+    assert error.startswith("sentrep: error: AttributeError: cannot assign module before Module.__init__() call; the")
+    traceback = Path(error.removesuffix(")").rpartition(" ")[2]).read_text()
+    assert "self.layer = torch.nn.Linear(2, 2)" in traceback
 
 
 def trainer(folder: Path, *callbacks: Any) -> lightning.Trainer:
