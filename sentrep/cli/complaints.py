@@ -36,7 +36,7 @@ def summarize(message: str, tree: Mapping[str, Any], known: Iterable[str] = ()) 
         known: dotted keys of all sections.
 
     Examples:
-        >>> text = 'Parser key "data":\\n  Parser key "size":\\n    Expected a <class \'int\'>. Got value: x'
+        >>> text = 'Parser key "data":\\n  Parser key "size":\\n    Expected a <class \\'int\\'>. Got value: x'
         >>> summarize(text, {"data": {"other": {"size": "x"}}})
         "data.other.size: expected int, got 'x'"
     """
