@@ -19,6 +19,7 @@ from sentrep.data.augmentation.backtranslation import Translate
 from sentrep.data.augmentation.filters import BLANK, EMPTY, KEPT
 from sentrep.data.augmentation.finished_pairs import VERDICT, tables
 from sentrep.data.parts import Parts
+from sentrep.data.text.cells import PAIR
 from sentrep.data.text.corpus import CorpusRow
 from sentrep.encoder import SentenceEncoder
 from sentrep.evaluation.retrieval import BLOCK, TopK
@@ -28,8 +29,6 @@ from sentrep.io.paths import writing
 
 ASKED = ("passage", "questions")
 """Columns of what a model was asked: the passage, and its questions, a line each."""
-PAIR = ("sent0", "sent1")
-"""Columns of the pairs: question and passage, under the names that `SentRepDataModule` reads by itself."""
 LONGEST = 64
 """Tokens of a question by a sequence-to-sequence model; one that is longer goes round in circles."""
 LOST = "passage not found again"

@@ -9,11 +9,12 @@ import torch
 from sentrep import checks
 from sentrep.cli.augmentation import open_sentences, print_verdicts, versions
 from sentrep.cli.maps import Advance, map_parts
-from sentrep.data.augmentation.backtranslation import PAIR, back_translate, in_batches
+from sentrep.data.augmentation.backtranslation import back_translate, in_batches
 from sentrep.data.augmentation.filters import PairFilter
 from sentrep.data.augmentation.finished_pairs import record, save_rows, write_pairs
 from sentrep.data.augmentation.translation import Generation, Translator
 from sentrep.data.parts import Parts, parts_of
+from sentrep.data.text.cells import PAIR
 from sentrep.data.text.corpus import CorpusRow
 from sentrep.data.text.shard import Shard, local_rank
 from sentrep.io.paths import check_name

@@ -15,7 +15,7 @@ import numpy as np
 from sentrep import checks
 from sentrep.cli.maps import Advance, map_parts, map_parts_on_ray
 from sentrep.cli.models import Backend, Precision, in_precision, load_encoder, sentences_of
-from sentrep.data.parts import Parts, Text, chunks_of, parts_of
+from sentrep.data.parts import Parts, Text, parts_of
 from sentrep.data.stored_embeddings import SAVE, Embedded, join
 from sentrep.data.text.corpus import open_corpus
 from sentrep.data.text.locations import is_address
@@ -23,6 +23,7 @@ from sentrep.data.text.shard import Shard
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.extras import require
+from sentrep.io.chunks import chunks_of
 from sentrep.io.paths import check_target
 from sentrep.reports.text import printable
 

@@ -10,11 +10,10 @@ from sentrep.data.augmentation.finished_pairs import VERDICT, record, save_rows,
 from sentrep.data.augmentation.language_model import COUNTS, Answer, LanguageModel, Request, Server
 from sentrep.data.augmentation.prompt import Prompt
 from sentrep.data.parts import Parts, parts_of
+from sentrep.data.text.cells import TRIPLET
 from sentrep.data.text.corpus import CorpusRow
 from sentrep.io.paths import check_name
 
-TRIPLET = ("sent0", "sent1", "hard_neg")
-"""Columns of the output: sentence, paraphrase and contrary sentence, under SimCSE's names."""
 REQUEST, FILTER, SERVER, PRICE = Request(), PairFilter(min_ratio=0.2, max_ratio=5.0), Server(), Price()
 
 

@@ -20,7 +20,7 @@ from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.distinct_batches import DistinctBatches
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
 from sentrep.data.batches.sampler import GlobalBatchSampler
-from sentrep.data.batches.streaming import StreamedBatches, TokenizedRows
+from sentrep.data.batches.streaming import StreamedBatches
 from sentrep.data.sets.beir import RankingSet, load_reranking, load_retrieval
 from sentrep.data.sets.labelled import LabelledSet, LabelledTexts, load_labelled_file, load_labelled_folder
 from sentrep.data.sets.sts import SET_NAMES, PairsFile, load_sts
@@ -28,7 +28,7 @@ from sentrep.data.sets.transfer import TRANSFER_NAMES, load_transfer
 from sentrep.data.stored_embeddings import StoredEmbeddings
 from sentrep.data.text.corpus import Corpus, open_corpus
 from sentrep.data.text.tables import TableFile
-from sentrep.data.text.tokenized import CorpusCounts, TokenizedCorpus, TokenRows, tokenize_corpus
+from sentrep.data.text.tokenized import CorpusCounts, TokenizedCorpus, TokenizedRows, TokenRows, tokenize_corpus
 
 if TYPE_CHECKING:
     from sentrep.data.datamodule import SentRepDataModule

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import nn
@@ -15,14 +17,14 @@ from sentrep.data.arguments import AS_USUAL, Reading, check_arguments
 from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
 from sentrep.data.batches.sampler import GlobalBatchSampler
-from sentrep.data.batches.streaming import StreamedBatches, TokenizedRows
+from sentrep.data.batches.streaming import StreamedBatches
 from sentrep.data.sets.held_out import HeldOut, held_out_fingerprint, hold_out
 from sentrep.data.sets.proxy_tasks import ProxyTasks, is_proxy, load_proxy_tasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.sts import PairsFile, load_all_sts
 from sentrep.data.text.corpus import Corpus, TrainingText, open_corpus
 from sentrep.data.text.memory import in_memory
-from sentrep.data.text.tokenized import TokenizedCorpus, tokenize_corpus
+from sentrep.data.text.tokenized import TokenizedCorpus, TokenizedRows, tokenize_corpus
 from sentrep.errors import InputError
 from sentrep.types import Tokenize
 
@@ -178,7 +180,8 @@ class SentRepDataModule(LightningDataModule):
     def _order(self, **run: Any) -> GlobalBatchSampler | StreamedBatches:
         if isinstance(self._rows, TokenizedRows):
             assert self._corpus is not None
-            return StreamedBatches(self._corpus, self.batch_size, buffer=self.reading.shuffle_buffer, **run)
+            buffer = self.reading.shuffle_buffer
+            return StreamedBatches(self._corpus, self.batch_size, buffer=buffer, gather=self._gather, **run)
         assert self._rows is not None
         keys = self._rows.sentence_keys() if self.no_duplicates else None
         order = GlobalBatchSampler(len(self._rows), self.batch_size, fraction=self.reading.fraction, keys=keys, **run)
@@ -188,6 +191,11 @@ class SentRepDataModule(LightningDataModule):
             "do not fill a batch or repeat sentences" if self.no_duplicates else "do not fill a batch",
         )
         return order
+
+    def _gather(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Whole numbers of every process, by rank."""
+        device = self.trainer.strategy.root_device if self.trainer else None
+        return distributed.gather(torch.tensor(numbers, device=device)).view(-1, len(numbers)).tolist()
 
     def val_dataloader(self) -> list[OneBatchLoader]:
         """One loader a set, each gives one `sentrep.ScoredPairs`; then what needs no labels."""

@@ -13,13 +13,14 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from sentrep.data.text.fingerprints import hash_of
 from sentrep.data.text.locations import file_system, is_address, open_binary
 from sentrep.data.text.shard import Shard
 from sentrep.errors import InputError
+from sentrep.io.chunks import chunks_of
 from sentrep.io.files import atomic_write, remove_leftovers
 from sentrep.io.paths import expanded, is_there, writing
 
@@ -81,7 +82,7 @@ class Parts:
         self.folder = folder if is_address(folder) else str(expanded(folder))
         self.rows, self.size, self._save = text.rows, size, save
         self.settings: dict[str, Any] = {**settings, "text": text.digest, "rows_per_part": size}
-        self._hash = hashlib.blake2b(json.dumps(self.settings, sort_keys=True).encode(), digest_size=4).hexdigest()
+        self._hash = hash_of(json.dumps(self.settings, sort_keys=True))[:8]
         self.names = [f"part-{number:05d}-{self._hash}{ending}" for number in range(-(-text.rows // size))]
         self._system, self._root = file_system(self.folder)
         with writing(self.folder):
@@ -216,13 +217,6 @@ def names_in(folder: str) -> list[str]:
     system, root = file_system(folder)
     system.invalidate_cache()
     return sorted(Path(entry).name for entry in system.ls(root, detail=False)) if system.exists(root) else []
-
-
-def chunks_of(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """Lists of ``size`` rows, the last one shorter."""
-    ahead = iter(rows)
-    while chunk := list(islice(ahead, size)):
-        yield chunk
 
 
 def parts_of(output: str, overwrite: bool) -> str:

@@ -12,9 +12,10 @@ from torch import Tensor
 from sentrep import checks
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.modules import Normalize, SentenceModule, chain
-from sentrep.encoder.whitening import blocks_of
+from sentrep.encoder.search import BLOCK
 from sentrep.errors import InputError
 from sentrep.functional.similarity import unit
+from sentrep.io.chunks import chunks_of
 
 _K1 = 1.2
 """How soon a token that comes again counts no more: BM25's usual k₁ (Robertson & Zaragoza 2009, section 3.4)."""
@@ -95,7 +96,7 @@ def fit_lexical(encoder: SentenceEncoder, texts: Iterable[str], features: int = 
     from sklearn.utils.extmath import randomized_svd
 
     counter = CountVectorizer(analyzer=list, vocabulary=range(encoder.vocab_size), dtype=np.float64)
-    ids = (row for block in blocks_of(texts) for row in encoder.tokenize(block, encoder.max_seq_length)[0])
+    ids = (row for block in chunks_of(texts, BLOCK) for row in encoder.tokenize(block, encoder.max_seq_length)[0])
     counts = counter.transform(ids)
     documents = counts.shape[0]
     found = counts.getnnz(axis=0)

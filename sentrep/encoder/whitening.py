@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.modules import Dense, chain
 from sentrep.encoder.search import BLOCK
 from sentrep.errors import InputError
+from sentrep.io.chunks import chunks_of
 
 # A direction with less than this share of the largest variance is rounding: float32 vectors carry about 1e-14 of it,
 # and the layer, which is applied in float32, would blow it up to the size of the others.
@@ -56,7 +56,8 @@ def fit_whitening(
     kept, scaling = (former[:-1], former[-1:]) if encoder.normalizes else (former, [])
     encoder.set_modules(kept)
     try:
-        vectors = (encoding.encode(encoder, block, batch_size, show_progress_bar) for block in blocks_of(sentences))
+        blocks = chunks_of(sentences, BLOCK)
+        vectors = (encoding.encode(encoder, block, batch_size, show_progress_bar) for block in blocks)
         count, mean, covariance = _moments(vectors, encoder.embedding_dim)
         projection = _projection(covariance, dim, count)
     except BaseException:
@@ -73,13 +74,6 @@ def fit_whitening(
         ending[0].dense.bias.copy_(shift)
     encoder.set_modules([*kept, *ending])
     return encoder
-
-
-def blocks_of(sentences: Iterable[str]) -> Iterator[list[str]]:
-    """Lists of up to `BLOCK` sentences, read when they are asked for."""
-    rows = iter(sentences)
-    while block := list(islice(rows, BLOCK)):
-        yield block
 
 
 def _moments(blocks: Iterable[Tensor], width: int) -> tuple[int, Tensor, Tensor]:

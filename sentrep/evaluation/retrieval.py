@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from itertools import islice
 
 import numpy as np
 import torch
@@ -22,6 +21,7 @@ from sentrep.encoder.search import BLOCK, TopK
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.vectors import Vectors, encode_texts, refuse_collapse
 from sentrep.functional.similarity import cosine_similarity_matrix
+from sentrep.io.chunks import chunks_of
 
 DEPTH = 1000
 """Documents kept per query, as in BEIR and MTEB; MAP is cut there."""
@@ -121,7 +121,7 @@ def _blocks(
 ) -> Iterator[tuple[list[str], Vectors]]:
     """Ids and vectors of the wanted documents, ``size`` at a time."""
     documents = (document for document in ranking.documents() if document[0] in wanted)
-    while block := list(islice(documents, size)):
+    for block in chunks_of(documents, size):
         vectors = encode_texts(encoder, [text for _, text in block], ranking.name, batch_size, show)
         yield [identity for identity, _ in block], vectors
 

@@ -8,10 +8,8 @@ from typing import Any
 from sentrep.data.augmentation.filters import BLANK, PairFilter
 from sentrep.data.augmentation.finished_pairs import VERDICT
 from sentrep.data.augmentation.translation import Translation
+from sentrep.data.text.cells import PAIR
 from sentrep.data.text.corpus import CorpusRow
-
-PAIR = ("sent0", "sent1")
-"""Columns of the output: sentence and positive, under the names that `SentRepDataModule` reads by itself."""
 
 Translate = Callable[[Sequence[str], tuple[int, ...]], list[Translation]]
 """A `Translator`: sentences and what to draw from, to translations."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import yaml
+
+from sentrep.data.text.fingerprints import hash_of
 
 ANSWER_FORMATS = ("json_schema", "json_object", "text")
 """How a server is told to answer in JSON; not every server knows every way."""
@@ -38,7 +39,7 @@ class Prompt:
         text = files("sentrep.data.augmentation").joinpath("prompts.yaml").read_text(encoding="utf-8")
         self.name, self._values = name, values
         self._words: dict[str, Any] = yaml.safe_load(text)[name]
-        self.fingerprint = hashlib.blake2b(repr((self._words, values)).encode(), digest_size=8).hexdigest()
+        self.fingerprint = hash_of(self._words, values)
 
     def messages(self, text: str, row: int, seed: int = 0) -> list[dict[str, str]]:
         """The request for a text; what varies in it is drawn from (seed, row)."""

@@ -13,14 +13,13 @@ from torch.utils.data import DataLoader
 
 from sentrep import checks
 from sentrep.data.batches.sampler import BatchOrder
-from sentrep.data.batches.streaming import TokenizedRows
-from sentrep.data.parts import chunks_of
 from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.text.corpus import Corpus
-from sentrep.data.text.tokenized import TokenizedCorpus
+from sentrep.data.text.tokenized import TokenizedCorpus, TokenizedRows
 from sentrep.errors import InputError
+from sentrep.io.chunks import chunks_of
 from sentrep.types import TextBatch
 
 

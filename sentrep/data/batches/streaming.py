@@ -3,48 +3,53 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from sentrep import checks
 from sentrep.data.batches.sampler import BatchOrder
-from sentrep.data.text.corpus import Corpus, CorpusRow, RowReader
-from sentrep.data.text.tables import reading
-from sentrep.data.text.tokenized import TokenRows
-from sentrep.types import Tokenize
+from sentrep.data.text.corpus import Corpus, CorpusRow
 
 logger = logging.getLogger("sentrep")
 
-_BEHIND = 2
-"""Batches whose place is kept behind the last one delivered: the step of that one may have failed."""
+Numbers: TypeAlias = Sequence[int]
+
+
+class _Window(NamedTuple):
+    """Rows that are shuffled together."""
+
+    rows: list[CorpusRow]
+    behind: tuple[int, int]
+    """The file (in the epoch's order) and the row in it where the next window begins."""
 
 
 class StreamedBatches(BatchOrder):
     """The batches of one process out of a text that is too large to be kept.
 
-    The order is that of `datasets.IterableDataset.shuffle`: in each epoch the files or shards come in another order,
-    and rows are drawn from a buffer of ``buffer`` rows. Global batch b is rows W·n·b to W·n·(b+1) of what results, and
-    process r takes the rows r·n to (r+1)·n of these: W processes with batch size n see what one process with W·n sees,
-    as with `GlobalBatchSampler`, and only what does not fill a last global batch is left out. Every process reads the
-    whole text and tokenises its own rows. (`datasets.distributed.split_dataset_by_node` reads less and gives the
-    processes different numbers of batches, for which they would wait for each other.)
+    In each epoch the files (or the shards of a data set) come in another order. The rows that are not blank are read in
+    windows of about ``buffer`` rows, each a whole number of batches, and every window is shuffled. All of this follows
+    from seed and epoch, so that a run resumes exactly, at the file and the row where the window of its next batch
+    begins. The number of a row tells it from the others: row k of file f, of F files, has the number k·F + f.
 
-    Resuming is that of `datasets.IterableDataset.state_dict`: reading goes on near the row where it stood with an
-    empty buffer, so that about ``buffer`` rows of the epoch are left out or seen again. With a buffer of 1 it is exact.
+    With at least W files, each of W processes reads every W-th of them and no other. The epoch ends for all processes
+    when one has no whole batch left, and the next epoch deals the files anew. With fewer files every process reads the
+    whole text: global batch b is the rows W·n·b to W·n·(b+1), of which process r takes the rows r·n to (r+1)·n, so that
+    W processes with batch size n see what one process with W·n sees.
 
     Args:
         corpus: the text.
         batch_size: n, rows per process.
-        buffer: rows to draw from, at least 1; 1 shuffles the files or shards alone.
+        buffer: rows to shuffle at a time, at least 1; 1 shuffles the files alone.
         rank: r.
         world_size: W.
         seed: of the order, ≥ 0.
         reshuffle: another order in every epoch; False repeats the first one.
+        gather: gives the numbers of every process, in the order of the ranks, once in each window.
 
     Raises:
-        InputError: a number is out of range; while reading: see `Corpus.rows`, or the text does not fill a batch.
+        InputError: a number is out of range; while reading: see `Corpus.blocks`, or the text does not fill a batch.
     """
 
     def __init__(
@@ -57,71 +62,98 @@ class StreamedBatches(BatchOrder):
         world_size: int = 1,
         seed: int = 0,
         reshuffle: bool = True,
+        gather: Callable[[Numbers], Sequence[Numbers]] = lambda own: [own],
     ) -> None:
         checks.whole(self, 1, shuffle_buffer=buffer)
         super().__init__(batch_size, rank, world_size)
         self.corpus, self.buffer, self.seed, self.reshuffle = corpus, buffer, seed, reshuffle
-        self._stream = corpus.stream()
-        self._places: dict[int, dict[str, Any]] = {}
+        self._gather = gather
+        self._divides = len(corpus.sources) >= world_size
+        """Whether each process reads files of its own."""
+        if not self._divides:
+            logger.warning(
+                "%s: fewer files (%d) than processes (%d), so that each process reads the whole text; divide it into "
+                "more files, and each reads its part",
+                *(corpus.name, len(corpus.sources), world_size),
+            )
+        self._width = batch_size if self._divides else self.global_batch_size
+        """Rows read for a batch of this process."""
+        self._batches = max(1, buffer // self._width)
+        """Batches of a window."""
+        self._places: dict[int, list[Numbers]] = {}
+        """By window, for each process: the file and the row where it begins, see `_Window`."""
+        self._blank = 0
 
     def settings(self) -> dict[str, int | float | str]:
         """What the order depends on."""
-        return {"global batch size": self.global_batch_size, "seed": self.seed, "shuffle_buffer": self.buffer}
+        processes = {"processes": self.world_size} if self._divides and self.world_size > 1 else {}
+        return {
+            "global batch size": self.global_batch_size,
+            "seed": self.seed,
+            "shuffle_buffer": self.buffer,
+            **processes,
+        }
 
     def place(self, done: int) -> dict[str, Any]:
-        """How far the text was read when batch ``done`` was complete."""
-        return self._places.get(done, {})
+        """Where the window of batch ``done`` begins."""
+        window = done // self._batches
+        return {"window": window, "begins": self._places[window]} if window in self._places else {}
 
     def resume(self, epoch: int, done: int, skipped: int, place: dict[str, Any]) -> None:
         """Take up the position of another run."""
         super().resume(epoch, done, skipped, place)
-        self._places = {done: place}
+        self._places = {place["window"]: place["begins"]} if place else {}
 
     def __iter__(self) -> Iterator[list[CorpusRow]]:
-        stream = self._stream.shuffle(seed=self.seed, buffer_size=self.buffer)
-        stream.set_epoch(self.epoch if self.reshuffle else 0)
-        done = self.done
-        self._places = {done: self.place(done)} if done else {}
-        if self.place(done):
-            stream.load_state_dict(self.place(done)["stream"])
-        examples, number = iter(stream), self.place(done).get("rows", 0)
-        read = RowReader(self.corpus.name, "row", self.corpus.longest, 0, None)
-        blank = 0
-        while True:
-            batch: list[CorpusRow] = []
-            with reading(self.corpus.name):
-                while len(batch) < self.global_batch_size and (example := next(examples, None)) is not None:
-                    (row,) = read([tuple(example.values())], number)
-                    number += 1
-                    blank += row.blank
-                    batch += [] if row.blank else [row]
-            if len(batch) < self.global_batch_size:
+        files = self._draws().permutation(len(self.corpus.sources)).tolist()
+        offset = 0 if self._divides else self.rank * self.batch_size
+        done, self._blank = self.done, 0
+        number = done // self._batches if self.place(done) else 0
+        begins: list[Numbers] = self._places[number] if number else [(0, 0)]
+        self._places = {number: begins}
+        if self._divides:
+            files = files[self.rank :: self.world_size]
+        for window in self._windows(files, *begins[self.rank % len(begins)]):
+            everyone = self._gather([len(window.rows) // self._width, *window.behind])
+            whole = min(whole for whole, *_ in everyone)
+            self._places[number + 1] = [behind for _, *behind in everyone]
+            self._places.pop(self.done // self._batches - 2, None)
+            rows = window.rows
+            if self.buffer > 1:
+                rows = [rows[place] for place in self._draws(number).permutation(len(rows))]
+            for batch in range(max(0, done - number * self._batches), whole):
+                start = batch * self._width + offset
+                yield rows[start : start + self.batch_size]
+            number += 1
+            if whole < self._batches:
                 break
-            done += 1
-            self._places[done] = {"stream": stream.state_dict(), "rows": number}
-            self._places.pop(self.done - _BEHIND, None)
-            yield batch[self.rank * self.batch_size : (self.rank + 1) * self.batch_size]
-        if not done:
-            raise self.too_few(len(batch))
+        if number == 1 and not whole:
+            raise self.too_few(len(rows))
         logger.info(
             "%s: end of an epoch; %d rows that do not fill a batch are left out; %d blank ones skipped%s",
-            *(self.corpus.name, len(batch), blank, " since the run was resumed" if self._resumed else ""),
+            *(self.corpus.name, len(rows) - whole * self._width, self._blank),
+            " since the run was resumed" if self._resumed else "",
         )
 
+    def _windows(self, files: Sequence[int], file: int, row: int) -> Iterator[_Window]:
+        """The windows from a row of a file on; the last one, which may be empty, is not whole."""
+        rows, step = list[CorpusRow](), len(self.corpus.sources)
+        for place, source in enumerate(files[file:], start=file):
+            for found in self.corpus.blocks_of(self.corpus.sources[source], source, step):
+                for one in found:
+                    if place == file and one.number // step < row:
+                        continue
+                    if one.blank:
+                        self._blank += 1
+                        continue
+                    rows.append(one)
+                    if len(rows) == self._batches * self._width:
+                        yield _Window(rows, (place, one.number // step + 1))
+                        rows = []
+        yield _Window(rows, (len(files), 0))
 
-class TokenizedRows:
-    """Makes token ids of rows, in whatever process it is asked to: what a loader with `StreamedBatches` fetches from.
-
-    Args:
-        tokenize: gives the ids.
-        max_length: longest sequence in tokens; None means the model's limit.
-    """
-
-    def __init__(self, tokenize: Tokenize, max_length: int | None) -> None:
-        self._tokenize, self._max_length = tokenize, max_length
-
-    def __getitem__(self, rows: Sequence[CorpusRow]) -> TokenRows:
-        """As `TokenizedCorpus` gives them."""
-        texts = zip(*(row.sentences for row in rows), strict=True)
-        columns = [[np.array(ids, np.int32) for ids in self._tokenize(part, self._max_length)[0]] for part in texts]
-        return TokenRows(np.array([row.number for row in rows]), columns)
+    def _draws(self, *window: int) -> np.random.Generator:
+        """Draws for the order of the files or, with its number, for a window, which differs between processes."""
+        epoch = self.epoch if self.reshuffle else 0
+        own = (*window, self.rank if self._divides else 0) if window else ()
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(epoch, *own)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sentrep.data.text.cells import label_cell, number_cell, text_cell
-from sentrep.data.text.fingerprints import hash_files
+from sentrep.data.text.fingerprints import hash_files, hash_of
 from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError
 from sentrep.io.paths import expanded, not_there
@@ -93,9 +92,7 @@ def load_reranking(folder: str | Path, split: str = "test") -> RankingSet:
     file = ranking.corpus.parent / "top_ranked" / f"{split}.jsonl"
     if file.is_file():
         ranking.candidates = _read_candidates(file, ranking)
-        ranking.fingerprint = hashlib.blake2b(
-            (ranking.fingerprint + hash_files("top_ranked", [str(file)])).encode(), digest_size=16
-        ).hexdigest()
+        ranking.fingerprint = hash_of(ranking.fingerprint, hash_files("top_ranked", [str(file)]))
     else:
         corpus = set(ranking.document_ids)
         ranking.candidates = {

@@ -6,7 +6,6 @@ import unicodedata
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from sentrep.data.sets.evaluation_texts import EvaluationTexts
 from sentrep.data.sets.near_duplicates import NearIndex
 from sentrep.data.text.corpus import Corpus
 from sentrep.errors import InputError
+from sentrep.io.chunks import chunks_of
 
 BATCH = 2000
 """Rows looked up at a time."""
@@ -109,8 +109,7 @@ def check_leakage(
     index = NearIndex(list(originals), threshold)
     met: dict[str, set[str]] = {"exact": set(), "near": set()}
     hashes = array("q")
-    rows = corpus.rows()
-    while batch := list(islice(rows, BATCH)):
+    for batch in chunks_of(corpus.rows(), BATCH):
         lines = [(row, text) for row in batch for text in row.sentences if text and not text.isspace()]
         texts = [normalise(text) for _, text in lines]
         hashes.extend(map(hash, texts))

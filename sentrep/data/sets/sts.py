@@ -173,7 +173,7 @@ def _load_from_hub(name: str) -> ScoredPairs:
             f"{name}: the Hub has SICK-R as one set only (sickr-all, MTEB's protocol); for this split give the folder "
             "of the SentEval data (`sts_folder`)"
         )
-    table = hold_hub(*known.hub)
+    (table,) = hold_hub(*known.hub)
     pairs = [
         (text_cell(first, where), text_cell(second, where), number_cell(score, where), "")
         for where, (first, second, score) in table.rows(["sentence1", "sentence2", "score"])

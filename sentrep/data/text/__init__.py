@@ -1,7 +1,9 @@
 """Text: from wherever it lies to rows of sentences, and to token ids.
 
 locations     opening files and addresses
-tables        a txt, csv, tsv, jsonl or parquet file as a data set of ``datasets``, and its rows
+compressed    gzip, bzip2, xz, zstandard and zip files
+formats       blocks of rows of one opened file
+tables        a txt, csv, tsv, jsonl or parquet file, and its rows
 cells         which columns are wanted; what a cell may hold
 memory        data sets that are not files: texts that a program holds, saved folders, the Hub, the toy
 corpus        what ``data.train`` names, as one stream of rows

@@ -1,4 +1,4 @@
-"""The training text as one stream of rows: files, a saved data set, a data set of the Hub or the embedded toy."""
+"""What ``train`` names as one stream of rows: files, a saved data set, a data set of the Hub or the embedded toy."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from sentrep.data.text.cells import Columns, text_cell
+from sentrep.data.text.cells import Columns, text_rows
 from sentrep.data.text.fingerprints import hash_of
 from sentrep.data.text.locations import HUB_FILE, download_hub_file, find_files, is_address
 from sentrep.data.text.memory import hold_folder, hold_hub, hold_texts, hold_toy, in_memory
 from sentrep.data.text.pairing import Positives
-from sentrep.data.text.tables import Source, Table, TableFile, has_table_ending
+from sentrep.data.text.tables import Source, TableFile, has_table_ending
 from sentrep.errors import InputError
 from sentrep.io.paths import check_name, check_plain, expanded, not_there
 
@@ -61,50 +61,8 @@ class CorpusRow(NamedTuple):
         return not all(sentence.strip() for sentence in self.sentences)
 
 
-@dataclass(frozen=True)
-class RowReader:
-    """Cells of one source to rows of the corpus."""
-
-    name: str
-    unit: str
-    longest: int
-    first: int
-    """Number of the source's first row in the corpus."""
-    positives: Positives | None
-
-    def __call__(self, cells: Sequence[tuple[Any, ...]], start: int) -> list[CorpusRow]:
-        """The rows from number ``start`` of the source on.
-
-        Raises:
-            InputError: a cell is not text, or the positives are in the text as well.
-        """
-        rows = []
-        for number, row in enumerate(cells, start=start):
-            where = f"{self.name}, {self.unit} {number + 1}"
-            texts = [text_cell(cell, where) for cell in row]
-            too_long = sum(len(text) > self.longest for text in texts)
-            sentences = tuple(text[: self.longest] for text in texts)
-            rows.append(CorpusRow(self.first + number, sentences, too_long=too_long))
-        return self._paired(rows) if self.positives else rows
-
-    def _paired(self, rows: list[CorpusRow]) -> list[CorpusRow]:
-        assert self.positives is not None
-        if rows and len(rows[0].sentences) != 1:
-            raise InputError(
-                f"data.train: {len(rows[0].sentences)} columns of sentences, but `pairs` gives the positives; name the "
-                "one column of the sentences (`columns`), or leave `pairs` out"
-            )
-        found = self.positives([row.sentences[0] for row in rows])
-        return [
-            row._replace(
-                sentences=(*row.sentences, row.sentences[0] if text is None else text), paired=text is not None
-            )
-            for row, text in zip(rows, found, strict=True)
-        ]
-
-
 class Corpus:
-    """The rows of one or more sources, checked and counted, streamed in a fixed order.
+    """The rows of one or more sources, checked and counted, read in a fixed order.
 
     Args:
         sources: at least one, see `open_corpus`.
@@ -125,6 +83,7 @@ class Corpus:
         self.columns = checked_columns(columns)
         self.longest = longest
         self.pairs = pairs
+        self._first_read: tuple[str, int] | None = None
 
     @property
     def name(self) -> str:
@@ -148,81 +107,67 @@ class Corpus:
     def _positives(self) -> Positives | None:
         return Positives(self.pairs.name, (row.sentences for row in self.pairs.rows())) if self.pairs else None
 
-    def reader(self, source: Source, first: int = 0) -> RowReader:
-        """What makes rows of the cells of a source, whose first row is number ``first``."""
-        return RowReader(source.name, source.unit, self.longest, first, self._positives)
-
-    def tables(self, cache_dir: str | Path | None = None) -> Iterator[tuple[Source, Table]]:
-        """Every source, opened; see `TableFile.open`.
-
-        Raises:
-            InputError: a column is missing, or a source has another number of columns than the first.
-        """
-        width = 0
-        for source in self.sources:
-            table = source.open(self.columns, cache_dir)
-            width = self._same_width(source, len(table.wanted), width)
-            yield source, table
-
-    def _same_width(self, source: Source, width: int, first: int) -> int:
-        if first not in (0, width):
-            raise InputError(
-                f"{source.name}: {width} columns of sentences where {self.sources[0].name} has {first}; name the "
-                "columns (`columns`)"
-            )
-        return width
-
     def rows(self) -> Iterator[CorpusRow]:
-        """All rows, blank ones included.
+        """All rows one by one, blank ones included; see `blocks`."""
+        return chain.from_iterable(self.blocks())
+
+    def blocks(self) -> Iterator[list[CorpusRow]]:
+        """All rows, blank ones included, some at a time.
 
         Raises:
-            InputError: a cell is not text or not UTF-8, or see `tables`.
+            InputError: a cell is not text or not UTF-8, a column is missing, a source has another number of columns
+                than the first, or the positives are in the text as well.
         """
-        first = too_long = width = 0
+        first = too_long = 0
         for source in self.sources:
-            read, number = self.reader(source, first), 0
-            for cells in source.blocks(self.columns):
-                width = self._same_width(source, len(cells[0]), width)
-                rows = read(cells, number)
+            for rows in self.blocks_of(source, first):
                 too_long += sum(row.too_long for row in rows)
-                number += len(rows)
-                yield from rows
-            first += number
-        warn_of_long(self.name, too_long, self.longest)
+                first = rows[-1].number + 1
+                yield rows
+        if too_long:
+            logger.warning(
+                "%s: %d sentences have more than %d characters (data.reading.longest_line); their rest is left out",
+                *(self.name, too_long, self.longest),
+            )
 
-    def stream(self) -> datasets.IterableDataset:
-        """All rows as a data set of ``datasets`` that is read while it is used, its columns in the order asked for.
+    def blocks_of(self, source: Source, first: int = 0, step: int = 1) -> Iterator[list[CorpusRow]]:
+        """The rows of one source, some at a time; row k of it has the number first + k·step. It raises as `blocks`."""
+        where = f"{source.name}, {source.unit}"
+        read = 0
+        for cells in filter(None, source.blocks(self.columns)):
+            self._check_width(source, len(cells[0]))
+            texts = text_rows(cells, where, read + 1)
+            rows = list(map(CorpusRow, count(first + read * step, step), texts))
+            if max(map(len, chain.from_iterable(row.sentences for row in rows))) > self.longest:
+                rows = list(map(self._cut, rows))
+            read += len(rows)
+            yield self._paired(rows) if self._positives else rows
 
-        Raises:
-            InputError: see `tables`.
-        """
-        import datasets
+    def _cut(self, row: CorpusRow) -> CorpusRow:
+        too_long = sum(len(text) > self.longest for text in row.sentences)
+        return row._replace(sentences=tuple(text[: self.longest] for text in row.sentences), too_long=too_long)
 
-        parts, names = list[datasets.IterableDataset](), list[str]()
-        for _, (dataset, wanted) in self.tables():
-            part = dataset.to_iterable_dataset() if isinstance(dataset, datasets.Dataset) else dataset
-            part = part.select_columns(wanted)
-            names = names or wanted
-            # renaming costs time for every row, so it is left out where it can be
-            parts.append(part if names == wanted else part.rename_columns(dict(zip(wanted, names, strict=True))))
-        return datasets.concatenate_datasets(parts)
+    def _paired(self, rows: list[CorpusRow]) -> list[CorpusRow]:
+        assert self._positives is not None
+        if len(rows[0].sentences) != 1:
+            raise InputError(
+                f"data.train: {len(rows[0].sentences)} columns of sentences, but `pairs` gives the positives; name the "
+                "one column of the sentences (`columns`), or leave `pairs` out"
+            )
+        found = self._positives([row.sentences[0] for row in rows])
+        return [
+            row._replace(
+                sentences=(*row.sentences, row.sentences[0] if text is None else text), paired=text is not None
+            )
+            for row, text in zip(rows, found, strict=True)
+        ]
 
-    def no_pair(self) -> InputError:
-        """The error of a corpus and pairs that have no sentence in common."""
-        assert self.pairs is not None
-        return InputError(
-            f"no sentence of {self.sources[0].name} has a pair in {self.pairs.name}; are they the same sentences, and "
-            "does the first of `reading.pair_columns` name them?"
-        )
-
-
-def warn_of_long(name: str, count: int, longest: int) -> None:
-    """Say that sentences were cut in reading, where some were."""
-    if count:
-        logger.warning(
-            "%s: %d sentences have more than %d characters (data.reading.longest_line); their rest is left out",
-            *(name, count, longest),
-        )
+    def _check_width(self, source: Source, width: int) -> None:
+        name, wanted = self._first_read = self._first_read or (source.name, width)
+        if width != wanted:
+            raise InputError(
+                f"{source.name}: {width} columns of sentences where {name} has {wanted}; name the columns (`columns`)"
+            )
 
 
 def open_corpus(
@@ -281,7 +226,7 @@ def find_sources(spec: str, split: str = "train", streaming: bool = False) -> li
         return [TableFile(match) for match in matches]
     if spec.startswith(("/", ".", "~")) or not _HUB_ID.fullmatch(spec) or has_table_ending(spec):
         raise not_there(path, "file or folder")
-    return [hold_hub(spec, split, streaming)]
+    return [*hold_hub(spec, split, streaming)]
 
 
 def checked_columns(columns: Any, name: str = "columns", least: int = 1, most: int = 3) -> Columns | None:

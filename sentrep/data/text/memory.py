@@ -4,40 +4,43 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
 
 from sentrep.data import toy
-from sentrep.data.text.cells import Columns, pick_columns, shown
+from sentrep.data.text.cells import TRIPLET, Columns, pick_columns, shown
 from sentrep.data.text.fingerprints import hash_columns, hash_files, hash_of
 from sentrep.data.text.formats import Block
 from sentrep.data.text.locations import first_line, is_address
-from sentrep.data.text.tables import Source, Table, has_table_ending, reading
+from sentrep.data.text.tables import Source, has_table_ending, reading
 from sentrep.errors import InputError, did_you_mean
 from sentrep.io.hub import fail_fast
 
 if TYPE_CHECKING:
-    from sentrep.data.text.tables import AnyDataset
+    import datasets
+
+    AnyTable: TypeAlias = pa.Table | datasets.Dataset | datasets.IterableDataset
 
 IN_MEMORY = "the texts in memory"
 EXPECTED = "a file, a list of files, of texts or of pairs, a datasets.Dataset or a pandas DataFrame"
 _ROWS_AT_ONCE = 1000
-_PAIR = ("sent0", "sent1", "hard_neg")
 
 
 class HeldTable(Source):
-    """A data set of ``datasets``.
+    """A table of Arrow or of ``datasets``.
 
     Args:
         name: in messages.
-        load: gives the data set; a start from tokens that are kept does not need it.
+        table: the rows.
         digest: gives its fingerprint.
     """
 
-    def __init__(self, name: str, load: Callable[[], AnyDataset], digest: Callable[[], str]) -> None:
-        self.name, self._given, self._digest = name, load, digest
+    def __init__(self, name: str, table: AnyTable, digest: Callable[[], str]) -> None:
+        self.name, self._table, self._digest = name, table, digest
 
     def fingerprint(self) -> str:
         """The hash of the sentences or the Arrow files; for what is streamed from the Hub, of the name."""
@@ -45,29 +48,30 @@ class HeldTable(Source):
 
     def columns(self) -> list[str]:
         """The names of its columns; taken from the first row if ``datasets`` does not know them yet."""
-        dataset = self._given()
-        return dataset.column_names or list(next(iter(dataset), {}))
-
-    def open(self, columns: Columns | None = None, cache_dir: str | Path | None = None) -> Table:
-        """The data set itself, see `Source.open`."""
-        names = self.columns()
-        return Table(self._given(), [names[place] for place in pick_columns(self.name, names, columns)])
+        return self._table.column_names or list(next(iter(self._table), {}))
 
     def blocks(self, columns: Columns | None = None) -> Iterator[Block]:
         """The wanted cells, see `Source.blocks`."""
-        dataset, wanted = self.open(columns)
-        batches = iter(dataset.select_columns(wanted).iter(_ROWS_AT_ONCE))
+        names = self.columns()
+        wanted = [names[place] for place in pick_columns(self.name, names, columns)]
+        parts = iter(_parts(self._table, wanted))
         while True:
             with reading(self.name):
-                if (batch := next(batches, None)) is None:
+                if (part := next(parts, None)) is None:
                     return
-            yield list(zip(*(batch[column] for column in wanted), strict=True))
+            yield list(zip(*(part[column].to_pylist() for column in wanted), strict=True))
+
+
+def _parts(table: AnyTable, columns: list[str]) -> Iterable[Any]:
+    if isinstance(table, pa.Table):
+        return table.select(columns).to_batches(_ROWS_AT_ONCE)
+    return table.select_columns(columns).with_format("arrow").iter(_ROWS_AT_ONCE)
 
 
 def hold_toy() -> HeldTable:
     """The sentences that ship with the package (`sentrep.data.toy`)."""
     sentences = toy.sentences()
-    return HeldTable("toy", partial(_dataset, sentences, None), partial(hash_of, sentences))
+    return HeldTable("toy", pa.table({"text": sentences}), lambda: hash_of(sentences))
 
 
 def hold_folder(path: Path, split: str) -> HeldTable:
@@ -94,8 +98,8 @@ def hold_folder(path: Path, split: str) -> HeldTable:
     return _in_arrow_files(str(path), loaded)
 
 
-def hold_hub(name: str, split: str, streaming: bool = False) -> HeldTable:
-    """A data set of the Hub, or its local copy; streamed, nothing is downloaded and its name stands for its content.
+def hold_hub(name: str, split: str, streaming: bool = False) -> list[HeldTable]:
+    """A data set of the Hub, or its local copy; streamed, nothing is downloaded, and each shard is a table.
 
     Raises:
         InputError: there is no such data set or split, or the Hub cannot be reached.
@@ -110,7 +114,11 @@ def hold_hub(name: str, split: str, streaming: bool = False) -> HeldTable:
             f"{name}: no such local file, and the data set (split {split!r}) cannot be had from the Hub "
             f"({first_line(error)}); check the name and the network, or download it and give the path"
         ) from error
-    return HeldTable(name, lambda: dataset, lambda: name) if streaming else _in_arrow_files(name, dataset)
+    if not streaming:
+        return [_in_arrow_files(name, dataset)]
+    count = dataset.num_shards
+    names = [f"{name}, shard {shard + 1} of {count}" for shard in range(count)] if count > 1 else [name]
+    return [HeldTable(one, dataset.shard(count, shard), partial(str, one)) for shard, one in enumerate(names)]
 
 
 def hold_texts(held: Any, columns: Columns | None) -> HeldTable:
@@ -119,9 +127,8 @@ def hold_texts(held: Any, columns: Columns | None) -> HeldTable:
     Raises:
         InputError: a column is missing, or a row is no text and no pair as the first one is.
     """
-    dataset = _dataset(held, columns)
-    table = HeldTable(IN_MEMORY, lambda: dataset, lambda: hash_columns(row.cells for row in table.rows(columns)))
-    table.open(columns)  # names the columns that are not there
+    table = HeldTable(IN_MEMORY, _table(held, columns), lambda: hash_columns(row.cells for row in table.rows(columns)))
+    pick_columns(IN_MEMORY, table.columns(), columns)  # names the columns that are not there
     return table
 
 
@@ -158,28 +165,26 @@ def _is(given: Any, module: str, name: str) -> bool:
     return kind is not None and isinstance(given, kind)
 
 
-def _dataset(held: Any, columns: Columns | None) -> AnyDataset:
-    import datasets
-
-    if isinstance(held, datasets.Dataset):
+def _table(held: Any, columns: Columns | None) -> AnyTable:
+    if _is(held, "datasets", "Dataset"):
         return held
     try:
         if _is(held, "pandas", "DataFrame"):
             places = pick_columns(IN_MEMORY, list(map(str, held.columns)), columns)
-            return datasets.Dataset.from_pandas(held.iloc[:, places], preserve_index=False)
+            return pa.Table.from_pandas(held.iloc[:, places], preserve_index=False)
         if all(isinstance(one, str) for one in held):
-            return datasets.Dataset.from_dict({"text": list(held)})
+            return pa.table({"text": list(held)})
         width = len(held[0]) if isinstance(held[0], (list, tuple)) else 0
         for number, row in enumerate(held, start=1):
             if width not in (2, 3) or not isinstance(row, (list, tuple)) or len(row) != width:
                 raise InputError(
                     f"{IN_MEMORY}, row {number}: {shown(row)}; expected texts alone, or pairs or triples alone"
                 )
-        return datasets.Dataset.from_dict(dict(zip(_PAIR, map(list, zip(*held, strict=True)), strict=False)))
+        return pa.table(list(map(list, zip(*held, strict=True))), TRIPLET[:width])
     except (TypeError, ValueError) as error:  # of Arrow: cells of several types in one column
         raise InputError(f"{IN_MEMORY}: {str(error)[:200]}; expected text in every row") from error
 
 
-def _in_arrow_files(name: str, dataset: AnyDataset) -> HeldTable:
+def _in_arrow_files(name: str, dataset: datasets.Dataset) -> HeldTable:
     paths = [file["filename"] for file in dataset.cache_files]
-    return HeldTable(name, lambda: dataset, lambda: hash_files("arrow", paths))
+    return HeldTable(name, dataset, lambda: hash_files("arrow", paths))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from sentrep.data.text.fingerprints import keys_of
 from sentrep.errors import InputError
+from sentrep.io.chunks import chunks_of
 
 _CHUNK_ROWS = 8192
 
@@ -31,8 +31,7 @@ class Positives:
 
     def __init__(self, name: str, pairs: Iterable[Sequence[str]]) -> None:
         keys, texts = [np.empty(0, np.uint64)], [pa.array([], pa.large_string())]
-        rows = iter(pairs)
-        while chunk := list(islice(rows, _CHUNK_ROWS)):
+        for chunk in chunks_of(pairs, _CHUNK_ROWS):
             if len(chunk[0]) < 2:
                 raise InputError(
                     f"{name}: one column of sentences; expected a sentence and its positive (`reading.pair_columns`)"

@@ -5,26 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain
 from pathlib import Path, PurePath
-from types import NoneType
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
-import pyarrow as pa
-
-from sentrep.data.text.cells import Columns, check_delimiter, pick_columns, text_cell
+from sentrep.data.text.cells import Columns, check_delimiter, pick_columns
 from sentrep.data.text.compressed import COMPRESSED, open_files
-from sentrep.data.text.fingerprints import hash_files, hash_of
+from sentrep.data.text.fingerprints import hash_files
 from sentrep.data.text.formats import FORMATS, Block
 from sentrep.data.text.locations import file_system, is_address
 from sentrep.errors import InputError
 from sentrep.io.paths import check_plain
-
-if TYPE_CHECKING:
-    import datasets
-
-    AnyDataset: TypeAlias = datasets.Dataset | datasets.IterableDataset
 
 T = TypeVar("T")
 
@@ -39,16 +30,8 @@ class Row(NamedTuple):
     cells: tuple[Any, ...]
 
 
-class Table(NamedTuple):
-    """An opened table."""
-
-    dataset: AnyDataset
-    wanted: list[str]
-    """Its columns that were asked for, in that order."""
-
-
 class Source(ABC):
-    """A table of text that ``datasets`` opens."""
+    """A table of text, read a block of rows at a time."""
 
     name: str
     """In messages."""
@@ -60,17 +43,12 @@ class Source(ABC):
         """The names of its columns."""
 
     @abstractmethod
-    def open(self, columns: Columns | None = None, cache_dir: str | Path | None = None) -> Table:
-        """The table, to be read through once; or, with a folder for it, in Arrow files there.
+    def blocks(self, columns: Columns | None = None) -> Iterator[Block]:
+        """The wanted cells, many rows at a time.
 
         Args:
             columns: what to read; None means the only column, or ``sent0, sent1[, hard_neg]``, ``text``, ``sentence``.
-            cache_dir: an existing folder.
         """
-
-    @abstractmethod
-    def blocks(self, columns: Columns | None = None) -> Iterator[Block]:
-        """The wanted cells, many rows at a time; ``columns`` as in `open`."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -81,7 +59,7 @@ class Source(ABC):
         return self.fingerprint()
 
     def rows(self, columns: Columns | None = None) -> Iterator[Row]:
-        """The rows, a few at a time; ``columns`` as in `open`."""
+        """The rows one by one; ``columns`` as in `blocks`."""
         for number, cells in enumerate(chain.from_iterable(self.blocks(columns)), start=1):
             yield Row(f"{self.name}, {self.unit} {number}", cells)
 
@@ -137,16 +115,6 @@ class TableFile(Source):
             raise InputError(f"{self.name}: an empty file, no sentences in it; name another one")
         return found
 
-    def open(self, columns: Columns | None = None, cache_dir: str | Path | None = None) -> Table:
-        """The table, whose cells must all be text, see `Source.open`."""
-        from sentrep.data.text.arrow_builder import text_dataset  # half a second that only its users should pay
-
-        wanted = self._pick(columns)
-        names = list(map(str, wanted))
-        with reading(self.name), quiet():
-            read = partial(self._arrow_tables, wanted)
-            return Table(text_dataset(read, names, hash_of(self.name, names), cache_dir), names)
-
     def blocks(self, columns: Columns | None = None) -> Iterator[Block]:
         """The wanted cells as they are, see `Source.blocks`: numbers and lists of a jsonl or parquet file are none."""
         wanted = self._pick(columns)
@@ -170,21 +138,6 @@ class TableFile(Source):
         if delimiter and (columns is None or columns[0] != names[0]):
             check_delimiter(self.name, names, delimiter)
         return [names[place] for place in pick_columns(self.name, names, columns)]
-
-    def _arrow_tables(self, columns: Columns) -> Iterator[pa.Table]:
-        schema, before = pa.schema([(str(column), pa.string()) for column in columns]), 0
-        for block in self.blocks(columns):
-            try:
-                if not set(map(type, chain.from_iterable(block))) <= {str, NoneType}:
-                    raise TypeError
-                table = pa.table(list(zip(*block, strict=True)), schema)
-            except (TypeError, UnicodeEncodeError):  # name the cell that is not text
-                for number, row in enumerate(block, start=before + 1):
-                    for cell in row:
-                        text_cell(cell, f"{self.name}, {self.unit} {number}")
-                raise
-            yield table
-            before += len(block)
 
 
 def ending_of(name: str) -> str:
@@ -217,19 +170,3 @@ def reading(name: str) -> Iterator[None]:
             ) from error
         said = str(error).strip().split("\n")[0][:300] or type(error).__name__
         raise InputError(f"{name}: cannot be read ({said}); is the file damaged, empty or cut off?") from error
-
-
-@contextmanager
-def quiet(bars: bool = False) -> Iterator[None]:
-    """No log lines of ``datasets``, whose errors say as much, and no progress bars but where they are wanted."""
-    import datasets
-
-    verbosity, had_bars = datasets.logging.get_verbosity(), not datasets.are_progress_bars_disabled()
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
-    (datasets.enable_progress_bars if bars and had_bars else datasets.disable_progress_bars)()
-    try:
-        yield
-    finally:
-        datasets.logging.set_verbosity(verbosity)
-        if had_bars:
-            datasets.enable_progress_bars()

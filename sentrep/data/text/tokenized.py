@@ -1,38 +1,40 @@
-"""The training text as token ids: tokenised once by ``datasets``, kept in an Arrow file, read through a memory map."""
+"""The training text as token ids: tokenised once into an Arrow file, which is read through a memory map."""
 
 from __future__ import annotations
 
 import logging
-import shutil
 import sys
-import tempfile
+import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from filelock import FileLock
+import torch
 from numpy.typing import NDArray
+from rich.console import Console
+from torch.utils.data import DataLoader
 
-from sentrep.data.text.corpus import COLUMNS, Corpus, RowReader, warn_of_long
+from sentrep.data.text.corpus import COLUMNS, Corpus, CorpusRow
 from sentrep.data.text.fingerprints import hash_of, keys_of
-from sentrep.data.text.tables import quiet
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write
 from sentrep.io.paths import default_cache_dir, expanded
+from sentrep.reports.bars import progress_bar
 from sentrep.types import Tokenize
 
 logger = logging.getLogger("sentrep")
 
-_FORMAT = "sentrep tokens 4"
+_FORMAT = "sentrep tokens 5"
 _CHUNK_ROWS = 8192
 _MANY = 0.4
 """Share of sentences that are cut from which there is advice."""
-_WORK = ".building-"
+_ABANDONED = 3600
+"""Seconds after which a half-written file is a killed process's: a living one writes every few seconds."""
 
 
 @dataclass
@@ -102,16 +104,6 @@ class TokenizedCorpus:
             rows, [[_cell(self._views[number][column], place) for number, place in at] for column in columns]
         )
 
-    def check_ids(self, vocabulary_size: int) -> None:
-        """See that every id is one of a token, so that a damaged file ends no training.
-
-        Raises:
-            pyarrow.ArrowInvalid: one is not.
-        """
-        for ids in (ids for batch in self._views for _, ids in batch if len(ids)):
-            if ids.min() < 0 or ids.max() >= vocabulary_size:
-                raise pa.ArrowInvalid(f"it has ids that none of {vocabulary_size} tokens has")
-
     def sentence_keys(self) -> NDArray[np.uint64]:
         """A 64-bit key of every sentence, (rows, columns): equal ids have equal keys, others practically never."""
         chunks = (self[range(start, min(start + _CHUNK_ROWS, len(self)))] for start in range(0, len(self), _CHUNK_ROWS))
@@ -128,6 +120,42 @@ def _cell(ids: tuple[NDArray[np.int32], NDArray[np.int32]], place: int) -> NDArr
     return values[offsets[place] : offsets[place + 1]]
 
 
+class TokenizedRows:
+    """Makes token ids of rows, in whatever process it is asked to: what a loader with `StreamedBatches` fetches from.
+
+    Args:
+        tokenize: gives the ids.
+        max_length: longest sequence in tokens; None means the model's limit.
+    """
+
+    def __init__(self, tokenize: Tokenize, max_length: int | None) -> None:
+        self._tokenize, self._max_length = tokenize, max_length
+
+    def __getitem__(self, rows: Sequence[CorpusRow]) -> TokenRows:
+        """As `TokenizedCorpus` gives them."""
+        numbers = np.array([row.number for row in rows])
+        return TokenRows(numbers, [[np.array(ids, np.int32) for ids in column] for column in self._columns(rows)[0]])
+
+    def table(self, rows: Sequence[CorpusRow]) -> pa.Table:
+        """The ids in each of `COLUMNS`, null for a blank row, and what is counted; sentences cut in the first row."""
+        kept = [row for row in rows if not row.blank]
+        columns, cut = self._columns(kept) if kept else ([[]] * len(rows[0].sentences), 0)
+        found = dict[str, pa.Array]()
+        for name, column in zip(COLUMNS, map(iter, columns), strict=False):
+            found[name] = pa.array([None if row.blank else next(column) for row in rows], pa.list_(pa.int32()))
+        counted = {
+            "cut": [cut, *[0] * (len(rows) - 1)],
+            "too_long": [0 if row.blank else row.too_long for row in rows],
+            "unpaired": [int(not (row.blank or row.paired)) for row in rows],
+        }
+        return pa.table(found | {name: pa.array(counts, pa.int32()) for name, counts in counted.items()})
+
+    def _columns(self, rows: Sequence[CorpusRow]) -> tuple[list[list[list[int]]], int]:
+        """Ids of every sentence by column, and how many sentences were cut."""
+        found = [self._tokenize(part, self._max_length) for part in zip(*(row.sentences for row in rows), strict=True)]
+        return [ids for ids, _ in found], sum(cut for _, cut in found)
+
+
 def tokenize_corpus(
     corpus: Corpus,
     tokenize: Tokenize,
@@ -137,48 +165,39 @@ def tokenize_corpus(
 ) -> TokenizedCorpus:
     """The tokenised corpus, from the cache where the same text was tokenised the same way before.
 
-    Of several processes that want to tokenise into one cache, one does; the others wait and open its file.
+    The file appears under its name when it is whole. Processes that tokenise one text at the same time each write a
+    whole file, and the last one stays; the files are the same.
 
     Args:
         corpus: the text.
         tokenize: gives the ids.
         max_length: longest sequence in tokens, special tokens included; None means the model's limit.
         cache_dir: folder of the cache files; None means `default_cache_dir`.
-        num_workers: processes that tokenise; 0 and 1 mean this one.
+        num_workers: processes that tokenise; 0 means this one.
 
     Raises:
-        InputError: no row has text, or the text cannot be read, see `Corpus.rows`.
+        InputError: no row has text, or the text cannot be read, see `Corpus.blocks`.
     """
     folder = expanded(cache_dir) if cache_dir else default_cache_dir()
     path = folder / f"{hash_of(_FORMAT, corpus.fingerprint, tokenize.fingerprint, max_length)}.arrow"
-    tokens, how = _kept(path, tokenize), "from the cache"
+    tokens, how = _kept(path), "from the cache"
     if tokens is None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"data.reading.cache_dir: {folder} cannot be a folder ({error.strerror})") from error
-        with FileLock(folder / ".lock"):
-            tokens = _kept(path, tokenize)
-            if tokens is None:
-                for left in folder.glob(f"{_WORK}*"):  # by processes that were killed
-                    shutil.rmtree(left)
-                with tempfile.TemporaryDirectory(prefix=_WORK, dir=folder) as work:
-                    _build(corpus, tokenize, max_length, path, Path(work), num_workers)
-                tokens, how = TokenizedCorpus(path), "tokenised"
+        _write(corpus, TokenizedRows(tokenize, max_length), path, num_workers)
+        tokens, how = TokenizedCorpus(path), "tokenised"
     _report(corpus, tokens, max_length, how)
     return tokens
 
 
-def _kept(path: Path, tokenize: Tokenize) -> TokenizedCorpus | None:
-    if not path.is_file():
-        return None
+def _kept(path: Path) -> TokenizedCorpus | None:
     try:
-        tokens = TokenizedCorpus(path)
-        tokens.check_ids(tokenize.vocabulary_size)
+        return TokenizedCorpus(path) if path.is_file() else None
     except (pa.ArrowException, OSError) as problem:
         logger.warning("%s cannot be used (%s) and is built again", path, problem)
         return None
-    return tokens
 
 
 def _report(corpus: Corpus, tokens: TokenizedCorpus, max_length: int | None, how: str) -> None:
@@ -202,59 +221,41 @@ def _report(corpus: Corpus, tokens: TokenizedCorpus, max_length: int | None, how
         logger.info("the token ids are kept for the next start: %s", tokens.path)
 
 
-def _build(
-    corpus: Corpus, tokenize: Tokenize, max_length: int | None, path: Path, work: Path, num_workers: int
-) -> None:
-    parts, first = [], 0
-    with quiet(bars=sys.stderr.isatty()):
-        for number, (source, (dataset, wanted)) in enumerate(corpus.tables(work / "text")):
-            if not len(dataset):
-                continue
-            part = dataset.select_columns(wanted).map(
-                partial(_tokenize, wanted=wanted, read=corpus.reader(source, first), how=(tokenize, max_length)),
-                with_indices=True,
-                batched=True,
-                batch_size=_CHUNK_ROWS,
-                writer_batch_size=_CHUNK_ROWS,
-                remove_columns=wanted,
-                new_fingerprint=f"{number}",
-                cache_file_name=str(work / f"{number}.arrow"),
-                num_proc=num_workers if num_workers > 1 else None,
-                desc=f"Tokenising {source.name}",
+def _write(corpus: Corpus, rows: TokenizedRows, path: Path, num_workers: int) -> None:
+    for left in path.parent.glob(".*.arrow.*.tmp"):
+        if time.time() - left.stat().st_mtime > _ABANDONED:
+            left.unlink(missing_ok=True)
+    tables: DataLoader[Any] = DataLoader(
+        _Same(),  # type: ignore[arg-type]  # the sampler reads; `collate_fn` runs in the workers
+        sampler=corpus.blocks(),
+        batch_size=None,
+        collate_fn=rows.table,
+        num_workers=num_workers,
+        generator=torch.Generator(),  # else it would draw from the global stream and shift the dropout
+    )
+    read = kept = unpaired = 0
+    bar = progress_bar(Console(stderr=True), disable=not sys.stderr.isatty())
+    with atomic_write(path) as file, ExitStack() as stack:
+        stack.enter_context(bar)
+        task, writer = bar.add_task(f"Tokenising {corpus.name}", total=None, note=""), None
+        for table in tables:
+            writer = writer or stack.enter_context(pa.ipc.new_stream(file, table.schema))
+            writer.write_table(table)
+            read += len(table)
+            kept += len(table) - table[COLUMNS[0]].null_count
+            unpaired += pc.sum(table["unpaired"]).as_py()
+            bar.update(task, completed=read)
+        if not kept:
+            raise InputError(f"{corpus.name}: no sentences ({read} rows, all blank); give a file with text")
+        if corpus.pairs is not None and unpaired == kept:
+            raise InputError(
+                f"no sentence of {corpus.sources[0].name} has a pair in {corpus.pairs.name}; are they the same "
+                "sentences, and does the first of `reading.pair_columns` name them?"
             )
-            first += len(part)
-            parts.append(part.with_format("arrow")[:])
-    kept = first - sum(part[COLUMNS[0]].null_count for part in parts)
-    if not kept:
-        raise InputError(f"{corpus.name}: no sentences ({first} rows, all blank); give a file with text")
-    tokens = pa.concat_tables(parts)
-    if pc.sum(tokens["unpaired"]).as_py() == kept:
-        raise corpus.no_pair()
-    warn_of_long(corpus.name, pc.sum(tokens["too_long"]).as_py(), corpus.longest)
-    with atomic_write(path) as file, pa.ipc.new_stream(file, tokens.schema) as writer:
-        writer.write_table(tokens, max_chunksize=_CHUNK_ROWS)
 
 
-def _tokenize(
-    batch: dict[str, list[Any]],
-    indices: Sequence[int],
-    *,
-    wanted: Sequence[str],
-    read: RowReader,
-    how: tuple[Tokenize, int | None],
-) -> pa.Table:
-    """Token ids of each of `COLUMNS`, null for a blank row, and what is counted; sentences cut in the first row."""
-    rows = read(list(zip(*(batch[name] for name in wanted), strict=True)), indices[0])
-    kept, columns, cut = [row for row in rows if not row.blank], dict[str, pa.Array](), 0
-    tokenize, max_length = how
-    for position, name in enumerate(COLUMNS[: len(rows[0].sentences)]):
-        ids, cut_here = tokenize([row.sentences[position] for row in kept], max_length) if kept else ([], 0)
-        cut += cut_here
-        cells = iter(ids)
-        columns[name] = pa.array([None if row.blank else next(cells) for row in rows], pa.list_(pa.int32()))
-    counted = {
-        "cut": [cut, *[0] * (len(rows) - 1)],
-        "too_long": [0 if row.blank else row.too_long for row in rows],
-        "unpaired": [int(not (row.blank or row.paired)) for row in rows],
-    }
-    return pa.table(columns | {name: pa.array(counts, pa.int32()) for name, counts in counted.items()})
+class _Same:
+    """Gives a loader what its sampler gave."""
+
+    def __getitem__(self, rows: list[CorpusRow]) -> list[CorpusRow]:
+        return rows

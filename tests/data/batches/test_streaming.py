@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from functools import partial
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +83,63 @@ def test_every_sentence_is_seen_once_an_epoch(corpus: Corpus, buffer: int) -> No
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_processes_together_see_what_one_sees_and_every_row_once(corpus: Corpus, workers: int) -> None:
+def test_with_fewer_files_than_processes_these_together_see_what_one_sees(
+    tmp_path: Path, workers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a.txt").write_text("".join(f"sentence {n}\n" + "\n" * (n % 7 == 0) for n in range(41)))
+    corpus = open_corpus(tmp_path / "a.txt")
     one = rows(epoch_of(loader(corpus, size=6), 1))
+    assert not caplog.messages
     parts = [rows(epoch_of(loader(corpus, workers, rank=rank, world_size=2), 1)) for rank in (0, 1)]
+    assert "fewer files (1) than processes (2), so that each process reads the whole text" in caplog.messages[0]
     assert [first + second for first, second in zip(*parts, strict=True)] == one
     seen = [row for batch in one for row in batch]
-    assert len(seen) == len(set(seen)) == sum(SIZES) // 6 * 6
+    assert len(seen) == len(set(seen)) == 36
+
+
+@pytest.mark.parametrize("buffer", [1, 8, 1000])
+def test_each_process_reads_files_of_its_own_and_all_end_together(
+    corpus: Corpus, buffer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes are threads here, which meet where processes gather their numbers."""
+    meeting, numbers, opened, state = threading.Barrier(2, timeout=20), [[0], [0]], list[int](), dict[str, Any]()
+    blocks = Corpus.blocks_of
+    monkeypatch.setattr(Corpus, "blocks_of", lambda *given: opened.append(given[2]) or blocks(*given))
+
+    def gather(rank: int, own: list[int]) -> list[list[int]]:
+        numbers[rank] = own
+        meeting.wait()
+        everyone = list(numbers)
+        meeting.wait()
+        return everyone
+
+    def process(rank: int) -> list[list[list[int]]]:
+        own, resumed = (
+            loader(corpus, buffer=buffer, rank=rank, world_size=2, gather=partial(gather, rank)) for _ in range(2)
+        )
+        epochs = [rows(epoch_of(own, epoch)) for epoch in range(4)]
+        own.sampler.set_epoch(4)
+        running = iter(own)
+        head = rows(next(running) for _ in range(2))
+        if rank == 0:  # whose state a checkpoint holds
+            state.update(json.loads(json.dumps(own.state_dict())))
+        meeting.wait()
+        resumed.load_state_dict(state)
+        return [*epochs, head + rows(running), head + rows(resumed)]
+
+    with ThreadPool(2) as pool:
+        first, second = pool.map(process, (0, 1), chunksize=1)
+    for mine, theirs in zip(first, second, strict=True):
+        assert len(mine) == len(theirs) > 0
+        seen = [row for batch in [*mine, *theirs] for row in batch]
+        assert len(set(seen)) == len(seen)
+        assert not files_of(mine) & files_of(theirs)
+    assert (first[-1], second[-1]) == (first[-2], second[-2])
+    assert len(opened) <= 6 * len(SIZES)  # in six passes every file once
+
+
+def files_of(batches: list[list[int]]) -> set[int]:
+    return {row % len(SIZES) for batch in batches for row in batch}
 
 
 def test_an_epoch_has_its_own_order_and_no_other_randomness_enters(corpus: Corpus) -> None:
@@ -98,8 +152,12 @@ def test_an_epoch_has_its_own_order_and_no_other_randomness_enters(corpus: Corpu
 
 
 @pytest.mark.parametrize(("buffer", "workers"), [(1, 0), (8, 0), (1000, 0), (8, 2)])
-def test_resumed_the_text_goes_on_where_it_was_read_to(corpus: Corpus, buffer: int, workers: int) -> None:
-    """About a buffer of rows is left out or comes again, as in ``datasets``; without a buffer it is exact."""
+def test_resumed_the_text_goes_on_where_it_was_read_to(
+    corpus: Corpus, buffer: int, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    blocks = Corpus.blocks_of
+    monkeypatch.setattr(Corpus, "blocks_of", lambda *given: opened.append(given[1].name) or blocks(*given))
     whole = epoch_of(loader(corpus, buffer=buffer), 1)
     for position in (0, 1, 5, 6, len(whole)) if workers == 0 else (5,):
         first = loader(corpus, workers, buffer=buffer)
@@ -109,13 +167,10 @@ def test_resumed_the_text_goes_on_where_it_was_read_to(corpus: Corpus, buffer: i
         state = json.loads(json.dumps(first.state_dict()))  # plain data, as a checkpoint needs it
         second = loader(corpus, workers, buffer=buffer)
         second.load_state_dict(state)
-        rest = texts(second)
-        if position == 0 or buffer == 1:
-            assert rest == texts(whole[position:])
-        assert len(set(rest)) == len(rest)
-        assert len(set(rest) & set(texts(whole[:position]))) <= buffer
-        assert len(rest) >= len(texts(whole)) - 3 * position - 2 * buffer
-        assert head == rows(whole[:position])
+        opened.clear()
+        assert head + rows(second) == rows(whole)
+        if position > 4:  # files of earlier windows stay closed
+            assert (len(opened) < 4) == (buffer < 1000)
         assert texts(epoch_of(second, 2)) == texts(epoch_of(loader(corpus, buffer=buffer), 2))
 
 
@@ -133,7 +188,7 @@ def test_hub_data_set_is_streamed_shard_by_shard(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(datasets, "load_dataset", fake)
     corpus = open_corpus("owner/name", columns=["text"], streaming=True)
     assert asked == [("owner/name", {"split": "train", "streaming": True})]
-    assert corpus.stream().num_shards == 3
+    assert [source.name for source in corpus.sources] == [f"owner/name, shard {n} of 3" for n in (1, 2, 3)]
     assert [row.sentences[0] for row in corpus.rows()] == [f"{number} {n}" for number in range(3) for n in range(5)]
     assert len(rows(loader(corpus))) == 5
 

@@ -37,8 +37,6 @@ def test_a_file_is_the_one_of_this_name_whatever_else_it_could_mean(
     (tmp_path / name).write_text("itself\n")
     assert sentences(name) == sentences(tmp_path / name) == [("itself",)]
     assert open_corpus(name).stamp == open_corpus(tmp_path / name).stamp
-    (_, (dataset, _)) = next(open_corpus(name).tables(tmp_path / "cache"))
-    assert dataset["text"][:] == ["itself"]
     assert open_corpus(name).fingerprint != open_corpus("b.txt").fingerprint
 
 

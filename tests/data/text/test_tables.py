@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from words import WordTokenize
 
-from sentrep.data import open_corpus
+from sentrep.data import StreamedBatches, open_corpus, tokenize_corpus
 from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError
 from support import shared_path
@@ -137,12 +138,14 @@ LATE = json.dumps({"text": "x" * 999_000}) + "\n"
 
 
 def check_refused(path: Path, message: str, columns: list[str]) -> None:
-    """The cell is refused whether the rows are read one by one, as a stream, or into Arrow files."""
-    for cache_dir in (None, path.parent / "cache"):
+    """The cell is refused whether the rows are read one by one, as a stream, or into the cache of token ids."""
+    corpus = open_corpus(path, columns)
+    for read in (corpus.rows, lambda: StreamedBatches(corpus, 1)):
         with pytest.raises(InputError, match=message):
-            list(TableFile(path).open(columns, cache_dir).dataset)
+            list(read())
     with pytest.raises(InputError, match=message):
-        list(open_corpus(path, columns).rows())
+        tokenize_corpus(corpus, WordTokenize(), 8, path.parent / "cache")
+    assert not list((path.parent / "cache").iterdir())
 
 
 @pytest.mark.parametrize("cell", [5, True, ["a"], {"a": "b"}, 1.5])
@@ -159,7 +162,7 @@ def test_keys_may_come_late_and_only_the_wanted_ones_are_read(tmp_path: Path) ->
     path = write(tmp_path / "a.jsonl", first + LATE * 11 + last)
     texts = ["2020-01-01", *["x" * 999_000] * 11, "1"]
     assert [cell for (cell,) in read(path, ["text"])] == texts
-    assert list(TableFile(path).open(["text"], tmp_path / "cache").dataset["text"]) == texts
+    assert [row.sentences for row in open_corpus(path, ["text"]).rows()] == [(text,) for text in texts]
     assert read(path, ["id"]) == [("2020-01-01T00:00:00",), *[(None,)] * 11, (2,)]
     assert read(path, ["note"])[-1] == ({"deep": [1]},)
     with pytest.raises(InputError, match=r"no column 'nota'; found 'text', 'id', 'note'; did you mean 'note'"):

@@ -17,7 +17,7 @@ import pytest
 from words import WordTokenize
 
 from sentrep.data import open_corpus, tokenize_corpus
-from sentrep.data.text import tokenized as module
+from sentrep.data.text import formats
 from sentrep.data.text.tokenized import CorpusCounts, TokenizedCorpus
 from sentrep.errors import InputError
 from sentrep.io.paths import default_cache_dir
@@ -41,7 +41,7 @@ def lists(column: list[np.ndarray]) -> list[list[int]]:
 
 
 def test_rows_are_the_tokenised_sentences(pairs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CHUNK_ROWS", 7)  # several record batches
+    monkeypatch.setattr(formats, "_ROWS_AT_ONCE", 7)  # several record batches
     tokens = build(pairs)
     tokenize = WordTokenize()
     kept = [n for n in range(100) if n % 5]
@@ -88,7 +88,7 @@ def test_tokenised_once(pairs: Path) -> None:
     moved.write_text("sent0,sent1\nother,text\n")
     with pytest.raises(AssertionError, match="tokenised again"):
         build(moved, tokenize=Refuse())
-    assert not list(moved.parent.glob("cache/.building*"))
+    assert not list(moved.parent.glob("cache/.*"))
 
 
 @pytest.mark.parametrize("content", [lambda content: content[: len(content) // 2], lambda content: b"garbage" * 99])
@@ -125,7 +125,7 @@ def test_memory_map_is_shared_not_copied(pairs: Path) -> None:
 
 
 def test_blank_tail_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CHUNK_ROWS", 2)
+    monkeypatch.setattr(formats, "_CHARACTERS_AT_ONCE", 5)
     (tmp_path / "a.txt").write_text("one\ntwo\n\n\n\n")
     assert build(tmp_path / "a.txt").counts == CorpusCounts(rows=5, blank=3)
 
@@ -146,7 +146,7 @@ def build_in_process(path: Path) -> int:
 def test_processes_may_build_at_the_same_time(pairs: Path) -> None:
     with multiprocessing.get_context("fork").Pool(2) as pool:
         assert pool.map(build_in_process, [pairs] * 6) == [80] * 6
-    assert len(list(pairs.parent.glob("cache/*"))) == 2  # the tokens and the lock
+    assert len(list(pairs.parent.glob("cache/*"))) == 1
 
 
 def test_default_folder(pairs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -183,18 +183,15 @@ def test_datasets_reads_the_cache(pairs: Path) -> None:
     assert opened[4]["anchor"] == tokens[[3]].columns[0][0].tolist()
 
 
-def test_a_cache_with_ids_that_no_token_has_is_built_again(pairs: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It can be opened, and would be an index out of range in training."""
-    smaller = WordTokenize()
-    smaller.vocabulary_size = 3
+def test_what_a_killed_process_left_is_removed_and_what_another_one_writes_is_not(pairs: Path) -> None:
+    folder = pairs.parent / "cache"
+    folder.mkdir()
+    killed, written, foreign = (folder / f".{name}.tmp" for name in ("a.arrow.0123abcd", "b.arrow.0123abcd", "mine"))
+    for file in (killed, written, foreign):
+        file.touch()
+    for file in (killed, foreign):
+        os.utime(file, (0, 0))
     build(pairs)
-    assert len(build(pairs, tokenize=smaller)) == 80
-    assert "it has ids that none of 3 tokens has) and is built again" in caplog.text
-
-
-def test_what_a_killed_process_left_is_removed_and_the_bars_of_datasets_stay(pairs: Path) -> None:
-    left = pairs.parent / "cache" / ".building-abc"
-    left.mkdir(parents=True)
-    build(pairs)
-    assert not left.exists()
-    assert not datasets.are_progress_bars_disabled()
+    assert not killed.exists()
+    assert written.exists()
+    assert foreign.exists()
