@@ -70,6 +70,26 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(named) == sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
 
 
+def test_every_address_of_the_project_is_pyprojects() -> None:
+    urls = dict(re.findall(r'^(\w+) = "(https.*)"$', (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE))
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+    assert (site["site_url"], site["repo_url"]) == (urls["Documentation"], urls["Repository"])
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["repository-code"] == urls["Repository"]
+
+
+def test_links_of_the_wheels_page_are_absolute_and_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    page = importlib.import_module("setup").absolute((ROOT / "README.md").read_text("utf-8"), "https://host/project")
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    assert all(link.startswith(("https://", "#")) for link in links)
+    ours = [link for link in links if link.startswith("https://host/")]
+    assert len(ours) > 30
+    for link in ours:
+        kind, _, path = link.removeprefix("https://host/project/").partition("/main/")
+        assert (ROOT / path).is_file(), path
+        assert kind == ("raw" if path.endswith((".png", ".svg")) else "blob"), link
+
+
 def test_examples_are_sections_that_the_site_knows() -> None:
     """Behind ``Example:`` a doctest would be read as text."""
     wrong = [
