@@ -5,8 +5,8 @@
 For every size it writes a text file of different sentences into a temporary folder and measures, each in a process of
 its own, the time from `SentRepDataModule.setup` to the first batch, the rate of the batches after it, and the largest
 resident set (``VmHWM``, Linux), beside the resident set before the data were touched. The mapped pages of an opened
-cache count as resident although the system may drop them. The last column is the rate of reading, checking and shuffling
-without tokenising.
+cache count as resident although the system may drop them. The last column is the rate of reading, checking and
+shuffling without tokenising.
 """
 
 from __future__ import annotations

@@ -53,9 +53,7 @@ def text_rows(rows: Sequence[tuple[Any, ...]], where: str, first: int) -> Sequen
         text = "".join(cells)
         if "\0" not in text and (text.isascii() or not _SURROGATE.search(text)):
             return rows
-    return [
-        tuple(text_cell(cell, f"{where} {number}") for cell in row) for number, row in enumerate(rows, start=first)
-    ]
+    return [tuple(text_cell(cell, f"{where} {number}") for cell in row) for number, row in enumerate(rows, start=first)]
 
 
 def label_cell(value: Any, where: str) -> str:
