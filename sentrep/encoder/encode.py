@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,28 +31,6 @@ AVERAGE_TOKENS = 32
 WINDOW = 1 << 14
 """Sentences that are sorted by length together; while one window is encoded, the next one is tokenised. Beside the
 vectors themselves, memory does not grow with the text."""
-
-
-WIDTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-"""Columns of a batch on a GPU, beyond them powers of 2: attention there makes a plan for every new shape, and is fast
-for multiples of 8. With a batch of fewer rows than its width allows, texts up to 512 tokens come in 12 shapes."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Sentences of like length that are run together."""
-
-    rows: list[int]
-    """Which sentences, of those given."""
-    width: int
-    """Columns, at least the longest sentence's tokens."""
-    height: int
-    """Rows, at least as many as sentences; the last sentence is computed again in the others."""
-
-    def tokens(self, ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device) -> TokenBatch:
-        """The batch, (height, width); ``ids`` are all sentences'."""
-        again = [self.rows[-1]] * (self.height - len(self.rows))
-        return pad([ids[row] for row in [*self.rows, *again]], pad_token_id, device, self.width)
 
 
 class TextEncoder(ABC):
@@ -219,12 +196,11 @@ def encode(
     with torch.inference_mode(), _progress(len(sentences), show_progress_bar) as show:
         for start, ids in _tokenized(encoder, sentences, prompt):
             lengths, tokens = [len(row) for row in ids], batch_size * AVERAGE_TOKENS
-            batches = list(length_batches(lengths, tokens, encoder.device, encoder.tokenize.limit))
+            batches = list(length_batches(lengths, tokens))
             order, vectors = [], []
             for batch in distributed.share(batches) if shared else batches:
-                found = encoder.embed(batch.tokens(ids, pad_token_id, encoder.device))
-                vectors.append(found[: len(batch.rows)].float())
-                order += batch.rows
+                vectors.append(encoder.embed(pad([ids[row] for row in batch], pad_token_id, encoder.device)).float())
+                order += batch
                 show(start + len(order))
             if vectors:  # read once a window: reading makes an accelerator wait
                 out[start : start + WINDOW][order] = torch.cat(vectors).cpu()
@@ -296,14 +272,12 @@ def encode_pairs(
     return vectors[[index[s] for s in first]], vectors[[index[s] for s in second]]
 
 
-def pad(
-    ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | str = "cpu", width: int = 0
-) -> TokenBatch:
-    """Right-pad lists of ids to the longest of them, or to ``width`` where that is more: (n, L).
+def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | str = "cpu") -> TokenBatch:
+    """Right-pad lists of ids to the longest of them: (n, L), L ≥ 1.
 
     The copy to a GPU does not wait for the work before it.
     """
-    width = max(width, *map(len, ids))
+    width = max(1, *map(len, ids))
     input_ids = torch.tensor([[*row, *[pad_token_id] * (width - len(row))] for row in ids])
     lengths = torch.tensor([len(row) for row in ids])
     mask = (torch.arange(width) < lengths[:, None]).long()
@@ -313,36 +287,21 @@ def pad(
     return TokenBatch(input_ids, mask, sum(map(len, ids)))
 
 
-def length_batches(
-    lengths: Sequence[int], tokens: int, device: torch.device, limit: int | None = None
-) -> Iterator[Batch]:
-    """Sentences by falling length, so many at a time that padded rows × columns stay within ``tokens``.
+def length_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Batches of rows by falling length, as many at a time as keep padded rows × columns within ``tokens``.
 
-    The longest come first: memory peaks at once, and the progress bar gets faster rather than slower. On a GPU there
-    are few shapes (`WIDTHS`): the last batch, unless it is the only one, is filled with its last sentence.
+    The longest sentences come first: memory peaks at once, and the progress bar gets faster rather than slower.
 
     Args:
         lengths: tokens of each sentence.
-        tokens: of a batch.
-        device: that the batches are run on.
-        limit: most columns that the model can read.
+        tokens: the most tokens of a batch, padding included.
     """
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    few = _few_shapes(device)
     start = 0
     while start < len(order):
-        width = max(1, lengths[order[start]])
-        if few:
-            width = next((w for w in WIDTHS if w >= width), 1 << (width - 1).bit_length())
-            width = min(width, limit or width)
-        count = max(1, tokens // width)
-        rows = order[start : start + count]
-        yield Batch(rows, width, count if few and start else len(rows))
+        count = max(1, tokens // max(1, lengths[order[start]]))
+        yield order[start : start + count]
         start += count
-
-
-def _few_shapes(device: torch.device) -> bool:
-    return device.type == "cuda"
 
 
 def _check(sentences: Sequence[str], batch_size: int) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sentrep import distributed
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.encode import AVERAGE_TOKENS, evaluation_batch, length_batches
+from sentrep.encoder.encode import AVERAGE_TOKENS, evaluation_batch, length_batches, pad
 from sentrep.errors import InputError
 from sentrep.functional import retrieval_accuracy
 from sentrep.functional.geometry import view_statistics
@@ -77,19 +77,19 @@ def dropout_views(
             "held-out sentences are judged by two dropout views, and this encoder has no dropout: set "
             "model.encoder.dropout, say to 0.1, or data.held_out to 0"
         )
-    device, tokenize = encoder.device, encoder.tokenize
+    device = encoder.device
     budget = evaluation_batch(device) * AVERAGE_TOKENS
-    batches = list(enumerate(length_batches([len(x) for x in ids], budget, device, tokenize.limit)))
+    batches = list(enumerate(length_batches([len(x) for x in ids], budget)))
     out = torch.zeros(2, len(ids), encoder.embedding_dim)
     was_training = encoder.training
     encoder.train()
     try:
         with torch.inference_mode():
             for number, batch in distributed.share(batches) if shared else batches:
-                tokens = batch.tokens(ids, tokenize.pad_token_id, device)
+                tokens = pad([ids[row] for row in batch], encoder.tokenize.pad_token_id, device)
                 for view in range(2):
                     with distributed.own_draws("dropout view", number, view, device=device):
-                        out[view, batch.rows] = encoder.embed(tokens)[: len(batch.rows)].float().cpu()
+                        out[view, batch] = encoder.embed(tokens).float().cpu()
     finally:
         encoder.train(was_training)
     both = distributed.total(out.to(device)).cpu() if shared else out

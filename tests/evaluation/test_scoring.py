@@ -1,4 +1,4 @@
-"""What the validations of a run compute: each sentence once, in few shapes on a GPU, tokenised once and for all."""
+"""What the validations of a run compute: each sentence once, tokenised once and for all."""
 
 from __future__ import annotations
 
@@ -66,40 +66,6 @@ def test_the_distinct_sentences_of_a_set_are_encoded_once_each_time(shapes: list
                 parameter.mul_(1.1)
     assert sum(rows for rows, _ in shapes) == 3 * len(set(SENTENCES))
     assert len(set(module.logged)) > 3  # the scores of each time are its own
-
-
-@pytest.mark.parametrize("longest", [None, 60])
-def test_an_evaluation_on_a_gpu_has_few_shapes(
-    longest: int | None, shapes: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on one: lengths from 3 to the model's limit, of which 66 is no multiple of 8, in two windows."""
-    words = SENTENCES[0].split()[0]
-    sentences = [" ".join([words] * (1 + row % 70)) + "." * (row % 3) for row in range(400)]
-    made = tiny_encoder(max_seq_length=longest).eval()
-    monkeypatch.setattr(encoding, "WINDOW", 250)
-    expected = made.encode(sentences, batch_size=8)
-    on_a_cpu = len(set(shapes))
-    shapes.clear()
-    monkeypatch.setattr(encoding, "_few_shapes", lambda device: True)
-    found = made.encode(sentences, batch_size=8)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    assert on_a_cpu > 12 >= len(set(shapes))
-    assert {width for _, width in shapes} <= {*encoding.WIDTHS, 66}
-    assert max(rows * width for rows, width in shapes) <= 8 * encoding.AVERAGE_TOKENS
-    shapes.clear()
-    made.encode("a man")
-    assert [rows for rows, _ in shapes] == [1]
-
-
-def test_all_lengths_that_are_common_come_in_twelve_shapes() -> None:
-    found = set()
-    for count in (3000, 700, 40, 9000):  # windows of one corpus, and a last small one
-        lengths = [3 + (row * row) % 510 for row in range(count)]
-        batches = list(encoding.length_batches(lengths, 512 * 32, torch.device("cuda"), 512))
-        assert sorted(row for batch in batches for row in batch.rows) == list(range(count))
-        found |= {(batch.height, batch.width) for batch in batches}
-    assert len(found) <= 12
-    assert not [width for _, width in found if width % 8]
 
 
 def test_evaluations_of_a_run_are_larger_on_a_gpu() -> None:

@@ -8,7 +8,6 @@ dropout is torch's own. Nothing here makes a device wait.
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 import math
 from typing import Any
@@ -61,9 +60,8 @@ def attention(
 ) -> tuple[Tensor, None]:
     """transformers' attention function: (b, heads, l, d) each → (b, l, heads, d).
 
-    Of a packed batch it gets and gives one row of T tokens, and each sentence's tokens attend to its own: with
-    `torch.nn.attention.varlen` on a GPU in half precision without dropout, which it does not have; otherwise attention
-    alone, a small part of a layer's work for short sentences, is computed on the padded batch.
+    A packed batch is one row of T tokens, and each token attends to its own sentence. Attention alone is computed on
+    the padded batch: for short sentences it is a small part of a layer's work.
 
     Raises:
         NotImplementedError: for a packed batch with arguments that look beyond a sentence's tokens.
@@ -72,14 +70,8 @@ def attention(
         if any(arguments.get(name) is not None for name in ("sliding_window", "position_bias", "softcap")):
             raise NotImplementedError("this attention looks at more than a sentence's tokens")
         # (T, heads, d); not x[0], whose gradient is a tensor of zeros to copy into
-        q, k, v = [x.squeeze(0).transpose(0, 1).contiguous() for x in (query, key, value)]
-        if _has_kernel(q, dropout):
-            from torch.nn.attention.varlen import varlen_attn
-
-            ends, width = layout.boundaries, layout.tokens.mask.shape[1]
-            found: Any = varlen_attn(q, k, v, ends, ends, width, width, scale=scaling)
-            return found[None], None
-        query, key, value = [layout.tokens.unpack(x).transpose(1, 2) for x in (q, k, v)]
+        rows = [x.squeeze(0).transpose(0, 1).contiguous() for x in (query, key, value)]
+        query, key, value = [layout.tokens.unpack(x).transpose(1, 2) for x in rows]
         attention_mask = layout.visible(query.dtype)
         arguments["is_causal"] = False  # sdpa would take a batch without padding, which has no mask, for a decoder's
     mixed = _attend(cheap, module, query, key, value, attention_mask, dropout, scaling, **arguments)
@@ -144,19 +136,6 @@ def _products_are_faster(query: Tensor, dropout: float) -> bool:
     if torch.is_grad_enabled():
         longest = 128 if query.dtype == torch.bfloat16 else 0
     return dropout > 0 or query.shape[2] <= longest
-
-
-def _has_kernel(query: Tensor, dropout: float) -> bool:
-    """Whether torch has a kernel for sequences of several lengths that can do this: (T, heads, d)."""
-    if dropout or not query.is_cuda or query.dtype not in (torch.float16, torch.bfloat16):
-        return False
-    if query.shape[-1] % 8 or query.shape[-1] > 256 or torch.cuda.get_device_capability(query.device) < (8, 0):
-        return False  # what FlashAttention, which it is, can do
-    try:
-        from torch.nn.attention.varlen import varlen_attn
-    except ImportError:  # before torch 2.10
-        return False
-    return "scale" in inspect.signature(varlen_attn).parameters  # not in torch 2.10
 
 
 def mask_of_pass(*arguments: Any, **keywords: Any) -> Tensor | None:

@@ -11,7 +11,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention import varlen
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sentrep import InputError, SentenceEncoder
@@ -32,27 +31,20 @@ def packed(mask: Tensor = MASK, count: int | None = None) -> Packed:
     return Packed.of(TokenBatch(torch.zeros_like(mask), mask, count), CONFIG)
 
 
-def one_by_one(
-    query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: int, max_k: int,
-    *, scale: float | None = None,
-) -> Tensor:  # fmt: skip
-    """`torch.nn.attention.varlen.varlen_attn` as a loop over the sentences."""
-    assert torch.equal(cu_seq_q, cu_seq_k)
-    assert cu_seq_q.dtype == torch.int32
-    ends = cu_seq_q.tolist()
-    assert max(b - a for a, b in pairwise(ends)) <= min(max_q, max_k)
+def one_by_one(query: Tensor, key: Tensor, value: Tensor, boundaries: Tensor, scale: float | None) -> Tensor:
+    """Attention of (T, heads, d) as a loop over the sentences."""
     out = []
-    for start, stop in pairwise(ends):
+    for start, stop in pairwise(boundaries.tolist()):
         q, k, v = (x[start:stop].transpose(0, 1) for x in (query, key, value))
         scores = q @ k.transpose(1, 2) * (q.shape[-1] ** -0.5 if scale is None else scale)
         out.append((scores.softmax(-1) @ v).transpose(0, 1))
     return torch.cat(out)
 
 
-def heads(dtype: torch.dtype = torch.float64, device: str = "cpu") -> list[Tensor]:
+def heads() -> list[Tensor]:
     generator = torch.Generator().manual_seed(0)
     made = [torch.randn(int(LENGTHS.sum()), 2, 16, generator=generator) for _ in range(3)]
-    return [x.to(device, dtype).requires_grad_() for x in made]
+    return [x.double().requires_grad_() for x in made]
 
 
 def attended(batch: Packed, tensors: list[Tensor], scaling: float | None = None, dropout: float = 0.0) -> Tensor:
@@ -64,44 +56,12 @@ def attended(batch: Packed, tensors: list[Tensor], scaling: float | None = None,
 @pytest.mark.parametrize("scaling", [None, 0.3])
 def test_attention_is_that_of_each_sentence_alone(scaling: float | None) -> None:
     tensors, batch = heads(), packed()
-    expected = one_by_one(*tensors, batch.boundaries, batch.boundaries, 7, 7, scale=scaling)
+    expected = one_by_one(*tensors, batch.boundaries, scaling)
     found = attended(batch, tensors, scaling)
     torch.testing.assert_close(found, expected)
     weights = torch.randn_like(expected)
     for one, other in zip(*(torch.autograd.grad((x * weights).sum(), tensors) for x in (found, expected)), strict=True):
         torch.testing.assert_close(one, other)
-
-
-def test_the_kernel_is_called_as_torch_documents_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop in its place, with its signature, as there is no such kernel for a CPU."""
-    tensors, batch = heads(), packed()
-    expected = attended(batch, tensors, 0.3)
-    monkeypatch.setattr(varlen, "varlen_attn", one_by_one)
-    monkeypatch.setattr(attention, "_has_kernel", lambda query, dropout: True)
-    torch.testing.assert_close(attended(batch, tensors, 0.3), expected)
-
-
-@pytest.mark.parametrize(
-    ("changed", "there"),
-    [
-        ({}, True),
-        ({"dtype": torch.float32}, False),
-        ({"is_cuda": False}, False),
-        ({"shape": (16, 2, 20)}, False),
-        ({"shape": (16, 2, 264)}, False),
-        ({"capability": (7, 5)}, False),
-        ({"signature": lambda query, key, value, cu_seq_q, cu_seq_k, max_q, max_k: query}, False),
-    ],
-    ids=["all there", "float32", "no GPU", "width 20", "width 264", "old GPU", "torch 2.10"],
-)
-def test_the_kernel_is_asked_for_what_it_can_do(
-    changed: dict[str, Any], there: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(varlen, "varlen_attn", changed.pop("signature", one_by_one))
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: changed.get("capability", (9, 0)))
-    query = {"dtype": torch.bfloat16, "is_cuda": True, "shape": (16, 2, 64), "device": "cuda", **changed}
-    assert attention._has_kernel(SimpleNamespace(**query), 0.0) is there  # type: ignore[arg-type]
-    assert not attention._has_kernel(SimpleNamespace(**query), 0.1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -148,18 +108,6 @@ def test_a_device_makes_the_bias_once_a_pass(how: Any) -> None:
         torch.__future__.set_swap_module_params_on_conversion(swaps)
     assert count.names["_safe_softmax"] == layers
     assert (count.names["masked_fill_"], count.names["where"]) == (1, 0)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_the_kernel_is_attention_in_value_and_gradient() -> None:
-    tensors = heads(torch.bfloat16, "cuda")
-    batch = packed(MASK.cuda(), int(LENGTHS.sum()))
-    assert attention._has_kernel(tensors[0], 0.0)
-    found = attended(batch, tensors)
-    expected = one_by_one(*tensors, batch.boundaries, batch.boundaries, 7, 7)
-    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
-    for one, other in zip(*(torch.autograd.grad(x.sum(), tensors) for x in (found, expected)), strict=True):
-        torch.testing.assert_close(one, other, rtol=2e-2, atol=2e-2)
 
 
 def pair(family: str = "bert", **arguments: Any) -> tuple[SentenceEncoder, SentenceEncoder]:
