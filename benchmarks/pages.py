@@ -22,6 +22,7 @@ from io import StringIO
 from pathlib import Path
 from unittest.mock import patch
 
+from formulas import latex
 from reproduction import PAPERS, ROOT, between, order_of, result_of, status, tables_of
 from tables import table
 
@@ -195,16 +196,15 @@ def formulas(names: list[str]) -> str:
     for name in names:
         page, anchor = where[definition(name)]
         text = re.split(r"\n(?:Metrics|Args|Returns|Raises|Examples):", docstring(name))[0].strip()
-        fenced = re.sub(r"(?:^ {4}.*\n?|^\n(?= {4}))+", fence, text + "\n", flags=re.MULTILINE).strip()
+        shown = re.sub(r"(?:^ {4}.*\n?|^\n(?= {4}))+", display, text + "\n", flags=re.MULTILINE).strip()
         last = name.rpartition(".")[2]
-        parts.append(f"### {last}\n\n{fenced}\n\nArguments: [`{last}`](../{page}#{anchor})\n")
+        parts.append(f"### {last}\n\n{shown}\n\nArguments: [`{last}`](../{page}#{anchor})\n")
     return "\n".join(parts)
 
 
-def fence(block: re.Match[str]) -> str:
-    """An indented block of a docstring as a block of a page."""
-    lines = [line.removeprefix("    ") for line in block[0].strip("\n").splitlines()]
-    return "\n".join(["", "```", *lines, "```", ""])
+def display(block: re.Match[str]) -> str:
+    """An indented block of a docstring, which is a formula, as mathematics."""
+    return f"\n$$\n{latex(block[0])}\n$$\n"
 
 
 def docstring(name: str) -> str:
@@ -223,7 +223,7 @@ def classes(names: list[str]) -> str:
         page, anchor = where[definition(name)]
         first = docstring(name).split("\n\n")[0].replace("\n", " ")
         lines.append([f"[`{name.rpartition('.')[2]}`](../{page}#{anchor})", first])
-    return table(["class", "what it does"], lines, left=2)
+    return table(["class", "purpose"], lines, left=2)
 
 
 def recipes(names: list[str]) -> str:
@@ -238,7 +238,7 @@ def recipes(names: list[str]) -> str:
         "test": f"`sentrep test -c {name} --ckpt_path RUN/checkpoints/BEST.ckpt`",
     }
     lines = [[f"`{recipe}`", about.title, about.runs_on, about.expect] for recipe, about in said.items()]
-    about = table(["recipe", "what it is", "runs on", "what to expect"], lines, left=4)
+    about = table(["recipe", "description", "runs on", "expected score"], lines, left=4)
     rows = "\n".join(f"| {what} | {text} |" for what, text in commands.items() if text)
     arxiv = f" ([arXiv:{first.arxiv}](https://arxiv.org/abs/{first.arxiv}))" if first.arxiv else ""
     how = f"| | command |\n| --- | --- |\n{rows}"

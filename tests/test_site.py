@@ -22,9 +22,11 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 MADE = "run: python benchmarks/pages.py --write"
 PATHS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+BASE = urlsplit(yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["site_url"]).path
+"""Before the links of the page for what is not found."""
 ZENSICAL = shutil.which("zensical", path=PATHS)
 needs_zensical = pytest.mark.skipif(ZENSICAL is None, reason="zensical is not installed (make docs installs it)")
-WIDTHS = (1280, 390)
+WIDTHS = (1280, 768, 390)
 
 
 @pytest.fixture
@@ -55,6 +57,17 @@ def test_the_commands_say_what_the_page_says() -> None:
         command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     assert (done.returncode, done.stdout) == (0, ""), MADE
+
+
+def test_formulas_of_docstrings_become_latex(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    latex = importlib.import_module("formulas").latex
+    assert latex("s_k = log σ_k²") == r"s_{k} = \log  σ_{k}^{2}"
+    assert latex("−log  exp(s_ii) / ( Σ_j exp(s_ij) )") == r"-\log  \frac{\exp (s_{ii})}{\sum_{j} \exp (s_{ij})}"
+    assert latex("α = 0 where sim_C(ĥ) ≥ √(a + b)") == (
+        r"α = 0 \;\text{where}\; \operatorname{sim}_{C}(\hat{h}) \ge  \sqrt{a + b}"
+    )
+    assert latex("a = 1\n\nb = 2") == "\\begin{gathered}\na = 1 \\\\\nb = 2\n\\end{gathered}"
 
 
 def test_every_recipe_is_on_the_page_of_its_method() -> None:
@@ -100,7 +113,7 @@ def test_examples_are_sections_that_the_site_knows() -> None:
 
 def build(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """The site of a copy of the documentation, with further lines on its first page."""
-    for name in ("docs", "sentrep"):
+    for name in ("docs", "sentrep", "benchmarks/site"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "mkdocs.yml", folder)
     with (folder / "docs/index.md").open("a", encoding="utf-8") as page:
@@ -147,7 +160,7 @@ def test_the_site_has_no_dead_link_and_fetches_nothing_from_elsewhere(site: Path
             parts = urlsplit(target)
             if parts.scheme or parts.netloc:
                 continue
-            path = unquote(parts.path)
+            path = unquote(parts.path).removeprefix(BASE)
             place = site / path.lstrip("/") if path.startswith("/") else file.parent / path if path else file
             place = (place / "index.html" if place.is_dir() else place).resolve()
             if not place.exists() or (place in built and unquote(parts.fragment) not in built[place].anchors):
@@ -166,13 +179,17 @@ def test_dead_links_fail_the_build(tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_zensical
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
-def test_no_page_scrolls_sideways(site: Path, tmp_path: Path) -> None:
+def test_no_page_scrolls_sideways_and_formulas_are_drawn(site: Path, tmp_path: Path) -> None:
     (site / "wide.htm").write_text("<!doctype html><div style='width: 3000px'>wide</div>", encoding="utf-8")
-    wide = []
+    wide, drawn = [], 0
     with browser(tmp_path) as tab:
         for file in [*site.rglob("*.html"), site / "wide.htm"]:
             for width in WIDTHS:
                 tab.open(file.as_uri(), width)
                 if tab.evaluate("document.documentElement.scrollWidth") > width:
                     wide.append((file.name, width))
+            assert tab.evaluate("document.querySelector('.arithmatex:not(:has(.katex)), .katex-error')") is None, file
+            drawn += tab.evaluate("document.querySelectorAll('.katex-display').length")
+            assert not [address for address in tab.requests if not address.startswith("file:")], file
     assert wide == [("wide.htm", width) for width in WIDTHS]
+    assert drawn > 30
