@@ -42,8 +42,8 @@ from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Remembered, 
 from sentrep.adaptation.splitting import split_documents
 from sentrep.adaptation.verdict import Judgement, judge
 from sentrep.adaptation.words import WithWords
-from sentrep.cli.adapt_folder import AdaptationFolder
-from sentrep.cli.precision import has_bf16
+from sentrep.cli.commands.adapt_folder import AdaptationFolder
+from sentrep.cli.runs.precision import has_bf16
 from sentrep.data.sets.beir import RankingSet, load_retrieval
 from sentrep.data.sets.labelled import load_labelled_file
 from sentrep.data.sets.proxy_tasks import load_proxy_tasks

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from sentrep.cli import main as sentrep
-from sentrep.cli import trainer  # noqa: F401 (imported before the fork, so that no child has to)
+from sentrep.cli.runs import trainer  # noqa: F401 (imported before the fork, so that no child has to)
 
 CONFIG: dict[str, Any] = {
     "seed_everything": 7,

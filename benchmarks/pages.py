@@ -26,8 +26,8 @@ from formulas import latex
 from reproduction import PAPERS, ROOT, between, order_of, result_of, status, tables_of
 from tables import table
 
-from sentrep.cli.paper_tables import Row
-from sentrep.cli.recipes import read_about
+from sentrep.cli.config.paper_tables import Row
+from sentrep.cli.config.recipes import read_about
 
 DOCS = ROOT / "docs"
 API = [
@@ -37,7 +37,6 @@ API = [
 """Packages, each with its page in docs/api, in the order in which a name of several finds its place."""
 COMMANDS = DOCS / "commands.md"
 HELP = "<!-- generated: python benchmarks/pages.py --write -->"
-LIKE_FIT = ("validate", "test", "predict")
 FEW = 4
 """Rows of one table that a method's page lists one by one."""
 
@@ -144,30 +143,17 @@ def with_help(page: str) -> str:
     """The page of commands with what they say of themselves now."""
     from sentrep.cli import COMMANDS as COMMAND_LIST
 
-    return between(page, HELP, (command_section(name, found.summary) for name, found in COMMAND_LIST.items()))
-
-
-def command_section(command: str, line: str) -> str:
-    """A command's help."""
-    text = help_of(command)
-    if command == "fit":
-        text = text[text.index("options:") :]
-    elif command in LIKE_FIT:
-        text = "The options of fit."
-    parts = [f"\n## {command}\n\n{line[0].upper() + line[1:]}.\n\n```text\n{text.strip()}\n```\n"]
-    for kind in re.findall(r"^  (\w+)  ", text, re.MULTILINE) if " KIND " in text else []:
-        parts.append(f"\n### {command} {kind}\n\n```text\n{help_of(command, kind).strip()}\n```\n")
-    return "".join(parts)
+    return between(page, HELP, (f"\n## {name}\n\n```text\n{help_of(name).strip()}\n```\n" for name in COMMAND_LIST))
 
 
 @functools.cache
-def help_of(*words: str) -> str:
+def help_of(command: str) -> str:
     """What a command prints for ``--help``."""
     from sentrep.cli import main as sentrep
 
     out = StringIO()
     with patch.dict("os.environ", COLUMNS="84"), patch.object(sys, "argv", ["sentrep"]), redirect_stdout(out):
-        sentrep([*words, "--help"])
+        sentrep([*command.split(), "--help"])
     return out.getvalue()
 
 

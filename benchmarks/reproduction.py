@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from tables import table
 
-from sentrep.cli.compare import published
-from sentrep.cli.configuration import read_config
-from sentrep.cli.paper_tables import Row, Table, read_table
+from sentrep.cli.commands.compare_runs import published
+from sentrep.cli.config.configuration import read_config
+from sentrep.cli.config.paper_tables import Row, Table, read_table
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.published import Published
 from sentrep.evaluation.significance import RecipeScores

@@ -72,7 +72,8 @@ class Stopwatch:
 
 def parts(started: float, file: str, words: list[str]) -> None:
     """Run ``sentrep fit`` in this process and write the seconds of every part to a file."""
-    from sentrep.cli import main, trainer
+    from sentrep.cli import main
+    from sentrep.cli.runs import trainer
     from sentrep.data import SentRepDataModule
     from sentrep.module import SentRepModule
 

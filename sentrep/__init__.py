@@ -23,24 +23,18 @@ if TYPE_CHECKING:
     from sentrep.weighting import PairWeighting
 
 _HOMES = {
-    "EncoderOutput": "types",
-    "EncoderSpec": "types",
-    "InputError": "errors",
-    "NegativeSampler": "negatives",
-    "Objective": "objectives",
-    "PairWeighting": "weighting",
-    "Perturbation": "views",
-    "ProjectionHead": "encoder",
-    "ScoredPairs": "data.sets.scored_pairs",
-    "SentRepDataModule": "data",
-    "SentRepModule": "module",
-    "SentenceEncoder": "encoder",
-    "TextBatch": "types",
-    "TokenAugmentation": "views",
-    "TokenBatch": "types",
-    "ViewMaker": "views",
-    "Views": "types",
+    "data": ("SentRepDataModule",),
+    "data.sets.scored_pairs": ("ScoredPairs",),
+    "encoder": ("ProjectionHead", "SentenceEncoder"),
+    "errors": ("InputError",),
+    "module": ("SentRepModule",),
+    "negatives": ("NegativeSampler",),
+    "objectives": ("Objective",),
+    "types": ("EncoderOutput", "EncoderSpec", "TextBatch", "TokenBatch", "Views"),
+    "views": ("Perturbation", "TokenAugmentation", "ViewMaker"),
+    "weighting": ("PairWeighting",),
 }
+"""The names of each module."""
 
 __all__ = [
     "EncoderOutput",
@@ -65,8 +59,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"sentrep.{_HOMES[name]}"), name)
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"sentrep.{module}"), name)
     raise AttributeError(f"module 'sentrep' has no attribute {name!r}")
 
 

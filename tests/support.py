@@ -34,8 +34,8 @@ __all__ = ["loss_and_gradients", "run_processes"]  # for the tests, which find a
 # What processes of tests need is imported once, by the server of which they are forks.
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    ["hypothesis", "pytest", "sentrep.cli.encode", "sentrep.cli.trainer", "tensorboard.summary", "torch._dynamo",
-     "torch.utils.tensorboard", "transformers.models.bert.modeling_bert"]
+    ["hypothesis", "pytest", "sentrep.cli.commands.maps", "sentrep.cli.runs.trainer", "tensorboard.summary",
+     "torch._dynamo", "torch.utils.tensorboard", "transformers.models.bert.modeling_bert"]
 )  # fmt: skip
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

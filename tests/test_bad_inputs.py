@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 from bad_inputs import makers
 from sentrep import InputError, checks
 from sentrep.cli import main
-from sentrep.cli.configuration import merge
+from sentrep.cli.config.configuration import merge
 from sentrep.data.sets.beir import load_reranking, load_retrieval
 from sentrep.data.sets.labelled import load_labelled_file
 from sentrep.data.sets.sts import load_sts

@@ -20,7 +20,7 @@ import sentrep.views
 import sentrep.weighting
 from sentrep import SentenceEncoder
 from sentrep.cli import main
-from sentrep.cli.configuration import Tree, merge
+from sentrep.cli.config.configuration import Tree, merge
 
 APART = [{"PhraseReconstruction", "TokenDeletion"}, {"prompt", "Distillation"}, {"prompt", "ComplementaryWeighting"}]
 """What is refused in a sentence: phrases are read where they stand, and a teacher must read the same prompt."""

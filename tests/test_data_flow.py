@@ -1,4 +1,4 @@
-"""docs/data-flow.md: the files from token ids to the loss, as a training step runs through them."""
+"""docs/data-flow.md: the files from a recipe to the Trainer, and from token ids to the loss, as they are entered."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import importlib
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
+from lightning.pytorch import Trainer
 
 import sentrep
 from sentrep.cli import main
@@ -19,26 +21,47 @@ from support import FAMILIES
 
 PACKAGE = Path(sentrep.__file__).parent
 PAGE = (PACKAGE.parent / "docs" / "data-flow.md").read_text(encoding="utf-8")
-ROWS = re.findall(r"^\| \d+ \| `(\S+\.py)` \| `(\S+)` \|", PAGE, re.MULTILINE)
+START, _, STEP = (
+    re.findall(r"^\| \d+ \| `(\S+\.py)` \| `(\S+)` \|", section, re.MULTILINE)
+    for section in PAGE.split("\n## From ")[1:]
+)
 
 
 def test_every_function_of_the_table_is_there() -> None:
-    for file, function in ROWS:
+    for file, function in [*START, *STEP]:
         found: Any = importlib.import_module(f"sentrep.{file.removesuffix('.py').replace('/', '.')}")
         for name in function.split("."):
             found = getattr(found, name)
         assert callable(found)
 
 
-def test_a_step_enters_these_files_in_this_order(tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    entered: list[str] = []
-    collate, step = Collate.__call__, sentrep.SentRepModule.training_step
+def follower(entered: list[str]) -> Callable[[FrameType, str, Any], None]:
+    """A profiler that notes the files whose functions are called."""
 
     def follow(frame: FrameType, event: str, argument: Any) -> None:
         path = frame.f_code.co_filename
         if event == "call" and path.startswith(str(PACKAGE)):
-            file = str(Path(path).relative_to(PACKAGE))
-            entered.append(file)
+            entered.append(str(Path(path).relative_to(PACKAGE)))
+
+    return follow
+
+
+def test_a_start_enters_these_files_in_this_order(tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    entered: list[str] = []
+    monkeypatch.setattr(Trainer, "fit", lambda trainer, *arguments, **options: sys.setprofile(None))
+    sys.setprofile(follower(entered))
+    try:
+        assert main(["fit", "-c", "simcse/bert-base", *tiny, "--data.train", "corpus.txt"]) == 0
+    finally:
+        sys.setprofile(None)
+    files = [file for file, _ in START]
+    assert [file for file in dict.fromkeys(entered) if file in files] == files
+
+
+def test_a_step_enters_these_files_in_this_order(tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    entered: list[str] = []
+    follow = follower(entered)
+    collate, step = Collate.__call__, sentrep.SentRepModule.training_step
 
     def followed(function: Any, *arguments: Any) -> Any:
         """Between the two, the trainer's callbacks run, which are no part of the step."""
@@ -59,4 +82,4 @@ def test_a_step_enters_these_files_in_this_order(tiny: list[str], monkeypatch: p
     four_layers = ["--model.encoder.backbone", json.dumps({**FAMILIES["bert"], "num_hidden_layers": 4})]
     how = ["--model.encoder.compute.products", "torch", "--trainer.max_steps", "1", "--data.val", "[]"]
     assert main(["fit", "-c", "simcse/bert-base", *tiny, "--data.train", "corpus.txt", *four_layers, *how]) == 0
-    assert list(dict.fromkeys(entered)) == [file for file, _ in ROWS]
+    assert list(dict.fromkeys(entered)) == [file for file, _ in STEP]

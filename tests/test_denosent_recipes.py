@@ -11,8 +11,8 @@ import pytest
 
 from sentrep import SentenceEncoder, SentRepModule
 from sentrep.cli import main
-from sentrep.cli.configuration import read_config
-from sentrep.cli.paper_tables import read_table
+from sentrep.cli.config.configuration import read_config
+from sentrep.cli.config.paper_tables import read_table
 from support import toy_sentences
 
 FOLDER = Path(__file__).resolve().parents[1] / "configs" / "denosent"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sentrep import extras
-from sentrep.cli.encode import encode
+from sentrep.cli.commands.encode import encode
 from sentrep.data.augmentation import translation
 from sentrep.data.augmentation.language_model import LanguageModel
 from sentrep.data.augmentation.prompt import Prompt

@@ -19,9 +19,9 @@ from lightning.pytorch import Trainer
 
 from sentrep import SentenceEncoder, SentRepModule
 from sentrep.cli import main
-from sentrep.cli.configuration import Tree, read_config
-from sentrep.cli.paper_tables import read_table
-from sentrep.cli.recipes import read_about
+from sentrep.cli.config.configuration import Tree, read_config
+from sentrep.cli.config.paper_tables import read_table
+from sentrep.cli.config.recipes import read_about
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"

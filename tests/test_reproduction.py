@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import scipy.stats
 
-from sentrep.cli.paper_tables import read_table
+from sentrep.cli.config.paper_tables import read_table
 from support import shared_path
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -4,6 +4,7 @@ splitting      which documents are held out, to choose by and to judge by
 preparation    from documents to the files that training, choice and judgement read
 pairs          queries and passages from the structure of documents
 questions      questions about passages, asked of a language model
+round_trip     which of them are kept
 mining         hard negatives, found by the model that training starts from
 interpolation  weights between the start and the end of training
 words          candidates that match words beside meaning

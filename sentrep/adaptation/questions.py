@@ -8,13 +8,12 @@ In place of that, GPL weighs the pairs by a cross-encoder and InPars keeps the q
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from sentrep import checks
+from sentrep.adaptation.round_trip import RoundTrip
 from sentrep.data.augmentation.backtranslation import Translate
 from sentrep.data.augmentation.filters import BLANK, EMPTY, KEPT
 from sentrep.data.augmentation.finished_pairs import VERDICT, tables
@@ -64,26 +63,6 @@ def generate(rows: Sequence[CorpusRow], translate: Translate, count: int) -> lis
         for row in rows
         for text, verdict in [found.get(row.number, ("", BLANK))]
     ]
-
-
-@dataclass(frozen=True)
-class RoundTrip:
-    """Which questions are kept.
-
-    Raises:
-        InputError: a number out of range.
-    """
-
-    encoder: str | None = None
-    """model that looks for every question's passage among all others: a checkpoint, a folder or a hub id. Without one
-    no question is left out for that."""
-    top: int = 10
-    """the passage must be among so many that the encoder finds."""
-    batch_size: int = 64
-    """texts of average length that it encodes at a time."""
-
-    def __post_init__(self) -> None:
-        checks.whole("round_trip", 1, top=self.top, batch_size=self.batch_size)
 
 
 def read_questions(parts: Parts) -> Iterator[tuple[str, str]]:

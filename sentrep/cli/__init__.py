@@ -1,11 +1,19 @@
-"""The command ``sentrep``: finds the command, and imports what it needs only once its words are understood."""
+"""The command ``sentrep``: finds the command, runs it, and ends every error in one line.
+
+    errors, options   the boundary for errors; from words to the arguments of a function
+    fit               ``fit``, ``validate``, ``test`` and ``predict``
+    config/           from files and flags to one checked configuration
+    runs/             what a training run does on disk and on the terminal
+    commands/         the other commands, a file each
+
+Everything that is imported for help and for wrong usage is light: the commands import PyTorch when they are called.
+"""
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
 
 from sentrep.cli.errors import UsageError, report
 from sentrep.errors import did_you_mean
@@ -14,83 +22,30 @@ from sentrep.version import __version__
 
 __all__ = ["main"]
 
-
-@dataclass(frozen=True)
-class Command:
-    """What stands behind a word of the command line."""
-
-    summary: str
-    """Its line in the help."""
-    module: str
-    """Its name in `sentrep.cli`, and where nothing else is said that of its function."""
-    function: str = ""
-    """Its signature is the command line, or it takes the command and its words as they are (``sorts``)."""
-    kinds: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """In the place of one function, one for each kind: ``data check``."""
-    default: str = ""
-    """The kind where none is named."""
-    sorts: bool = False
-    """Whether the function sorts the words by itself, because flags of the configuration are among them."""
-    help: str = ""
-    """What explains such a command: a text or a signature of its module; without, the function does."""
-
-
-_PICTURES = ("curves", "sweep")
-_FIT = ("fit", "train_or_score")
-_RECIPES = {"list": "list_recipes", "show": "show", "copy": "copy"}
 COMMANDS = {
-    "quickstart": Command(
-        "train, score and export a small encoder on the embedded toy corpus",
-        "fit",
-        "quickstart",
-        sorts=True,
-        help="QUICKSTART",
-    ),
-    "recipes": Command(
-        "list the recipes that ship; 'show NAME' prints one, 'copy NAME' writes it",
-        "recipes",
-        kinds=_RECIPES,
-        default="list",
-    ),
-    "fit": Command("train an encoder as a configuration file says", *_FIT, sorts=True),
-    "validate": Command("score a checkpoint on the validation sets (data.val)", *_FIT, sorts=True),
-    "test": Command("score a checkpoint on the test sets (data.test)", *_FIT, sorts=True),
-    "predict": Command("embed data.predict with a checkpoint, into predictions.npy", *_FIT, sorts=True),
-    "adapt": Command("make a model better on a text of yours, and say whether it is", "adapt"),
-    "encode": Command("embed the lines of a file: text in, .npy or .parquet out", "encode"),
-    "evaluate": Command("score any model on the semantic textual similarity sets", "evaluate"),
-    "compare": Command(
-        "train recipes under several seeds and say whether they differ",
-        "compare_words",
-        "compare",
-        sorts=True,
-        help="Options",
-    ),
-    "doctor": Command(
-        "check on this machine that training with a configuration does what it should",
-        "fit",
-        "doctor",
-        sorts=True,
-        help="DOCTOR",
-    ),
-    "export": Command(
-        "turn a checkpoint into a folder for transformers and sentence-transformers", "export", "export_model"
-    ),
-    "plot": Command(
-        "draw the curves of runs, and sweeps, for a paper: PNG and SVG",
-        "plot",
-        kinds={name: name for name in _PICTURES},
-    ),
-    "data": Command(
-        "'data check' counts evaluation sentences that stand in the training text", "data", kinds={"check": "check"}
-    ),
-    "backtranslate": Command("make pairs: sentences translated to another language and back", "backtranslate"),
-    "paraphrase": Command("make pairs and hard negatives with a language model behind an API", "paraphrase"),
-    "questions": Command("make pairs: a model's questions that lead back to their passage", "questions"),
+    "quickstart": "fit:quickstart",
+    "recipes": "config.recipes:list_recipes",
+    "recipes show": "config.recipes:show",
+    "recipes copy": "config.recipes:copy",
+    "fit": "fit:fit",
+    "validate": "fit:validate",
+    "test": "fit:test",
+    "predict": "fit:predict",
+    "adapt": "commands.adapt:adapt",
+    "encode": "commands.encode:encode",
+    "evaluate": "commands.evaluate:evaluate",
+    "compare": "commands.compare:compare",
+    "doctor": "commands.doctor:doctor",
+    "export": "commands.export:export",
+    "plot curves": "commands.plot:curves",
+    "plot sweep": "commands.plot:sweep",
+    "data check": "commands.data:check",
+    "backtranslate": "commands.backtranslate:backtranslate",
+    "paraphrase": "commands.paraphrase:paraphrase",
+    "questions": "commands.questions:questions",
 }
-
+"""Every command: a module below `sentrep.cli`, and its function; the first line of its docstring is for the help."""
 DEBUG = "--debug"
-HINT = "; 'sentrep --help' lists the commands"
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 + SIGINT."""
 
@@ -119,61 +74,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    position = _command_position(words)
-    if position is None:
-        if "--version" in words:
-            print(f"sentrep {__version__}")
-        else:
-            print(_help())
+    first, *rest = words or ["--help"]
+    if first == "--version":
+        print(f"sentrep {__version__}")
         return 0
-    name = words[position]
+    group = [name for name in COMMANDS if name.startswith(f"{first} ")]
+    if first in ("-h", "--help") or (group and first not in COMMANDS and set(rest) <= {"-h", "--help"}):
+        print(_help(group or COMMANDS))
+        return 0
+    name = f"{first} {rest.pop(0)}" if group and rest and not rest[0].startswith("-") else first
     if name not in COMMANDS:
-        raise UsageError(f"unknown command '{name}'{did_you_mean(name, COMMANDS) or HINT}")
-    return _call(COMMANDS[name], name, words[:position] + words[position + 1 :])
+        hint = did_you_mean(name, COMMANDS) or "; 'sentrep --help' lists the commands"
+        raise UsageError(f"unknown command '{name}'{hint}")
+    from sentrep.cli import options
+
+    return options.run(name, options.function_of(COMMANDS[name]), rest)
 
 
-def _call(command: Command, name: str, words: list[str]) -> int:
-    from sentrep.cli import functions
+def _help(names: Iterable[str]) -> str:
+    from sentrep.cli.options import function_of
 
-    module, function = f"sentrep.cli.{command.module}", command.function or command.module
-    if command.kinds:
-        words = words or [command.default] * bool(command.default)
-        return functions.run_one_of(module, command.kinds, name, words) or 0
-    if not command.sorts:
-        return functions.run_function(module, function, name, words) or 0
-    if command.help and not {"-h", "--help"}.isdisjoint(words):
-        functions.explain(module, command.help, name)
-        return 0
-    return int(getattr(functions.load(module), function)(name, words))
-
-
-def _command_position(words: list[str]) -> int | None:
-    """Where the command stands: the first word that is neither an option nor the file of ``-c``."""
-    takes_value = False
-    for position, word in enumerate(words):
-        if takes_value:
-            takes_value = False
-        elif word in ("-c", "--config"):
-            takes_value = True
-        elif not word.startswith("-"):
-            return position
-        elif word in ("-h", "--help", "--version"):
-            return None
-    if words:
-        raise UsageError(f"no command given{HINT}")
-    return None
-
-
-def _help() -> str:
-    return "\n".join(
-        [
-            "usage: sentrep COMMAND [options]",
-            "",
-            "Sentence embeddings without labels.",
-            "",
-            listing({name: command.summary for name, command in COMMANDS.items()}),
-            "",
-            "'sentrep COMMAND --help' explains a command, 'sentrep --version' is the version.",
-            "--debug prints the traceback of an error.",
-        ]
+    summaries = {name: str(inspect.getdoc(function_of(COMMANDS[name]))).split("\n")[0] for name in names}
+    return (
+        f"usage: sentrep COMMAND [options]\n\nSentence embeddings without labels.\n\n{listing(summaries)}\n\n"
+        "'sentrep COMMAND --help' explains a command, 'sentrep --version' is the version.\n"
+        f"{DEBUG} prints the traceback of an error."
     )

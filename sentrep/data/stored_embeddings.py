@@ -86,11 +86,18 @@ def _join_tables(parts: Parts, file: IO[bytes]) -> None:
 
 
 def _join_arrays(parts: Parts, file: IO[bytes]) -> None:
-    first = open_array(parts.paths()[0])
-    shape = {"descr": first.dtype.str, "fortran_order": False, "shape": (parts.rows, first.shape[1])}
-    np.lib.format.write_array_header_1_0(file, shape)
+    write_header(file, parts.rows, open_array(parts.paths()[0]))
     for path in parts.paths():
         file.write(open_array(path).tobytes())
+
+
+def write_header(file: IO[bytes], rows: int, like: NDArray[Any]) -> None:
+    """Begin the .npy file of an array (rows, D) with the type and the D of some rows.
+
+    The header is as long for any number of rows, so that a file that grows can get the right one at its end.
+    """
+    header = {"descr": like.dtype.str, "fortran_order": False, "shape": (rows, like.shape[1])}
+    np.lib.format.write_array_header_1_0(file, header)
 
 
 def open_array(name: str) -> NDArray[Any]:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sentrep.adaptation.questions import AMBIGUOUS, LOST, RoundTrip, generate, judge
+from sentrep.adaptation.questions import AMBIGUOUS, LOST, generate, judge
+from sentrep.adaptation.round_trip import RoundTrip
 from sentrep.data.augmentation.filters import BLANK, EMPTY, KEPT, TOO_LONG
 from sentrep.data.augmentation.translation import Translation
 from sentrep.data.text.corpus import CorpusRow

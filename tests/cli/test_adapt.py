@@ -11,7 +11,7 @@ from adaptation.texts import documents, write_corpus
 
 from sentrep import SentenceEncoder
 from sentrep.cli import main
-from sentrep.cli.adapt_folder import AdaptationFolder
+from sentrep.cli.commands.adapt_folder import AdaptationFolder
 from sentrep.encoder import LexicalFeatures, Normalize
 from support import tiny_encoder
 
@@ -129,11 +129,11 @@ def test_a_run_whose_record_was_cut_by_a_crash_has_not_come_to_its_end(record: s
     assert AdaptationFolder(tmp_path, 1.0, 0).trained == run
 
 
-@pytest.mark.parametrize(("minutes", "between"), [(2.0, "00:00:03:00"), (15.0, "00:00:03:00"), (60.0, "00:00:12:00")])
-def test_validations_leave_most_of_the_minutes_to_training(minutes: float, between: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("minutes", "between"), [(2.0, 180), (15.0, 180), (60.0, 720)])
+def test_validations_leave_most_of_the_minutes_to_training(minutes: float, between: int, tmp_path: Path) -> None:
     by_clock = {"trainer": {"val_check_interval": "00:00:01:00"}}
     overlay = AdaptationFolder(tmp_path, minutes, 0)._overlay(by_clock, tiny_encoder(pooling="mean"), "model")
-    assert overlay["trainer"]["val_check_interval"] == between
+    assert overlay["trainer"]["val_check_interval"] == {"seconds": between}
 
 
 @pytest.mark.slow

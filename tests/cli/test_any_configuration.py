@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from bad_inputs.makers import PATCH, offline
 from sentrep.cli import main
-from sentrep.cli.configuration import merge
+from sentrep.cli.config.configuration import merge
 from support import write_workplace
 
 RECIPES: dict[str, Any] = {

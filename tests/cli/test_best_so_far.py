@@ -11,7 +11,7 @@ import torch
 from lightning.pytorch import Callback
 
 from sentrep.cli import main
-from sentrep.cli.best_so_far import BestCheckpoint
+from sentrep.cli.runs.best_so_far import BestCheckpoint
 from sentrep.module import SentRepModule
 from sentrep.objectives import Contrastive
 from support import quiet_trainer, tiny_encoder, toy_data

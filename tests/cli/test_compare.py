@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 import re
@@ -14,18 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sentrep.cli import compare, main, seeded_runs
-from sentrep.cli.compare import LOCK, THESIS_SEEDS, plan, seed_list
-from sentrep.cli.compare_words import Options, sort_words
-from sentrep.cli.seeded_runs import SCORES, Run, Wanted
+from sentrep.cli import main
+from sentrep.cli.commands import compare_runs, seeded_runs
+from sentrep.cli.commands.compare import sort_words
+from sentrep.cli.commands.compare_runs import LOCK, THESIS_SEEDS, plan, seed_list
+from sentrep.cli.commands.seeded_runs import SCORES, Run, Wanted
 from sentrep.io.files import hidden, hold
 from support import tiny_encoder
 
 SETS = ["--sets", "[dev.csv]"]
-
-
-def options(**changes: object) -> Options:
-    return dataclasses.replace(Options(seeds=2), **changes)  # type: ignore[arg-type]
 
 
 def seeds_of(run: Run) -> tuple[str, str]:
@@ -42,10 +38,9 @@ def test_the_thesis_seeds_come_first_and_further_ones_are_always_the_same() -> N
 
 @pytest.mark.parametrize(("vary", "noise", "order"), [("both", 2, 2), ("order", 1, 2), ("noise", 2, 1)])
 def test_order_and_noise_have_seeds_of_their_own(vary: str, noise: int, order: int) -> None:
-    words = sort_words(["-c", "a.yaml", "--config=b/a.yaml", "--model.optimizer.lr", "1e-4", "--seeds", "3"])
-    runs = plan(words, options(vary=vary))
+    words = ["-c", "a.yaml", "--config=b/a.yaml", "--model.optimizer.lr", "1e-4"]
+    runs = plan(sort_words(words).rows, Path("comparisons"), 2, vary)
     assert [(run.label, run.seed) for run in runs][:2] == [("-a", THESIS_SEEDS[0]), ("b-a", THESIS_SEEDS[0])]
-    assert words.own == ["--seeds", "3"]
     assert all(run.words[2:4] == ["--model.optimizer.lr", "1e-4"] for run in runs)
     assert [len(set(column)) for column in zip(*map(seeds_of, runs), strict=True)] == [noise, order]
 
@@ -63,7 +58,7 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch, quality: dict[str, float]) -> lis
         np.savez(run.folder / SCORES, **{"cosine/dev": gold * quality[run.label] + noise, "gold/dev": gold})
         return None
 
-    monkeypatch.setattr(compare, "check_runs", lambda runs, wanted: None)
+    monkeypatch.setattr(compare_runs, "check_runs", lambda runs, wanted: None)
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
     monkeypatch.setattr(seeded_runs, "_score", score)
     return trained
@@ -130,7 +125,8 @@ def test_variants_compete_with_the_first_recipe(
     )
     said = capsys.readouterr().err
     assert said.startswith("4 rows, each trained by itself, 2 seeds: good, small, low-lr against plain\n")
-    runs = {run.label: run.words for run in plan(sort_words(words[1:]), options())}
+    rows = sort_words([word for word in words[1:] if word not in (*SETS, "--seeds", "2")]).rows
+    runs = {run.label: run.words for run in plan(rows, Path("comparisons"), 2)}
     assert runs["small"][:6] == ["-c", "plain.yaml", "--data.batch_size", "4", "-c", "over.yaml"]
     assert runs["low-lr"][:3] == ["-c", "plain.yaml", "--model.warmup_steps=3"]
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from sentrep.cli import main
-from sentrep.cli.configuration import Request, merge, parse_request, read_config, with_flags
-from sentrep.cli.sections import build_tree
+from sentrep.cli.config.configuration import Request, merge, parse_request, read_config, with_flags
+from sentrep.cli.config.sections import build_tree
 from support import FAMILIES
 
 PLUGIN = {"class_path": "Contrastive", "init_args": {"temperature": 0.05, "label_smoothing": 0.1}}

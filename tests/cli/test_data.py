@@ -62,6 +62,6 @@ def test_other_formats_and_options() -> None:
     assert Path("report.csv").read_text() == "set,sentences,exact,near,share\npairs,1,0,1,1.0\n"
 
 
-def test_help_names_the_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_the_commands_of_a_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data"]) == 0
-    assert "  check       Count the sentences" in capsys.readouterr().out
+    assert "  data check     Count the sentences" in capsys.readouterr().out

@@ -14,8 +14,8 @@ import fsspec
 import numpy as np
 import pytest
 
-from sentrep.cli import encode as encode_command
 from sentrep.cli import main
+from sentrep.cli.commands import models
 from sentrep.data import StoredEmbeddings
 from sentrep.data.stored_embeddings import open_array
 from sentrep.encoder import SentenceEncoder
@@ -28,7 +28,7 @@ LINES = [*toy_sentences(24), "", "the last one"]
 
 @pytest.fixture(autouse=True)
 def _workplace(in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode_command, "CHUNK", 3)
+    monkeypatch.setattr(models, "CHUNK", 3)
     Path("lines.txt").write_text("\n".join(LINES) + "\n")
 
 
@@ -241,7 +241,7 @@ def test_two_workers_of_ray_of_which_one_is_killed_are_one_process(
     cluster: None, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("pids").mkdir()
-    embed = encode_command._embed
+    embed = models.embed
 
     def embed_once_killed(*arguments: Any, **options: Any) -> Any:
         first = not any(Path("pids").iterdir())
@@ -250,9 +250,9 @@ def test_two_workers_of_ray_of_which_one_is_killed_are_one_process(
             os.kill(os.getpid(), signal.SIGKILL)
         return embed(*arguments, **options)
 
-    monkeypatch.setattr(encode_command, "CHUNK", 4096)  # as in the workers
+    monkeypatch.setattr(models, "CHUNK", 4096)  # as in the workers
     assert run(model, "one") == 0
-    monkeypatch.setattr(encode_command, "_embed", embed_once_killed)
+    monkeypatch.setattr(models, "embed", embed_once_killed)
     assert run(model, "two", "--engine", "ray") == 0
     assert content("one") == content("two")
     assert len(list(Path("pids").iterdir())) >= 3
@@ -260,7 +260,7 @@ def test_two_workers_of_ray_of_which_one_is_killed_are_one_process(
     def refuse(*arguments: Any, **options: Any) -> Any:
         raise InputError("no such model on this machine")
 
-    monkeypatch.setattr(encode_command, "_embed", refuse)
+    monkeypatch.setattr(models, "embed", refuse)
     part("two", 1).unlink()
     capsys.readouterr()
     assert run(model, "two", "--engine", "ray") == 1

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sentrep import SentenceEncoder
-from sentrep.cli import encode as encode_command
-from sentrep.cli import export, main
-from sentrep.cli.configuration import parse_request
+from sentrep.cli import main
+from sentrep.cli.commands import models
+from sentrep.cli.config.configuration import parse_request
 from sentrep.errors import InputError
 from support import toy_sentences
 
@@ -25,7 +25,7 @@ LINES = ["the first line", "", "a third line that is longer", "four"]
 
 @pytest.fixture(autouse=True)
 def _workplace(in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode_command, "CHUNK", 3)  # several chunks, the last one short
+    monkeypatch.setattr(models, "CHUNK", 3)  # several chunks, the last one short
     Path("lines.txt").write_text("\n".join(LINES) + "\n")
 
 
@@ -71,8 +71,8 @@ def test_an_export_that_ends_before_its_graph_is_there_leaves_nothing(
 ) -> None:
     """So the folder never looks complete without it, and the same command can be given again."""
     command = ["export", model, "--output", "exported", "--format", "onnx"]
-    monkeypatch.setattr(export, "check_graph", lambda *arguments: None)
-    monkeypatch.setattr(export, "write_graph", lambda *arguments: refuse())
+    monkeypatch.setattr("sentrep.encoder.graph_export.check_graph", lambda *arguments: None)
+    monkeypatch.setattr("sentrep.encoder.write_graph", lambda *arguments: refuse())
     for _ in range(2):
         assert main(command) == 1
         assert "no such operator" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from sentrep.cli import logs
+from sentrep.cli.runs import logs
 
 
 def test_a_warning_of_ours_is_a_sentence_and_one_of_others_keeps_its_place() -> None:

@@ -6,12 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from sentrep import cli
-from sentrep.cli import functions
+from sentrep.cli import fit
 from sentrep.errors import InputError
 from sentrep.version import __version__
 
@@ -20,7 +19,8 @@ USAGE = [
     ("--help", 0),
     ("--version", 0),
     *((f"{command} --help", 0) for command in cli.COMMANDS),
-    *((f"{command} {kind} --help", 0) for command, found in cli.COMMANDS.items() for kind in found.kinds),
+    ("plot --help", 0),
+    ("plot", 0),
     *((f"{command} --no_such_flag 3", 2) for command in cli.COMMANDS),
     ("fit", 2),
     ("compare -c simcse/minilm --no_such_flag 3", 2),
@@ -49,7 +49,9 @@ def test_help_and_usage_errors_import_nothing_heavy() -> None:
 
 def test_what_is_missing_is_shown_as_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["adapt"]) == 2
-    assert capsys.readouterr().err.endswith("as in: sentrep adapt TEXT --backbone BACKBONE\n")
+    assert capsys.readouterr().err.endswith(
+        "as in: sentrep adapt notes --backbone sentence-transformers/all-MiniLM-L6-v2\n"
+    )
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,21 +63,6 @@ def test_python_m_is_the_command() -> None:
     done = subprocess.run([sys.executable, "-m", "sentrep", "fitt"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "sentrep: error: unknown command 'fitt'; did you mean 'fit'?\n"
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["-c", "a.yaml", "fit", "--x", "1"],
-        ["fit", "-c", "a.yaml", "--x", "1"],
-        ["--config", "a.yaml", "fit", "--x", "1"],
-    ],
-)
-def test_the_file_may_stand_before_the_command(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-    _replace_command(monkeypatch, lambda command, rest: seen.append((command, rest)) or 0)
-    assert cli.main(words) == 0
-    assert seen == [("fit", [("--config" if words[0] == "--config" else "-c"), "a.yaml", "--x", "1"])]
 
 
 def _interrupted_inside_lightning() -> None:
@@ -97,7 +84,7 @@ def _interrupted_inside_lightning() -> None:
     ],
 )
 def test_exit_status(ending: BaseException, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(command: str, rest: list[str]) -> int:
+    def run(words: list[str]) -> int:
         raise ending
 
     _replace_command(monkeypatch, run)
@@ -105,12 +92,12 @@ def test_exit_status(ending: BaseException, status: int, monkeypatch: pytest.Mon
 
 
 def test_an_interrupt_that_lightning_turned_into_an_exit(monkeypatch: pytest.MonkeyPatch) -> None:
-    _replace_command(monkeypatch, lambda command, rest: _interrupted_inside_lightning())
+    _replace_command(monkeypatch, lambda words: _interrupted_inside_lightning())
     assert cli.main(["fit"]) == 130
 
 
 def test_bad_input_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def run(command: str, rest: list[str]) -> int:
+    def run(words: list[str]) -> int:
         raise InputError("first line\n  second line " + "x" * 1000)
 
     _replace_command(monkeypatch, run)
@@ -124,8 +111,8 @@ def test_bad_input_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 def test_other_exceptions_are_one_line_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def run(command: str, rest: list[str]) -> int:
-        assert "--debug" not in rest
+    def run(words: list[str]) -> int:
+        assert "--debug" not in words
         raise RuntimeError("a bug")
 
     monkeypatch.setenv("SENTREP_CACHE", str(tmp_path))
@@ -137,4 +124,4 @@ def test_other_exceptions_are_one_line_too(
 
 
 def _replace_command(monkeypatch: pytest.MonkeyPatch, run: object) -> None:
-    monkeypatch.setattr(functions, "load", lambda name: SimpleNamespace(train_or_score=run))
+    monkeypatch.setattr(fit, "fit", run)

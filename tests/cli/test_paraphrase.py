@@ -12,7 +12,8 @@ import pytest
 from stub_server import Reply, rewritings, stub_server
 from words import WordTokenize
 
-from sentrep.cli import main, paraphrase
+from sentrep.cli import main
+from sentrep.cli.commands import augmentation
 from sentrep.data import Reading, SentRepDataModule
 from sentrep.data.augmentation.finished_pairs import RECORD
 
@@ -25,7 +26,7 @@ WANTED = [(text, *rewritings(text).values()) for text in SENTENCES if text]
 
 @pytest.fixture(autouse=True)
 def _workplace(in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paraphrase, "ROWS_ASKED", 5)
+    monkeypatch.setattr(augmentation, "ROWS_ASKED", 5)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     Path("corpus.txt").write_text("\n".join(SENTENCES))

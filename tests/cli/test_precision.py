@@ -10,9 +10,10 @@ import torch
 import yaml
 from jsonargparse import Namespace
 
-from sentrep.cli import main, sections
-from sentrep.cli.changes import RECORD
-from sentrep.cli.precision import settle_precision
+from sentrep.cli import main
+from sentrep.cli.config import sections
+from sentrep.cli.runs.changes import RECORD
+from sentrep.cli.runs.precision import settle_precision
 
 
 def trainer(**settings: Any) -> Namespace:

@@ -12,7 +12,7 @@ from stub_server import Reply, stub_server
 from words import WordTokenize
 
 from sentrep.cli import main
-from sentrep.cli import questions as questions_command
+from sentrep.cli.commands import augmentation
 from sentrep.data import Reading, SentRepDataModule, toy
 
 PASSAGES = toy.sentences(30)
@@ -23,7 +23,7 @@ OFF = {PASSAGES[number]: PASSAGES[number + 1] for number in (5, 10, 20)}
 
 @pytest.fixture(autouse=True)
 def _workplace(in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions_command, "ROWS_ASKED", 4)
+    monkeypatch.setattr(augmentation, "ROWS_ASKED", 4)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     rows = [{"title": f"title {n}", "text": text.replace(" ", "\n\t", 1)} for n, text in enumerate(PASSAGES)]
     Path("corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -21,8 +21,8 @@ from lightning.pytorch import Callback
 from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.checkpoint.rehearsal import Rehearsal
 from sentrep.cli import main
-from sentrep.cli.checkpoints import newest_intact
-from sentrep.cli.signals import StopOnSignal
+from sentrep.cli.runs.checkpoints import newest_intact
+from sentrep.cli.runs.signals import StopOnSignal
 from sentrep.module import SentRepModule
 from support import STEADY, fit, forked, write_workplace
 

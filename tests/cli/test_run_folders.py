@@ -12,8 +12,8 @@ import torch
 import yaml
 
 from sentrep.cli import main
-from sentrep.cli.checkpoints import newest_intact
-from sentrep.cli.run_folders import LOCK, RunFolders, is_leader
+from sentrep.cli.runs.checkpoints import newest_intact
+from sentrep.cli.runs.run_folders import LOCK, RunFolders, is_leader
 from sentrep.errors import InputError
 from sentrep.io.files import BusyError, hold
 from support import fit, forked

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from sentrep.cli import fit, main
-from sentrep.cli.configuration import Request, parse_request, read_config
-from sentrep.cli.paper_tables import read_table
-from sentrep.cli.recipes import read_about, shipped
+from sentrep.cli import main
+from sentrep.cli.config.configuration import Request, parse_request, read_config
+from sentrep.cli.config.paper_tables import read_table
+from sentrep.cli.config.recipes import read_about, shipped
+from sentrep.cli.runs import trainer
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
@@ -75,8 +75,7 @@ def test_a_copied_table_has_its_bases_still(name: str, monkeypatch: pytest.Monke
 
 def test_the_quick_start_is_its_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Request] = []
-    launch = SimpleNamespace(launch=lambda command, request, allow: seen.append(request) or 0)
-    monkeypatch.setattr(fit, "load", lambda module: launch)
+    monkeypatch.setattr(trainer, "launch", lambda command, request: seen.append(request) or 0)
     assert main(["quickstart", "--trainer.max_steps", "2"]) == 0
     assert seen[0].files == [str(CONFIGS / "quickstart.yaml")]
     assert seen[0].flags == {"trainer.max_steps": "2"}

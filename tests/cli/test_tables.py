@@ -11,10 +11,11 @@ import scipy.stats
 import torch
 import yaml
 
-from sentrep.cli import compare, main, seeded_runs
+from sentrep.cli import main
+from sentrep.cli.commands import compare_runs, seeded_runs
+from sentrep.cli.commands.seeded_runs import SCORES, Run, Wanted
+from sentrep.cli.config.paper_tables import read_table
 from sentrep.cli.errors import UsageError
-from sentrep.cli.paper_tables import read_table
-from sentrep.cli.seeded_runs import SCORES, Run, Wanted
 from sentrep.data.sets.sts import load_sts
 from sentrep.encoder import SentenceEncoder, fit_whitening
 
@@ -53,7 +54,7 @@ def test_a_table_has_the_number_of_seeds_and_the_numbers_of_single_sets(table: s
     text = TABLE.replace("rows:", "seeds: 5\nrows:").replace("77.2}", "77.2, sets: {sts16: 78.4 ± 1.06, stsb: 79}}")
     text += "  glove: {published: 61.3, sets: {stsb: 58.02}, absent: no word vectors here}"
     Path(table).write_text(text, encoding="utf-8")
-    found = compare.published(read_table(table))
+    found = compare_runs.published(read_table(table))
     assert found.seeds == 5
     assert found.sets["whole"] == {"sts16": (78.4, 1.06), "stsb": (79.0, None)}
     assert found.sets["glove"] == {"stsb": (58.02, None)}
@@ -67,7 +68,7 @@ def test_a_row_says_that_it_is_what_the_released_code_does(table: str) -> None:
         assert [row.reading for row in read_table(table).rows.values()] == ["paper"] * 3 + [reading]
     assert [row.reading_of for row in read_table(table).rows.values()] == [None] * 3 + ["without"]  # the one above
     Path(table).write_text(text % "[mine]", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"row as-run: reading is \['mine'\]; expected paper or released"):
+    with pytest.raises(UsageError, match=r"row as-run: reading: .*mine"):
         read_table(table)
     Path(table).write_text("{base: run.yaml, rows: {a: {reading: released}}}", encoding="utf-8")
     with pytest.raises(UsageError, match="row a: a released reading stands below the paper's row, and there is none"):
@@ -185,7 +186,7 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         cosine = gold + np.random.default_rng(run.seed).normal(0, 1, 60)
         np.savez(run.folder / SCORES, **{"cosine/dev": cosine, "gold/dev": gold})
 
-    monkeypatch.setattr(compare, "check_runs", lambda runs, wanted: None)
+    monkeypatch.setattr(compare_runs, "check_runs", lambda runs, wanted: None)
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
     monkeypatch.setattr(seeded_runs, "_score", score)
     return trained

@@ -15,7 +15,8 @@ import pytest
 import torch
 import yaml
 
-from sentrep.cli import main, sections
+from sentrep.cli import main
+from sentrep.cli.config import sections
 from support import forked, write_workplace
 
 MY_OBJECTIVE = '''

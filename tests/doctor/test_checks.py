@@ -15,7 +15,7 @@ import torch
 
 from sentrep import SentRepModule, distributed
 from sentrep.cli import main
-from sentrep.cli.doctor import TINY
+from sentrep.cli.commands.doctor import TINY
 from sentrep.doctor import CHECKS, Subject, diagnose, diagnosis, processes
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # lightning comments on the folders and the tiny model

@@ -6,13 +6,13 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from sentrep import checks
 from sentrep.data.augmentation.filters import BLANK, MALFORMED, NO_ANSWER
-from sentrep.data.augmentation.prompt import ANSWER_FORMATS, Prompt
+from sentrep.data.augmentation.model_options import Request, Server
+from sentrep.data.augmentation.prompt import Prompt
 from sentrep.data.parts import Parts
 from sentrep.data.text.corpus import CorpusRow
 from sentrep.data.text.shard import EVERYTHING
@@ -21,8 +21,6 @@ from sentrep.extras import require
 
 COUNTS = ("requests", "input_tokens", "output_tokens")
 """What is counted for every row."""
-_MOST_REQUESTS = 4096
-"""Under way at a time: every one is a connection, and a file that is open."""
 
 _LONGEST_PAUSE = 60
 _PATIENCE = 8
@@ -45,52 +43,6 @@ class Answer(NamedTuple):
     def verdict(self, blank: bool) -> str:
         """Why there are no fields, about a text that is blank or not."""
         return BLANK if blank else NO_ANSWER if self.problem else MALFORMED
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a request says, apart from the text.
-
-    Raises:
-        InputError: an unknown answer format, or a number out of range.
-    """
-
-    answer_format: str = "json_schema"
-    """json_schema, json_object or text: how the server is told to answer in JSON."""
-    attempts: int = 2
-    """how often to ask when an answer is not the JSON that was asked for."""
-    seed: int = 0
-    """of the lengths and constructions that are asked for."""
-    fields: dict[str, Any] = field(default_factory=dict)
-    """further fields of every request as JSON, such as {"temperature": 0.7}."""
-
-    def __post_init__(self) -> None:
-        checks.one_of("request", ANSWER_FORMATS, answer_format=self.answer_format)
-        checks.whole("request", 1, attempts=self.attempts)
-        checks.whole("request", 0, seed=self.seed)
-
-
-@dataclass(frozen=True)
-class Server:
-    """How to treat the server.
-
-    Raises:
-        InputError: a number out of range.
-    """
-
-    timeout: float = 120.0
-    """seconds that one try may take."""
-    retries: int = 10
-    """further tries after 429, 5xx, a timeout or a lost connection; pauses grow, or are as Retry-After says."""
-    key_variable: str = "OPENAI_API_KEY"
-    """environment variable with the API key; the key is never written anywhere."""
-    concurrency: int = 16
-    """requests under way at a time."""
-
-    def __post_init__(self) -> None:
-        checks.positive("server", timeout=self.timeout)
-        checks.whole("server", 0, retries=self.retries)
-        checks.whole("server", 1, _MOST_REQUESTS, concurrency=self.concurrency)
 
 
 class LanguageModel:

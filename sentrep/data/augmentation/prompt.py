@@ -11,9 +11,6 @@ import yaml
 
 from sentrep.data.text.fingerprints import hash_of
 
-ANSWER_FORMATS = ("json_schema", "json_object", "text")
-"""How a server is told to answer in JSON; not every server knows every way."""
-
 
 class Prompt:
     """What is asked about a text, answered by a JSON object of strings, or lists of strings.
@@ -50,7 +47,7 @@ class Prompt:
         return [{"role": "system", "content": self._words["system"]}, {"role": "user", "content": content}]
 
     def response_format(self, how: str) -> dict[str, Any] | None:
-        """For one of `ANSWER_FORMATS`; None where the server is told nothing."""
+        """The answer format that a server is told (`model_options.ANSWER_FORMATS`), or None."""
         fields = self._words["answer"]
         schema = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
         if how == "json_schema":

@@ -6,68 +6,37 @@ import hashlib
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from transformers import AutoModelForSeq2SeqLM
 
-from sentrep import checks
 from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
+from sentrep.data.augmentation.model_options import Generation
 from sentrep.errors import InputError
 from sentrep.extras import require
 from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_plain, check_plain_files, expanded
 from sentrep.io.strangers import quiet_transformers, read_config, read_tokenizer, settings_text
 
-_DTYPES = ("auto", "float32", "bfloat16", "float16")
 _MORE_TOKENS = 16
 _UNLIMITED = 1 << 30  # sources are measured here; the tokenizer would warn of each one above its own limit
 
 
-@dataclass(frozen=True)
-class Generation:
-    """How the models translate.
+def numbers(how: Generation, device: str) -> torch.dtype:
+    """The type of the weights, which is also what is computed in."""
+    if how.dtype != "auto":
+        chosen: torch.dtype = getattr(torch, how.dtype)
+        return chosen
+    return torch.bfloat16 if device.startswith("cuda") and torch.cuda.is_bf16_supported() else torch.float32
 
-    Raises:
-        InputError: a value is out of range.
-    """
 
-    beams: int = 4
-    """width of the beam search; 1 is greedy. Without effect when sampling."""
-    sample: bool = False
-    """draw the translations instead of searching for the best: more varied and less faithful."""
-    temperature: float = 1.0
-    """of the sampling."""
-    top_p: float = 1.0
-    """of the sampling; 1 draws from the whole distribution."""
-    seed: int = 0
-    """of the sampling; a batch is drawn from it and the first row of the batch."""
-    max_tokens: int = 256
-    """longer sentences are left out, as are those above the model's own limit."""
-    dtype: str = "auto"
-    """float32, bfloat16, float16, or auto: bfloat16 on a GPU that has it, float32 elsewhere."""
-
-    def __post_init__(self) -> None:
-        checks.whole("generation", 1, beams=self.beams, max_tokens=self.max_tokens)
-        checks.whole("generation", 0, seed=self.seed)
-        checks.positive("generation", temperature=self.temperature)
-        checks.within("generation", 0, 1, open_below=True, top_p=self.top_p)
-        checks.one_of("generation", _DTYPES, dtype=self.dtype)
-
-    def numbers(self, device: str) -> torch.dtype:
-        """What the weights are, and what is computed in."""
-        if self.dtype != "auto":
-            chosen: torch.dtype = getattr(torch, self.dtype)
-            return chosen
-        return torch.bfloat16 if device.startswith("cuda") and torch.cuda.is_bf16_supported() else torch.float32
-
-    def settings(self, device: str) -> dict[str, Any]:
-        """What the translations depend on, as plain data."""
-        names = ("sample", "temperature", "top_p", "seed") if self.sample else ("beams",)
-        numbers = {"max_tokens": self.max_tokens, "dtype": str(self.numbers(device)).removeprefix("torch.")}
-        return {name: getattr(self, name) for name in names} | numbers
+def settings_of(how: Generation, device: str) -> dict[str, Any]:
+    """What the translations depend on, as plain data."""
+    names = ("sample", "temperature", "top_p", "seed") if how.sample else ("beams",)
+    dtype = str(numbers(how, device)).removeprefix("torch.")
+    return {name: getattr(how, name) for name in names} | {"max_tokens": how.max_tokens, "dtype": dtype}
 
 
 class Translation(NamedTuple):
@@ -107,7 +76,7 @@ class Translator:
         self.fingerprint = _fingerprint(self._model)
         """Hash of the weights, whatever they are converted to, and of the settings."""
         try:
-            self._model.to(device, how.numbers(device)).eval()
+            self._model.to(device, numbers(how, device)).eval()
         except (RuntimeError, AssertionError) as error:  # torch's own message goes on over pages
             raise InputError(f"device {device} cannot be used here: {str(error).splitlines()[0]}") from None
         self._model.generation_config.max_length = None  # the limit is given with every batch

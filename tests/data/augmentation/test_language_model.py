@@ -12,7 +12,8 @@ import pytest
 from stub_server import Behaviour, Reply, Stub, rewritings, stub_server
 
 from sentrep.data.augmentation.finished_pairs import save_rows, tables
-from sentrep.data.augmentation.language_model import Answer, LanguageModel, Request, Server, ask_parts
+from sentrep.data.augmentation.language_model import Answer, LanguageModel, ask_parts
+from sentrep.data.augmentation.model_options import Request, Server
 from sentrep.data.augmentation.prompt import Prompt
 from sentrep.data.parts import Parts, Text
 from sentrep.data.text.corpus import CorpusRow

@@ -14,7 +14,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, T5Config, T5ForCo
 
 from sentrep.data import toy
 from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
-from sentrep.data.augmentation.translation import Generation, Translator
+from sentrep.data.augmentation.model_options import Generation
+from sentrep.data.augmentation.translation import Translator
 from sentrep.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")

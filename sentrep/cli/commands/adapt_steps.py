@@ -1,0 +1,138 @@
+"""The steps of ``sentrep adapt``: load the model, choose and judge the trained one, report."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import torch
+
+from sentrep.adaptation.choice import Choice, choose
+from sentrep.adaptation.neighbours import changed_neighbours
+from sentrep.adaptation.outcome import Adaptation, settings_of
+from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Remembered
+from sentrep.adaptation.report import task_table, write_report
+from sentrep.adaptation.verdict import Judgement, judge
+from sentrep.cli.commands.adapt_folder import AdaptationFolder, is_checkpoint
+from sentrep.cli.runs.logs import say
+from sentrep.data.sets.proxy_tasks import load_proxy_tasks
+from sentrep.encoder import SentenceEncoder, fit_lexical
+from sentrep.encoder.loading.model_card import CARD
+from sentrep.errors import InputError
+from sentrep.evaluation.proxy import word_matching
+from sentrep.evaluation.training_report import MODEL
+from sentrep.io.files import write_text
+from sentrep.reports.report import Report
+
+_NO_STRUCTURE = (
+    "Nothing can be judged: too few documents have a title or several sentences and words of their own, so the text's "
+    "own structure gives no questions with known answers"
+)
+
+
+def leave_unjudged(outcome: Adaptation, work: AdaptationFolder, start: SentenceEncoder, force: bool) -> None:
+    """A text without a structure: there is no truth to choose or to judge by."""
+    done = "nothing is exported (--force true trains blindly)"
+    if force:
+        assert work.trained is not None
+        outcome.take_from(work.trained)
+        outcome.folder = str(work.folder / MODEL)
+        work.end(start).save_pretrained(outcome.folder)
+        done = f"it was trained all the same and is in {outcome.folder}"
+    outcome.sentence = f"{_NO_STRUCTURE}; {done}."
+
+
+def choose_and_judge(
+    outcome: Adaptation, work: AdaptationFolder, model: Remembered, documents: int, lexical: bool, force: bool
+) -> None:
+    """Mix the start and the end of the training, choose among the mixtures, judge the chosen one, export it."""
+    assert work.trained is not None
+    say("mixing the untouched model with the trained one")
+    with work.timed("mixing"):
+        words = fit_lexical(model.encoder, pq.read_table(work.files / PASSAGES)["text"].to_pylist(), seed=work.seed)
+        end = Remembered(work.end(model.encoder), model.bf16)
+        choice = choose(load_proxy_tasks(work.files / CHOOSE), model, end, words)
+    chosen = choice.worded if lexical and choice.worded is not None else choice.model
+    say("judging the best of them")
+    with work.timed("judging"):
+        tasks = load_proxy_tasks(work.files / JUDGE)
+        judgement = judge(tasks, model, chosen, word_matching(tasks))
+    outcome.take_from(work.trained)
+    outcome.verdict, outcome.tasks = judgement.verdict, judgement.tasks
+    outcome.interpolation, outcome.lexical = choice.shares, choice.weights
+    outcome.settings |= settings_of(work.trained) | {"share of the trained weights": f"{choice.share:g}"}
+    if chosen is choice.worded:
+        outcome.settings["weight of matching words"] = f"{chosen.weight:g}"
+    sentence = _sentence(judgement, documents)
+    if judgement.verdict == "better" or force:
+        outcome.folder = str(work.folder / MODEL)
+        chosen.encoder.save_pretrained(outcome.folder)
+        card = Path(outcome.folder, CARD)
+        write_text(card, f"{card.read_text(encoding='utf-8')}\n## Adaptation\n\n{sentence} No labels were used.\n")
+    where = "Nothing is exported." if outcome.folder is None else f"It is in {outcome.folder}."
+    outcome.sentence = f"{sentence} {where}{'' if chosen is choice.worded else _offer(choice, model)}"
+    with work.timed("neighbours"):
+        texts = list(tasks.passages.values())
+        outcome.neighbours = changed_neighbours(texts, model(texts).numpy(), chosen(texts).numpy())
+
+
+def _sentence(judgement: Judgement, documents: int) -> str:
+    gain = judgement.difference
+    said = (
+        f"nDCG@10 {gain.value:+.2f} (95 % interval {gain.low:+.2f} to {gain.high:+.2f}) over the tasks of {documents} "
+        "held-out documents"
+    )
+    if judgement.verdict == "better":
+        return f"The adapted model is better on this text: {said}."
+    return f"Your model was already better at this: the best candidate gave {said}."
+
+
+def _offer(choice: Choice, model: Remembered) -> str:
+    """What matching words would add, and for what."""
+    if choice.worded is None:
+        return ""
+    widths = [encoder.embedding_dim for encoder in (choice.worded.encoder, model.encoder)]
+    return (
+        f" Matching words would add {choice.gain:.1f} on the questions that choose, with {widths[0]} dimensions in the "
+        f"place of {widths[1]} and where sentrep is installed: --lexical true."
+    )
+
+
+def report(outcome: Adaptation, work: AdaptationFolder) -> None:
+    """Print the verdict and the table; write the numbers and the report."""
+    numbers = json.dumps(dataclasses.asdict(outcome), indent=1, ensure_ascii=False)
+    write_text(work.folder / "outcome.json", numbers + "\n")
+    places = {"numbers": work.folder / "outcome.json", "report": write_report(outcome, work.folder)}
+    table = task_table(outcome.tasks, intervals=False).drop(columns=["verdict", "queries / texts"], errors="ignore")
+    took = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in outcome.seconds.items())
+    written = [f"{name:<8}  {place}" for name, place in places.items()]
+    Report(table, notes=[outcome.sentence, f"took      {took}", *written]).print()
+
+
+def load(backbone: str, pooling: str | None) -> SentenceEncoder:
+    """The untouched model, which training can begin from.
+
+    Raises:
+        InputError: training would begin without the weights of the model's modules.
+    """
+    changes: dict[str, Any] = {} if pooling is None else {"pooling": pooling}
+    start = SentenceEncoder.from_pretrained(backbone, **changes)
+    if (pooling is not None or not is_checkpoint(backbone)) and start.sentence_modules.state_dict():
+        names = ", ".join(type(module).__name__ for module in start.sentence_modules)
+        raise InputError(
+            f"{backbone}: behind its pooling are modules with weights ({names}), which training takes from a "
+            "checkpoint alone; give the .ckpt that it was exported from, without --pooling, or another model"
+        )
+    return start.to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def source(start: SentenceEncoder, backbone: str, pooling: str | None, work: AdaptationFolder) -> str:
+    """What training loads: the model with another pooling is written first, since its teacher must pool alike."""
+    if pooling is None:
+        return backbone
+    source = str(work.files / "start")
+    start.save_pretrained(source)
+    return source

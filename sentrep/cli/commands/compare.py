@@ -1,0 +1,157 @@
+"""``sentrep compare``: several recipes, each under several seeds, and what the difference is worth."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from sentrep import checks
+from sentrep.cli.config.configuration import check_sections, parse_request, split_words
+from sentrep.cli.config.paper_tables import read_table
+from sentrep.cli.errors import UsageError
+from sentrep.io.files import hold, remove_leftovers
+from sentrep.io.paths import check_target, expanded
+from sentrep.reports.text import printable
+
+
+@dataclass
+class Competitors:
+    """What is compared, from the words that the options of the command leave."""
+
+    recipes: list[str] = field(default_factory=list)
+    variants: dict[str, list[str]] = field(default_factory=dict)
+    """The first recipe's variants: by name, the words that are laid over it."""
+    shared: list[str] = field(default_factory=list)
+    """The words for every ``sentrep fit``."""
+
+    @property
+    def rows(self) -> list[tuple[str, str, list[str]]]:
+        """The name, the recipe and the words of each."""
+        stems = [Path(recipe).stem for recipe in self.recipes]
+        names = [
+            stem if stems.count(stem) == 1 else f"{Path(recipe).parent.name}-{stem}"
+            for recipe, stem in zip(self.recipes, stems, strict=True)
+        ]
+        rows = [(name, recipe, self.shared) for name, recipe in zip(names, self.recipes, strict=True)]
+        return rows + [(name, self.recipes[0], self.shared + own) for name, own in self.variants.items()]
+
+
+def compare(
+    words: list[str],
+    *,
+    seeds: int | list[int] = 5,
+    vary: Literal["both", "order", "noise"] = "both",
+    suite: Literal["sts", "transfer", "retrieval", "rerank", "mteb"] = "sts",
+    sets: list[str] | None = None,
+    split: str | None = None,
+    columns: list[str] | None = None,
+    format: Literal["latex", "csv", "markdown"] | None = None,
+    over: list[str] | None = None,
+    output: str = "comparisons",
+    jobs: int = 1,
+    table: str | None = None,
+    rows: list[str] | None = None,
+    adapt: dict[str, Any] | None = None,
+) -> int:
+    """Train recipes under several seeds, score them, and say whether they differ from the first one.
+
+    Every recipe (-c FILE) and every variant of the first (--variant NAME='FLAGS') is a row. Both stand any number of
+    times; here every -c is a row of its own, where in fit a second one is laid over the first (--over does that here).
+    Every other option goes to each sentrep fit, for example --model.encoder.backbone FOLDER. What is done already is
+    not done again: run the same command after an interruption, or with more seeds or recipes.
+
+    Args:
+        words: recipes, variants, and the flags of every run.
+        seeds: how many (the thesis's five come first), or a list of them; fewer than four give no verdict.
+        vary: what the seeds change: order (of the training text), noise (initial head, dropout, draws) or both.
+        suite: what to score: sts (similarity), or another suite of sentrep evaluate.
+        sets: of the suite; by default each recipe's own data.test, of other suites all that evaluate takes by default.
+        split: retrieval, rerank, clustering: which split of a folder; test by default.
+        columns: names or positions of the columns of csv files.
+        format: print the table as latex, csv or markdown; all three are written to files, too.
+        over: configuration files laid over every recipe.
+        output: folder of all runs and of the report.
+        jobs: runs at the same time, each with its share of the cores.
+        table: in the place of recipes, the rows of a paper's table; what the paper printed is shown beside the scores.
+        rows: of the table, those to train; by default all.
+        adapt: other values for every row of the table that has a key of such an end: '{lr: 1.0e-4, weighting.model:
+            FOLDER}', where a flag would go to all rows, those without that plug-in included.
+
+    Returns:
+        The exit status, which is 1 when some run failed.
+    """
+    checks.whole("compare", 1, 1000, jobs=jobs)
+    check_target(output, folder=True)
+    competitors = sort_words(words)
+    if table is None and (rows or adapt):
+        raise UsageError("compare: --rows and --adapt need the file of the rows: --table FILE")
+    if table is None and not competitors.recipes:
+        raise UsageError("compare: name at least one recipe: -c simcse/minilm, or --table FILE")
+    if table is not None and (competitors.recipes or competitors.variants):
+        raise UsageError("compare: give one --table, or recipes by -c; --over '[FILE]' lays files over every row")
+    for recipe in competitors.recipes:
+        check_sections(parse_request(["-c", recipe, *competitors.shared]))
+    place, untrained = expanded(output), {}
+    read = None if table is None else read_table(table).only(rows).adapt(adapt or {})
+    if read is not None:
+        competitors.recipes = [str(path) for path in read.recipes(place / "recipes")]
+        untrained = {name: row.untrained for name, row in read.rows.items()}
+        if not competitors.recipes:
+            raise UsageError(f"compare: {table} has nothing to run in these rows: all are absent")
+
+    from sentrep.cli.commands.compare_runs import LOCK, check, headline, plan, report
+    from sentrep.cli.commands.seeded_runs import Wanted, train_all
+    from sentrep.evaluation.suites import Request
+
+    wanted = Wanted(suite, Request(sets, None, split, columns))
+    runs = plan(competitors.rows, place, seeds, vary, over or [], untrained)
+    check(runs, place, wanted, read)
+    with hold(place / LOCK, f"the comparison in {output}"):
+        remove_leftovers(place)
+        print(printable(headline(runs, read)), file=sys.stderr)
+        failures = train_all(runs, wanted, jobs)
+        names = {key: Path(value).name if isinstance(value, str) else value for key, value in (adapt or {}).items()}
+        about = {"over": [Path(file).stem for file in over or []], "adapt": names}
+        report(runs, place, wanted, read, about, format)
+    for (label, seed), reason in failures.items():
+        print(printable(f"{label}, seed {seed}: {reason}"), file=sys.stderr)
+    return int(bool(failures))
+
+
+def sort_words(words: list[str]) -> Competitors:
+    """Recipes, variants, and the flags of every run."""
+    found = Competitors()
+    for key, value in split_words(words):
+        if key == "config" and value is not None:
+            found.recipes.append(value)
+        elif key == "variant":
+            name, own = _variant(value, found.variants)
+            found.variants[name] = own
+        else:
+            found.shared += [f"--{key}"] if value is None else [f"--{key}", value]
+    return found
+
+
+def _variant(text: str | None, others: Mapping[str, list[str]]) -> tuple[str, list[str]]:
+    """Name and words of ``NAME=--model.x 1 --data.y 2``."""
+    name, equals, flags = (text or "").partition("=")
+    if not equals or not re.fullmatch(r"\w[\w.+-]{0,99}", name):  # it names a folder
+        raise UsageError(
+            f"compare: --variant {text}: expected a name of letters, digits, dots, hyphens and underscores, and flags: "
+            "--variant low='--model.objectives.simcse.temperature 0.03'"
+        )
+    if name in others:
+        raise UsageError(f"compare: two variants are called {name}; rename one")
+    try:
+        words = shlex.split(flags)
+        list(split_words(words))
+    except (ValueError, UsageError) as error:
+        raise UsageError(f"compare: --variant {name}: {error}") from None
+    if not words:
+        raise UsageError(f"compare: --variant {name} changes nothing; give it flags, or leave it out")
+    return name, words

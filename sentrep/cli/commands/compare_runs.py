@@ -1,0 +1,229 @@
+"""The plan of a comparison, its checks before the first run trains, and its report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from rich.console import Console
+
+from sentrep import checks
+from sentrep.cli.commands.seeded_runs import Run, Wanted, has_results, untrained_encoder
+from sentrep.cli.config.building import build
+from sentrep.cli.config.configuration import Request, Tree, parse_request, with_flags
+from sentrep.cli.config.paper_tables import Table
+from sentrep.cli.config.recipes import locate
+from sentrep.cli.config.sections import build_tree
+from sentrep.cli.errors import UsageError
+from sentrep.cli.runs.trainer import prepare_parsing
+from sentrep.config import walk
+from sentrep.data import SentRepDataModule
+from sentrep.data.sets.sts import not_at_hand
+from sentrep.distributed import derive_seed
+from sentrep.errors import InputError
+from sentrep.evaluation.comparison import Comparison, Format
+from sentrep.evaluation.published import Published
+from sentrep.evaluation.suites import load_suite
+from sentrep.io.files import write_text
+from sentrep.module import SentRepModule
+from sentrep.reports.text import printable
+
+LOCK = "comparison.lock"
+"""The file in the output folder that stands for a process which compares there; its runs have locks of their own."""
+THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
+"""The thesis's seeds (section 5.2); further ones are derived."""
+
+
+def seed_list(seeds: int | list[int]) -> list[int]:
+    """The seeds themselves, where a number of them is given."""
+    if isinstance(seeds, list):
+        for seed in seeds:
+            checks.whole("compare", 0, 2**32 - 1, seeds=seed)
+        return seeds
+    checks.whole("compare", 1, 10_000, seeds=seeds)
+    derived = (derive_seed("compare", number) % 2**31 for number in range(len(THESIS_SEEDS), seeds))
+    return [*THESIS_SEEDS[:seeds], *derived]
+
+
+def plan(
+    rows: Sequence[tuple[str, str, list[str]]],
+    folder: Path,
+    seeds: int | list[int],
+    vary: str = "both",
+    over: Sequence[str] = (),
+    untrained: Mapping[str, bool | str] = MappingProxyType({}),
+) -> list[Run]:
+    """Every run, one seed of all recipes before the next, so that an interrupted comparison is balanced.
+
+    What trains nothing is the same under every seed, and is run once.
+
+    Args:
+        rows: of each its name, its recipe, and its words behind ``sentrep fit``.
+        folder: of the comparison.
+        seeds: how many, or which.
+        vary: what the seeds change: ``order``, ``noise`` or ``both``.
+        over: files that are laid over every recipe.
+        untrained: by name, see `Run`.
+
+    Raises:
+        UsageError: two runs have the same name.
+    """
+    runs, all_seeds = [], seed_list(seeds)
+    for seed in all_seeds:
+        noise, order = (all_seeds[0] if vary == fixed else seed for fixed in ("order", "noise"))
+        seeding = ["--seed_everything", str(noise), "--data.seed", str(order)]
+        for label, recipe, own in rows:
+            kind = untrained.get(label, False)
+            if not kind or seed == all_seeds[0]:
+                files = [word for file in (recipe, *over) for word in ("-c", locate(file))]
+                runs.append(Run(label, seed, [*files, *own, *seeding], folder / label / f"seed-{seed}", kind))
+    if len({run.folder for run in runs}) < len(runs):
+        names = ", ".join(f"{label} ({recipe})" for label, recipe, _ in rows)
+        raise UsageError(f"compare: two runs have the same name; rename one of {names}, or give each seed once")
+    return runs
+
+
+def headline(runs: Sequence[Run], table: Table | None) -> str:
+    """What is compared with what, as the first line says it."""
+    labels = dict.fromkeys(run.label for run in runs)
+    first = next(iter(labels)) if table is None else table.baseline
+    others = [label for label in labels if label != first]
+    seeds = len({run.seed for run in runs})
+    if not others:
+        return f"{first} alone, {seeds} seeds; name more recipes (-c) or variants (--variant) to compare it with"
+    return f"{len(labels)} rows, each trained by itself, {seeds} seeds: {', '.join(others)} against {first}"
+
+
+def check(runs: Sequence[Run], folder: Path, wanted: Wanted, table: Table | None) -> None:
+    """Find what every run would end with before the first one has trained; write the recipes of a table.
+
+    Raises:
+        InputError: names the recipe and its mistake, or the output that is of something else.
+    """
+    reports = sorted(folder.glob("report*.*"))
+    if reports and not any(folder.glob("*/seed-*/settings*.json")):
+        raise UsageError(f"compare: {reports[0]} would be replaced, and is of no comparison; choose another --output")
+    if table is not None:
+        recipes = table.recipes(folder / "recipes")
+        done = {run.folder.parent.name for run in runs if has_results(run.folder)}
+        for path, content in recipes.items():
+            if path.stem in done and path.exists() and path.read_text(encoding="utf-8", errors="replace") != content:
+                raise UsageError(
+                    f"compare: {path} is of a row with other settings; choose another --output, or delete it"
+                )
+        for path, content in recipes.items():
+            write_text(path, content)
+    check_runs(runs, wanted)
+
+
+def check_runs(runs: Sequence[Run], wanted: Wanted) -> None:
+    """Check each recipe whose runs are not all scored yet, then open its models, text and sets, once for all seeds.
+
+    Raises:
+        InputError: names the recipe and its mistake.
+    """
+    prepare_parsing()
+    left = {run.label: run for run in runs if not (run.folder / wanted.scores).exists()}.values()
+    read: list[tuple[Run, Request, Tree]] = []
+    for run in left:
+        with _naming(run):
+            read.append((run, *_read(run)))
+    opened: set[str] = set()
+    for run, request, tree in read:
+        with _naming(run):
+            sets = wanted.request_for(tree.get("data", {}))
+            if str(sets) not in opened:  # loading the sets of a benchmark takes minutes
+                load_suite(wanted.suite, sets)
+                opened.add(str(sets))
+            _open(run, request, tree)
+
+
+@contextmanager
+def _naming(run: Run) -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(f"compare, {run.label}: {error}") from None
+
+
+def _read(run: Run) -> tuple[Request, Tree]:
+    request = parse_request(run.words)
+    tree = build_tree("fit", request, None)
+    if str(dict(walk(tree)).get("model.encoder.compute.compile")).lower() in ("true", "reduce-overhead"):
+        raise UsageError(
+            "it compiles its passes (model.encoder.compute.compile), and compiled rows do not share their noise; leave "
+            "compile out"
+        )
+    return request, tree
+
+
+def _open(run: Run, request: Request, tree: Tree) -> None:
+    """Open the training text, the development sets and the models of a run."""
+    data = build(SentRepDataModule, "data", tree.get("data", {}))
+    if run.untrained is not True:
+        next(data.training_text().rows(), None)
+    if run.untrained:
+        untrained_encoder(run, tree)
+        return
+    missing = not_at_hand(data.val) if data.sts_folder is None else {}  # a run trains without them
+    data.val = [spec for spec in data.val if str(spec) not in missing]
+    if data.val:
+        data.setup("validate")
+    if not request.rest and request.get("ckpt_path") is None:  # these two change the model that is built
+        build(SentRepModule, "model", tree["model"]).load_frozen()
+
+
+def published(table: Table) -> Published:
+    """The published numbers of a table's rows."""
+    return Published(
+        table.title,
+        table.metric,
+        {name: row.published for name, row in table.rows.items()},
+        {name: row.sets for name, row in table.rows.items()},
+        table.seeds,
+        {name: row.reading_of for name, row in table.rows.items() if row.reading_of is not None},
+        [name for name, row in table.rows.items() if row.untrained],
+        table.baseline,
+    )
+
+
+def report(
+    runs: Sequence[Run], folder: Path, wanted: Wanted, table: Table | None, about: Tree, format: Format | None
+) -> None:
+    """Print and write the comparison.
+
+    Raises:
+        UsageError: every run of some recipe failed.
+    """
+    scored: dict[str, dict[int, Path]] = {run.label: {} for run in runs}
+    for run in runs:
+        if (run.folder / wanted.scores).exists():
+            scored[run.label][run.seed] = run.folder / wanted.scores
+    if missing := [label for label, files in scored.items() if not files]:
+        raise UsageError(f"compare: every run of {', '.join(missing)} failed; see {folder}/*/*/fit.log")
+    comparison = Comparison.read(scored, published(table) if table else None)
+    if format is None:
+        comparison.print(Console())
+    else:
+        print(comparison.text(format), end="")
+    name = f"report{wanted.suffix}"
+    comparison.write(folder, {**_about(runs, wanted.suite), **about}, name)
+    print(printable(f"report: {folder / name}.md"), file=sys.stderr)
+
+
+def _about(runs: Sequence[Run], suite: str) -> dict[str, Any]:
+    """What was run, for the JSON; of a folder only its name, which is what a reader elsewhere can use."""
+    request = parse_request(runs[0].words)
+    tree = with_flags(request.tree, request.flags)
+    backbone = tree.get("model", {}).get("encoder", {}).get("backbone")
+    return {
+        "seeds": list(dict.fromkeys(run.seed for run in runs)),
+        "suite": suite,
+        "backbone": Path(backbone).name if isinstance(backbone, str) else None,
+        "max_steps": tree.get("trainer", {}).get("max_steps"),
+        "batch_size": tree.get("data", {}).get("batch_size"),
+    }

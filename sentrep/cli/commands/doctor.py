@@ -1,0 +1,85 @@
+"""``sentrep doctor``: what the documentation promises of training, checked on this machine and configuration."""
+
+from __future__ import annotations
+
+import sys
+
+from sentrep.cli.config.configuration import Tree, check_sections, merge, parse_request
+from sentrep.cli.config.paper_tables import add_row
+from sentrep.cli.errors import UsageError
+
+TINY: Tree = {
+    "model": {
+        "encoder": {
+            "backbone": {
+                "model_type": "bert",
+                "vocab_size": 2500,
+                "hidden_size": 32,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 2,
+                "intermediate_size": 64,
+                "max_position_embeddings": 64,
+            },
+            "tokenizer": "toy",
+            "pooling": "mean",
+        },
+        "objectives": {
+            "simcse": {
+                "class_path": "Contrastive",
+                "init_args": {"temperature": 0.1, "negatives": {"noise": {"class_path": "GaussianNegatives"}}},
+            }
+        },
+    },
+    "data": {"train": "toy"},
+}
+"""Where no configuration is given."""
+
+
+def doctor(words: list[str], *, output: str | None = None, overwrite: bool = False) -> int:
+    """Check on this machine that training with a configuration does what it should.
+
+    Without -c FILE and flags of sentrep fit it takes a tiny model and the toy corpus. The versions must be those that
+    sentrep allows, a step must work in fp32 and bf16, two processes must equal one, and a resumed run must equal an
+    uninterrupted one.
+
+    Args:
+        words: recipes and flags, as of sentrep fit.
+        output: also write the report to this file: .json (everything), .md or .csv.
+        overwrite: replace an output that is there already.
+
+    Returns:
+        The exit status: 0 when all is well, 1 otherwise.
+    """
+    request = add_row(parse_request(words))
+    if request.rest:
+        raise UsageError(f"doctor: unexpected '{request.rest[0]}'; write flags as --key value")
+    check_sections(request)
+    if not request.files:
+        request.tree = merge(TINY, request.tree)
+
+    from sentrep.cli.config.building import build
+    from sentrep.cli.config.sections import build_tree
+    from sentrep.cli.runs.checkpoints import checkpoint_content, checkpoint_model
+    from sentrep.cli.runs.trainer import prepare_parsing
+    from sentrep.data import SentRepDataModule
+    from sentrep.doctor import Subject, diagnose, report
+    from sentrep.doctor.outcome import failed
+    from sentrep.evaluation import check_report_path
+    from sentrep.module import SentRepModule
+
+    prepare_parsing()
+    if output is not None:
+        check_report_path(output, overwrite=overwrite)
+    checkpoint = checkpoint_content(path := request.get("ckpt_path"))
+    tree = build_tree("fit", request, checkpoint and checkpoint_model(checkpoint, path))
+    for section, kind in {"model": SentRepModule, "data": SentRepDataModule}.items():
+        build(kind, section, tree.get(section) or {})
+    seed = tree.get("seed_everything", 42)
+    accelerator = (tree.get("trainer") or {}).get("accelerator") or "auto"
+    subject = Subject(tree["model"], tree.get("data") or {}, accelerator, seed if isinstance(seed, int) else 42)
+    outcomes = diagnose(subject, lambda name: print(f"checking {name} ...", file=sys.stderr))
+    found = report(outcomes)
+    found.print()
+    if output is not None:
+        found.write(output)
+    return int(bool(failed(outcomes)))

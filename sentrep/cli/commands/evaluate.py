@@ -1,0 +1,76 @@
+"""``sentrep evaluate``: the task suites."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+
+def evaluate(
+    model: str,
+    *,
+    suite: Literal["sts", "transfer", "retrieval", "rerank", "mteb"] = "sts",
+    sets: list[str] | None = None,
+    sts_folder: str | None = None,
+    split: str | None = None,
+    columns: list[str] | None = None,
+    batch_size: int = 64,
+    pooling: str | None = None,
+    device: str | None = None,
+    precision: Literal["fp32", "bf16"] = "fp32",
+    backend: Literal["torch", "compiled", "onnx", "openvino"] = "torch",
+    whiten: str | None = None,
+    whiten_dim: int | None = None,
+    detail: bool = False,
+    output: str | None = None,
+    overwrite: bool = False,
+    trust_remote_code: bool = False,
+) -> None:
+    """Score a model on a suite of tasks with frozen vectors; print a table and write it to a file.
+
+    For example: sentrep evaluate best.ckpt --sts_folder SentEval/data
+
+    Args:
+        model: a checkpoint, a model folder or a hub id.
+        suite: sts (Spearman of the cosine), transfer (logistic regression), retrieval, rerank, or mteb (its own tasks).
+        sets: what to score. sts: names such as [sts12,stsb-dev,sickr-all] or csv files of two sentences and a score;
+            all seven sets by default. transfer: [mr,cr,subj,mpqa,sst2,trec,mrpc], the default. retrieval and rerank:
+            folders in BEIR's layout. mteb: names such as [Banking77Classification], folders with train.csv and test.csv
+            of text and label to classify, or files of them to cluster.
+        sts_folder: folder of the SentEval data, for the named sets of sts and transfer; without it those of sts come
+            from the hub.
+        split: retrieval, rerank: which split of a folder; test by default.
+        columns: names or positions of the columns of csv files: [sentence1,sentence2,score] or [text,label].
+        batch_size: sentences of average length in one forward pass.
+        pooling: replaces the model's own.
+        device: cpu, cuda, cuda:1, ...; by default a GPU where there is one.
+        precision: fp32, or bf16 to compute in bfloat16 where that is safe; the similarities are float32 in either.
+        backend: what computes: torch, compiled, or onnx or openvino on the CPU for a folder of sentrep export --format.
+        whiten: file of sentences to fit a whitening on (BERT-whitening) before the evaluation.
+        whiten_dim: how many dimensions the whitening keeps; by default all that vary.
+        detail: print sub-sets, Pearson's correlation, standard deviations, development scores and recall@1 as well.
+        output: also write the results to this file: .json (everything), .md or .csv.
+        overwrite: replace an output that is there already.
+        trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
+    """
+    from sentrep.cli.commands.models import in_precision, load_encoder, protocol_notes, whitening_corpus
+    from sentrep.encoder import fit_whitening
+    from sentrep.evaluation import Evaluation, Request, check_report_path, evaluate_suite, load_suite
+
+    if output is not None:
+        check_report_path(output, [model, *([] if whiten is None else [whiten]), *(sets or ())], overwrite)
+    loaded = load_suite(suite, Request(sets, sts_folder, split, columns))
+    corpus = whitening_corpus(whiten, whiten_dim)
+    encoder = load_encoder(model, pooling, device, trust_remote_code, backend)
+    with in_precision(precision, encoder):
+        if corpus is not None:
+            fit_whitening(encoder, corpus, whiten_dim, batch_size)
+        start = time.perf_counter()
+        results = evaluate_suite(suite, encoder, loaded, batch_size=batch_size, show_progress_bar=True)
+        seconds = time.perf_counter() - start
+    notes = protocol_notes(encoder, loaded) if suite == "sts" else []
+    how = precision if backend in ("torch", "compiled") else f"graph ({backend})"
+    report = Evaluation.of(encoder, model, results, seconds, how, suite, notes).report(detail)
+    report.print()
+    if output is not None:
+        report.write(output)

@@ -1,0 +1,250 @@
+"""A table of a paper as one file: a base recipe, named rows with what each changes, and the published numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from jsonargparse import ArgumentParser
+
+from sentrep.cli.config.complaints import refuse_dropped, summarized
+from sentrep.cli.config.configuration import Request, Tree, assigned, merge, read_config
+from sentrep.cli.errors import UsageError
+from sentrep.config import flat
+from sentrep.errors import did_you_mean
+from sentrep.io.paths import expanded
+
+T = TypeVar("T")
+_NUMBER = r"\d{1,9}(?:\.\d+)?"
+Printed = tuple[float, float | None]
+"""Mean and standard deviation."""
+
+
+@dataclass(frozen=True)
+class WrittenTable:
+    """A table as its file has it, without the rows."""
+
+    title: str = ""
+    base: str | None = None
+    metric: str = ""
+    seeds: int | None = None
+    baseline: str | None = None
+
+
+@dataclass(frozen=True)
+class WrittenRow:
+    """A row as its file has it, without what it changes."""
+
+    base: str | None = None
+    published: float | str | None = None
+    sets: dict[str, float | str] = field(default_factory=dict)
+    reading: Literal["paper", "released"] = "paper"
+    untrained: bool | Literal["whitened"] = False
+    absent: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: a whole configuration, or only what the paper printed."""
+
+    tree: Tree
+    """Empty for a row that is absent."""
+    published: Printed | None
+    """None for what the paper does not print."""
+    sets: Mapping[str, Printed] = field(default_factory=dict)
+    """The same of single sets, by name."""
+    reading: str = "paper"
+    """Whose settings these are where the two differ: the ``paper``'s, or those of the authors' ``released`` code."""
+    untrained: bool | str = False
+    """Whether the encoder is scored as it is; ``whitened``: after a whitening on the training text."""
+    absent: str | None = None
+    """Why there is nothing to run."""
+    reading_of: str | None = None
+    """The paper's row that a reading of released code is another reading of."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows in the paper's order."""
+
+    file: str
+    title: str
+    metric: str
+    """What the published numbers are."""
+    rows: dict[str, Row]
+    named_baseline: str | None = None
+    """The row that the others are compared with, where the file names one."""
+    seeds: int | None = None
+    """The number of seeds behind each published mean ± standard deviation."""
+
+    @property
+    def baseline(self) -> str:
+        """The row that the others are compared with: the one named, or else the first of those that are trained."""
+        here = [name for name, row in self.rows.items() if row.absent is None]
+        trained = [name for name in here if not self.rows[name].untrained]
+        return self.named_baseline if self.named_baseline in here else [*trained, *here][0]
+
+    def only(self, names: Iterable[str] | None) -> Table:
+        """The rows of these names, in the paper's order; None takes all.
+
+        Raises:
+            UsageError: there is no such row.
+        """
+        wanted = self.rows.keys() if names is None else set(names)
+        for name in sorted(wanted - self.rows.keys()):
+            raise UsageError(f"{self.file} has no row '{name}'{did_you_mean(name, self.rows)}; {self._listing()}")
+        return replace(self, rows={name: row for name, row in self.rows.items() if name in wanted})
+
+    def adapt(self, settings: Tree) -> Table:
+        """The table with other values wherever a row has a key that ends so.
+
+        Args:
+            settings: ends of keys as flags have them, and values: ``lr`` is the learning rate of the optimiser, also
+                of one inside SAM; ``weighting.model`` the frozen model of the rows that have a weighting.
+
+        Raises:
+            UsageError: no row has such a key.
+        """
+        rows = dict(self.rows)
+        for end, value in settings.items():
+            keys = [(name, key) for name, row in rows.items() for key in flat(row.tree)]
+            found = [(name, key) for name, key in keys if f".{key}".endswith(f".{end}")]
+            if not found:
+                raise UsageError(f"{self.file}: no row has a key that ends with '{end}' (--adapt)")
+            for name, key in found:
+                rows[name] = replace(rows[name], tree=assigned(rows[name].tree, key, value))
+        return replace(self, rows=rows)
+
+    def recipes(self, folder: Path) -> dict[Path, str]:
+        """A recipe for each row that is not absent: the file in the folder, and its content."""
+        trees = {name: row.tree for name, row in self.rows.items() if row.absent is None}
+        # JSON is YAML in which every text is in quotation marks
+        return {folder / f"{name}.yaml": json.dumps(tree, indent=1, ensure_ascii=False) for name, tree in trees.items()}
+
+    def _listing(self) -> str:
+        return f"its rows are {', '.join(self.rows)}"
+
+
+def add_row(request: Request) -> Request:
+    """Put the row that ``--table FILE --row NAME`` names below all files; both flags are then gone.
+
+    Raises:
+        UsageError: for one flag without the other, a table that is not in order, a row that it does not have or that
+            has nothing to train.
+    """
+    file, name = request.flags.pop("table", None), request.flags.pop("row", None)
+    if file is None:
+        if name is not None:
+            raise UsageError(f"--row {name} needs the file that it stands in: --table FILE")
+        return request
+    table = read_table(file)
+    if name is None:
+        raise UsageError(f"--table {file} needs --row NAME; {table._listing()}")
+    row = table.only([name]).rows[name]
+    if row.absent is not None:
+        raise UsageError(f"{file}, row {name} cannot be run: {row.absent}")
+    if row.untrained:
+        raise UsageError(f"{file}, row {name} trains nothing; it is scored by: compare --table {file} --rows {name}")
+    request.row = name
+    request.files.insert(0, file)
+    request.sources.insert(0, (f"{file}, row {name}", row.tree))
+    request.tree = {}
+    for _, content in request.sources:
+        request.tree = merge(request.tree, content)
+    return request
+
+
+def read_table(file: str) -> Table:
+    """Read a table and the recipes that its rows are built on.
+
+    Args:
+        file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe beside the table, or a shipped one),
+            ``baseline`` (the row that others are compared with, by default the first that is trained), ``seeds`` (how
+            many each published ``±`` is over) and ``rows``: by name, ``change`` (dotted keys as flags have them, and
+            values), ``published`` (``75.1`` or ``74.80 ± 1.12``), ``sets`` (published numbers of single sets, by name),
+            a ``base`` of its own, and ``reading: released`` where the row is what the authors' code does and not what
+            the paper says; it stands below the paper's row. ``untrained: true`` stands for the encoder as it is,
+            ``untrained: whitened`` for one with a whitening, and ``absent``, a sentence, for a row that cannot be run.
+
+    Raises:
+        UsageError: names the file, the row and the key that is wrong.
+    """
+    name, content = read_config(file)
+    rows = content.pop("rows", None)
+    if not isinstance(rows, dict) or not rows:
+        raise UsageError(f"{name}: expected rows by name, as 'rows: {{sam: {{published: 73.71, change: ...}}}}'")
+    table = _typed(WrittenTable, content, name)
+    bases: dict[str, Tree] = {}
+    read: dict[str, Row] = {}
+    paper: str | None = None
+    for row, settings in rows.items():
+        where = f"{name}, row {row}"
+        if not re.fullmatch(r"\w[\w.+-]{0,99}", row):  # it names files and folders
+            raise UsageError(f"{where}: a name has letters, digits, dots, hyphens and underscores")
+        if not isinstance(settings, (dict, type(None))):
+            raise UsageError(f"{where}: found {settings!r}; expected keys such as 'published' and 'change'")
+        change = settings.pop("change", None) if settings else None
+        written = _typed(WrittenRow, {"base": table.base, **(settings or {})}, where)
+        tree = _tree(written.base, change or {}, name, where, bases) if written.absent is None else {}
+        paper = row if written.reading == "paper" else paper
+        if paper is None:
+            raise UsageError(f"{where}: a released reading stands below the paper's row, and there is none")
+        read[row] = Row(
+            tree,
+            None if written.published is None else _printed(written.published, where),
+            {key: _printed(value, f"{where}, {key}") for key, value in written.sets.items()},
+            written.reading,
+            written.untrained,
+            written.absent,
+            None if paper == row else paper,
+        )
+    if table.baseline is not None and (table.baseline not in read or read[table.baseline].absent is not None):
+        raise UsageError(f"{name}: baseline is {table.baseline!r}; name one of the rows that are not absent")
+    return Table(name, table.title.strip() or Path(name).stem, table.metric, read, table.baseline, table.seeds)
+
+
+def _typed(kind: type[T], settings: Any, where: str) -> T:
+    """A part of the file as a dataclass, its keys and types checked by jsonargparse."""
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_function_arguments(kind)
+    try:
+        with summarized(parser, settings):
+            config = parser.parse_object(settings)
+        refuse_dropped(settings, config)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    return kind(**vars(config))
+
+
+def _tree(base: str | None, change: Any, name: str, where: str, bases: dict[str, Tree]) -> Tree:
+    """The whole recipe of a row."""
+    if base is None or not isinstance(change, dict):
+        raise UsageError(
+            f"{where}: expected a recipe, as 'base: bert-base.yaml' beside the table, and keys to change, as 'change: "
+            "{data.batch_size: 128}'"
+        )
+    try:
+        if base not in bases:
+            beside = expanded(name).parent / base
+            bases[base] = read_config(str(beside) if beside.exists() else base)[1]
+        tree = bases[base]
+        for key, value in change.items():
+            tree = assigned(tree, key, value)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    model = tree.get("model")
+    if not isinstance(model, dict) or not isinstance(model.get("objectives"), dict):
+        return tree
+    there = {key: value for key, value in model["objectives"].items() if value is not None}
+    return {**tree, "model": {**model, "objectives": there}}  # a row is a whole recipe: null is not there at all
+
+
+def _printed(value: float | str, where: str) -> Printed:
+    found = re.fullmatch(rf"({_NUMBER})(?: ± ({_NUMBER}))?", str(value))
+    if not found:
+        raise UsageError(f"{where}: published is {value!r}; expected a number, or '74.80 ± 1.12'")
+    return float(found[1]), None if found[2] is None else float(found[2])

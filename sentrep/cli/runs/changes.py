@@ -1,0 +1,111 @@
+"""Settings that differ from those of the checkpoint that a run continues from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from sentrep.checkpoint.resume import start_epoch_again
+from sentrep.cli.config.configuration import ALLOW, Tree
+from sentrep.cli.errors import UsageError
+from sentrep.cli.runs.logs import say
+from sentrep.config import flat
+
+RECORD = "sentrep_run"
+"""Key of a checkpoint under which `run_settings` lie."""
+
+_PRECISIONS = {"16": "16-mixed", "bf16": "bf16-mixed", "32": "32-true", "64": "64-true"}
+_DATA = ("batch_size", "reading.fraction", "seed", "held_out")
+_TRAINER = (
+    "precision", "accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "limit_train_batches",
+    "overfit_batches",
+)  # fmt: skip
+
+_ORIGIN = tuple(f"model.encoder.{key}." for key in ("backbone", "tokenizer", "pretrained"))
+"""Where an encoder was built from; a checkpoint stands in for that itself."""
+
+Differences = dict[str, tuple[Any, Any]]
+"""``{dotted key: (value in the checkpoint, value now)}``."""
+
+
+def canonical_precision(precision: Any) -> str:
+    """Lightning's name of a precision as configurations write it; None is float32."""
+    return {"None": "32-true", **_PRECISIONS}.get(str(precision), str(precision))
+
+
+def run_settings(config: Tree, trainer: Trainer) -> Tree:
+    """What changes a run besides its model, ``{dotted key: value}``, with the precision that it comes to.
+
+    Not in it: the training text, which is compared by content; evaluation sets, folders, workers; and how long to
+    train, so that a finished run can be extended.
+    """
+    section = {**config["data"], "reading.fraction": config["data"]["reading"]["fraction"]}
+    data = {f"data.{key}": section[key] for key in _DATA}
+    settings = {f"trainer.{key}": config["trainer"][key] for key in _TRAINER}
+    settings["trainer.precision"] = canonical_precision(trainer.precision)
+    return {"seed_everything": config["seed_everything"], **data, **settings, "processes": trainer.world_size}
+
+
+def differences(mine: Tree, saved: Tree) -> Differences:
+    """The values that differ between two model sections; the encoder's origin is left aside.
+
+    An argument that the checkpoint does not know of its plug-in had its default's effect then.
+
+    Examples:
+        >>> differences({"warmup_steps": 1, "seed": 2}, {"warmup_steps": 1, "seed": 3})
+        {'model.seed': (3, 2)}
+    """
+    before, now = flat(saved, "model"), flat(mine, "model")
+    found = {key: (before.get(key), now.get(key)) for key in [*now, *before]}
+    return {
+        key: values
+        for key, values in found.items()
+        if values[0] != values[1]
+        and not f"{key}.".startswith(_ORIGIN)
+        and (key in before or before.get(key.rpartition(".")[0]) is None)
+    }
+
+
+def run_differences(mine: Tree, checkpoint: Tree) -> Differences:
+    """Those of `run_settings`; a checkpoint that was not written by ``sentrep fit`` has none."""
+    saved = checkpoint.get(RECORD, mine)
+    return {key: (saved[key], mine[key]) for key in mine if key in saved and saved[key] != mine[key]}
+
+
+def refuse(found: Differences, allowed: bool) -> None:
+    """Show each difference; refuse to continue with other settings, or say what is no longer exact.
+
+    Raises:
+        UsageError: there are differences, and they are not allowed.
+    """
+    for key, (saved, mine) in found.items():
+        say(f"{key}: {saved!r} in the checkpoint, {mine!r} now")
+    if allowed:
+        explain(found)
+    elif found:
+        keys = ", ".join(found)
+        raise UsageError(f"settings differ from the checkpoint's: {keys}; take its values, or add {ALLOW} to use yours")
+
+
+def explain(found: Differences) -> None:
+    """Say what of a continued run is no longer exact."""
+    optimizer = [key for key in found if key.startswith("model.optimizer")]
+    if optimizer:
+        keys = ", ".join(optimizer)
+        say(f"warning: the optimizer continues with the checkpoint's settings, not with yours: {keys}")
+    if others := [key for key in found if key not in optimizer]:
+        say(f"warning: these settings differ from the checkpoint's, and yours are used: {', '.join(others)}")
+
+
+class StartEpochAgain(Callback):
+    """Lets a run with ``--allow-changes`` begin its epoch again where the batches are not those of the checkpoint."""
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Rewrite the place before Lightning reads it."""
+        datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
+        order = datamodule.train_dataloader().order()
+        for state in checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader", []):
+            if state["order"] != order or state["done"] % trainer.accumulate_grad_batches:
+                say("warning: the training text or its batches differ from the checkpoint's: the epoch starts again")
+                start_epoch_again(checkpoint, order)

@@ -1,0 +1,65 @@
+"""The precision that ``sentrep fit`` trains in where nobody names one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jsonargparse import Namespace
+
+from sentrep.cli.runs.changes import RECORD
+from sentrep.cli.config.configuration import Tree
+from sentrep.cli.runs.logs import say
+
+_CHANGE = "name another by --trainer.precision"
+
+
+def settle_precision(trainer: Namespace, checkpoint: Tree | None) -> dict[str, Any]:
+    """What the Trainer is to be told beside its section; nothing where that names a precision.
+
+    A resumed run goes on in the precision of its checkpoint. Otherwise a CUDA device computes in bf16-mixed where it
+    has bfloat16; where it has not, its float32 products may take TF32. Any other device computes in float32. The saved
+    configuration still names none, so that another machine does what is right there.
+
+    Args:
+        trainer: the section of the configuration.
+        checkpoint: the content of the one that the run goes on from, or None.
+    """
+    if trainer.precision is not None or trainer.plugins:
+        return {}
+    default = _of_device(trainer)
+    record = (checkpoint or {}).get(RECORD)
+    if isinstance(record, dict):  # anything else is refused where the settings are compared
+        saved = record["trainer.precision"]
+        if saved != (default or "32-true"):
+            say(f"trainer.precision is not set: {saved}, as in the checkpoint; {_CHANGE}")
+        return {"precision": saved}
+    if default is not None:
+        say(f"trainer.precision is not set: {default}, which this GPU computes faster than float32; {_CHANGE}")
+    elif _on_cuda(trainer):
+        torch.set_float32_matmul_precision("high")
+        say(f"trainer.precision is not set: float32, with TF32 allowed, as this GPU has no bfloat16; {_CHANGE}")
+    return {} if default is None else {"precision": default}
+
+
+def cpu_has_bf16() -> bool:
+    """Whether the CPU multiplies bfloat16 by itself; without that, bf16-mixed costs time instead of saving it."""
+    able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in every torch
+    return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Whether a device multiplies bfloat16 by itself."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device.type == "cpu" and cpu_has_bf16()
+
+
+def _of_device(trainer: Namespace) -> str | None:
+    return "bf16-mixed" if _on_cuda(trainer) and has_bf16(torch.device("cuda")) else None
+
+
+def _on_cuda(trainer: Namespace) -> bool:
+    """Processes that are forked must find CUDA untouched; asking a GPU what it has would begin to use it."""
+    forks = "fork" in str(trainer.strategy)
+    return not forks and trainer.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
