@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -185,10 +186,10 @@ def test_an_intact_checkpoint_that_cannot_be_loaded_keeps_its_name(
 def test_a_checkpoint_that_cannot_be_opened_stops_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.save({"global_step": 3}, tmp_path / "last.ckpt")
 
-    def refuse(self: Path, *_: Any) -> Any:
-        raise PermissionError(13, "Permission denied", str(self))
+    def refuse(path: Path, *_: Any) -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(InputError, match=r"last\.ckpt: cannot be opened \(Permission denied\)"):
+    monkeypatch.setattr(zipfile, "ZipFile", refuse)
+    with pytest.raises(InputError, match=r"last\.ckpt: cannot be read \(Permission denied\)"):
         newest_intact(tmp_path, report=True, tidy=True)
     assert [path.name for path in tmp_path.iterdir()] == ["last.ckpt"]

@@ -37,9 +37,10 @@ class WrittenTable:
 
 @dataclass(frozen=True)
 class WrittenRow:
-    """A row as its file has it, without what it changes."""
+    """A row as its file has it."""
 
     base: str | None = None
+    change: dict[str, Any] | None = None
     published: float | str | None = None
     sets: dict[str, float | str] = field(default_factory=dict)
     reading: Literal["paper", "released"] = "paper"
@@ -187,8 +188,9 @@ def read_table(file: str) -> Table:
             raise UsageError(f"{where}: a name has letters, digits, dots, hyphens and underscores")
         if not isinstance(settings, (dict, type(None))):
             raise UsageError(f"{where}: found {settings!r}; expected keys such as 'published' and 'change'")
-        change = settings.pop("change", None) if settings else None
-        written = _typed(WrittenRow, {"base": table.base, **(settings or {})}, where)
+        settings = {"base": table.base, **(settings or {})}
+        change = settings.pop("change", None)  # as it is: jsonargparse would make numbers of texts
+        written = _typed(WrittenRow, {**settings, "change": None}, where)
         tree = _tree(written.base, change or {}, name, where, bases) if written.absent is None else {}
         paper = row if written.reading == "paper" else paper
         if paper is None:

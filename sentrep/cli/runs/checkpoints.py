@@ -98,43 +98,31 @@ def newest_intact(folder: Path, without: Path | None = None, report: bool = Fals
     """
     steps: dict[Path, int] = {}
     for path in set(folder.glob("*.ckpt")) - {without}:
+        renamed = ""
         try:
-            path.open("rb").close()
-            # mapped, not read: only the number is wanted
-            content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        except FileNotFoundError:  # renamed by the process that tidies
-            continue
-        except OSError as error:
-            raise InputError(f"{path}: cannot be opened ({error.strerror}); mend that, or name a file") from error
-        except Exception as error:  # torch raises half a dozen types for damaged files, and for what it does not load
-            if not _pass_over_damaged(path, report, tidy) and report:
-                say(f"{path} is intact but cannot be loaded here ({type(error).__name__}), and is passed over")
-            continue
-        step = content.get("global_step") if isinstance(content, dict) and content.keys() >= _TO_GO_ON else None
-        if isinstance(step, int):
-            steps[path] = step
-        elif report:
-            say(f"{path} has no state to go on from, and is passed over")
+            verify(path)
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)  # only a number is read
+            step = content["global_step"] if content.keys() >= _TO_GO_ON else None
+            if isinstance(step, int):
+                steps[path] = step
+                continue
+            why = "has no state to go on from"
+        except DamagedError:
+            why = "is damaged or incomplete"
+            if tidy:
+                renamed = f"; it is now called {path.name}.damaged"
+                path.replace(path.with_name(f"{path.name}.damaged"))
+        except InputError:
+            if path.exists():
+                raise
+            continue  # renamed by the process that tidies
+        except Exception as error:  # what torch does not load is of many types
+            why = f"is intact but cannot be loaded here ({type(error).__name__})"
+        if report:
+            say(f"{path} {why}, and is passed over{renamed}")
     if tidy:
         remove_leftovers(folder)
-    for path in sorted(steps, key=lambda path: (steps[path], path.stem.startswith("last"), path.name), reverse=True):
-        if not _pass_over_damaged(path, report, tidy):
-            return path
-    return None
-
-
-def _pass_over_damaged(path: Path, report: bool, tidy: bool) -> bool:
-    """Whether a file is damaged, after reading it; it is then named and set aside."""
-    try:
-        verify(path)
-        return False
-    except DamagedError:
-        if report:
-            renamed = f"; it is now called {path.name}.damaged" if tidy else ""
-            say(f"{path} is damaged or incomplete, and is passed over{renamed}")
-        if tidy:
-            path.replace(path.with_name(f"{path.name}.damaged"))
-        return True
+    return max(steps, key=lambda path: (steps[path], path.stem.startswith("last"), path.name), default=None)
 
 
 def _run_folder(tree: Tree) -> tuple[Path, Path, str | None]:
