@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 
 from sentrep.cli.errors import UsageError, report
 from sentrep.errors import did_you_mean
@@ -86,15 +87,25 @@ def _dispatch(words: list[str]) -> int:
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS) or "; 'sentrep --help' lists the commands"
         raise UsageError(f"unknown command '{name}'{hint}")
-    from sentrep.cli import options
+    function = _function_of(name)
+    if [*inspect.signature(function).parameters] == ["words"]:  # which it sorts by itself
+        if {"-h", "--help"}.isdisjoint(rest):
+            return function(rest) or 0
+        print(inspect.getdoc(function))
+        return 0
+    from sentrep.cli.options import parse
 
-    return options.run(name, options.function_of(COMMANDS[name]), rest)
+    return function(**parse(name, function, rest)) or 0
+
+
+def _function_of(command: str) -> Callable[..., int | None]:
+    module, name = COMMANDS[command].split(":")
+    function: Callable[..., int | None] = getattr(import_module(f"sentrep.cli.{module}"), name)
+    return function
 
 
 def _help(names: Iterable[str]) -> str:
-    from sentrep.cli.options import function_of
-
-    summaries = {name: str(inspect.getdoc(function_of(COMMANDS[name]))).split("\n")[0] for name in names}
+    summaries = {name: str(inspect.getdoc(_function_of(name))).split("\n")[0] for name in names}
     return (
         f"usage: sentrep COMMAND [options]\n\nSentence embeddings without labels.\n\n{listing(summaries)}\n\n"
         "'sentrep COMMAND --help' explains a command, 'sentrep --version' is the version.\n"

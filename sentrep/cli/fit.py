@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from sentrep.cli.config.configuration import Request, check_sections, parse_request
-from sentrep.cli.config.paper_tables import add_row
 from sentrep.cli.config.recipes import shipped
 from sentrep.cli.errors import UsageError
 
@@ -96,17 +94,15 @@ def _run(command: str, words: list[str]) -> int:
         UsageError: for a wrong flag, key, class or type.
         InputError: for bad data, from wherever it is found.
     """
+    from sentrep.cli.config.configuration import check_sections, parse_request
+    from sentrep.cli.config.paper_tables import add_row
+
     request = add_row(parse_request(words))
-    _refuse_nothing(command, request)
+    if not (request.files or request.rest or any(key.startswith(("model", "ckpt_path")) for key in request.flags)):
+        what = "-c simcse/minilm --data.train FILE" if command == "fit" else "--ckpt_path best.ckpt -c RECIPE"
+        raise UsageError(f"{command}: name what to run: sentrep {command} {what}; 'sentrep recipes' lists the recipes")
     check_sections(request)
+
     from sentrep.cli.runs.trainer import launch
 
     return launch(command, request)
-
-
-def _refuse_nothing(command: str, request: Request) -> None:
-    """Answer a command without a recipe with the one that was probably wanted."""
-    if request.files or request.rest or any(key.startswith(("model", "ckpt_path")) for key in request.flags):
-        return
-    what = "-c simcse/minilm --data.train FILE" if command == "fit" else "--ckpt_path best.ckpt -c RECIPE"
-    raise UsageError(f"{command}: name what to run: sentrep {command} {what}; 'sentrep recipes' lists the recipes")

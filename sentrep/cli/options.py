@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,32 +20,8 @@ from sentrep.cli.config.configuration import split_words
 from sentrep.cli.errors import UsageError
 from sentrep.errors import did_you_mean
 
-Command = Callable[..., int | None]
 EXAMPLE = "For example: "
 """How the paragraph of a docstring begins that shows the command; help and messages quote it."""
-
-
-def function_of(place: str) -> Command:
-    """The function of a command, ``module:function`` below `sentrep.cli`; its module imports nothing heavy."""
-    module, name = place.split(":")
-    function: Command = getattr(import_module(f"sentrep.cli.{module}"), name)
-    return function
-
-
-def run(command: str, function: Command, words: list[str]) -> int:
-    """Call the function of a command with arguments from the command line, and return the exit status.
-
-    A function that takes ``words`` alone sorts them by itself, and its docstring is the whole help.
-
-    Raises:
-        UsageError: for words that do not fit the signature.
-    """
-    if [*inspect.signature(function).parameters] != ["words"]:
-        return function(**parse(command, function, words)) or 0
-    if not {"-h", "--help"}.isdisjoint(words):
-        print(inspect.getdoc(function))
-        return 0
-    return function(words) or 0
 
 
 def parse(command: str, function: Callable[..., Any], words: list[str]) -> dict[str, Any]:

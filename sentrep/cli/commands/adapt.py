@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from sentrep import checks
-from sentrep.cli.config.configuration import parse_request
 from sentrep.cli.errors import UsageError
 from sentrep.io.paths import check_target, expanded
 
@@ -64,6 +63,7 @@ def adapt(
     from sentrep.adaptation.splitting import split_documents
     from sentrep.cli.commands.adapt_folder import AdaptationFolder
     from sentrep.cli.commands.adapt_steps import choose_and_judge, leave_unjudged, load, report, source
+    from sentrep.cli.config.configuration import parse_request
     from sentrep.cli.runs.logs import say, show_log
     from sentrep.cli.runs.precision import has_bf16
     from sentrep.data.sets.proxy_tasks import load_proxy_tasks

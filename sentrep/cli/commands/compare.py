@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sentrep import checks
-from sentrep.cli.config.configuration import check_sections, parse_request, split_words
-from sentrep.cli.config.paper_tables import read_table
 from sentrep.cli.errors import UsageError
 from sentrep.io.files import hold, remove_leftovers
 from sentrep.io.paths import check_target, expanded
@@ -85,6 +83,9 @@ def compare(
     Returns:
         The exit status, which is 1 when some run failed.
     """
+    from sentrep.cli.config.configuration import check_sections, parse_request
+    from sentrep.cli.config.paper_tables import read_table
+
     checks.whole("compare", 1, 1000, jobs=jobs)
     check_target(output, folder=True)
     competitors = sort_words(words)
@@ -125,6 +126,8 @@ def compare(
 
 def sort_words(words: list[str]) -> Competitors:
     """Recipes, variants, and the flags of every run."""
+    from sentrep.cli.config.configuration import split_words
+
     found = Competitors()
     for key, value in split_words(words):
         if key == "config" and value is not None:
@@ -139,6 +142,8 @@ def sort_words(words: list[str]) -> Competitors:
 
 def _variant(text: str | None, others: Mapping[str, list[str]]) -> tuple[str, list[str]]:
     """Name and words of ``NAME=--model.x 1 --data.y 2``."""
+    from sentrep.cli.config.configuration import split_words
+
     name, equals, flags = (text or "").partition("=")
     if not equals or not re.fullmatch(r"\w[\w.+-]{0,99}", name):  # it names a folder
         raise UsageError(

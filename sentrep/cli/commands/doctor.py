@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
-from sentrep.cli.config.configuration import Tree, check_sections, merge, parse_request
-from sentrep.cli.config.paper_tables import add_row
 from sentrep.cli.errors import UsageError
 
-TINY: Tree = {
+TINY: dict[str, Any] = {
     "model": {
         "encoder": {
             "backbone": {
@@ -50,6 +49,9 @@ def doctor(words: list[str], *, output: str | None = None, overwrite: bool = Fal
     Returns:
         The exit status: 0 when all is well, 1 otherwise.
     """
+    from sentrep.cli.config.configuration import check_sections, merge, parse_request
+    from sentrep.cli.config.paper_tables import add_row
+
     request = add_row(parse_request(words))
     if request.rest:
         raise UsageError(f"doctor: unexpected '{request.rest[0]}'; write flags as --key value")

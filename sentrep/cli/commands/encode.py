@@ -12,7 +12,6 @@ from typing import Literal
 
 from sentrep import checks
 from sentrep.errors import InputError
-from sentrep.extras import require
 from sentrep.io.paths import check_target
 from sentrep.reports.text import printable
 
@@ -130,6 +129,8 @@ def encode(
 def _check_sharing(output: str, ending: str, processes: int, origin: str, engine: str) -> None:
     """Refuse an output that the processes cannot write, or parts that are given away twice."""
     if engine == "ray":
+        from sentrep.extras import require
+
         require("--engine ray", "ray", "ray")
         if processes > 1:
             raise InputError(f"--engine ray gives all parts to the cluster; leave out the shards ({origin})")

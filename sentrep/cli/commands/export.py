@@ -6,7 +6,6 @@ from typing import Literal
 
 from sentrep import checks
 from sentrep.cli.errors import UsageError
-from sentrep.cli.options import search_current_folder
 from sentrep.io.files import atomic_folder, hold, remove_leftovers
 from sentrep.io.paths import check_target, expanded, is_there, writing
 from sentrep.reports.text import printable
@@ -52,6 +51,7 @@ def export(
 
     from sentrep.cli.commands.graph_checks import calibration_sentences, compare_scores, compare_vectors
     from sentrep.cli.commands.models import whitening_corpus
+    from sentrep.cli.options import search_current_folder
     from sentrep.data import toy
     from sentrep.encoder import GraphEncoder, SentenceEncoder, fit_whitening, write_graph
     from sentrep.encoder.graph_export import check_graph
