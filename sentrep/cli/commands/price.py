@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sentrep import checks
-
 
 @dataclass(frozen=True)
 class Price:
@@ -14,19 +12,12 @@ class Price:
     Examples:
         >>> Price(1.5, 8.0).cost(2_000_000, 500_000), Price().cost(1, 1)
         ('7.00', '')
-
-    Raises:
-        InputError: a price is no number, or below 0.
     """
 
     input: float | None = None
     """of a million input tokens, to print the cost."""
     output: float | None = None
     """of a million output tokens."""
-
-    def __post_init__(self) -> None:
-        prices = {f"price.{name}": price for name, price in vars(self).items()}
-        checks.not_negative("a million tokens", **checks.given(**prices))
 
     def cost(self, input_tokens: int, output_tokens: int) -> str:
         """The cost of so many tokens as text; empty without prices."""
