@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,6 +56,14 @@ class Browser:
     def evaluate(self, expression: str) -> Any:
         """The value of an expression in the page."""
         return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
+    def wait(self, expression: str, seconds: float = 20) -> Any:
+        """The value of an expression in the page, as soon as it has one; an object is True."""
+        end = time.monotonic() + seconds
+        while not (found := self.evaluate(f"(v => v instanceof Object ? true : v)({expression})")):
+            assert time.monotonic() < end, expression
+            time.sleep(0.1)
+        return found
 
     @property
     def requests(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -9,10 +10,14 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote_plus, unquote, urlsplit
 
 import pytest
 import yaml
@@ -193,3 +198,48 @@ def test_no_page_scrolls_sideways_and_formulas_are_drawn(site: Path, tmp_path: P
             assert not [address for address in tab.requests if not address.startswith(("file:", "data:"))], file
     assert wide == [("wide.htm", width) for width in WIDTHS]
     assert drawn > 30
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of the site on a server of this machine: the search needs one."""
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+SEARCH = "[...document.querySelectorAll('*')].map(e => e.shadowRoot).find(root => root && root.querySelector('input'))"
+FIRST = {"fine-tune": "tasks", "multilingual": "tasks", "GPU": "tasks", "learning rate": "faq", "worse": "faq"}
+"""What newcomers look for, and the page that comes first."""
+
+
+@pytest.mark.slow
+@needs_zensical
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_the_search_finds_the_right_page_first(site: Path, tmp_path: Path) -> None:
+    found = {}
+    with served(site) as address, browser(tmp_path) as tab:
+        tab.open(f"{address}/index.html", 1280)
+        tab.wait(f"(document.querySelector('.md-search__button').click(), {SEARCH})")
+        for words in FIRST:
+            typed = f"input.value = {words!r}; input.dispatchEvent(new Event('input', {{bubbles: true}}))"
+            tab.evaluate(f"(() => {{const input = {SEARCH}.querySelector('input'); {typed}}})()")
+            hit = f"[...{SEARCH}.querySelectorAll('a')].find(a => a.href.includes({quote_plus(words)!r}))?.href"
+            found[words] = Path(urlsplit(tab.wait(hit)).path).stem
+    assert found == FIRST
+
+
+@pytest.mark.slow
+@needs_zensical
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_the_copy_button_gives_commands_without_prompt_and_output(site: Path, tmp_path: Path) -> None:
+    with browser(tmp_path) as tab:
+        tab.open((site / "journeys/table.html").as_uri(), 1280)
+        blocks = "[...document.querySelectorAll('.language-console code')]"
+        mark = "code.setAttribute('data-md-copying', '')"  # as the theme does while it copies
+        copied = tab.evaluate(f"{blocks}.map(code => ({mark}, code.innerText.trimEnd()))")
+    assert "pip install sentrep" in copied[0]
+    assert any(text.startswith("sentrep compare --table table.yaml") and "3 rows" not in text for text in copied)
+    assert not [text for text in copied if text.startswith("$")]
