@@ -25,14 +25,27 @@ START, _, STEP = (
     re.findall(r"^\| \d+ \| `(\S+\.py)` \| `(\S+)` \|", section, re.MULTILINE)
     for section in PAGE.split("\n## From ")[1:]
 )
+READ = [
+    (f"data/{file}", function)
+    for file, functions in re.findall(r"^\| `([\w/]+\.py)` \| (`[^|]+`) \|", PAGE, re.MULTILINE)
+    for function in re.findall(r"`(\S+?)`", functions)
+]
+"""From ``train`` to a batch."""
 
 
-def test_every_function_of_the_table_is_there() -> None:
-    for file, function in [*START, *STEP]:
+def test_text_passes_no_file_twice_before_it_is_a_batch() -> None:
+    files = [file for file, _ in READ]
+    assert READ[0][1] == "SentRepDataModule.training_text"
+    assert len(set(files)) == sum(a != b for a, b in zip(files, [None, *files[:-1]], strict=True)) <= 9
+    assert files[-1] == STEP[0][0]
+
+
+def test_every_function_of_the_tables_is_there() -> None:
+    for file, function in [*START, *READ, *STEP]:
         found: Any = importlib.import_module(f"sentrep.{file.removesuffix('.py').replace('/', '.')}")
         for name in function.split("."):
             found = getattr(found, name)
-        assert callable(found)
+        assert callable(found) or isinstance(found, dict)
 
 
 def follower(entered: list[str]) -> Callable[[FrameType, str, Any], None]:
