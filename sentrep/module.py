@@ -63,6 +63,14 @@ class SentRepModule(Configurable, LightningModule):
 
     Attributes:
         terms: of the batch in hand, for a callback's ``on_before_backward``; None in SAM's and AWP's second pass.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepModule
+        >>> from sentrep.objectives import Contrastive
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> module = SentRepModule(SentenceEncoder(small, tokenizer="toy"), [Contrastive(temperature=0.05)])
+        >>> sorted(module.objectives.terms)
+        ['contrastive']
     """
 
     def __init__(

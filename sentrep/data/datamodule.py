@@ -62,6 +62,15 @@ class SentRepDataModule(LightningDataModule):
             (`sentrep.evaluation.label_free.label_free_criteria`); the same ones whatever the seed.
         no_duplicates: no two rows of a batch of all processes share a sentence, see `sentrep.data.DistinctBatches`.
         reading: how the text is read and kept: split, fraction, cache, workers, streaming.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepDataModule
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> data = SentRepDataModule(train=["A dog barks.", "It rains today."], batch_size=2)
+        >>> data.connect(SentenceEncoder(small, tokenizer="toy").tokenize, 32)
+        >>> data.setup("fit")
+        >>> next(iter(data.train_dataloader())).anchor.input_ids.shape[0]
+        2
     """
 
     def __init__(

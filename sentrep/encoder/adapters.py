@@ -33,6 +33,11 @@ class Lora:
 
     Raises:
         InputError: for values out of range.
+
+    Examples:
+        >>> from sentrep.encoder import Lora
+        >>> Lora(rank=16).rank
+        16
     """
 
     rank: int = 8

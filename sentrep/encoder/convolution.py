@@ -26,6 +26,14 @@ class ConvolutionalPooling(SentenceModule):
 
     Raises:
         InputError: for no window, an even one, or a number of filters below 1.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.encoder import ConvolutionalPooling
+        >>> pooling = ConvolutionalPooling(windows=(1, 3), filters=8)
+        >>> pooling.build(width=4, std=0.02)
+        >>> pooling(torch.ones(3, 4), torch.ones(3, 5, 4), torch.ones(3, 5)).shape
+        torch.Size([3, 16])
     """
 
     reads_tokens = True

@@ -68,6 +68,13 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     Raises:
         InputError: for anything that cannot be found or does not fit together.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> encoder = SentenceEncoder(small, pooling="mean", tokenizer="toy")
+        >>> encoder.encode(["A dog barks.", "It rains."]).shape
+        (2, 16)
     """
 
     def __init__(

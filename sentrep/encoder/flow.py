@@ -32,6 +32,14 @@ class Flow(SentenceModule):
 
     Raises:
         InputError: for numbers below 1, and for vectors of one dimension.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.encoder import Flow
+        >>> flow = Flow(steps=2, hidden=8)
+        >>> flow.build(width=4, std=0.02)
+        >>> flow(torch.ones(3, 4), None, None).shape
+        torch.Size([3, 4])
     """
 
     def __init__(self, steps: int = 8, hidden: int | None = None, seed: int = 0) -> None:

@@ -27,6 +27,12 @@ class ProjectionHead(Configurable, nn.Module):
 
     Raises:
         InputError: for an unknown kind, a width below 1, or one with ``pooler``.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import ProjectionHead
+        >>> ProjectionHead("mlp").kind
+        'mlp'
     """
 
     def __init__(self, kind: Literal["linear", "mlp", "pooler"] = "mlp", out_features: int | None = None) -> None:

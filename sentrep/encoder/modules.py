@@ -26,6 +26,15 @@ class SentenceModule(Configurable, nn.Module, ABC):
         reads_ids: whether `forward` takes the token ids, (B, L) int64, as one more argument.
         vocabulary: V of the only tokenizers whose ids it knows; None where that does not matter.
         out_features: D', the width of what `forward` gives; set by `build`.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.encoder import SentenceModule
+        >>> class Centred(SentenceModule):
+        ...     def forward(self, embedding, token_states, mask):
+        ...         return embedding - embedding.mean(1, keepdim=True)
+        >>> Centred()(torch.tensor([[1.0, 3.0]]), None, None)
+        tensor([[-1.,  1.]])
     """
 
     reads_tokens: ClassVar[bool] = False
@@ -65,6 +74,14 @@ class Dense(SentenceModule):
 
     Raises:
         InputError: for another activation, or a width below 1.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.encoder import Dense
+        >>> dense = Dense(activation="tanh", out_features=2)
+        >>> dense.build(width=4, std=0.02)
+        >>> dense(torch.ones(3, 4), None, None).shape
+        torch.Size([3, 2])
     """
 
     def __init__(self, activation: Literal["identity", "tanh"] = "identity", out_features: int | None = None) -> None:
@@ -87,7 +104,14 @@ class Dense(SentenceModule):
 
 
 class Normalize(SentenceModule):
-    """x / ‖x‖, in float32."""
+    """x / ‖x‖, in float32.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.encoder import Normalize
+        >>> Normalize()(torch.tensor([[3.0, 4.0]]), None, None)
+        tensor([[0.6000, 0.8000]])
+    """
 
     def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor) -> Tensor:
         """See `SentenceModule.forward`."""

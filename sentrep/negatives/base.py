@@ -29,6 +29,15 @@ class NegativeSampler(Configurable, nn.Module, ABC):
 
     Raises:
         InputError: for a negative weight.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import NegativeSampler
+        >>> class Opposite(NegativeSampler):
+        ...     def sample(self, anchors, keys):
+        ...         return -keys.mean(0, keepdim=True)
+        >>> Opposite().sample(torch.eye(2), torch.eye(2))
+        tensor([[-0.5000, -0.5000]])
     """
 
     with_gradient: bool = False

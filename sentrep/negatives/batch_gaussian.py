@@ -42,6 +42,15 @@ class BatchGaussianNegatives(NegativeSampler):
     Raises:
         InputError: for values out of range, for ``use_std=False`` with ``covariance="full"``, and for
             ``gradient="covariance"`` without a covariance.
+
+    Examples:
+        >>> import torch
+        >>> from types import SimpleNamespace
+        >>> from sentrep.negatives import BatchGaussianNegatives
+        >>> sampler = BatchGaussianNegatives(ratio=2)
+        >>> sampler.build(SimpleNamespace(seed=0, embedding_dim=8, name=""), "noise")
+        >>> sampler.sample(torch.randn(4, 8), torch.randn(4, 8)).shape
+        torch.Size([8, 8])
     """
 
     def __init__(

@@ -23,6 +23,15 @@ class GaussianNegatives(NegativeSampler):
 
     Raises:
         InputError: for values out of range.
+
+    Examples:
+        >>> import torch
+        >>> from types import SimpleNamespace
+        >>> from sentrep.negatives import GaussianNegatives
+        >>> sampler = GaussianNegatives(ratio=3)
+        >>> sampler.build(SimpleNamespace(seed=0, embedding_dim=8, name=""), "noise")
+        >>> sampler.sample(torch.randn(4, 8), torch.randn(4, 8)).shape
+        torch.Size([12, 8])
     """
 
     def __init__(self, ratio: float = 3.0, mean: float = 0.0, std: float = 1.0, weight: float = 1.0) -> None:

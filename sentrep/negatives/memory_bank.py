@@ -26,6 +26,16 @@ class MemoryBank(NegativeSampler):
 
     Raises:
         InputError: for values out of range.
+
+    Examples:
+        >>> import torch
+        >>> from types import SimpleNamespace
+        >>> from sentrep.negatives import MemoryBank
+        >>> bank = MemoryBank(size=3)
+        >>> bank.build(SimpleNamespace(embedding_dim=2), "bank"); bank.update(torch.eye(2))
+        >>> bank.sample(torch.eye(2), torch.eye(2))
+        tensor([[1., 0.],
+                [0., 1.]])
     """
 
     rows: Tensor

@@ -28,6 +28,15 @@ class MixedNegatives(NegativeSampler):
 
     Raises:
         InputError: for values out of range.
+
+    Examples:
+        >>> import torch
+        >>> from types import SimpleNamespace
+        >>> from sentrep.negatives import MixedNegatives
+        >>> sampler = MixedNegatives(share=0.2)
+        >>> sampler.build(SimpleNamespace(seed=0, embedding_dim=8, name=""), "noise")
+        >>> sampler.sample(torch.randn(4, 8), torch.randn(4, 8)).shape
+        torch.Size([4, 1, 8])
     """
 
     def __init__(self, share: float = 0.2, weight: float = 1.0) -> None:

@@ -21,6 +21,15 @@ class NoisyAnchorNegatives(NegativeSampler):
 
     Raises:
         InputError: for values out of range.
+
+    Examples:
+        >>> import torch
+        >>> from types import SimpleNamespace
+        >>> from sentrep.negatives import NoisyAnchorNegatives
+        >>> sampler = NoisyAnchorNegatives(ratio=1)
+        >>> sampler.build(SimpleNamespace(seed=0, embedding_dim=8, name=""), "noise")
+        >>> sampler.sample(torch.randn(4, 8), torch.randn(4, 8)).shape
+        torch.Size([4, 8])
     """
 
     def __init__(self, ratio: float = 1.0, weight: float = 1.0) -> None:

@@ -29,6 +29,15 @@ class RefinedNoiseNegatives(NegativeSampler):
 
     Raises:
         InputError: for values out of range.
+
+    Examples:
+        >>> import torch
+        >>> from types import SimpleNamespace
+        >>> from sentrep.negatives import RefinedNoiseNegatives
+        >>> sampler = RefinedNoiseNegatives(ratio=1)
+        >>> sampler.build(SimpleNamespace(seed=0, embedding_dim=8, name=""), "noise")
+        >>> sampler.sample(torch.randn(4, 8), torch.randn(4, 8)).shape
+        torch.Size([4, 8])
     """
 
     def __init__(

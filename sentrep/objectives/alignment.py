@@ -15,6 +15,14 @@ class Alignment(Objective):
         mean_i ‖h_i − h_i⁺‖²
 
     Alone it is lowest for an encoder that maps everything to one point: combine it with `Uniformity`.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import Views
+        >>> from sentrep.objectives import Alignment
+        >>> x = torch.eye(3)
+        >>> Alignment()(Views(x, x, None, None, None), None)
+        tensor(0.)
     """
 
     reads_tokens = False

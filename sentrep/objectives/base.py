@@ -42,6 +42,15 @@ class Objective(Configurable, nn.Module, ABC):
             in place of the run's; the schedule multiplies them. What belongs to the encoder too, say tied word
             embeddings, has the run's.
         step: optimiser steps done: the same on every process and after a resume.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import Objective, Views
+        >>> class Near(Objective):
+        ...     def forward(self, views, batch):
+        ...         return (views.anchor - views.positive).square().mean()
+        >>> Near()(Views(torch.ones(2, 3), torch.zeros(2, 3), None, None, None), None)
+        tensor(1.)
     """
 
     reads_tokens: bool = True
@@ -102,6 +111,12 @@ class WeightedSum(nn.Module):
 
     Raises:
         InputError: for no objective at all, two of one name, or a weight for an objective that does not exist.
+
+    Examples:
+        >>> from sentrep.objectives import Alignment, Uniformity, WeightedSum
+        >>> terms = WeightedSum({"near": Alignment(), "even": Uniformity()}, weights={"even": 0.5})
+        >>> terms.weights
+        {'near': 1.0, 'even': 0.5}
     """
 
     def __init__(

@@ -27,6 +27,14 @@ class BidirectionalMargin(Objective):
 
     Raises:
         InputError: for values out of range, and for a corpus without a third column.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import Views
+        >>> from sentrep.objectives import BidirectionalMargin
+        >>> x, soft = torch.eye(2), torch.eye(2).flip(0)
+        >>> BidirectionalMargin(alpha=0.1, beta=0.3)(Views(x, x, soft, None, None), None)
+        tensor(0.7000)
     """
 
     reads_tokens = False

@@ -30,6 +30,14 @@ class BinaryContrastive(Objective):
     Raises:
         InputError: for values out of range, a batch of one sentence without extra negatives, a second view, and
             negatives that are drawn for one anchor alone.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import Views
+        >>> from sentrep.objectives import BinaryContrastive
+        >>> x = torch.eye(3)
+        >>> BinaryContrastive(temperature=1.0)(Views(x, x, None, None, None), None)
+        tensor(0.3426)
     """
 
     reads_tokens = False

@@ -49,6 +49,14 @@ class Contrastive(Objective):
     Raises:
         InputError: for values out of range, for a batch of one sentence without extra negatives, and for ``nt_xent``
             with a weighting of pairs, without the batch or with a second view.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import Views
+        >>> from sentrep.objectives import Contrastive
+        >>> x = torch.eye(3)
+        >>> Contrastive(temperature=1.0)(Views(x, x, None, None, None), None)
+        tensor(0.5514)
     """
 
     reads_tokens = False

@@ -62,6 +62,14 @@ class Denoising(Objective):
     Raises:
         InputError: for values out of range; for heads that do not divide the width; for a backbone whose masked-LM head
             cannot be used; for views that do not belong to the batch's sentences.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepModule
+        >>> from sentrep.objectives import Denoising
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> module = SentRepModule(SentenceEncoder(small, tokenizer="toy"), [Denoising(layers=1)])
+        >>> sorted(module.objectives.terms)
+        ['denoising']
     """
 
     def __init__(

@@ -37,6 +37,14 @@ class MaskedLanguageModeling(Objective):
 
     Raises:
         InputError: for values out of range, and for a tokenizer without a mask token.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepModule
+        >>> from sentrep.objectives import MaskedLanguageModeling
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> module = SentRepModule(SentenceEncoder(small, tokenizer="toy"), [MaskedLanguageModeling(probability=0.15)])
+        >>> sorted(module.objectives.terms)
+        ['maskedlanguagemodeling']
     """
 
     def __init__(

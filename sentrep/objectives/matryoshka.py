@@ -35,6 +35,14 @@ class Matryoshka(Objective):
 
     Raises:
         InputError: for values out of range, and for a width above the encoder's.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import Views
+        >>> from sentrep.objectives import Alignment, Matryoshka
+        >>> x = torch.eye(3, requires_grad=True)
+        >>> Matryoshka(Alignment(), dims=[1, 2])(Views(x, x, None, None, None), None).item()
+        0.0
     """
 
     def __init__(self, objective: Objective, dims: list[int], weights: list[float] | None = None) -> None:

@@ -27,6 +27,14 @@ class RankingConsistency(Objective):
 
     Raises:
         InputError: for a temperature out of range, and for a batch with nothing to rank.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import Views
+        >>> from sentrep.objectives import RankingConsistency
+        >>> x = torch.eye(3)
+        >>> RankingConsistency()(Views(x, x, None, None, None), None)
+        tensor(0.)
     """
 
     reads_tokens = False

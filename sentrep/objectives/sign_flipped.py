@@ -27,6 +27,14 @@ class SignFlippedContrastive(Objective):
 
     Raises:
         InputError: for values out of range.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import Views
+        >>> from sentrep.objectives import SignFlippedContrastive
+        >>> x = torch.eye(3)
+        >>> SignFlippedContrastive(temperature=1.0)(Views(x, x, None, None, None), None)
+        tensor(1.0986)
     """
 
     reads_tokens = False

@@ -29,6 +29,10 @@ class UncertaintyWeighted(Objective):
 
     Raises:
         InputError: for no objective, and a rate that is not positive.
+
+    Examples:
+        >>> from sentrep.objectives import Alignment, Contrastive, UncertaintyWeighted
+        >>> both = UncertaintyWeighted({"contrastive": Contrastive(), "alignment": Alignment()})
     """
 
     def __init__(self, objectives: dict[str, Objective | None], lr: float = 1e-3) -> None:

@@ -19,6 +19,14 @@ class Uniformity(Objective):
 
     Raises:
         InputError: for a batch of one sentence.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import Views
+        >>> from sentrep.objectives import Uniformity
+        >>> x = torch.eye(3)
+        >>> Uniformity()(Views(x, x, None, None, None), None)
+        tensor(-4.)
     """
 
     reads_tokens = False

@@ -34,6 +34,14 @@ class AdversarialWeightPerturbation(PerturbedWeights):
 
     Raises:
         InputError: for γ ≤ 0.
+
+    Examples:
+        >>> import functools, torch
+        >>> from sentrep.stability import AdversarialWeightPerturbation
+        >>> w = torch.nn.Parameter(torch.tensor([[3.0, 4.0]]))
+        >>> awp = AdversarialWeightPerturbation([w], functools.partial(torch.optim.SGD, lr=0.1), gamma=0.01)
+        >>> awp.param_groups[0]["lr"]
+        0.1
     """
 
     def __init__(self, params: ParamsT, base_optimizer: OptimizerCallable, gamma: float = 0.005) -> None:

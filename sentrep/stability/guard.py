@@ -66,6 +66,11 @@ class NonFiniteGuard(Callback):
 
     Raises:
         InputError: for ``max_skips`` below 1.
+
+    Examples:
+        >>> import lightning
+        >>> from sentrep.stability import NonFiniteGuard
+        >>> trainer = lightning.Trainer(callbacks=[NonFiniteGuard("skip")], logger=False, accelerator="cpu")
     """
 
     def __init__(self, action: Literal["stop", "skip"] = "stop", max_skips: int = 10) -> None:

@@ -26,6 +26,13 @@ class FGSM(Perturbation):
 
     Raises:
         InputError: for values out of range.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.views import FGSM
+        >>> worse = FGSM(epsilon=0.1)(torch.zeros(1, 3), torch.ones(1).bool(), lambda x, temperature: x.sum())
+        >>> worse
+        tensor([[0.1000, 0.1000, 0.1000]])
     """
 
     def __init__(self, epsilon: float = 0.001, temperature: float = 0.05, descend: bool = False) -> None:

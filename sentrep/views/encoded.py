@@ -34,6 +34,10 @@ class EncodedViews(ViewMaker):
 
     Raises:
         InputError: for a perturbation that does not apply to the input, and for a prompt where the encoder has none.
+
+    Examples:
+        >>> from sentrep.views import EncodedViews, WordRepetition
+        >>> views = EncodedViews([WordRepetition(0.32)])  # the argument ``views`` of SentRepModule
     """
 
     def __init__(

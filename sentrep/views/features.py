@@ -22,6 +22,13 @@ class FeatureDropout(Perturbation):
 
     Raises:
         InputError: for another rate.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.views import FeatureDropout
+        >>> vectors = torch.ones(2, 4)
+        >>> FeatureDropout(rate=0.5)(vectors, torch.ones(2, dtype=torch.bool), None).shape
+        torch.Size([2, 4])
     """
 
     def __init__(self, rate: float = 0.1) -> None:
@@ -46,6 +53,14 @@ class FeatureMask(Perturbation):
 
     Raises:
         InputError: for another rate or name.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.views import FeatureMask
+        >>> vectors = torch.arange(8.0).reshape(2, 4)
+        >>> FeatureMask("trivial", rate=0.5)(vectors, torch.ones(2, dtype=torch.bool), None)
+        tensor([[0., 0., 2., 3.],
+                [0., 0., 6., 7.]])
     """
 
     places: ClassVar[tuple[Place, ...]] = ("output",)

@@ -21,6 +21,13 @@ class GaussianNoise(Perturbation):
 
     Raises:
         InputError: for a negative std.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.views import GaussianNoise
+        >>> vectors = torch.ones(2, 4)
+        >>> GaussianNoise(std=0.1)(vectors, torch.ones(2, dtype=torch.bool), None).shape
+        torch.Size([2, 4])
     """
 
     def __init__(self, std: float = 0.001) -> None:
@@ -41,6 +48,13 @@ class GaussianDropout(Perturbation):
 
     Raises:
         InputError: for a negative std.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.views import GaussianDropout
+        >>> vectors = torch.ones(2, 4)
+        >>> GaussianDropout(std=0.1)(vectors, torch.ones(2, dtype=torch.bool), None).shape
+        torch.Size([2, 4])
     """
 
     def __init__(self, std: float = 0.001) -> None:
@@ -64,6 +78,14 @@ class BatchGaussianNoise(Perturbation):
 
     Raises:
         InputError: for a negative scale.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.views import BatchGaussianNoise
+        >>> vectors = torch.ones(2, 4)
+        >>> BatchGaussianNoise(scale=1.0)(vectors, torch.ones(2, dtype=torch.bool), None)
+        tensor([[1., 1., 1., 1.],
+                [1., 1., 1., 1.]])
     """
 
     places: ClassVar[tuple[Place, ...]] = ("output",)
@@ -89,6 +111,13 @@ class BernoulliDropout(Perturbation):
 
     Raises:
         InputError: for another rate.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.views import BernoulliDropout
+        >>> vectors = torch.ones(2, 4)
+        >>> BernoulliDropout(rate=0.5)(vectors, torch.ones(2, dtype=torch.bool), None).shape
+        torch.Size([2, 4])
     """
 
     def __init__(self, rate: float = 0.1, rescale: bool = True) -> None:

@@ -33,6 +33,10 @@ class OutputPerturbedViews(ViewMaker):
 
     Raises:
         InputError: for a perturbation of tokens, and for a corpus that has positives of its own.
+
+    Examples:
+        >>> from sentrep.views import GaussianNoise, OutputPerturbedViews
+        >>> views = OutputPerturbedViews(GaussianNoise(0.01))  # the argument ``views`` of SentRepModule
     """
 
     def __init__(self, perturbation: Perturbation, negatives: Literal["copies", "second_view"] = "copies") -> None:

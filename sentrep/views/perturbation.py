@@ -34,6 +34,15 @@ class Perturbation(Configurable, nn.Module, ABC):
         places: where it makes sense.
         spares_frame: at the input, whether it must leave special tokens and the prompt's words alone. Padding is never
             touched.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import Perturbation
+        >>> class Shrink(Perturbation):
+        ...     def forward(self, x, mask, loss_fn):
+        ...         return x * (1 - self.strength)
+        >>> Shrink(0.5)(torch.ones(1, 3), torch.ones(1, dtype=torch.bool), None)
+        tensor([[0.5000, 0.5000, 0.5000]])
     """
 
     places: ClassVar[tuple[Place, ...]] = ("input", "output")

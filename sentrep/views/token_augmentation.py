@@ -24,6 +24,16 @@ class TokenAugmentation(Configurable, nn.Module, ABC):
         frame: number of special tokens and prompt's words before and after a sentence's own tokens, which stay.
         longest: tokens that no sentence may exceed; None for no limit.
         pad_token_id: of padding.
+
+    Examples:
+        >>> from dataclasses import replace
+        >>> import sentrep
+        >>> class FirstWords(sentrep.TokenAugmentation):
+        ...     def forward(self, tokens):
+        ...         ids, mask = tokens.input_ids[:, :8], tokens.attention_mask[:, :8]
+        ...         return replace(tokens, input_ids=ids, attention_mask=mask)
+        >>> FirstWords().strength
+        1.0
     """
 
     frame: tuple[int, int] = (0, 0)

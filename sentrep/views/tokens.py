@@ -25,6 +25,13 @@ class TokenCutoff(Perturbation):
 
     Raises:
         InputError: for another rate.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.views import TokenCutoff
+        >>> words, mask = torch.randn(2, 6, 4), torch.ones(2, 6, dtype=torch.bool)
+        >>> TokenCutoff()(words, mask, None).shape
+        torch.Size([2, 6, 4])
     """
 
     places: ClassVar[tuple[Place, ...]] = ("input",)
@@ -52,6 +59,13 @@ class SpanCutoff(Perturbation):
 
     Raises:
         InputError: for another rate.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.views import SpanCutoff
+        >>> words, mask = torch.randn(2, 6, 4), torch.ones(2, 6, dtype=torch.bool)
+        >>> SpanCutoff()(words, mask, None).shape
+        torch.Size([2, 6, 4])
     """
 
     places: ClassVar[tuple[Place, ...]] = ("input",)
@@ -78,6 +92,13 @@ class TokenShuffling(Perturbation):
     ConSERT permutes the position ids. Permuting the word embeddings instead gives the same pooled vector, because
     attention sees a token's content and position but not its row, and it serves encoders with relative positions too.
     `EncoderOutput.token_states` of such a positive are in the shuffled order.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.views import TokenShuffling
+        >>> words, mask = torch.randn(2, 6, 4), torch.ones(2, 6, dtype=torch.bool)
+        >>> TokenShuffling()(words, mask, None).shape
+        torch.Size([2, 6, 4])
     """
 
     places: ClassVar[tuple[Place, ...]] = ("input",)

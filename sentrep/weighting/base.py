@@ -15,6 +15,15 @@ class PairWeighting(Configurable, nn.Module, ABC):
 
     Attributes:
         metrics: detached scalars that the last `forward` wants logged, by name.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import PairWeighting, Views
+        >>> class Half(PairWeighting):
+        ...     def forward(self, batch, views, negatives):
+        ...         return torch.full((len(views.anchor), len(views.anchor) + len(negatives)), 0.5)
+        >>> Half()(None, Views(torch.eye(2), torch.eye(2), None, None, None), torch.zeros(1, 2)).shape
+        torch.Size([2, 3])
     """
 
     def __init__(self) -> None:

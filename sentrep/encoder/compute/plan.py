@@ -55,6 +55,11 @@ class Compute:
 
     Raises:
         InputError: for a value out of range, or settings that exclude each other.
+
+    Examples:
+        >>> from sentrep.encoder import Compute
+        >>> Compute(rows_at_once=32).rows_at_once
+        32
     """
 
     layout: Literal["auto", "padded", "packed"] = "auto"

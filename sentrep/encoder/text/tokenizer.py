@@ -33,6 +33,11 @@ class Prompt:
 
     Raises:
         InputError: for a template that is no text.
+
+    Examples:
+        >>> from sentrep.encoder import Prompt
+        >>> Prompt("This sentence : {sentence} means [MASK].", subtract=True).subtract
+        True
     """
 
     template: str
