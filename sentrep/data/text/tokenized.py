@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,15 +140,16 @@ class TokenizedRows:
 
     def table(self, rows: Sequence[CorpusRow]) -> pa.Table:
         """The ids in each of `COLUMNS`, null for a blank row, and what is counted; sentences cut in the first row."""
-        kept = [row for row in rows if not row.blank]
-        columns, cut = self._columns(kept) if kept else ([[]] * len(rows[0].sentences), 0)
+        kept = [not row.blank for row in rows]
+        columns, cut = self._columns(list(compress(rows, kept)))
         found = dict[str, pa.Array]()
-        for name, column in zip(COLUMNS, map(iter, columns), strict=False):
-            found[name] = pa.array([None if row.blank else next(column) for row in rows], pa.list_(pa.int32()))
+        for name, column in zip(COLUMNS, columns or [[]] * len(rows[0].sentences), strict=False):
+            ids = iter(column)
+            found[name] = pa.array([next(ids) if keep else None for keep in kept], pa.list_(pa.int32()))
         counted = {
             "cut": [cut, *[0] * (len(rows) - 1)],
-            "too_long": [0 if row.blank else row.too_long for row in rows],
-            "unpaired": [int(not (row.blank or row.paired)) for row in rows],
+            "too_long": [row.too_long * keep for row, keep in zip(rows, kept, strict=True)],
+            "unpaired": [int(keep and not row.paired) for row, keep in zip(rows, kept, strict=True)],
         }
         return pa.table(found | {name: pa.array(counts, pa.int32()) for name, counts in counted.items()})
 
@@ -173,7 +176,7 @@ def tokenize_corpus(
         tokenize: gives the ids.
         max_length: longest sequence in tokens, special tokens included; None means the model's limit.
         cache_dir: folder of the cache files; None means `default_cache_dir`.
-        num_workers: processes that tokenise; 0 means this one.
+        num_workers: processes that tokenise, at most one a processor; 0 means this one.
 
     Raises:
         InputError: no row has text, or the text cannot be read, see `Corpus.blocks`.
@@ -230,7 +233,7 @@ def _write(corpus: Corpus, rows: TokenizedRows, path: Path, num_workers: int) ->
         sampler=corpus.blocks(),
         batch_size=None,
         collate_fn=rows.table,
-        num_workers=num_workers,
+        num_workers=min(num_workers, os.cpu_count() or 1),
         generator=torch.Generator(),  # else it would draw from the global stream and shift the dropout
     )
     read = kept = unpaired = 0

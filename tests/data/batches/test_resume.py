@@ -118,7 +118,7 @@ def test_batches_that_workers_prepared_ahead_are_not_lost(tmp_path: Path) -> Non
 @pytest.mark.parametrize("case", CASES)
 def test_resumed_rows_of_a_stream(tmp_path: Path, case: str) -> None:
     """As many steps as in three epochs; at an end lightning must find the next epoch without knowing the length."""
-    check_resume(tmp_path, case, by_steps=True, workers=0, stream={"streaming": True, "shuffle_buffer": 1})
+    check_resume(tmp_path, case, by_steps=True, workers=0, stream={"streaming": True, "shuffle_buffer": 10})
 
 
 def test_resumed_rows_without_duplicates(tmp_path: Path) -> None:
