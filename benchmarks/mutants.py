@@ -10,7 +10,8 @@ mutmut skips decorated functions and all code outside of functions. Here pytest 
 is a fork: its code replaces that of the live functions, then those tests run that reach its statement, until one fails.
 A first run with a probe before every statement records which tests these are. Processes of tests are forks as well.
 To record again, after larger changes of tests, delete build/mutants/map.jsonl.
-Of a module's own values only plain ones are replaced (numbers, text, containers): mutants of others count as survivors.
+Of a module's own values only plain ones are replaced (numbers, text, containers, context variables): mutants of others
+count as survivors.
 
 Not mutated: messages (of `raise` and warnings), type annotations, docstrings, decorators, imports. Two operators are
 left out: where None replaces a positional argument or an assigned value, the next line fails in any test, which proves
@@ -23,6 +24,7 @@ import ast
 import builtins
 import collections
 import contextlib
+import gc
 import importlib
 import itertools
 import json
@@ -34,6 +36,7 @@ import sys
 import time
 import types
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
@@ -45,12 +48,13 @@ PACKAGES = ("functional", "weighting", "distributed.py", "stability", "negatives
 PACKAGES = (*PACKAGES, "evaluation/significance.py")
 TESTS = (
     "tests/functional tests/weighting tests/negatives tests/stability tests/views tests/objectives "
-    "tests/test_bad_inputs.py tests/test_distributed.py tests/test_paired_noise.py tests/test_every_plugin.py "
-    "tests/test_module.py tests/test_defaults.py tests/test_grad_cache.py tests/evaluation/test_significance.py"
+    "tests/cli/test_lost_peer.py tests/evaluation/test_significance.py tests/test_bad_inputs.py "
+    "tests/test_distributed.py tests/test_paired_noise.py tests/test_every_plugin.py tests/test_module.py "
+    "tests/test_defaults.py tests/test_grad_cache.py"
 )
 PARTS = 5  # a run that stops early has a fair sample: every fifth mutant of all files, then the next fifth
 ALIVE = ("survived", "not reached")
-SECONDS = {"run": 2, "again": 60}  # of tests for one mutant
+SECONDS = {"run": 2, "again": 10}  # of tests for one mutant
 
 
 def sources(package: str) -> list[Path]:
@@ -96,8 +100,9 @@ def mutants(path: Path, part: int) -> Iterator[tuple[str, int, str]]:
     def silent(node: cst.CSTNode) -> bool:
         part = node.func if isinstance(node, cst.Call) else node.targets[0] if isinstance(node, cst.Assign) else None
         text = isinstance(node, cst.Expr) and isinstance(node.value, cst.BaseString)
+        kind = isinstance(node, cst.Subscript) and tree.code_for_node(node.value) == "Literal"
         word = tree.code_for_node(part).split(".")[-1].strip(" =") if part else ""
-        return isinstance(node, skipped) or text or word in names_only
+        return isinstance(node, skipped) or text or kind or word in names_only
 
     class Visitor(cst.CSTVisitor):
         def on_visit(self, node: cst.CSTNode) -> bool:
@@ -153,7 +158,8 @@ def replace(live: Any, fresh: Any, path: str) -> None:
                     if repr((x.__defaults__, x.__kwdefaults__)) != repr((y.__defaults__, y.__kwdefaults__)):
                         x.__defaults__, x.__kwdefaults__ = y.__defaults__, y.__kwdefaults__
             continue
-        constant = isinstance(new, (str, int, float, tuple, list, dict, set, frozenset)) and name[:2] != "__"
+        plain = (str, int, float, tuple, list, dict, set, frozenset, ContextVar)
+        constant = isinstance(new, plain) and name[:2] != "__"
         if constant and repr(new) != repr(old):
             for module in [live, *(x for x in sys.modules.values() if isinstance(live, types.ModuleType))]:
                 if module is live or vars(module).get(name) is old:  # who imported the constant by name
@@ -207,8 +213,8 @@ class Recorder:
 class Runner:
     """Plug-in of the second run: instead of running the tests, run every mutant in a fork."""
 
-    def __init__(self, packages: list[str], done: set[str], limit: int, lines: list[str]) -> None:
-        self.packages, self.done, self.limit, self.sound = packages, done, limit, {}
+    def __init__(self, packages: list[str], wanted: Callable[[str], bool], limit: int, lines: list[str]) -> None:
+        self.packages, self.wanted, self.limit, self.sound = packages, wanted, limit, {}
         self.tests: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
         self.seconds: dict[str, float] = {}
         for test, path, number in map(json.loads, lines):
@@ -223,6 +229,8 @@ class Runner:
             os._exit(1)
 
     def pytest_runtestloop(self, session: Any) -> bool:
+        gc.collect()
+        gc.freeze()  # a collection in a fork would copy every page
         self.items = {item.nodeid: item for item in session.items}
         new = self.items.keys() - self.seconds.keys()  # tests that came after the map
         kills: collections.Counter[tuple[str, str]] = collections.Counter()
@@ -231,11 +239,18 @@ class Runner:
             probe, relative = reached(path.read_text())[0], str(path.relative_to(ROOT))
             everywhere = set().union(*(tests for (name, _), tests in self.tests.items() if name == relative))
             for name, line, source in mutants(path, part):
-                if name in self.done:
+                if not self.wanted(name):
                     continue
                 known = self.tests[relative, probe[line]] if line in probe else everywhere
+                if line not in probe or probe[line] > line:  # outside of functions, or a signature: read without a call
+                    known = known | {test for test in self.items if "test_defaults.py" in test and "every" not in test}
+                # what has killed most here, then quick tests, those that are named after the file before others
                 order = sorted(
-                    known & self.items.keys() | new, key=lambda test: (-kills[test], self.seconds.get(test, 0))
+                    known & self.items.keys() | new,
+                    key=lambda test: (
+                        -kills[relative, test],
+                        self.seconds.get(test, 0) / (10 if path.stem in test else 1),
+                    ),
                 )
                 status, test, start = "survived" if order else "not reached", None, time.monotonic()
                 while order:
@@ -245,7 +260,6 @@ class Runner:
                     order.remove(test)  # fails without a mutant, too
                     status, test = "survived", None
                 kills[relative, test or ""] += 1
-                self.done.add(name)
                 row = {"mutant": name, "status": status, "test": test, "seconds": round(time.monotonic() - start, 1)}
                 with RUN.open("a") as file:
                     file.write(json.dumps(row) + "\n")
@@ -304,13 +318,15 @@ class Selection:
 def session(make: Callable[[], Any], log: Path) -> None:
     """Run pytest with a plug-in, in a process of its own."""
     if os.fork():
-        os.wait()
+        if status := os.wait()[1]:
+            sys.exit(f"pytest was ended ({status}), see {log}")
         return
     plugin = make()  # before sentrep is imported
     import hypothesis
     import pytest
 
     import sentrep.doctor.processes
+    import sentrep.evaluation.significance  # before pytest, which rewrites a file that it is given
     import support
 
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]  # the smallest example is of no interest
@@ -340,10 +356,12 @@ def run(packages: list[str], what: str) -> None:
         part.unlink(missing_ok=True)
         session(lambda: Recorder(part), STATE / "map.log")
         part.rename(MAP)
-    done = {name for name, row in outcomes().items() if what == "run" or row["status"] not in ALIVE}
-    session(
-        lambda: Runner(packages, done, SECONDS[what], MAP.read_text().splitlines()), STATE / f"run-{os.getpid()}.log"
-    )
+    known = outcomes()
+    verdicts = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    again = {name for name, row in known.items() if row["status"] in ALIVE and verdicts.get(name, "")[:5] != "equiv"}
+    wanted = (lambda name: name in again) if what == "again" else (lambda name: name not in known)
+    lines = MAP.read_text().splitlines()
+    session(lambda: Runner(packages, wanted, SECONDS[what], lines), STATE / f"run-{os.getpid()}.log")
 
 
 def table() -> None:

@@ -150,6 +150,20 @@ def test_these_objectives_need_no_token_states() -> None:
     ]
 
 
+def test_these_objectives_are_compiled() -> None:
+    kinds = {name: getattr(objectives, name) for name in objectives.__all__}
+    assert [name for name, kind in kinds.items() if getattr(kind, "compiles", False)] == [
+        "Alignment",
+        "BidirectionalMargin",
+        "BinaryContrastive",
+        "Contrastive",
+        "Distillation",
+        "RankingConsistency",
+        "SignFlippedContrastive",
+        "Uniformity",
+    ]
+
+
 PLUGINS = {name: one for name, one in PUBLIC.items() if isinstance(one, type) and not inspect.isabstract(one)}
 
 

@@ -120,6 +120,28 @@ def test_noise_is_shared_and_dropout_is_not() -> None:
     assert not torch.equal(dropout0, dropout1)
 
 
+def test_outside_a_step_a_plug_in_draws_on_from_where_torch_is() -> None:
+    torch.manual_seed(0)
+    expected = torch.randn(4)
+    torch.manual_seed(0)
+    with distributed.plugin_draws("simcse", device="cpu"):
+        found = torch.randn(2)
+    assert torch.equal(torch.cat([found, torch.randn(2)]), expected)
+
+
+def test_the_seed_of_a_run_is_a_whole_number_of_63_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
+    assert distributed.global_seed() == 0
+    for seed in (7, 2**63 - 1):
+        monkeypatch.setenv("PL_GLOBAL_SEED", str(seed))
+        assert distributed.global_seed() == seed
+    for word in ("-1", "1.5", "x", str(2**63)):
+        monkeypatch.setenv("PL_GLOBAL_SEED", word)
+        with pytest.raises(InputError, match="PL_GLOBAL_SEED"):
+            distributed.global_seed()
+    assert 2**62 <= max(map(distributed.derive_seed, range(64))) < 2**63
+
+
 def test_streams_and_steps_differ() -> None:
     draws = {
         tuple(torch.randn(2, generator=distributed.step_generator(seed, stream, step)).tolist())

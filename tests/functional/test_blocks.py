@@ -148,3 +148,18 @@ def test_a_sum_of_rows_without_gradient() -> None:
     total, count = sum_in_chunks(lambda x: (x.sum(), x.new_full((), len(x))), [torch.arange(5.0)], [], chunk=2)
     assert (total.item(), count.item()) == (10.0, 5.0)
     assert not total.requires_grad
+
+
+@pytest.mark.parametrize(("queries", "blocks"), [(4096, False), (4097, True)])
+def test_up_to_the_largest_matrix_all_logits_are_held_at_once(
+    queries: int, blocks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = []
+
+    def watched(_: Any, rows: list[Tensor], *rest: Any, **more: Any) -> tuple[Tensor, Tensor]:
+        called.append(len(rows[0]))
+        return torch.zeros(()), torch.ones(())
+
+    monkeypatch.setattr(similarity, "sum_in_chunks", watched)
+    info_nce(torch.ones(queries, 1), torch.ones(4096, 1), temperature=1.0, positives=torch.zeros(queries).long())
+    assert called == [queries] * blocks

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from references.samplers import StepwiseEM
 from sentrep.distributed import derive_seed, step_generator
-from sentrep.negatives import GaussianMixtureNegatives
+from sentrep.negatives import GaussianMixtureNegatives, gaussian_mixture
 
 
 def _mixture(**overrides: object) -> GaussianMixtureNegatives:
@@ -167,3 +167,14 @@ def test_a_window_of_equal_rows_draws_them() -> None:
     same = torch.ones(8, WIDTH)
     drawn = built("refitted mixture").sample(same, same)
     torch.testing.assert_close(drawn, same, rtol=0, atol=0.01)
+
+
+@pytest.mark.parametrize("kind", ["diag", "full"])
+def test_the_density_is_that_of_normal_distributions(kind: str) -> None:
+    torch.manual_seed(0)
+    rows, mean, root = torch.randn(5, 3).double(), torch.randn(2, 3).double(), torch.randn(2, 3, 3).double()
+    matrices = root @ root.mT + torch.eye(3)
+    covariance = matrices.diagonal(dim1=1, dim2=2) if kind == "diag" else matrices
+    whole = torch.diag_embed(covariance) if kind == "diag" else covariance
+    expected = torch.distributions.MultivariateNormal(mean, whole).log_prob(rows[:, None])
+    torch.testing.assert_close(gaussian_mixture._log_density(rows, mean, covariance), expected)

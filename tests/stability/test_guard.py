@@ -154,6 +154,18 @@ def test_the_count_goes_on_after_a_resume() -> None:
     assert other.skipped == 4
 
 
+def test_what_is_a_part_of_another_module_is_found(tmp_path: Path) -> None:
+    guard, whole, inner = NonFiniteGuard("skip"), torch.nn.Module(), torch.nn.Module()
+    guard._folder = tmp_path
+    inner.terms = StepTerms(None, {"simcse": torch.tensor(torch.nan)}, {}, torch.tensor([7]), None)  # type: ignore[arg-type, assignment]
+    whole.inner = inner
+    guard.on_before_backward(None, whole, torch.tensor(torch.nan))  # type: ignore[arg-type]
+    trainer = SimpleNamespace(global_step=0, scaler=None)
+    with pytest.warns(UserWarning, match=r"objective simcse"), pytest.raises(SkippedStep):
+        guard.on_before_optimizer_step(trainer, None, torch.optim.SGD([torch.nn.Parameter(torch.ones(2))]))  # type: ignore[arg-type]
+    assert json.loads((tmp_path / "nonfinite-step=1.json").read_text())["rows"] == [[7]]
+
+
 def _decide(folder: str) -> bool:
     """Whether this process leaves the step out; the loss of process 1 alone is bad."""
     guard = NonFiniteGuard("skip")
