@@ -193,7 +193,7 @@ def own_draws(*parts: int | str, device: torch.device | str = "cpu") -> Iterator
     For dropout in an evaluation likewise.
 
     Args:
-        parts: what the draws depend on.
+        parts: the values that the draws depend on.
         device: draw on this device too; the CPU's draws are always one's own.
 
     Examples:

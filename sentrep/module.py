@@ -51,7 +51,7 @@ class SentRepModule(Configurable, LightningModule):
     """Trains an encoder on the weighted sum of objectives, from one shared encoder pass.
 
     Args:
-        encoder: what is trained.
+        encoder: the encoder to train.
         objectives: by name, or a list; a None in a dict removes an inherited objective.
         weights: of the objectives in the sum, by name; 1 where not given.
         views: how anchors and positives are made.
@@ -89,7 +89,7 @@ class SentRepModule(Configurable, LightningModule):
         check_module(self.init_args)
         for name, plugin in (("head", head), ("views", views)):
             check_initialised(plugin, name)
-        self.encoder = encoder.train()  # that of `SentenceEncoder.from_pretrained` is in evaluation mode
+        self.encoder = encoder.train()  # `SentenceEncoder.from_pretrained` returns it in evaluation mode
         if head is not None:
             encoder.attach_head(head)
         check_storable(encoder)
@@ -127,7 +127,7 @@ class SentRepModule(Configurable, LightningModule):
         log_settings(self, self.settings)
 
     def on_train_start(self) -> None:  # a module may be fitted twice
-        """See that what is trained can be kept (`sentrep.checkpoint.rehearsal`)."""
+        """Check that a checkpoint can hold the module (`sentrep.checkpoint.rehearsal`)."""
         trainer: Any = self.trainer
         self._replay = StepReplay() if any(map(calls_again, trainer.optimizers)) else None
         self._checked = False
@@ -162,7 +162,7 @@ class SentRepModule(Configurable, LightningModule):
 
         Args:
             batch: B rows.
-            batch_idx: number of the batch in its epoch, from 0; with ``epoch`` it chooses what is drawn.
+            batch_idx: number of the batch in its epoch, from 0; with ``epoch`` it seeds the random draws.
             epoch: number of the epoch, from 0.
         """
         with distributed.step_draws(self.seed, epoch, batch_idx):
@@ -182,11 +182,11 @@ class SentRepModule(Configurable, LightningModule):
         return terms.loss
 
     def views_of(self, batch: TextBatch) -> Views:
-        """The views of one batch, from a pass that makes what the objectives read."""
+        """The views of one batch, from a pass that computes only the outputs that the objectives read."""
         return self.views(self.encoder, batch, self.objectives.extra_inputs(batch), self.objectives.need)
 
     def _check_first(self, views: Views, losses: dict[str, Tensor]) -> None:
-        """Look at the first step of a training: refuse a loss that is no number, and say that views do not differ."""
+        """Look at the first step of a training: refuse a non-finite loss, and warn of identical views."""
         self._checked = True
         alike = views.anchor is not views.positive and torch.allclose(views.anchor, views.positive, rtol=0, atol=1e-6)
         if alike:
@@ -289,7 +289,7 @@ class SentRepModule(Configurable, LightningModule):
         return vectors
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Put inside what the checkpoint needs to be used alone: architecture, tokenizer, settings, provenance."""
+        """Add everything that makes the checkpoint self-contained: architecture, tokenizer, settings, provenance."""
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
         data = getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None)
         checkpoint[PAYLOAD_KEY] = payload(self.encoder, self.seed, data, head_to_keep(self))

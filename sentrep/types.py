@@ -122,7 +122,7 @@ class TextBatch:
 
 @dataclass(frozen=True)
 class Need:
-    """What is read of a pass of the encoder, beside the pooled vectors."""
+    """The outputs of an encoder pass that are needed besides the pooled vectors."""
 
     tokens: bool = True
     """Whether the states of all tokens are (`EncoderOutput.token_states` and ``input_embeddings``)."""
@@ -196,7 +196,7 @@ class EncoderOutput:
 
 @dataclass
 class EncoderSpec:
-    """What an objective may know of the encoder when it creates its tensors (`Objective.build`)."""
+    """Facts about the encoder for an objective that creates its tensors (`Objective.build`)."""
 
     embedding_dim: int
     """D, the width of `Views.anchor` (after the projection head)."""
@@ -213,7 +213,7 @@ class EncoderSpec:
     seed: int
     """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
     backbone_parameters: Callable[[], Iterable[nn.Parameter]]
-    """What is trained of the backbone, for a penalty on it. To be called in every step: parameters may be replaced."""
+    """The trained parameters of the backbone, for a penalty on them. Call it in every step, as they may change."""
     word_starts: Callable[[], Tensor]
     """(V,) bool, whether a token begins a word."""
     lm_head: Callable[[], nn.Module]
@@ -265,9 +265,9 @@ class Views:
     negative: Tensor | None
     """(B, D) hard negatives, or None."""
     anchor_output: EncoderOutput
-    """What the encoder gave for the anchors."""
+    """The encoder's output of the anchors."""
     positive_output: EncoderOutput
-    """What the encoder gave for the positives."""
+    """The encoder's output of the positives."""
     extra: dict[str, EncoderOutput] = field(default_factory=dict)
     """Outputs for `Objective.extra_inputs`: an objective sees its own, by the keys that it gave."""
     projected: dict[str, Tensor] = field(default_factory=dict)

@@ -32,7 +32,7 @@ class DenoisingDecoder(nn.Module):
         feed_forward: width of the hidden layer in each layer.
         activation: ``relu`` or ``gelu``, in the hidden layer.
         dropout: rate in [0, 1): of attention weights, hidden layers and each sub-layer's output.
-        causal: whether a token sees only itself and what stands before it.
+        causal: whether a token sees only itself and earlier tokens.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Rank correlation, refusing what has none."""
+"""Rank correlation; constant or non-finite values are refused."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def refine_noise(
         temperature: τ_u > 0.
         steps: t ≥ 0; 0 returns the noise as it came.
         step_size: β > 0, the length of every step.
-        denominator: over what the softmax runs; see above.
+        denominator: the vectors that the softmax runs over; see above.
 
     Returns:
         (M, D) float32 (float64 for float64 input), a new tensor without gradient.
@@ -80,7 +80,7 @@ def refine_noise(
 
 
 def _ascent(noise: Tensor, anchors: Tensor, batch: Tensor | None, temperature: float) -> Tensor:
-    """g / ‖g‖ of every noise vector (M, D), or 0 where there is none.
+    """g / ‖g‖ of every noise vector (M, D), or 0 for a zero vector.
 
     A factor per vector cancels in g / ‖g‖. So 1/‖ĥ‖ and 1/(N τ) are left out, and the column P_·j is scaled to sum to 1
     by a second softmax: a direction is then found even where P itself underflows.

@@ -18,7 +18,7 @@ from sentrep.types import EncoderSpec
 class NegativeSampler(Configurable, nn.Module, ABC):
     """A source of vectors that anchors are pushed away from, besides the other sentences of the batch.
 
-    What is drawn depends on (seed, name, step) alone, so it is the same on every rank, after a resume, and in each
+    The draws depend on (seed, name, step) only, so they are the same on every rank, after a resume, and in each
     closure call of one step. The step advances in `update`, once per optimiser step, and is part of the checkpoint.
 
     Args:

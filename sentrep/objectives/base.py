@@ -39,7 +39,7 @@ class Objective(Configurable, nn.Module, ABC):
             shapes in every step.
         projects_extra: whether `Views.projected` has the extra inputs' vectors after the projection head.
         parameter_options: settings of the optimiser for the objective's own parameters, for example ``{"lr": 1e-3}``,
-            in place of the run's; the schedule multiplies them. What belongs to the encoder too, say tied word
+            instead of the run's; the schedule multiplies them. Parameters shared with the encoder, say tied word
             embeddings, has the run's.
         step: optimiser steps done: the same on every process and after a resume.
 
@@ -149,7 +149,7 @@ class WeightedSum(nn.Module):
 
     @property
     def need(self) -> Need:
-        """What the objectives read of the encoder's output, all together."""
+        """The encoder outputs that any of the objectives reads."""
         terms = [objective for _, objective in self._objectives()]
         layers = {layer for objective in terms for layer in objective.reads_layers}
         return Need(any(objective.reads_tokens for objective in terms), tuple(sorted(layers)))
@@ -177,7 +177,7 @@ class WeightedSum(nn.Module):
                 objective.compile(mode=mode)
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
-        """What all objectives add to the shared pass, by ``objective.key``: no name of an objective has a dot."""
+        """All extra inputs for the shared pass, by ``objective.key``; names of objectives have no dot."""
         found: dict[str, TokenBatch] = {}
         for name, objective in self._objectives():
             if type(objective).extra_inputs is Objective.extra_inputs:
@@ -232,10 +232,10 @@ class WeightedSum(nn.Module):
                 part.step = step
 
     def metrics(self) -> dict[str, Tensor]:
-        """What the objectives want logged, as ``objective/metric``; scalars, detached.
+        """The metrics of all objectives, as ``objective/metric``; scalars, detached.
 
         Raises:
-            InputError: for a metric that is no number.
+            InputError: for a metric that is neither a number nor a scalar tensor.
         """
         return {
             f"{n}/{key}": check_metric(n, key, value) for n, o in self._objectives() for key, value in o.metrics.items()

@@ -43,7 +43,7 @@ class Contrastive(Objective):
             from the 2N − 2 that are neither it nor its partner. Extra negatives count in both directions.
         angular_margin: m in [0, 90] degrees, added to the angle of every positive pair (ArcCon of ArcCSE, Zhang et al.
             2022: 10): exp(cos(θ_ii + m) / τ) takes the place of exp(cos θ_ii / τ), above and below.
-        hard_negatives: whether those of the corpus are negatives here; False leaves them to another objective
+        hard_negatives: whether the corpus's hard negatives count here; False leaves them to another objective
             (`BidirectionalMargin`).
 
     Raises:
@@ -145,7 +145,7 @@ class Contrastive(Objective):
                 sampler.update(anchors)
 
     def _check(self, candidates: Candidates) -> None:
-        """Refuse what has nothing to contrast with."""
+        """Refuse a batch without any negative."""
         empty = ", ".join(self.negatives)
         if len(candidates) == 1 and self.in_batch:
             raise InputError(

@@ -57,7 +57,7 @@ class Denoising(Objective):
             with the embedding-layer output of another dropout mask.
         causal: predict each token from those before it, instead of from its own noisy copy and all others.
         token_deletion: share in [0, 1) of the anchor's own tokens that the encoder does not read; one token always
-            stays. 0: the vector is that of the contrastive objective. TSDAE has 0.6.
+            stays. 0: the contrastive objective's vector. TSDAE has 0.6.
 
     Raises:
         InputError: for values out of range; for heads that do not divide the width; for a backbone whose masked-LM head
@@ -148,7 +148,7 @@ class Denoising(Objective):
         return chunked_cross_entropy(states, tokens.pack(wanted), head, list(head.parameters()), chunk=self.chunk)
 
     def _clean(self, views: Views, batch: TextBatch) -> tuple[TokenBatch, EncoderOutput]:
-        """The sentences to rebuild, and what the encoder made of them."""
+        """The sentences to rebuild, and their encoder outputs."""
         clean = batch.anchor if self.target == "anchor" or batch.positive is None else batch.positive
         output = views.anchor_output if self.target == "anchor" else views.positive_output
         rows, length = output.input_embeddings.shape[:2]

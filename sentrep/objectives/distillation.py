@@ -16,7 +16,7 @@ from sentrep.types import EncoderSpec, TextBatch, Views
 
 
 class Distillation(Objective):
-    """The student's in-batch similarities follow those of one or two frozen teachers.
+    """The student imitates the in-batch similarities of one or two frozen teachers.
 
     With s_ij = cos(h_i, h_j⁺) of the student and t_ij of the teacher, j over the sentences of all processes:
 

@@ -1,4 +1,4 @@
-"""What a sentence's vector tells of its own tokens (IS-BERT)."""
+"""Mutual information between a sentence's vector and its own tokens (IS-BERT)."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ class Matryoshka(Objective):
 
         L = Σ_d weight_d · L_d(first d dimensions of the views)
 
-    A model so trained keeps most of its quality where vectors are cut: ``encode(truncate_dim=d)``. What is cut are the
-    vectors that the objective sees, behind a projection head where there is one. Leave that out (``model.head: null``),
-    or put it among the encoder's modules, or else the dimensions of what is exported have no order.
+    A model trained this way keeps most of its quality when vectors are cut: ``encode(truncate_dim=d)``. The objective
+    cuts the vectors after the projection head, which an export does not have. Remove the head (``model.head: null``) or
+    put it among the encoder's modules, so that the exported dimensions are ordered.
 
     Each width has its own copy of the objective, with samplers, decoders and teachers of its own; what it adds to the
     encoder's pass is encoded once per width. Token states and vectors before the projection head are not cut.
@@ -68,7 +68,7 @@ class Matryoshka(Objective):
         self.reads_tokens, self.reads_layers = self.widths.need.tokens, self.widths.need.layers
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
-        """Those of each copy."""
+        """The metrics of each copy."""
         return self.widths.extra_inputs(batch)
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:

@@ -29,7 +29,7 @@ class MomentumContrast(Objective):
 
     Args:
         temperature: τ > 0.
-        size: keys in the queue; where gradients are accumulated, those of a step's last micro-batch enter it.
+        size: keys in the queue; with accumulated gradients, only the step's last micro-batch enters it.
         momentum: m in [0, 1); 0.999 in MoCo.
         in_batch: whether the batch's positives are keys too.
 

@@ -1,4 +1,4 @@
-"""PaSeR: write a sentence's phrase again, from the sentence's vector and that of the sentence without the phrase."""
+"""PaSeR: write a sentence's phrase from two vectors, of the sentence and of the sentence without the phrase."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class ReplacedTokenDetection(Objective):
         self.probability = probability
 
     def build(self, spec: EncoderSpec) -> None:
-        """Copy the encoder, and the masked-LM head where that is the generator."""
+        """Copy the encoder, and its masked-LM head if it is the generator."""
         self._mask_token_id, self._frame = spec.mask_token(self), spec.frame
         discriminator: Any = spec.copy_encoder(trainable=True)
         self.discriminator = discriminator
@@ -91,7 +91,7 @@ class ReplacedTokenDetection(Objective):
 
     @torch.no_grad()
     def edit(self, tokens: TokenBatch) -> TokenBatch:
-        """The sentences (B, L) with the generator's guesses in the place of masked tokens."""
+        """The sentences (B, L) with the generator's guesses instead of masked tokens."""
         count = max(1, round(self.probability * (tokens.count() - len(tokens) * sum(self._frame))))
         chosen = choose_tokens(tokens.own(self._frame), count)
         flat = tokens.input_ids.flatten()

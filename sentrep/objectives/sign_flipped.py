@@ -1,4 +1,4 @@
-"""What the thesis's code calls FGSM at the output."""
+"""The loss behind "FGSM at the output" in the thesis's code."""
 
 from __future__ import annotations
 

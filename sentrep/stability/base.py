@@ -96,7 +96,7 @@ class PerturbedWeights(Optimizer, ABC):
 
 
 def refuse_gradient_scaler(optimizer: Optimizer, scaler: object | None, clips: bool = False) -> None:
-    """Refuse half precision with a scaler where it cannot do what is wanted.
+    """Refuse a gradient scaler that would break the step.
 
     It runs the closure itself, once, before it calls the optimiser. A fused optimiser takes the scale off in its step,
     too late for clipping.

@@ -211,7 +211,7 @@ class NonFiniteGuard(Callback):
 
 
 def withhold_checkpoints(trainer: Trainer) -> None:
-    """Keep the run's `ModelCheckpoint` from saving what an exception leaves behind."""
+    """Keep the run's `ModelCheckpoint` from saving the state after an exception."""
     for saver in trainer.checkpoint_callbacks:
         if isinstance(saver, ModelCheckpoint):
             saver.save_on_exception = False

@@ -1,4 +1,4 @@
-"""What a run's loggers are told of its settings, for their tables and sweeps."""
+"""The settings that a run's loggers receive, for their tables and sweeps."""
 
 from __future__ import annotations
 

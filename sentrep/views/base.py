@@ -19,7 +19,7 @@ class ViewMaker(Configurable, nn.Module, ABC):
     """
 
     def build(self, spec: EncoderSpec) -> None:
-        """Create parameters and buffers here; called once, before those of the objectives and the optimiser."""
+        """Create parameters and buffers here; called once, before the objectives and the optimiser are built."""
 
     @abstractmethod
     def forward(
@@ -31,7 +31,7 @@ class ViewMaker(Configurable, nn.Module, ABC):
             encoder: called once.
             batch: B sentences.
             extra: more inputs for the same pass, from `Objective.extra_inputs`.
-            need: what the objectives read of the pass, to hand on: ``encoder(tokens, need=need)``.
+            need: the outputs that the objectives read; pass it on: ``encoder(tokens, need=need)``.
 
         Returns:
             Projected views, and the encoder's raw output for each of them and for each entry of ``extra``.

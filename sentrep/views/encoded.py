@@ -1,4 +1,4 @@
-"""Views that differ in what the encoder reads or drops."""
+"""Views that differ in the encoder's input or its dropout."""
 
 from __future__ import annotations
 

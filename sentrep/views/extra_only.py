@@ -11,7 +11,7 @@ from sentrep.views.base import ViewMaker
 
 
 class ExtraInputsOnly(ViewMaker):
-    """Encodes only what the objectives add to the pass, for example the masked sentences of pre-training.
+    """Encode only the extra inputs of the objectives, for example the masked sentences of pre-training.
 
     Two thirds of the work of a step are saved where nothing is contrasted. Anchor and positive are both the vectors of
     the first such input, so that the run's statistics have something to show; no other objective should be trained on

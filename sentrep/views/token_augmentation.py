@@ -14,7 +14,7 @@ class TokenAugmentation(Configurable, nn.Module, ABC):
     """A small change to the token ids of sentences that makes a view of them, before anything is looked up.
 
     Random kinds draw as a `sentrep.Perturbation` does: they leave the encoder's dropout as it is, and repeat after a
-    resume and in a second closure call. The batch's `sentrep.TextBatch` stays as it is; what was read is in
+    resume and in a second closure call. The batch's `sentrep.TextBatch` stays as it is; the changed ids are in
     `sentrep.Views.read`.
 
     Args:

@@ -45,5 +45,5 @@ class PairWeighting(Configurable, nn.Module, ABC):
 
         Returns:
             (B, N + M) in [0, ∞), without gradient: first the N in-batch keys of the global batch in rank order, then
-            the extra negatives. What stands at the positive's place is ignored.
+            the extra negatives. The weight of the positive is ignored.
         """
