@@ -42,6 +42,7 @@ PAPERS = {
 
 SUITE = "`sentrep evaluate MODEL --suite mteb` ([tasks](evaluation.md#mteb))"
 COSINES = "`sentrep plot curves RUN --metrics train/positive_cosine train/negative_cosine`"
+ORDER = "`sentrep compare --table thesis/tables/order --rows '[simcse]' --vary order`, and `--vary noise`"
 UNIFORMITY = "`sentrep plot curves RUN RUN --metrics val/stsb-dev/uniformity`"
 SEEDS = {
     "seed 19984": ("0.48 / -2.47 / 77.04", "0.46 / -2.35 / 77.75"),
@@ -78,6 +79,7 @@ MEASUREMENTS = {
         *(("table 6", f"{seed}: SimCSE", printed, ALIGNMENT) for seed, (printed, _) in SEEDS.items()),
         *(("table 6", f"{seed}: Gaussian sampling", printed, ALIGNMENT) for seed, (_, printed) in SEEDS.items()),
         ("figure 9", "cosines of positives and negatives", "curves", COSINES),
+        ("text of section 7.2", "order of the text apart from dropout", "no number", ORDER),
     ],
     "denosent": [
         ("figure 3", "AskUbuntu, MAP / MRR", "52.81 / 65.92", SUITE),

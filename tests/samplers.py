@@ -35,6 +35,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "mixed": ("MixedNegatives", {}),
     "vae": ("VAENegatives", {"latent": 3, "hidden": 7, "window": 2}),
     "vae on the batch": ("VAENegatives", {"latent": 3, "hidden": 7, "train_on": "batch"}),
+    "released vae": ("VAENegatives", {"latent": 3, "hidden": 7, "train_on": "batch", "autoencoder": "released"}),
 }
 DRAWN = [kind for kind, (name, _) in KINDS.items() if name != "MemoryBank"]  # with random numbers
 REMEMBERING = ["bank", "small bank", "mixture", "full mixture", "vae"]  # drawing nothing before the first update

@@ -35,6 +35,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "nt_xent": False,
         "angular_margin": 0.0,
         "hard_negatives": True,
+        "keep_hardest": 1.0,
     },
     "ContrastiveTension": {"negatives": 7},
     "Denoising": {
@@ -112,6 +113,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "ratio": 1.0,
         "weight": 1.0,
         "train_on": "window",
+        "autoencoder": "standardised",
     },
     "WordRepetition": {"rate": 0.32},
     "info_nce": {"negative_weight": 1.0, "label_smoothing": 0.0, "margin": 0.0},
@@ -201,6 +203,7 @@ RANGES: dict[str, dict[str, tuple[list[float], list[float]]]] = {
         "angular_margin": ([0, 90], [-0.01, 90.01, 91]),
         "block": ([0, 10**9], [-1, 10**9 + 1]),
         "label_smoothing": SHARE,
+        "keep_hardest": ([1e-9, 1], [0, 1 + 1e-9, 2]),
     },
     "ContrastiveTension": {"negatives": ANY_COUNT},
     "Denoising": {

@@ -44,6 +44,8 @@ WITHOUT_NUMBERS = {
     "dclr/thresholds": 5,  # figure 6
     "dclr/ratios": 5,
     "thesis/samples": 5,  # figure 10
+    "thesis/order": 5,  # section 7.2
+    "thesis/hardest": 4,  # section 8
     "denosent/layers": 3,
 }
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from sentrep import checks, distributed
 from sentrep.config import check_initialised
 from sentrep.errors import InputError
+from sentrep.functional.hardness import hardest, hardness
 from sentrep.functional.similarity import at_least_float32, info_nce
 from sentrep.negatives import NegativeSampler
 from sentrep.objectives.base import Objective
@@ -30,6 +31,10 @@ class Contrastive(Objective):
     corpus has them, and whatever ``negatives`` draw, for all anchors or for h_i alone. Where the views bring a second
     view of their own (`Views.second`), that stands for the other sentences, and h_i⁺ for its own anchor alone.
 
+    Metrics: of the weighting; and of what samplers drew, ``hardness``, the mean cosine of a drawn negative and its
+    anchor, and ``harder_than_batch``, the share of these pairs whose cosine is above the anchor's cosine with every
+    other sentence of the batch.
+
     Args:
         temperature: τ > 0.
         negatives: samplers of extra negatives, by name; None entries are left out.
@@ -45,6 +50,8 @@ class Contrastive(Objective):
             2022: 10): exp(cos(θ_ii + m) / τ) takes the place of exp(cos θ_ii / τ), above and below.
         hard_negatives: whether the corpus's hard negatives count here; False leaves them to another objective
             (`BidirectionalMargin`).
+        keep_hardest: share in (0, 1] of each sampler's draws that is kept: those with the largest cosine to any anchor
+            of the global batch, or to their own anchor where they are of one anchor alone (thesis, section 8).
 
     Raises:
         InputError: for values out of range, for a batch of one sentence without extra negatives, and for ``nt_xent``
@@ -74,12 +81,14 @@ class Contrastive(Objective):
         nt_xent: bool = False,
         angular_margin: float = 0.0,
         hard_negatives: bool = True,
+        keep_hardest: float = 1.0,
     ) -> None:
         super().__init__()
         checks.positive(self, temperature=temperature)
         checks.share(self, label_smoothing=label_smoothing)
         checks.within(self, -80, 80, hard_negative_weight=hard_negative_weight)  # its exponential, in float32
         checks.within(self, 0, 90, angular_margin=angular_margin)
+        checks.within(self, 0, 1, open_below=True, keep_hardest=keep_hardest)
         checks.whole(self, 0, **checks.given(block=block))
         checks.flag(self, in_batch=in_batch, nt_xent=nt_xent, hard_negatives=hard_negatives)
         checks.named(self, NegativeSampler, negatives=negatives or {})
@@ -93,6 +102,7 @@ class Contrastive(Objective):
         self.nt_xent = nt_xent
         self.angular_margin = angular_margin
         self.hard_negatives = hard_negatives
+        self.keep_hardest = keep_hardest
         self.label_smoothing = label_smoothing
         self.hard_negative_weight = hard_negative_weight
         for name, plugin in [*_present(negatives).items(), ("weighting", weighting)]:
@@ -129,12 +139,13 @@ class Contrastive(Objective):
             raise InputError("Contrastive: nt_xent does not go with a second view; set views.negatives to copies")
         if not self.hard_negatives:
             views = replace(views, negative=None)
-        candidates = Candidates.gather(views, self._samplers(), self.in_batch, self.nt_xent)
+        candidates = Candidates.gather(views, self._samplers(), self.in_batch, self.nt_xent, self.keep_hardest)
         self._check(candidates)
         pairs = None
+        self.metrics = dict(candidates.hardness)
         if self.weighting is not None:
             pairs = self.weighting(batch, views, candidates.drawn.detach())
-            self.metrics = dict(self.weighting.metrics)
+            self.metrics |= self.weighting.metrics
         return candidates, candidates.weights(pairs, self.hard_negative_weight)
 
     def after_step(self, views: Views) -> None:
@@ -190,10 +201,17 @@ class Candidates:
     """(Q,) the columns of the queries' positives."""
     left_out: Tensor | None
     """(Q, K) bool, pairs of a query and a key that are no part of the loss, or None."""
+    hardness: dict[str, Tensor]
+    """Metrics of what samplers drew for this process's anchors; none where they drew nothing."""
 
     @classmethod
     def gather(
-        cls, views: Views, samplers: Iterable[NegativeSampler], in_batch: bool = True, nt_xent: bool = False
+        cls,
+        views: Views,
+        samplers: Iterable[NegativeSampler],
+        in_batch: bool = True,
+        nt_xent: bool = False,
+        keep_hardest: float = 1.0,
     ) -> Candidates:
         """From all processes, each tensor once; the samplers draw from what has been gathered.
 
@@ -202,18 +220,21 @@ class Candidates:
             samplers: of further negatives.
             in_batch: whether the other sentences of the batch are negatives.
             nt_xent: whether the positives are queries too, and the anchors keys.
+            keep_hardest: share of each sampler's draws that is kept.
         """
         own = distributed.gather(views.key)
         hard = own[:0] if views.negative is None else distributed.gather(views.negative)
         anchors = distributed.gather(views.anchor) if nt_xent else None
         known_keys = at_least_float32(own.detach())
-        drawn = known_keys[:0], known_keys[:, None][:, :0], None
+        rows = positives = distributed.own_rows(len(views.anchor), own.device)
+        shared, by_row, weights = known_keys[:0], known_keys[:, None][:, :0], None
+        metrics: dict[str, Tensor] = {}
         if samplers := list(samplers):
             if (known := anchors) is None:
                 wanted = any(sampler.with_gradient for sampler in samplers)
                 known = distributed.gather(views.anchor if wanted else views.anchor.detach())
-            drawn = _draw(samplers, at_least_float32(known), known_keys)
-        rows = positives = distributed.own_rows(len(views.anchor), own.device)
+            shared, by_row, weights = _draw(samplers, at_least_float32(known), known_keys, keep_hardest)
+            metrics = _hardness(views.anchor.detach(), known_keys, rows, shared, by_row[rows])
         apart, left_out = own[:0], None
         if anchors is not None:
             apart = anchors
@@ -221,8 +242,7 @@ class Candidates:
         elif not in_batch or views.second is not None:
             apart, own = views.positive, own if in_batch else own[:0]
             positives, left_out = _apart(rows, len(own), len(hard))
-        shared, by_row, weights = drawn
-        return cls(own, hard, apart, shared, by_row[rows], weights, rows, positives, left_out)
+        return cls(own, hard, apart, shared, by_row[rows], weights, rows, positives, left_out, metrics)
 
     @property
     def keys(self) -> Tensor:
@@ -277,8 +297,17 @@ def _both_ways(rows: Tensor, own: int, hard: int) -> tuple[Tensor, Tensor, Tenso
     return torch.cat([rows, rows]), torch.cat([rows, other]), left_out.scatter(1, itself[:, None], True)
 
 
+def _hardness(anchors: Tensor, keys: Tensor, own: Tensor, shared: Tensor, by_row: Tensor) -> dict[str, Tensor]:
+    """The metrics of drawn negatives; see `hardness`."""
+    if not len(shared) + by_row.shape[1]:
+        return {}
+    return dict(zip(("hardness", "harder_than_batch"), hardness(anchors, keys, own, shared, by_row), strict=True))
+
+
 @torch.compiler.disable  # samplers count steps and seed generators, on the host
-def _draw(samplers: list[NegativeSampler], anchors: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+def _draw(
+    samplers: list[NegativeSampler], anchors: Tensor, keys: Tensor, keep_hardest: float
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Negatives of all (M, D) and of each anchor (N, k, D), and their λ (M + k,) or None; anchors and keys: (N, D)."""
     parts = [
         sampler.sample(anchors if sampler.with_gradient else anchors.detach(), keys).to(keys.dtype)
@@ -290,6 +319,7 @@ def _draw(samplers: list[NegativeSampler], anchors: Tensor, keys: Tensor) -> tup
                 f"{type(sampler).__name__}.sample returned a tensor of shape {tuple(part.shape)}; expected (M, D), for "
                 f"all anchors, or ({len(keys)}, k, D), for each anchor of the global batch"
             )
+    parts = [hardest(part, anchors.detach(), keep_hardest) for part in parts]
     shared = torch.cat([keys[:0], *(part for part in parts if part.ndim == 2)])
     by_row = torch.cat([keys[:, None][:, :0], *(part for part in parts if part.ndim == 3)], dim=1)
     if all(sampler.weight == 1.0 for sampler in samplers):

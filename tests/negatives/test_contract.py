@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import copy
 import io
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
-from samplers import DRAWN, KINDS, REMEMBERING, WIDTH, built, embeddings
+from samplers import DRAWN, KINDS, REMEMBERING, WIDTH, built, embeddings, spec
+from torch import Tensor
 
+from references import samplers as references
+from references.info_nce import info_nce_loop
 from sentrep import InputError, negatives
 from sentrep.negatives import NegativeSampler
 from sentrep.negatives.base import finite_rows
+from sentrep.objectives import Contrastive
+from sentrep.types import EncoderOutput, TextBatch, TokenBatch, Views
 from support import assert_same, rebuilt
 
 pytestmark = pytest.mark.filterwarnings("ignore:MemoryBank")  # the small one is meant
@@ -157,6 +162,54 @@ def test_broken_and_small_and_large_batches_are_survived(kind: str) -> None:
         assert not drawn.numel() or drawn.abs().max() < 1e3
 
 
+def _third_loss(
+    kind: str, keep_hardest: float, dtype: torch.dtype = torch.float32
+) -> tuple[Contrastive, Tensor, Views]:
+    """An objective in its third step, the loss, whose gradient has been taken, and the views."""
+    objective = Contrastive(negatives={"extra": built(kind)}, keep_hardest=keep_hardest)
+    objective.build(spec())
+    for step in range(3):
+        anchor, positive = (rows.bfloat16().to(dtype).requires_grad_() for rows in embeddings(step))
+        output = EncoderOutput(anchor, anchor[:, None], anchor[:, None])
+        views = Views(anchor, positive, None, output, output)
+        if step < 2:
+            objective.after_step(views)
+    tokens = TokenBatch(torch.zeros(8, 1).long(), torch.ones(8, 1).long())
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+        loss = objective(views, TextBatch(tokens, None, None, torch.arange(8)))
+    loss.backward()
+    return objective, loss.detach(), views
+
+
+@every_kind
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_the_hardest_are_kept_and_their_hardness_is_measured(kind: str, share: float) -> None:
+    objective, loss, views = _third_loss(kind, share)
+    sampler = cast("NegativeSampler", objective.negatives["extra"])
+    anchors, keys = (rows.detach().requires_grad_() for rows in (views.anchor, views.positive))
+    drawn = sampler.sample(anchors if sampler.with_gradient else anchors.detach(), keys.detach())
+    drawn = references.kept_hardest(drawn, anchors.detach(), share)
+    shared, by_row = (drawn, None) if drawn.ndim == 2 else (None, drawn)
+    expected = info_nce_loop(anchors, keys, 0.05, list(range(8)), shared, None, 1.0, 0.0, by_row)
+    torch.testing.assert_close(loss, expected.detach(), rtol=1e-4, atol=1e-4)
+    expected.backward()
+    torch.testing.assert_close(
+        [views.anchor.grad, views.positive.grad], [anchors.grad, keys.grad], rtol=1e-3, atol=1e-3
+    )
+    found = objective.metrics["hardness"].item(), objective.metrics["harder_than_batch"].item()
+    assert found == pytest.approx(references.hardness(anchors, keys, drawn), abs=1e-5)
+
+
+@every_kind
+def test_in_bf16_the_same_are_kept(kind: str) -> None:
+    objective, loss, views = _third_loss(kind, 0.5)
+    other, rounded, half = _third_loss(kind, 0.5, torch.bfloat16)
+    assert torch.equal(loss, rounded)
+    assert_same(objective.metrics, other.metrics)
+    assert half.anchor.grad is not None
+    torch.testing.assert_close(half.anchor.grad.float(), views.anchor.grad, rtol=1e-2, atol=1e-2)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @every_kind
 def test_a_checkpoint_from_the_cpu_goes_on_on_a_gpu(kind: str) -> None:
@@ -204,6 +257,7 @@ def test_yaml_round_trip(kind: str) -> None:
         ("GaussianMixtureNegatives", {"window": 0}, "window must be 1 or more, got 0"),
         ("MixedNegatives", {"share": 1.0}, r"share must lie in \[0, 1\), got 1.0"),
         ("VAENegatives", {"train_on": "past"}, "train_on must be 'window' or 'batch', got 'past'"),
+        ("VAENegatives", {"autoencoder": "code"}, "autoencoder must be 'standardised' or 'released', got 'code'"),
         ("VAENegatives", {"window": 0}, "window must be 1 or more"),
         ("VAENegatives", {"latent": 0}, "latent must be 1 or more"),
         ("VAENegatives", {"learning_rate": 0.0}, "learning_rate must be positive"),

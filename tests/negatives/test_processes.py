@@ -22,11 +22,12 @@ def _views(anchor: Tensor, positive: Tensor) -> Views:
     return Views(anchor, positive, None, nothing, nothing)
 
 
-def train(kinds: list[str]) -> tuple[list[float], Tensor, dict[str, Tensor]]:
-    """Losses, the trained matrix and what each sampler would draw next; each process holds its share of 8 rows."""
+def train(kinds: list[str], keep_hardest: float = 1.0) -> tuple[list[float], Tensor, dict[str, Tensor]]:
+    """Losses and hardness, the trained matrix, and the next draws of samplers; each process has its share of 8 rows."""
     # the encoder is one matrix; a weight other than 1 takes the weighted path through the loss
     matrix = torch.eye(WIDTH, requires_grad=True)
-    objective = Contrastive(0.5, {kind: built(kind, stream=kind, weight=0.7) for kind in kinds})
+    samplers = {kind: built(kind, stream=kind, weight=0.7) for kind in kinds}
+    objective = Contrastive(0.5, samplers, keep_hardest=keep_hardest)
     objective.build(spec())
     optimizer = torch.optim.SGD([matrix], lr=0.2)
     world, rank = distributed.world_size(), distributed.rank()
@@ -38,12 +39,12 @@ def train(kinds: list[str]) -> tuple[list[float], Tensor, dict[str, Tensor]]:
         loss = objective(views, TextBatch(tokens, None, None, torch.arange(8)[mine]))
         optimizer.zero_grad()
         loss.backward()
-        loss = loss.detach()
-        if world > 1:  # what DDP does
-            for tensor in (loss, matrix.grad):
+        logged = torch.stack([loss.detach(), *objective.metrics.values()])
+        if world > 1:  # what DDP and the module's log do
+            for tensor in (logged, matrix.grad):
                 torch.distributed.all_reduce(tensor)
                 tensor /= world
-        losses.append(loss.item())
+        losses += logged.tolist()
         optimizer.step()
         with torch.no_grad():
             objective.after_step(views)
@@ -51,10 +52,10 @@ def train(kinds: list[str]) -> tuple[list[float], Tensor, dict[str, Tensor]]:
     return losses, matrix.detach(), draws
 
 
-@pytest.mark.parametrize("world", [2, 4])
-def test_every_sampler_at_once_equals_one_process(world: int) -> None:
-    losses, matrix, draws = train(list(KINDS))
-    results = run_processes(train, world, list(KINDS))
+@pytest.mark.parametrize(("world", "keep_hardest"), [(2, 0.5), (4, 1.0)])
+def test_every_sampler_at_once_equals_one_process(world: int, keep_hardest: float) -> None:
+    losses, matrix, draws = train(list(KINDS), keep_hardest)
+    results = run_processes(train, world, list(KINDS), keep_hardest)
     for other_losses, other_matrix, other_draws in results:
         assert other_losses == pytest.approx(losses, abs=1e-5)
         torch.testing.assert_close(other_matrix, matrix, rtol=0, atol=1e-5)
@@ -68,4 +69,4 @@ def test_every_sampler_at_once_equals_one_process(world: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_sampler_takes_part_in_the_loss(kind: str) -> None:
     with_it, without = train([kind])[0], train([])[0]
-    assert with_it[-1] > without[-1] + 0.01
+    assert with_it[-3] > without[-1] + 0.01  # two metrics follow each loss

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 import torch
 from samplers import WIDTH, built, embeddings, spec
 from torch import Tensor
 
-from references.samplers import Adam, vae_bound, vae_decode
+from references.samplers import Adam, released_vae_decode, released_vae_loss, vae_bound, vae_decode
 from sentrep.distributed import step_generator
 from sentrep.negatives import VAENegatives
+from sentrep.negatives.autoencoders import ReleasedVAE
 
 
 def _vae(**overrides: int | float) -> VAENegatives:
@@ -41,22 +45,41 @@ def test_fitting_equals_adam_on_the_bound_in_loops() -> None:
     torch.testing.assert_close(sampler.sample(*embeddings(5)).double(), expected, rtol=0, atol=1e-4)
 
 
-def test_fitting_to_the_batch_equals_adam_in_loops_and_a_draw_changes_nothing() -> None:
-    sampler = built("vae on the batch", steps=2, learning_rate=0.01)
+def _standardised(rows: Tensor, generator: torch.Generator, leaves: dict[str, Tensor]) -> Tensor:
+    noise = torch.randn(len(rows), 3, generator=generator).double()
+    return vae_bound((rows - rows.mean(0)) / rows.std(0), noise, leaves)
+
+
+def _released(rows: Tensor, generator: torch.Generator, leaves: dict[str, Tensor]) -> Tensor:
+    first, second = (torch.rand(len(rows), width, generator=generator) >= 0.5 for width in (7, 3))
+    noise = torch.randn(len(rows), 3, generator=generator).double()
+    return released_vae_loss(rows, [first, second, torch.rand(len(rows), 7, generator=generator) >= 0.5], noise, leaves)
+
+
+def _drawn(kind: str, rows: Tensor, generator: torch.Generator, weights: dict[str, Tensor]) -> Tensor:
+    latent = torch.randn(len(rows), 3, generator=generator).double()
+    if kind == "vae on the batch":
+        return torch.stack([rows.mean(0) + rows.std(0) * vae_decode(z, weights) for z in latent])
+    masks = torch.rand(len(rows), 7, generator=generator) >= 0.5
+    return torch.stack([released_vae_decode(z, mask, weights) for z, mask in zip(latent, masks, strict=True)])
+
+
+@pytest.mark.parametrize(("kind", "loss"), [("vae on the batch", _standardised), ("released vae", _released)])
+def test_fitting_to_the_batch_equals_adam_in_loops_and_a_draw_changes_nothing(
+    kind: str, loss: Callable[..., Tensor]
+) -> None:
+    sampler = built(kind, steps=2, learning_rate=0.01)
     assert isinstance(sampler, VAENegatives)
     weights, adam = _weights(sampler), Adam(0.01)
     for step in range(3):
         rows, keys = embeddings(step)
-        location, scale = rows.double().mean(0), rows.double().std(0)
         drawn = [sampler.sample(rows, keys) for _ in range(2)]
         generator = step_generator(5, "extra/fit", step)
         for _ in range(2):
-            noise = torch.randn(len(rows), 3, generator=generator).double()
             leaves = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
-            vae_bound((rows.double() - location) / scale, noise, leaves).backward()
+            loss(rows.double(), generator, leaves).backward()
             weights = adam.step(weights, {name: leaf.grad for name, leaf in leaves.items() if leaf.grad is not None})
-        latent = torch.randn(8, 3, generator=step_generator(5, "extra", step)).double()
-        expected = torch.stack([location + scale * vae_decode(z, weights) for z in latent])
+        expected = _drawn(kind, rows.double(), step_generator(5, "extra", step), weights)
         torch.testing.assert_close(drawn[0].double(), expected, rtol=0, atol=1e-4)
         assert torch.equal(*drawn)
         sampler.update(rows)
@@ -64,12 +87,26 @@ def test_fitting_to_the_batch_equals_adam_in_loops_and_a_draw_changes_nothing() 
             torch.testing.assert_close(weight, weights[name], rtol=0, atol=1e-5)
 
 
+def test_the_released_loss_and_its_gradients_equal_loops_from_equal_weights() -> None:
+    network, rows = ReleasedVAE(WIDTH, 7, 3, torch.Generator().manual_seed(3)).double(), embeddings()[0].double()
+    for bias in (parameter for parameter in network.parameters() if parameter.ndim == 1):
+        torch.nn.init.normal_(bias, generator=torch.Generator().manual_seed(len(bias)))
+    leaves = {name: weight.detach().clone().requires_grad_() for name, weight in network.named_parameters()}
+    value = network(rows, torch.Generator().manual_seed(4))
+    expected = _released(rows, torch.Generator().manual_seed(4), leaves)
+    torch.testing.assert_close(value, expected, rtol=1e-12, atol=0)
+    value.backward()
+    expected.backward()
+    for name, weight in network.named_parameters():
+        torch.testing.assert_close(weight.grad, leaves[name].grad, rtol=1e-9, atol=1e-12)
+
+
 def test_the_window_slides() -> None:
     sampler = _vae(window=3)
     for step in range(5):
         sampler.update(embeddings(step, rows=4 + step)[0])
         kept = [embeddings(past, rows=4 + past)[0] for past in range(max(0, step - 2), step + 1)]
-        torch.testing.assert_close(sampler.location, torch.cat(kept).mean(0))
+        torch.testing.assert_close(sampler.network.location, torch.cat(kept).mean(0))
 
 
 def test_learns_where_the_outputs_lie() -> None:

@@ -133,6 +133,33 @@ def vae_decode(z: Tensor, weights: dict[str, Tensor]) -> Tensor:
     return weights["output.weight"] @ hidden + weights["output.bias"]
 
 
+def released_vae_loss(rows: Tensor, masks: list[Tensor], noise: Tensor, weights: dict[str, Tensor]) -> Tensor:
+    """The VAE of the thesis's code: one layer's output s as scale and as log-variance, one number at a time at the end.
+
+    Args:
+        rows: (N, D), as they are.
+        masks: 0 or 1 of the encoder's layers (N, 400), (N, 100) and the decoder's (N, 400), or as wide as they are.
+        noise: (N, 100) standard normal.
+        weights: by layer.
+    """
+    squares, divergences = [], []
+    for x, first, second, third, epsilon in zip(rows, *masks, noise, strict=True):
+        hidden = torch.relu(weights["encoder.weight"] @ x + weights["encoder.bias"]) * first / 0.5
+        hidden = torch.relu(weights["bottleneck.weight"] @ hidden + weights["bottleneck.bias"]) * second / 0.5
+        mean = weights["mean.weight"] @ hidden + weights["mean.bias"]
+        s = weights["spread.weight"] @ hidden + weights["spread.bias"]
+        reconstruction = released_vae_decode(mean + s * epsilon, third, weights)
+        squares += [(a - b) ** 2 for a, b in zip(x, reconstruction, strict=True)]
+        terms = [1 + b - a**2 - torch.exp(b) for a, b in zip(mean, s, strict=True)]
+        divergences.append(-0.5 * torch.stack(terms).sum())
+    return torch.stack(squares).mean() + torch.stack(divergences).mean()
+
+
+def released_vae_decode(z: Tensor, mask: Tensor, weights: dict[str, Tensor]) -> Tensor:
+    hidden = torch.relu(weights["decoder.weight"] @ z + weights["decoder.bias"]) * mask / 0.5
+    return weights["output.weight"] @ hidden + weights["output.bias"]
+
+
 class Adam:
     """Kingma & Ba 2015, algorithm 1, with their constants."""
 
@@ -163,3 +190,30 @@ def mixed_negatives(keys: Tensor, partners: list[int], share: float) -> list[lis
     rows = [scaled(row.tolist()) for row in keys.double()]
     pairs = [(rows[i], rows[j]) for i, j in enumerate(partners)]
     return [scaled([share * a + (1 - share) * b for a, b in zip(own, other, strict=True)]) for own, other in pairs]
+
+
+def kept_hardest(drawn: Tensor, anchors: Tensor, share: float) -> Tensor:
+    """The share of draws (M, D) of the largest cosine to any anchor, or of those of each anchor (N, k, D) to it."""
+
+    def cosine(x: Tensor, y: Tensor) -> float:
+        return torch.cosine_similarity(x.detach().double(), y.double(), dim=0).item()
+
+    def chosen(rows: Tensor, near: Tensor) -> Tensor:
+        ranked = sorted(range(len(rows)), key=lambda m: -max(cosine(rows[m], anchor) for anchor in near))
+        return rows[sorted(ranked[: max(1, round(share * len(rows)))])]
+
+    if drawn.ndim == 2:
+        return chosen(drawn, anchors)
+    return torch.stack([chosen(rows, anchor[None]) for rows, anchor in zip(drawn, anchors, strict=True)])
+
+
+def hardness(anchors: Tensor, keys: Tensor, drawn: Tensor) -> tuple[float, float]:
+    """Mean cosine of the pairs of an anchor and its draws, and the share above its cosine with every other key."""
+    anchors, keys, drawn = (rows.detach().double() for rows in (anchors, keys, drawn))
+    cosines, harder = [], []
+    for i, anchor in enumerate(anchors):
+        others = [torch.cosine_similarity(anchor, key, dim=0).item() for j, key in enumerate(keys) if j != i]
+        for negative in drawn if drawn.ndim == 2 else drawn[i]:
+            cosines.append(torch.cosine_similarity(anchor, negative, dim=0).item())
+            harder.append(cosines[-1] > max(others))
+    return sum(cosines) / len(cosines), sum(harder) / len(harder)
