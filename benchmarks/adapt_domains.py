@@ -9,14 +9,17 @@ of train; the truth is the accuracy of the ten nearest neighbours, and the V-mea
 ``--part 500`` keeps all relevant documents and so many others, as text and as what is searched.
 
 Every run prepares, trains, mixes and judges by the functions of the command, in one process, where the untouched model
-encodes each text once for all runs; training ends after ``--steps``, so that a run is the same on any machine. Three
-models are judged: the *trained* one as training left it; the *mixed* one, its best mean with the untouched weights; and
-the *exported* one, which the command gives by --lexical true: the mixed one with matching words. A verdict is right
+encodes each text once for all runs; training ends after ``--steps``, and the passages, pairs and questions are those
+that ``--minutes`` allow a model of ``--speed``, so that a run is the same on any machine. Four models are judged: the
+*trained* one as training left it; the *mixed* one, its best mean with the untouched weights, which the command exports;
+the *exported* one, which it gives by --lexical true: the mixed one with matching words; and *words*, the untouched one
+with matching words and no training. A verdict is right
 where it says better and the truth has risen, or where it does not and the truth has not risen; it is wrong beyond doubt
 where the truth's own 95 % interval (paired, over queries) says the contrary. Where a text has no structure nothing is
-trained and nothing changes. Runs that have ended are not done again.
+trained and nothing changes. Runs that have ended are not done again, and all of them stand in ``results.json``.
 
-Recipes: ``pairs`` is the default of the command; ``simcse`` and ``tsdae`` ship beside it; ``tsdae-high`` and
+Recipes: ``pairs`` and ``plain`` are those that the command chooses from, and each run notes which one it would have
+chosen; ``simcse`` and ``tsdae`` ship beside them; ``tsdae-high`` and
 ``simcse-high`` have rates that ruin a model, and ``pairs-high`` one that is too high: the verdict must see that.
 """
 
@@ -37,11 +40,12 @@ import scipy.stats
 import torch
 from tables import table
 
-from sentrep.adaptation.choice import choose
+from sentrep.adaptation.budget import Budget
+from sentrep.adaptation.choice import choose, proxy, recipe_for
 from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Remembered, prepare
 from sentrep.adaptation.splitting import split_documents
 from sentrep.adaptation.verdict import Judgement, judge
-from sentrep.adaptation.words import WithWords
+from sentrep.adaptation.words import WEIGHTS, WithWords
 from sentrep.cli.commands.adapt_folder import AdaptationFolder
 from sentrep.cli.runs.precision import has_bf16
 from sentrep.data.sets.beir import RankingSet, load_retrieval
@@ -56,6 +60,7 @@ from sentrep.io.files import write_text
 CONFIGS = Path(__file__).resolve().parents[1] / "configs" / "adapt"
 RECIPES: dict[str, tuple[str, float | None]] = {
     "pairs": ("pairs", None),
+    "plain": ("plain", None),
     "simcse": ("simcse", None),
     "tsdae": ("tsdae", None),
     "pairs-high": ("pairs", 5e-4),
@@ -63,7 +68,7 @@ RECIPES: dict[str, tuple[str, float | None]] = {
     "tsdae-high": ("tsdae", 5e-4),
 }
 """Name: the recipe in configs/adapt, and another learning rate."""
-KINDS = ("trained", "mixed", "exported")
+KINDS = ("trained", "mixed", "exported", "words")
 """Models of a run that are judged."""
 _NEIGHBOURS = 10
 _MINUTES = 600.0
@@ -79,11 +84,11 @@ def main() -> None:
     options = _options()
     if options.threads:
         torch.set_num_threads(options.threads)
-    results = []
-    for name, place in (domain.split("=", 1) for domain in options.domain):
-        domain = Domain(name, Path(place).expanduser(), options)
-        results += [domain.run(recipe, seed) for recipe, seed in itertools.product(options.recipes, options.seeds)]
-    write_text(options.output / "results.json", json.dumps(results, indent=1) + "\n")
+    domains = [Domain(name, Path(place).expanduser(), options) for name, place in options.domain]
+    for seed, domain, recipe in itertools.product(options.seeds, domains, options.recipes):
+        domain.run(recipe, seed)
+        results = [json.loads(file.read_bytes()) for file in sorted(options.output.glob("*/*/*/seed-*/result.json"))]
+        write_text(options.output / "results.json", json.dumps(results, indent=1) + "\n")
     text = markdown(results)
     print(text, end="")
     if options.markdown:
@@ -94,13 +99,15 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backbone", required=True)
     parser.add_argument("--pooling", help="of a plain transformers folder")
-    parser.add_argument("--domain", nargs="+", required=True, metavar="NAME=FOLDER")
+    parser.add_argument("--domain", nargs="+", required=True, metavar="NAME=FOLDER", type=lambda d: d.split("=", 1))
     parser.add_argument("--recipes", nargs="+", default=list(RECIPES), choices=list(RECIPES))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--steps", type=int, default=30, help="of each training")
     parser.add_argument("--batch", type=int, default=32, help="of each training")
     parser.add_argument("--length", type=int, help="tokens of a passage that the model reads, if not its own")
-    parser.add_argument("--part", type=int, help="documents, beside the relevant ones")
+    parser.add_argument("--part", type=int, help="documents, beside the relevant ones; labelled texts of each split")
+    parser.add_argument("--minutes", type=float, default=_MINUTES, help="that the reading is made for")
+    parser.add_argument("--speed", type=float, default=40.0, help="passages a second, of the reading in these minutes")
     parser.add_argument("--passages", type=int, default=10_000, help="to train on and to search in")
     parser.add_argument("--threads", type=int, help="of torch")
     parser.add_argument("--output", type=Path, required=True)
@@ -123,14 +130,15 @@ class Domain:
 
     def run(self, recipe: str, seed: int) -> dict[str, Any]:
         """One run to its end, judged; or what it came to."""
-        place = self.options.output / self.name / recipe / f"seed-{seed}"
+        model = Path(self.options.backbone).name
+        place = self.options.output / model / self.name / recipe / f"seed-{seed}"
         file = place / "result.json"
         if file.is_file():
             return json.loads(file.read_text(encoding="utf-8"))
         if self._start is None:
             self._load()
         found = {
-            "domain": self.name, "recipe": recipe, "seed": seed, "unit": self.unit,
+            "model": model, "domain": self.name, "recipe": recipe, "seed": seed, "unit": self.unit,
             "before": float(self.before.mean()), "more before": self.more_before, **self._adapt(place, recipe, seed),
         }  # fmt: skip
         write_text(file, json.dumps(found, indent=1) + "\n")
@@ -143,7 +151,7 @@ class Domain:
         changes = {name: value for name, value in given.items() if value is not None}
         model = SentenceEncoder.from_pretrained(self.options.backbone, **changes)
         self._start = Remembered(model, bf16=has_bf16(model.device))
-        text = write_text_of(self.source, self.options.part, self.options.output / self.name / "text.jsonl")
+        text = write_text_of(self.source, self.options.part, self.options.output / f"{self.name}.jsonl")
         self.documents = load_documents(text)
         self.score, self.unit = truth(self.source, self.options.part)
         self.before, self.more_before = self.score(self._start)
@@ -154,9 +162,10 @@ class Domain:
         split = split_documents(self.documents, seed)
         if split is None:
             nothing = {"verdict": "cannot be told", **self._against_truth(None, start)}
-            return dict.fromkeys(KINDS, nothing) | {"share": None, "weight": None}
+            return dict.fromkeys(KINDS, nothing) | {"share": None, "weight": None, "rule": None}
         folder = AdaptationFolder(place, _MINUTES, seed)
-        prepare(self.documents, split, start, folder.files, self.options.passages, seed)
+        Budget.allowed(self.options.speed, self.options.minutes).write(folder.files)
+        prepare(self.documents, split, start, folder.files, self.options.minutes, self.options.passages, seed)
         own, rate = RECIPES[recipe]
         steps = {"max_steps": self.options.steps, "val_check_interval": self.options.steps}
         changes: dict[str, Any] = {"trainer": steps, "data": {"batch_size": self.options.batch}}
@@ -169,11 +178,15 @@ class Domain:
             raise SystemExit(status)
         end = Remembered(folder.end(start.encoder), start.bf16)
         words = fit_lexical(start.encoder, pq.read_table(folder.files / PASSAGES)["text"].to_pylist(), seed=seed)
-        choice = choose(load_proxy_tasks(folder.files / CHOOSE), start, end, words)
-        tasks = load_proxy_tasks(folder.files / JUDGE)
+        choosing, tasks = (load_proxy_tasks(folder.files / name) for name in (CHOOSE, JUDGE))
+        choice = choose(choosing, start, end, words)
         worded = choice.worded or choice.model
-        found: dict[str, Any] = {"share": choice.share, "weight": getattr(worded, "weight", 0.0)}
-        for kind, model in zip(KINDS, (end, choice.model, worded), strict=True):
+        alone: dict[float, Remembered | WithWords] = {0.0: start}
+        alone |= {weight: WithWords(start, words, weight) for weight in WEIGHTS}
+        weight = max(alone, key=lambda weight: proxy(choosing, alone[weight]))
+        rule = recipe_for(choosing, start)[0].rpartition("/")[2]
+        found: dict[str, Any] = {"share": choice.share, "weight": getattr(worded, "weight", 0.0), "rule": rule}
+        for kind, model in zip(KINDS, (end, choice.model, worded, alone[weight]), strict=True):
             judgement = judge(tasks, start, model)
             found[kind] = {"verdict": judgement.verdict, **self._against_truth(judgement, model)}
         return found
@@ -213,7 +226,7 @@ def truth(folder: Path, part: int | None) -> tuple[Truth, str]:
     """What judges a domain, and what it is called."""
     if (folder / "qrels").is_dir():
         return _retrieval(load_retrieval(folder), part), "nDCG@10"
-    return _labelled(folder), "10-NN accuracy"
+    return _labelled(folder, part), "10-NN accuracy"
 
 
 def _retrieval(ranking: RankingSet, part: int | None) -> Truth:
@@ -243,8 +256,9 @@ def _kept(ranking: RankingSet, part: int | None) -> set[str]:
     return relevant | set(np.random.default_rng(0).permutation(others)[:part].tolist() if part else others)
 
 
-def _labelled(folder: Path) -> Truth:
-    train, test = (load_labelled_file(folder / f"{split}.csv") for split in ("train", "test"))
+def _labelled(folder: Path, part: int | None) -> Truth:
+    files = (load_labelled_file(folder / f"{split}.csv") for split in ("train", "test"))
+    train, test = (replace(file, texts=file.texts[:part], labels=file.labels[:part]) for file in files)
 
     def score(encode: Vectors) -> tuple[np.ndarray, dict[str, float]]:
         from sklearn.cluster import MiniBatchKMeans
@@ -270,9 +284,20 @@ def interval(values: np.ndarray) -> tuple[float, float]:
 
 def markdown(results: list[dict[str, Any]]) -> str:
     """Domain by recipe, over the seeds; and how often the verdict was right."""
-    names = ("domain", "recipe", "model", "truth before", "gain, mean", "worst", "best", "said better", "right")
+    names = (
+        "start",
+        "domain",
+        "recipe",
+        "model",
+        "truth before",
+        "gain, mean",
+        "worst",
+        "best",
+        "said better",
+        "right",
+    )
     lines = []
-    for (domain, recipe), found in itertools.groupby(results, lambda run: (run["domain"], run["recipe"])):
+    for key, found in itertools.groupby(results, lambda run: (run["model"], run["domain"], run["recipe"])):
         runs = list(found)
         for kind in KINDS:
             told = [run[kind] for run in runs]
@@ -280,11 +305,11 @@ def markdown(results: list[dict[str, Any]]) -> str:
             better = sum(run["verdict"] == "better" for run in told)
             lines.append(
                 [
-                    domain, recipe, kind, f"{runs[0]['before']:.1f}", f"{np.mean(gains):+.2f}", f"{min(gains):+.2f}",
+                    *key, kind, f"{runs[0]['before']:.1f}", f"{np.mean(gains):+.2f}", f"{min(gains):+.2f}",
                     f"{max(gains):+.2f}", f"{better} of {len(runs)}", f"{sum(run['right'] for run in told)}",
                 ]
             )  # fmt: skip
-    return table(names, lines, left=3) + "".join("\n" + _counts(results, kind) for kind in KINDS)
+    return table(names, lines, left=4) + "".join("\n" + _counts(results, kind) for kind in KINDS) + _rule(results)
 
 
 def _counts(results: list[dict[str, Any]], kind: str) -> str:
@@ -296,6 +321,21 @@ def _counts(results: list[dict[str, Any]], kind: str) -> str:
         f"{len(known)} whose truth lies beyond its interval in {sum(not run['wrong beyond doubt'] for run in known)}; "
         f"{len(offered)} were called better, the worst of them with {min(offered, default=0.0):+.2f} points of truth; "
         f"{len(results) - len(told)} could not be told and change nothing.\n"
+    )
+
+
+def _rule(results: list[dict[str, Any]]) -> str:
+    """What the mixed model gains by the rule's recipe beyond ``pairs``, where the rule chooses another one."""
+    runs = {(run["model"], run["domain"], run["seed"], run["recipe"]): run["mixed"]["gain"] for run in results}
+    chosen = [run for run in results if run["rule"] == run["recipe"] != "pairs"]
+    others = [(run, runs.get((run["model"], run["domain"], run["seed"], "pairs"))) for run in chosen]
+    gaps = [run["mixed"]["gain"] - other for run, other in others if other is not None]
+    if not gaps:
+        return ""
+    told = ", ".join(f"{gap:+.2f}" for gap in gaps)
+    return (
+        f"\nThe rule chose another recipe than pairs in {len(gaps)} runs; the truth of the mixed model then "
+        f"gained, over what it gained with pairs, {np.mean(gaps):+.2f} on average: {told}.\n"
     )
 
 

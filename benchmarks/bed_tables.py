@@ -14,7 +14,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from reproduction import RESULTS, ROOT, between, comparison_of, rank_lines, record_of, run
 from tables import table
@@ -78,24 +77,20 @@ def section(name: str) -> str:
     record = comparison.record()
     adapt = ", ".join(f"{key}: {value}" for key, value in record_of(paper, file)["adapt"].items())
     command = f"$ sentrep compare --table configs/{paper}/tables/{file}.yaml --adapt '{{{adapt}}}' $BED"
-    rows = table(COLUMNS, [cells(comparison, label, row) for label, row in record["rows"].items()], left=1)
+    rows = table(COLUMNS, cells(comparison), left=1)
     picture = f"![Scores here over those of the paper](bed/{name}.png)" if comparison.agreements else ""
     ranks = "".join(f"- {line}\n" for line in rank_lines("Ranking", comparison))
     parts = [f"### {record['title']}", f"```console\n{command}\n```", f"Published: {record['metric']}.", rows.rstrip()]
     return "\n" + "\n\n".join(filter(None, [*parts, picture, ranks.rstrip()])) + "\n"
 
 
-def cells(comparison: Comparison, label: str, row: dict[str, Any]) -> list[str]:
-    """A row as the page shows it."""
-    name = f"{label} (as the released code does it)" if row["reading"] == "released" else label
-    found = row.get("difference")
-    difference = ["", "", "baseline"]
-    if found is not None:
-        interval = f"{found['mean']:+.2f} [{found['low']:+.2f}, {found['high']:+.2f}]{' *' if found['marked'] else ''}"
-        difference = [interval, f"{found['p_value']:.3f}", found["verdict"]]
-    here = f"{row['mean']:.2f}" if row["sd"] is None else f"{row['mean']:.2f} ± {row['sd']:.2f}"
-    published = comparison.published.cell(label) if comparison.published else ""
-    return [name, published, here, *difference, row["order"] or ""]
+def cells(comparison: Comparison) -> list[list[str]]:
+    """The rows as the page shows them."""
+    released = comparison.published.released if comparison.published else {}
+    shown = comparison.table().set_index("recipe").loc[list(comparison.recipes)]
+    names = [f"{label} (as the released code does it)" if label in released else label for label in shown.index]
+    found = shown[["published", "mean", "difference", "p", "verdict", "order"]].to_numpy().tolist()
+    return [[name, *row] for name, row in zip(names, found, strict=True)]
 
 
 def draw(name: str) -> None:

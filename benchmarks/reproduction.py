@@ -24,7 +24,6 @@ from sentrep.cli.commands.compare_runs import published
 from sentrep.cli.config.configuration import read_config
 from sentrep.cli.config.paper_tables import Row, Table, read_table
 from sentrep.evaluation.comparison import Comparison
-from sentrep.evaluation.published import Published
 from sentrep.evaluation.significance import RecipeScores
 from sentrep.reports.text import markdown_text
 
@@ -152,7 +151,12 @@ def tables_of(paper: str) -> Iterator[tuple[Path, str, Table]]:
 
 def number(row: Row) -> str:
     """The stored number of a row."""
-    return Published("", "", {"": row.published}).cell("") if row.published else "no number"
+    return mean_of(*row.published) if row.published else "no number"
+
+
+def mean_of(mean: float, deviation: float | None) -> str:
+    """A mean with its standard deviation, where that is known."""
+    return f"{mean:.2f}" if deviation is None else f"{mean:.2f} ± {deviation:.2f}"
 
 
 def bases_of(file: Path) -> dict[str, str]:
@@ -203,8 +207,8 @@ def status(name: str, row: Row, file: Path, record: dict[str, Any]) -> str:
     if row.absent is not None:
         return f"absent: {markdown_text(row.absent)}"
     if (found := record.get("rows", {}).get(name)) is not None:
-        number = f"{found['mean']:.2f}" if found["sd"] is None else f"{found['mean']:.2f} ± {found['sd']:.2f}"
-        words = [number, *filter(None, [found.get("difference", {}).get("verdict"), found.get("order")])]
+        said = [word for word in (found["verdict"], found["order"]) if word not in (None, "baseline")]
+        words = [mean_of(found["mean"], found["mean sd"]), *said]
         how = "scored" if row.untrained else "trained"
         return f"{how} here ({markdown_text(scale(record))}): {', '.join(words)}"
     if row.untrained:

@@ -58,14 +58,14 @@ def main() -> None:
 
 def _sentrep(task: str, arguments: argparse.Namespace) -> Scores:
     from sentrep import SentenceEncoder
-    from sentrep.evaluation import Request, evaluate_suite, load_suite
+    from sentrep.evaluation import SuiteSets, evaluate_suite, load_suite
 
     if task == "scifact":
-        suite, request = "retrieval", Request([str(arguments.transfer / task)])
+        suite, request = "retrieval", SuiteSets([str(arguments.transfer / task)])
     elif task == "banking77":
-        suite, request = "mteb", Request([str(arguments.transfer / task)])
+        suite, request = "mteb", SuiteSets([str(arguments.transfer / task)])
     else:
-        suite, request = "transfer", Request([task], str(arguments.senteval))
+        suite, request = "transfer", SuiteSets([task], str(arguments.senteval))
     encoder = SentenceEncoder.from_pretrained(arguments.model)
     (result,) = evaluate_suite(suite, encoder, load_suite(suite, request))
     return result.scores

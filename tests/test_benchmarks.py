@@ -250,16 +250,23 @@ def test_a_verdict_is_right_where_the_truth_says_the_same(monkeypatch: pytest.Mo
     good = {"verdict": "better", "gain": 1.0, "low": 0.5, "high": 1.5, "right": True, "wrong beyond doubt": False}
     bad = {**good, "gain": -1.0, "low": -1.5, "high": -0.5, "right": False, "wrong beyond doubt": True}
     silent = {**good, "verdict": "cannot be told", "right": False, "gain": 0.0}
-    about = {"domain": "d", "recipe": "pairs", "before": 70.0}
-    said = domains.markdown(
-        [{**about, "trained": bad, "mixed": bad, "exported": found} for found in (good, bad, silent)]
-    )
+    about = {"model": "m", "domain": "d", "recipe": "pairs", "before": 70.0, "rule": "plain"}
+    others = [
+        {**about, "seed": seed, "trained": bad, "mixed": bad, "exported": found, "words": good}
+        for seed, found in enumerate((good, bad, silent))
+    ]
+    said = domains.markdown(others)
+    assert "The rule chose" not in said
     assert "As trained: the verdict was right in 0 of 3 runs" in said
     assert (
         "As exported: the verdict was right in 1 of 2 runs, and of the 2 whose truth lies beyond its interval in 1; "
         "2 were called better, the worst" in said
     )
     assert "of them with -1.00 points of truth; 1 could not be told" in said
+    free = {**others[0], "recipe": "plain", "mixed": good}
+    assert "in 1 runs; the truth of the mixed model then gained, over what it gained with pairs, +2.00 on average" in (
+        domains.markdown([*others, free])
+    )
 
 
 @pytest.mark.slow
@@ -295,5 +302,5 @@ def test_a_domain_is_adapted_and_judged_by_labels(tmp_path: Path, monkeypatch: p
     found = json.loads((tmp_path / "out" / "results.json").read_text())
     assert [run["exported"]["verdict"] in ("better", "not better") for run in found] == [True, False]
     assert found[0]["trained"]["after"] - found[0]["before"] == pytest.approx(found[0]["trained"]["gain"])
-    assert len((tmp_path / "out" / "d" / "text.jsonl").read_text().splitlines()) == 240
+    assert len((tmp_path / "out" / "d.jsonl").read_text().splitlines()) == 240
     assert found[1]["exported"]["gain"] == 0

@@ -30,6 +30,7 @@ from support import (
 )  # fmt: skip
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+FIGURES = DOCS.parent / "examples" / "figures"
 PAGES = sorted((DOCS / "writing").glob("*.md"))
 SLOW = ("processes",)
 LONGEST = 30
@@ -148,7 +149,8 @@ def test_every_page_has_an_example_and_stands_in_the_entry_page() -> None:
 
 
 @pytest.mark.slow
-def test_the_page_for_notebooks_runs(desk: Path) -> None:
+def test_the_page_for_notebooks_runs(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FIGURES)
     tiny_encoder(pooling="mean").save_pretrained("model")
     shown: dict[str, Any] = {}
     for block in blocks(DOCS / "notebook.md", "python"):
@@ -165,7 +167,8 @@ def journey(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_the_journey_in_a_notebook_ends_with_a_better_model(desk: Path) -> None:
+def test_the_journey_in_a_notebook_ends_with_a_better_model(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FIGURES)
     shown = journey("notebook")
     right = shown["right"]
     assert right(shown["after"]) >= 22  # of 24

@@ -6,22 +6,28 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import io
 import re
 import runpy
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 from nbclient import NotebookClient
 from PIL import Image
 
-from support import forked
+from sentrep.errors import InputError
+from support import forked, tiny_encoder, toy_sentences
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
+PICTURES = "figures/sentences"
+"""No script: functions for the notebooks, too long for one."""
 MACHINE = re.compile(r"(?<![\w./:])/(?!/)[\w.-]+/[\w.-]|[A-Z]:\\\\")
 """An absolute path, of whatever machine."""
 
@@ -70,14 +76,52 @@ def test_a_script_runs_and_is_short(
 def test_every_script_is_run() -> None:
     (marker,) = (mark for mark in test_a_script_runs_and_is_short.pytestmark if mark.name == "parametrize")
     names = {getattr(case, "values", case)[0] for case in marker.args[1]}
-    assert names == {str(path.relative_to(EXAMPLES).with_suffix("")) for path in EXAMPLES.rglob("*.py")}
+    assert names | {PICTURES} == {str(path.relative_to(EXAMPLES).with_suffix("")) for path in EXAMPLES.rglob("*.py")}
     listed = re.findall(r"^\| \[`([\w/]+)\.", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(listed) == sorted({*names, *(path.stem for path in NOTEBOOKS)})
+    assert sorted(listed) == sorted({*names, PICTURES, *(path.stem for path in NOTEBOOKS)})
+
+
+@pytest.mark.slow
+def test_three_pictures_of_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES / "figures")
+    drawn = importlib.import_module("sentences")
+    before, after = (tiny_encoder(pooling="mean", seed=seed).eval() for seed in (0, 1))
+    texts = [*toy_sentences(9), "a very long sentence " * 20]
+    near = drawn.draw_neighbours(after, texts[:2], texts, k=3)
+    words = [text.get_text() for text in near.axes[0].texts]
+    found = after.search(texts[0], texts, 4)
+    assert words[0] == texts[0]
+    expected = [f"{score:.2f}   {texts[place][:80]}" for place, score in zip(*found, strict=True)][1:]  # but itself
+    assert [word[:87] for word in words[1:4]] == [line[:87] for line in expected]
+    assert len(words) == 2 * 4
+    heat = drawn.draw_similarities(after, texts[:4], texts)
+    (image,) = heat.axes[0].images
+    np.testing.assert_allclose(
+        image.get_array(), after.similarity(after.encode(texts[:4]), after.encode(texts)), atol=1e-6
+    )
+    assert len(heat.axes[0].texts) == 40
+    assert heat.axes[0].get_xticklabels()[-1].get_text() == "a very long sentence a very…"
+    moved = drawn.draw_before_after(before, after, texts)
+    assert [axis.get_title(loc="left") for axis in moved.axes] == ["before", "after"]
+    assert [len(axis.texts) for axis in moved.axes] == [10, 10]
+    assert [
+        text.get_text()
+        for legend in drawn.draw_before_after(before, after, texts, list("ab" * 5)).legends
+        for text in legend.get_texts()
+    ] == ["a", "b"]
+    assert near._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]  # what a notebook shows
+    for wrong in (
+        lambda: drawn.draw_similarities(after, texts * 5),
+        lambda: drawn.draw_before_after(before, after, texts, ["a"]),
+    ):
+        with pytest.raises(InputError, match=r"1 to 40 sentences|1 labels for 10 sentences"):
+            wrong()
 
 
 def executed(notebook: Path, folder: Path) -> nbformat.NotebookNode:
     """The notebook with the outputs of this machine, as they are stored: without warnings, logs and timings."""
     ran = nbformat.read(notebook, as_version=4)
+    shutil.copytree(EXAMPLES / "figures", folder / "figures")
     NotebookClient(ran, timeout=None, resources={"metadata": {"path": str(folder)}}).execute()
     for number, cell in enumerate((cell for cell in ran.cells if cell.cell_type == "code"), start=1):
         cell.execution_count = number

@@ -18,7 +18,7 @@ from sentrep.data.sets.near_duplicates import NearIndex
 from sentrep.encoder import GraphEncoder, write_graph
 from sentrep.encoder.adapters import Lora
 from sentrep.errors import InputError
-from sentrep.evaluation.suites import Request, load_suite
+from sentrep.evaluation.suites import SuiteSets, load_suite
 from support import tiny_encoder
 
 
@@ -50,7 +50,7 @@ USES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
         lambda folder: LanguageModel("http://localhost:1/v1", "m", Prompt("paraphrase")),
     ),
     "leakage": ("leakage", "datasketch", lambda folder: NearIndex(["a"], 0.8)),
-    "suite": ("mteb", "mteb", lambda folder: load_suite("mteb", Request([str(folder)]))),
+    "suite": ("mteb", "mteb", lambda folder: load_suite("mteb", SuiteSets([str(folder)]))),
     "write": ("onnx", "onnxscript", lambda folder: write_graph(folder, "onnx")),
     "read": ("onnx", "onnxruntime", graph("onnx", "onnx/model.onnx")),
     "workers": ("ray", "ray", lambda folder: encode("model", output="vectors", engine="ray")),

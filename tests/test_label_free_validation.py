@@ -60,9 +60,9 @@ def test_a_checkpoint_is_chosen_without_labels_and_the_run_says_so(
     trainer(tmp_path, report, saver).fit(model, data)
     out = capsys.readouterr().out
     for name in CRITERIA:
-        assert [step for step, _ in report.history[f"val/{name}"]] == [0, 2, 4, 6]
-        assert report.history[f"val/{name}"][0][1] == pytest.approx(before[name], rel=1e-6)
-    best = min(report.history["val/uniformity"][1:], key=lambda point: point[1])[0]
+        assert list(report.history[f"val/{name}"].dropna().index) == [0, 2, 4, 6]
+        assert report.history[f"val/{name}"][0] == pytest.approx(before[name], rel=1e-6)
+    best = report.history["val/uniformity"].dropna().loc[1:].idxmin()
     assert f"Step {best} was chosen by its val/uniformity; no labels were used, and none for training." in out
     assert any(line.split()[:2] == ["retrieval@1", "12"] for line in out.splitlines())
     written = json.loads((tmp_path / "selection.json").read_text())
@@ -72,7 +72,7 @@ def test_a_checkpoint_is_chosen_without_labels_and_the_run_says_so(
     rows = [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
     assert [row["step"] for row in rows] == ["0", "2", "4", "6"]
     for row in rows:
-        course = dict(report.history["val/retrieval@1"])
+        course = report.history["val/retrieval@1"]
         assert float(row["val/retrieval@1"]) == course[int(row["step"])]
         assert bool(row["train/loss"]) == (row["step"] != "0")
 

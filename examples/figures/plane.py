@@ -9,6 +9,7 @@ Of runs of your own: python plane.py runs/a/version_0 runs/b/version_0
 import sys
 
 import lightning
+import pandas as pd
 
 import sentrep
 from sentrep.evaluation import TrainingReport
@@ -19,8 +20,8 @@ from sentrep.objectives import Contrastive
 PREFIX = "train/"
 
 
-def courses_of(temperature: float) -> dict:
-    """By metric, the (step, value) of a short run."""
+def metrics_of(temperature: float) -> pd.DataFrame:
+    """The metrics of a short run by step."""
     small = {"model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     module = sentrep.SentRepModule(sentrep.SentenceEncoder(small, tokenizer="toy"), [Contrastive(temperature)])
     report = TrainingReport()
@@ -30,14 +31,13 @@ def courses_of(temperature: float) -> dict:
     return report.history
 
 
-def draw(runs: dict[str, dict]) -> None:
+def draw(runs: dict[str, pd.DataFrame]) -> None:
     with styled():
         figure = new_figure(2.6)
         axis = figure.add_subplot()
-        for (label, courses), look in zip(runs.items(), looks(list(runs)).values(), strict=True):
-            x, y = (dict(courses[f"{PREFIX}{name}"]) for name in ("uniformity", "alignment"))
-            points = [(x[step], y[step]) for step in sorted(x.keys() & y.keys())]
-            axis.plot(*zip(*points, strict=True), color=look["color"], linestyle=look["linestyle"], linewidth=0.8)
+        for (label, metrics), look in zip(runs.items(), looks(list(runs)).values(), strict=True):
+            points = metrics[[f"{PREFIX}uniformity", f"{PREFIX}alignment"]].dropna().to_numpy()
+            axis.plot(*points.T, color=look["color"], linestyle=look["linestyle"], linewidth=0.8)
             axis.plot(*points[0], look["marker"], color=look["color"], markerfacecolor="white", markersize=4)
             axis.plot(*points[-1], look["marker"], color=look["color"], markersize=5, linestyle="none", label=label)
         axis.locator_params(nbins=5)
@@ -49,6 +49,6 @@ def draw(runs: dict[str, dict]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        draw({run.label: run.courses for run in find_runs(sys.argv[1:])})
+        draw({run.label: run.metrics for run in find_runs(sys.argv[1:])})
     else:
-        draw({f"temperature {temperature}": courses_of(temperature) for temperature in (0.05, 0.2)})
+        draw({f"temperature {temperature}": metrics_of(temperature) for temperature in (0.05, 0.2)})

@@ -12,6 +12,5 @@ choice         the best of the candidates
 verdict        whether the adapted model is better, and how sure that is
 outcome        what an adaptation has come to, with what its run has left
 neighbours     the nearest passages of a few sentences, and maps, before and after
-pictures       curves and maps of the report
 report         the page that shows it all
 """

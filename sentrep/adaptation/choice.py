@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sentrep.adaptation.interpolation import SHARES, interpolate
 from sentrep.adaptation.preparation import Remembered
 from sentrep.adaptation.words import WEIGHTS, WithWords
-from sentrep.data.sets.proxy_tasks import ProxyTasks
+from sentrep.data.sets.proxy_tasks import ProxyTasks, document_of
 from sentrep.encoder import LexicalFeatures
 from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings, word_matching
 
@@ -27,7 +27,7 @@ def recipe_for(tasks: ProxyTasks, start: Remembered) -> tuple[str, str]:
     words = word_matching(tasks)
     if words is None:
         return HOLDS, "Without the package bm25s (pip install 'sentrep[adapt]') every model is taken for a strong one."
-    own, bm25 = _proxy(tasks, start), proxy_values(score_rankings(tasks, words))[CRITERION]
+    own, bm25 = proxy(tasks, start), proxy_values(score_rankings(tasks, words))[CRITERION]
     found = f"Of the questions that choose, the untouched model answers {own:.1f} (nDCG@10), matching words {bm25:.1f}"
     if own < _WEAK * bm25:
         return FREE, f"{found}: it has little to lose, so it is trained fast, without a teacher, until the time is up."
@@ -44,7 +44,7 @@ class Choice:
     worded: WithWords | None
     """That model with matching words, where these score higher."""
     shares: tuple[tuple[float, float], ...]
-    """(share, proxy)."""
+    """(share, proxy of every second document's questions)."""
     weights: tuple[tuple[float, float], ...]
     """(weight of matching words, proxy), at the best share."""
 
@@ -57,21 +57,41 @@ class Choice:
 def choose(tasks: ProxyTasks, start: Remembered, end: Remembered, words: LexicalFeatures) -> Choice:
     """The share first, the weight at that share; of equals what is nearest to the untouched model.
 
+    All shares are tried on every second document's questions. The best one must then beat the untouched model on all.
+
     Args:
         tasks: those that are held out to choose by.
         start: the untouched model.
         end: the trained one.
         words: the lexical part, of `fit_lexical`.
     """
+    half = _every_second(tasks)
     mixed = {share: Remembered(interpolate(start.encoder, end.encoder, share), start.bf16) for share in SHARES}
     candidates = {0.0: start, **mixed, 1.0: end}
-    shares = {share: _proxy(tasks, candidate) for share, candidate in candidates.items()}
-    share = max(shares, key=lambda share: shares[share])
+    shares = {share: proxy(half, candidate) for share, candidate in candidates.items()}
+    found = max(shares, key=lambda share: shares[share])
+    finals = {share: proxy(tasks, candidates[share]) for share in dict.fromkeys((0.0, found))}
+    share = max(finals, key=lambda share: finals[share])
     worded = {weight: WithWords(candidates[share], words, weight) for weight in WEIGHTS}
-    weights = {0.0: shares[share]} | {weight: _proxy(tasks, candidate) for weight, candidate in worded.items()}
+    weights = {0.0: finals[share]} | {weight: proxy(tasks, candidate) for weight, candidate in worded.items()}
     best = worded.get(max(weights, key=lambda weight: weights[weight]))
     return Choice(candidates[share], share, best, tuple(shares.items()), tuple(weights.items()))
 
 
-def _proxy(tasks: ProxyTasks, candidate: Remembered | WithWords) -> float:
+def _every_second(tasks: ProxyTasks) -> ProxyTasks:
+    """The questions of every second document, among its passages and all distractors."""
+    out = set([*dict.fromkeys(map(document_of, tasks.queries))][1::2])
+    answers = {
+        task: {query: found for query, found in own.items() if document_of(query) not in out}
+        for task, own in tasks.answers.items()
+    }
+    passages, queries = (
+        {name: text for name, text in texts.items() if document_of(name) not in out}
+        for texts in (tasks.passages, tasks.queries)
+    )
+    return ProxyTasks(tasks.name, passages, queries, {task: own for task, own in answers.items() if own})
+
+
+def proxy(tasks: ProxyTasks, candidate: Remembered | WithWords) -> float:
+    """The score of a candidate on the questions: their mean nDCG@10 × 100."""
     return proxy_values(score_rankings(tasks, rank_passages(tasks, candidate)))[CRITERION]

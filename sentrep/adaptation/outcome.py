@@ -81,18 +81,13 @@ class Adaptation:
     def take_from(self, folder: Path) -> None:
         """Fill in what a run has left: how much it has seen, and its score at every validation."""
         run = RunFolder(folder, folder.name)
-        steps = max(step for course in run.courses.values() for step, _ in course)
-        self.seen = int(steps * run.setting("data.batch_size") * run.setting("trainer.accumulate_grad_batches"))
-        minutes = dict(run.courses.get(MINUTES, ()))
-        proxies = [name for name in run.courses if name.startswith(f"val/{CRITERION}")]
-        scores = {name.removeprefix("val/"): dict(run.courses[name]) for name in proxies}
+        self.seen = int(
+            run.metrics.index.max() * run.setting("data.batch_size") * run.setting("trainer.accumulate_grad_batches")
+        )
+        scores = run.metrics.filter(regex=f"^val/{CRITERION}").dropna(how="all").rename(columns=lambda name: name[4:])
+        minutes = run.metrics.reindex(columns=[MINUTES])[MINUTES].fillna(0).round(2)
         self.curve = tuple(
-            {
-                "step": step,
-                "minutes": round(minutes.get(step, 0.0), 2),
-                **{name: course[step] for name, course in scores.items() if step in course},
-            }
-            for step in scores.get(CRITERION, ())
+            {"step": int(step), "minutes": minutes[step], **row.dropna()} for step, row in scores.iterrows()
         )
 
 

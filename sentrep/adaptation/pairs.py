@@ -71,7 +71,7 @@ def make_pairs(
     return pairs
 
 
-def write_pairs(path: str | Path, pairs: Sequence[Pair], negatives: Sequence[str]) -> None:
+def write_training_pairs(path: str | Path, pairs: Sequence[Pair], negatives: Sequence[str]) -> None:
     """As a training text: sent0, sent1, hard_neg."""
     columns = {
         "sent0": [pair.query for pair in pairs],

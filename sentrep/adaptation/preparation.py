@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sentrep.adaptation.budget import SAMPLE, Budget
 from sentrep.adaptation.mining import mine_hard_negatives
-from sentrep.adaptation.pairs import Pair, make_pairs, write_columns, write_pairs
+from sentrep.adaptation.pairs import Pair, make_pairs, write_columns, write_training_pairs
 from sentrep.adaptation.splitting import Split
 from sentrep.data.sets.proxy_tasks import write_proxy_tasks
 from sentrep.data.text.documents import Document, count_tokens, split_passages
@@ -27,11 +28,9 @@ PAIRS, PASSAGES, SENTENCES = "pairs.parquet", "passages.parquet", "sentences.par
 """What is trained on."""
 CHOOSE, JUDGE = "choose", "judge"
 """Folders of tasks: to choose by, to judge by."""
-_DISTRACTORS = 5000
-"""Passages of other documents that a judged query must not find."""
 _NEAR = 3
 """Passages of other documents nearest to each query of the choice: what it might be lost to."""
-_MANY = 1000
+_MANY = 200
 """Texts whose encoding is logged, with a bar."""
 _FEW = 500
 """Distractors of the choice, which is made again and again."""
@@ -78,6 +77,7 @@ def prepare(
     split: Split,
     start: Remembered,
     folder: Path,
+    minutes: float,
     most: int = 10_000,
     seed: int = 0,
     questions: Sequence[tuple[str, ...]] = (),
@@ -89,39 +89,46 @@ def prepare(
         split: which are held out.
         start: the untouched model, which mines.
         folder: where to.
+        minutes: of training; `Budget` says how much of the text can be read and reached in them.
         most: passages to train on and to search in; of a larger text so many are drawn, whole documents at a time.
         seed: of every draw.
         questions: with their passages, more pairs; those whose passage is not trained on are left out and counted.
     """
     cut = functools.partial(_passages, documents, start.encoder)
-    chosen, judged = cut(split.choose), cut(split.judge)
-    passages, owners = _drawn(cut(split.train), most, seed)
-    logger.info(
-        "%d passages of %d documents to train on; %d documents to choose by and %d to judge by are held out%s",
-        *(len(passages), len(set(owners)), len(chosen), len(judged)),
-        f" ({split.copies} were not, as another is nearly the same)" if split.copies else "",
-    )
-    texts = [" ".join(sentences) for sentences in passages]
-    vectors = start(texts)
-    ids = [f"{owner}.t{place}" for place, owner in enumerate(owners)]
+    trained = cut(split.train)
+    budget = Budget.of(folder, start, _texts(_drawn(trained, SAMPLE, seed)[0]), minutes)
+    chosen, judged = cut(split.choose[: budget.choose]), cut(split.judge[: budget.judge])
+    passages, owners = _drawn(trained, min(most, budget.passages), seed)
+    texts = _texts(passages)
     training = {owner: documents[owner] for owner in owners}
     pairs = make_pairs(training, list(zip(owners, passages, strict=True)), seed)
-    pairs += _asked(questions, texts)
-    negatives = mine_hard_negatives(
-        start([pair.query for pair in pairs]), vectors, [pair.number for pair in pairs], owners, seed
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 4]))
+    reached = [pairs[number] for number in sorted(rng.permutation(len(pairs))[: budget.pairs])]
+    reached += _asked(questions, texts)
+    logger.info(
+        "%d of %d pairs, from %d passages of %d documents, to train on; %d documents to choose by and %d to judge by "
+        "are held out%s",
+        *(len(reached), len(pairs), len(passages), len(training), len(chosen), len(judged)),
+        f" ({split.copies} were not, as another is nearly the same)" if split.copies else "",
     )
-    write_pairs(folder / PAIRS, pairs, [texts[number] for number in negatives])
+    titles = [document.title or document.sentences[-1] for document, _ in chosen.values()]
+    start([*texts, *titles, *(pair.query for pair in reached)])  # one reading, with one bar
+    vectors = start(texts)
+    negatives = mine_hard_negatives(
+        start([pair.query for pair in reached]), vectors, [pair.number for pair in reached], owners, seed
+    )
+    write_training_pairs(folder / PAIRS, reached, [texts[number] for number in negatives])
     write_columns(folder / PASSAGES, {"text": texts})
     write_columns(folder / SENTENCES, {"text": [sentence for passage in passages for sentence in passage]})
 
-    rng = np.random.default_rng(np.random.SeedSequence([seed, 4]))
+    ids = [f"{owner}.t{place}" for place, owner in enumerate(owners)]
     everywhere = rng.permutation(len(texts))
-    titles = [document.title or document.sentences[-1] for document, _ in chosen.values()]
     near = cosine_similarity_matrix(start(titles), vectors).topk(min(_NEAR, len(texts)), dim=1).indices
     hard = list(dict.fromkeys([*rng.permutation(near.flatten().unique().numpy()).tolist(), *everywhere.tolist()]))
-    write_proxy_tasks(folder / CHOOSE, chosen, {ids[n]: texts[n] for n in hard[:_FEW]}, seed)
-    write_proxy_tasks(folder / JUDGE, judged, {ids[n]: texts[n] for n in everywhere[:_DISTRACTORS]}, seed)
-    return Material(len(texts), len(pairs))
+    few = hard[: min(_FEW, 2 * len(chosen))]
+    write_proxy_tasks(folder / CHOOSE, chosen, {ids[n]: texts[n] for n in few}, seed)
+    write_proxy_tasks(folder / JUDGE, judged, {ids[n]: texts[n] for n in everywhere[: budget.distractors]}, seed)
+    return Material(len(texts), len(reached))
 
 
 def write_sentences(documents: Sequence[Document], folder: Path) -> int:
@@ -170,3 +177,7 @@ def _drawn(
     rows = [(passage, number) for number, (_, split) in documents.items() if number in taken for passage in split]
     passages, owners = [passage for passage, _ in rows], [owner for _, owner in rows]
     return passages[:most], owners[:most]
+
+
+def _texts(passages: Sequence[tuple[str, ...]]) -> list[str]:
+    return [" ".join(sentences) for sentences in passages]

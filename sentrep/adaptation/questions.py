@@ -101,7 +101,7 @@ def judge(
     ]
 
 
-def write_pairs(path: str, pairs: Sequence[tuple[str, str]]) -> None:
+def write_question_pairs(path: str, pairs: Sequence[tuple[str, str]]) -> None:
     """Write pairs as a table with tabs, with the columns `PAIR`; whole or not at all.
 
     Raises:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from sentrep.adaptation.outcome import Adaptation, Estimate, TaskOutcome
-from sentrep.adaptation.pictures import draw_curve
+from sentrep.evaluation.plots.curves import draw_training_curves
 from sentrep.evaluation.plots.style import svg_text
 from sentrep.io.files import write_text
 from sentrep.io.paths import writing
@@ -25,7 +25,7 @@ _TASKS = (
     "the difference says so. Shared words: of the query's words, those that stand in its answer; BM25 is what matching "
     "words alone gives."
 )
-_CURVE = "The held-out questions that choose, while it was trained; the dashed line is the model before."
+_CURVE = "The held-out questions that choose, while it was trained; the dotted line is the model before."
 _INTERPOLATION = (
     "Score of the questions that choose, by the share of the trained weights in the mean with those before."
 )
@@ -69,8 +69,10 @@ def _parts(adaptation: Adaptation) -> Iterator[Part]:
     if adaptation.curve:
         yield Heading("Training")
         numbers = as_frame(adaptation.curve).map(lambda cell: "" if cell is None else f"{cell:.4g}")
-        figure = svg_text(draw_curve(adaptation.curve))
-        yield Picture(figure, "Course of the score during training", _CURVE, frame=numbers)
+        history = pd.DataFrame(adaptation.curve).set_index("step").drop(columns="minutes").add_prefix("val/")
+        yield Picture(
+            svg_text(draw_training_curves(history)), "Course of the score during training", _CURVE, frame=numbers
+        )
     for points, what, said in (
         (adaptation.interpolation, "share of training", _INTERPOLATION),
         (adaptation.lexical, "weight of matching words", _LEXICAL),

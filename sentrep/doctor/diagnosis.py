@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import logging
 import os
@@ -19,6 +20,8 @@ from sentrep.doctor.gradients import loss_and_gradients, relative_difference
 from sentrep.doctor.outcome import Outcome
 from sentrep.doctor.processes import run_processes
 from sentrep.doctor.subject import Subject
+from sentrep.encoder.compute.attention import CheapDropout
+from sentrep.encoder.compute.products import Linear as OneDNNLinear
 from sentrep.extras import lacking
 
 _GATHER_BOUND = 1e-5
@@ -42,8 +45,8 @@ def diagnose(subject: Subject, note: Callable[[str], None] = lambda name: None) 
     logging.disable(logging.WARNING)  # of the short runs
     with warnings.catch_warnings(), torch.random.fork_rng():
         warnings.simplefilter("ignore")
-        for name, check in CHECKS.items():
-            note(name)
+        for check in CHECKS:
+            note(name := check.__name__.replace("_", " "))
             try:
                 outcomes.append(check(subject))
             except Exception as error:  # whatever breaks here would break the training
@@ -56,8 +59,22 @@ def diagnose(subject: Subject, note: Callable[[str], None] = lambda name: None) 
 def machine(subject: Subject) -> Outcome:
     """What there is; a configuration that asks for more fails in its first step."""
     devices = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())] or ["no GPU"]
-    found = f"{', '.join(devices)}; {os.cpu_count()} CPU cores, {torch.get_num_threads()} threads"
-    return Outcome("machine", True, found, "", "")
+    processor = f"{os.cpu_count()} CPU cores ({torch.backends.cpu.get_cpu_capability()})"
+    return Outcome("machine", True, f"{', '.join(devices)}; {processor}, {torch.get_num_threads()} threads", "", "")
+
+
+def fast_paths(subject: Subject) -> Outcome:
+    """The faster ways to compute that this model takes on this processor."""
+    encoder = subject.module().encoder
+    kinds = {type(module) for module in encoder.backbone.modules()}
+    ways = {
+        "packed batches": encoder.prepared.packs,
+        "short last layer": encoder.prepared.last_layer is not None,
+        "cheap dropout": CheapDropout in kinds,
+        "oneDNN": OneDNNLinear in kinds,
+        "compiled": bool(encoder.compute.compile),
+    }
+    return Outcome("fast paths", True, ", ".join(way for way, active in ways.items() if active) or "none", "", "")
 
 
 def versions(subject: Subject) -> Outcome:
@@ -70,25 +87,15 @@ def versions(subject: Subject) -> Outcome:
     return Outcome("versions", wrong is None, measured, "as declared", remedy)
 
 
-def step_in_fp32(subject: Subject) -> Outcome:
-    """The loss of the first step is a number."""
-    loss = _first_loss(subject, "32-true")
-    return Outcome("a step in fp32", True, f"loss {loss:.4f}", "finite", "")
-
-
-def step_in_bf16(subject: Subject) -> Outcome:
-    """The loss of the first step is nearly that of float32."""
-    expected, found = (_first_loss(subject, precision) for precision in ("32-true", "bf16-mixed"))
-    remedy = "train in fp32 (trainer.precision 32-true): this model loses too much in bfloat16, or this device lacks it"
-    return Outcome.of_difference(
-        "a step in bf16 ≈ fp32", abs(found - expected) / abs(expected), _PRECISION_BOUND, remedy
-    )
-
-
-def _first_loss(subject: Subject, precision: str) -> float:
+def first_step(subject: Subject) -> Outcome:
+    """The loss of the first step is a number, and in bf16 nearly the same as in float32."""
     with tempfile.TemporaryDirectory() as folder:
-        trainer = subject.train(Path(folder), subject.module(), max_steps=1, precision=precision)
-    return float(trainer.callback_metrics["train/loss"])
+        train = functools.partial(subject.train, Path(folder), max_steps=1)
+        trainers = [train(subject.module(), precision=precision) for precision in ("32-true", "bf16-mixed")]
+    expected, found = (float(trainer.callback_metrics["train/loss"]) for trainer in trainers)
+    remedy = "train in fp32 (trainer.precision 32-true): this model loses too much in bfloat16, or this device lacks it"
+    apart = abs(found - expected) / abs(expected)
+    return Outcome.of_difference(f"loss {expected:.4f}, bf16 = fp32", apart, _PRECISION_BOUND, remedy)
 
 
 def gather(subject: Subject) -> Outcome:
@@ -138,12 +145,5 @@ def resume(subject: Subject) -> Outcome:
     return Outcome.of_difference("resumed = uninterrupted", apart, bound, remedy)
 
 
-CHECKS: dict[str, Callable[[Subject], Outcome]] = {
-    "machine": machine,
-    "versions": versions,
-    "fp32": step_in_fp32,
-    "bf16": step_in_bf16,
-    "gather": gather,
-    "resume": resume,
-}
-"""Name: the check, in the order of the table."""
+CHECKS: tuple[Callable[[Subject], Outcome], ...] = (machine, versions, fast_paths, first_step, gather, resume)
+"""In the order of the table."""

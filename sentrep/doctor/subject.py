@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,21 +43,19 @@ class Subject:
     data: Tree
     accelerator: str = "auto"
     seed: int = 0
-    _rows: list[tuple[str, ...]] = field(default_factory=list)
 
+    @cached_property
     def rows(self) -> list[tuple[str, ...]]:
         """The first rows of the training text without blanks: sentence, and positive and hard negative if any.
 
         Raises:
             InputError: for a text that cannot be read, or is too short.
         """
-        if not self._rows:
-            data = instantiate_module(SentRepDataModule, copy.deepcopy(self.data))
-            rows = data.training_text().rows()
-            self._rows = list(islice((row.sentences for row in rows if not row.blank), ROWS))
-        if len(self._rows) < 2 * BATCH:
-            raise InputError(f"data.train has {len(self._rows)} rows; the checks need at least {2 * BATCH}")
-        return self._rows
+        data = instantiate_module(SentRepDataModule, copy.deepcopy(self.data))
+        found = list(islice((row.sentences for row in data.training_text().rows() if not row.blank), ROWS))
+        if len(found) < 2 * BATCH:
+            raise InputError(f"data.train has {len(found)} rows; the checks need at least {2 * BATCH}")
+        return found
 
     def module(self) -> SentRepModule:
         """The configured module, new, with the same weights every time."""
@@ -71,7 +70,7 @@ class Subject:
             ids = module.encoder.tokenize(texts, module.encoder.max_length)[0]
             return pad(ids, module.encoder.tokenize.pad_token_id, module.device)
 
-        anchor, *others = map(tokens, zip(*self.rows()[:BATCH], strict=True))
+        anchor, *others = map(tokens, zip(*self.rows[:BATCH], strict=True))
         positive, negative, *_ = *others, None, None
         return TextBatch(anchor, positive, negative, torch.arange(BATCH))
 
@@ -87,7 +86,7 @@ class Subject:
             ckpt_path: to go on from.
             options: of the Trainer.
         """
-        rows: Any = self.rows() if len(self.rows()[0]) > 1 else [sentence for (sentence,) in self.rows()]
+        rows: Any = self.rows if len(self.rows[0]) > 1 else [sentence for (sentence,) in self.rows]
         reading = Reading(cache_dir=str(folder))
         data = SentRepDataModule(rows, batch_size=BATCH, seed=self.seed, reading=reading)
         trainer = Trainer(
@@ -99,7 +98,6 @@ class Subject:
             enable_checkpointing=bool(callbacks),
             enable_progress_bar=False,
             enable_model_summary=False,
-            num_sanity_val_steps=0,
             use_distributed_sampler=False,
             **options,
         )

@@ -116,7 +116,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.trained = Trained()  # of a checkpoint that `from_pretrained` loaded
         self.subtract_template = isinstance(prompt, Prompt) and prompt.subtract
         self.pooling, self.compute = pooling, compute
-        self._prepared = prepare(self.backbone, pooling, compute)
+        self.prepared = prepare(self.backbone, pooling, compute)
         self._around = Prompts(_template(self.tokenize), self._longest)
         if modules is None:
             modules = weights.built(stored.modules, source.name, source.trusted)
@@ -328,7 +328,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     def _plan(self) -> None:
         """Build the pass of the settings and modules at hand."""
         modules = self.sentence_modules
-        self._pass = Pass(self._prepared, self._around, self.subtract_template, modules, self.compute)
+        self._pass = Pass(self.prepared, self._around, self.subtract_template, modules, self.compute)
 
     @property
     def _longest(self) -> int:

@@ -14,7 +14,7 @@ from sentrep.evaluation.sts import (
     evaluate_sts,
 )
 from sentrep.evaluation.suite_callback import SuiteEvaluation
-from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
+from sentrep.evaluation.suites import SUITES, SuiteSets, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import TrainingReport
 from sentrep.evaluation.transfer import evaluate_transfer
 from sentrep.reports.report import Report, check_report_path
@@ -28,8 +28,8 @@ __all__ = [
     "GradientMonitor",
     "MTEBEncoder",
     "Report",
-    "Request",
     "SuiteEvaluation",
+    "SuiteSets",
     "TaskResult",
     "TrainingReport",
     "check_report_path",

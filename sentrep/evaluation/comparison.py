@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from sentrep.evaluation.report import metric_name
 from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, holm
 from sentrep.evaluation.sts import display_name
 from sentrep.reports.document import Picture
-from sentrep.reports.frames import as_frame, markdown_table, screen_table
+from sentrep.reports.frames import Forms, as_text, markdown_table, mean_and_sd, screen_table
 from sentrep.reports.report import Report
 from sentrep.reports.text import screen_text
 
@@ -45,6 +46,22 @@ _RANKS = (
     "rows, and cannot be told otherwise. It is beyond the paper's own ± where Welch's test of the printed numbers has "
     "p < 0.05, and not supported where p is higher. Order: of the row and the baseline."
 )
+_TESTED = ("difference", "low", "high", "p", "p holm", "marked")
+_COLUMNS: Mapping[str, Forms] = {
+    "mean": mean_and_sd("mean"),
+    "published": (*mean_and_sd("published"), ("not printed",)),
+    "difference": (
+        ("{:+.2f} [{:+.2f}, {:+.2f}] *", "difference", "low", "high", "marked"),
+        ("{:+.2f} [{:+.2f}, {:+.2f}]", "difference", "low", "high"),
+        ("{:+.2f}", "difference"),
+    ),
+    "published difference": (("{:+.2f}", "published difference"),),
+    "p": (("{:.3f}", "p"),),
+    "verdict": (("{}", "verdict"),),
+    "order": (("{}", "order"),),
+}
+_BESIDE = ("published", "published difference", "order")
+"""Columns that stand beside a paper's numbers alone."""
 _ALTS = ("Seeds and means of every recipe, and differences to the first", "Means here over published ones")
 """What stands for the pictures ``report`` and ``agreement`` where they are not seen."""
 _READINGS = {"paper": "Rank agreement", "released": "The same with the readings of the released code in their places"}
@@ -96,13 +113,31 @@ class Comparison:
                     agreements[reading] = found
         return cls(recipes, holm(differences), published, agreements, measure)
 
+    @cached_property
+    def numbers(self) -> pd.DataFrame:
+        """A row for each recipe: means over seeds and their ``sd``, of each set and of the sets' mean, and the rest.
+
+        What is unknown is missing. A recipe of the paper's table that was not run has the paper's numbers alone.
+        """
+        labels = list(self.recipes if self.published is None else self.published.scores)
+        names = [*self._sets(), "mean"]
+        columns = ["seeds", *(f"{name}{end}" for name in names for end in ("", " sd")), *_TESTED, "verdict"]
+        frame = pd.DataFrame(map(self._row, labels), index=pd.Index(labels, name="recipe"), columns=columns)
+        frame["seeds"] = frame["seeds"].astype("Int64")
+        if self.published is not None:
+            printed = [self.published.scores[label] or (None, None) for label in labels]
+            frame[["published", "published sd"]] = np.array(printed, dtype=float)
+            gap = frame["published"] - frame["published"].get(self._baseline(), np.nan)
+            frame["published difference"] = gap.drop(self._baseline(), errors="ignore").round(6)
+            frame["order"] = [None if (order := self._order(label)) is None else str(order) for label in labels]
+        return frame
+
     def print(self, console: Console) -> None:
         """The tables without the single sets, which would not fit a terminal."""
         table = self.table()
-        beside = ["published", "published difference", "order"]
-        console.print(screen_table(table.drop(columns=beside, errors="ignore")))
+        console.print(screen_table(table.drop(columns=list(_BESIDE), errors="ignore")))
         if self.published is not None:
-            console.print(screen_table(table[["recipe", "mean", *beside]]))
+            console.print(screen_table(table[["recipe", "mean", *_BESIDE]]))
             sentences = [f"{self._title()}. {self._measured()}", *self._agreement_lines()]
             console.print(screen_text(" ".join(sentences)), highlight=False)
         console.print(screen_text(" ".join(self._seed_notes())), highlight=False)
@@ -139,12 +174,15 @@ class Comparison:
 
     def report(self) -> Report:
         """The whole table, with a column for each set."""
-        rows = as_frame(_numbers(label, row) for label, row in self.record()["rows"].items())
+        rows = self.numbers.reset_index()
         return Report(self.table(sets=True), notes=self._notes(), rows=rows, title=self._title())
 
     def record(self) -> dict[str, Any]:
-        """Everything, as JSON has it."""
-        whole: dict[str, Any] = {"title": self._title(), "rows": {label: self._row(label) for label in self.recipes}}
+        """The numbers of every recipe that was run, the scores of its seeds, and the rank agreement, as JSON."""
+        rows = self.numbers.astype(object).where(self.numbers.notna(), None).to_dict("index")
+        whole: dict[str, Any] = {"title": self._title(), "rows": {label: rows[label] for label in self.recipes}}
+        for label, scores in self.recipes.items():
+            whole["rows"][label]["sets"] = {name: found.tolist() for name, found in scores.by_set.items()}
         if self.published is not None:
             whole["metric"] = self.published.metric
             whole["rank_agreement"] = {
@@ -158,56 +196,23 @@ class Comparison:
 
     def table(self, sets: bool = False) -> pd.DataFrame:
         """A row for each recipe as people read it, with a column for each set on demand."""
-        labels = self.recipes if self.published is None else self.published.scores
-        return as_frame(self._shown(label, sets) for label in labels)
+        own = {display_name(name): mean_and_sd(name) for name in self._sets()} if sets else {}
+        left_out = _BESIDE if self.published is None else ()
+        columns = {name: forms for name, forms in _COLUMNS.items() if name not in left_out}
+        first = {name: (("{}", name),) for name in ("recipe", "seeds")}
+        return as_text(self.numbers.reset_index(), {**first, **own, **columns})
 
     def _row(self, label: str) -> dict[str, Any]:
-        """The numbers of a row; what the paper printed is all there is of one that is absent here."""
-        row: dict[str, Any] = {}
-        if (scores := self.recipes.get(label)) is not None:
-            per_seed = scores.per_seed
-            row["mean"] = per_seed.mean()
-            row["sd"] = per_seed.std(ddof=1) if len(per_seed) > 1 else None
-            row["per_seed"] = per_seed.tolist()
-            row["sets"] = {name: found.tolist() for name, found in scores.by_set.items()}
-        if (found := self.differences.get(label)) is not None:
-            row["difference"] = {**asdict(found), "verdict": found.verdict, "marked": found.marked}
-        if self.published is not None:
-            gap = self._published_difference(label)
-            row["published"] = self.published.scores.get(label)
-            row["published_difference"] = gap
-            row["reading"] = "released" if label in self.published.released else "paper"
-            row["untrained"] = label in self.published.untrained
-            order = self._order(label)
-            row["order"] = None if order is None else str(order)
+        """The numbers of a recipe's own runs."""
+        if (scores := self.recipes.get(label)) is None:
+            return {"verdict": "absent"}
+        row: dict[str, Any] = {"seeds": len(scores.per_seed), "verdict": "baseline"}
+        for name, found in {**scores.by_set, "mean": scores.per_seed}.items():
+            row |= {name: found.mean(), f"{name} sd": found.std(ddof=1) if len(found) > 1 else np.nan}
+        if (gap := self.differences.get(label)) is not None:
+            tested = (gap.mean, gap.low, gap.high, gap.p_value, gap.adjusted, True if gap.marked else None)
+            row |= {**dict(zip(_TESTED, tested, strict=True)), "verdict": gap.verdict}
         return row
-
-    def _shown(self, label: str, sets: bool) -> dict[str, str]:
-        row = self._row(label)
-        seeds, by_set, found = row.get("per_seed", []), row.get("sets", {}), row.get("difference")
-        shown = {"recipe": label, "seeds": str(len(seeds) or "")}
-        if sets:
-            shown |= {display_name(name): _mean_and_sd(by_set.get(name, [])) for name in self._sets()}
-        shown["mean"] = _mean_and_sd(seeds)
-        if self.published is not None:
-            shown["published"] = self.published.cell(label)
-        shown["difference"] = "" if found is None else f"{found['mean']:+.2f}"
-        if found is not None and found["low"] is not None:
-            shown["difference"] += " [{low:+.2f}, {high:+.2f}]".format(**found) + (" *" if found["marked"] else "")
-        if self.published is not None:
-            gap = row["published_difference"]
-            shown["published difference"] = "" if gap is None or label == self._baseline() else f"{gap:+.2f}"
-        shown["p"] = "" if found is None or found["p_value"] is None else f"{found['p_value']:.3f}"
-        shown["verdict"] = "absent" if not seeds else "baseline" if found is None else found["verdict"]
-        if self.published is not None:
-            shown["order"] = row["order"] or ""
-        return shown
-
-    def _published_difference(self, label: str) -> float | None:
-        """To the baseline, in the paper; None where it does not print both."""
-        means = {} if self.published is None else self.published.means()
-        first = self._baseline()
-        return round(means[label] - means[first], 6) if {label, first} <= means.keys() else None
 
     def _order(self, label: str) -> Order | None:
         """Of the row and the baseline; None where the paper ranks them equal, or one of them not at all."""
@@ -251,17 +256,6 @@ class Comparison:
         return [f"{_READINGS[reading]}: {found.sentences()}" for reading, found in self.agreements.items()]
 
 
-def _numbers(label: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of `Comparison.record`, as a table of numbers."""
-    found = row.get("difference", {})
-    names = {"difference": "mean", "low": "low", "high": "high", "p": "p_value", "p holm": "adjusted"}
-    sets = {name: float(np.mean(scores)) for name, scores in row["sets"].items()}
-    own = {"recipe": label, "seeds": len(row["per_seed"]), **sets, "mean": row["mean"], "sd": row["sd"]}
-    published = {"published": (row["published"] or [None])[0]} if "published" in row else {}
-    difference = {name: found.get(key) for name, key in names.items()}
-    return {**own, **published, **difference, "verdict": found.get("verdict", "baseline")}
-
-
 def read_scores(path: Path) -> dict[str, Array]:
     """The arrays of a run's score file, see `Comparison.read`.
 
@@ -290,9 +284,3 @@ def _read(paths: Mapping[int, Path], fixed: bool) -> tuple[RecipeScores, list[st
     gold = {name: runs[0][f"gold/{name}"] for name in names}
     metrics = list(scored.values()) if scored else [_PAIRS]
     return RecipeScores(tuple(paths), cosines, gold, scores, fixed), metrics
-
-
-def _mean_and_sd(scores: Sequence[float]) -> str:
-    if len(scores) < 2:
-        return "".join(f"{score:.2f}" for score in scores)
-    return f"{np.mean(scores):.2f} ± {np.std(scores, ddof=1):.2f}"

@@ -10,6 +10,7 @@ import pandas as pd
 from lightning.pytorch import Trainer
 from torch import Tensor
 
+from sentrep.errors import InputError
 from sentrep.io.files import atomic_write
 from sentrep.io.paths import writing
 
@@ -18,9 +19,6 @@ METRICS = "metrics.csv"
 
 MINUTES = "minutes"
 """Its column for the time since training began, interruptions left out."""
-
-Course = list[tuple[int, float]]
-"""Values of one metric: (optimiser step, value), steps rising."""
 
 
 class MetricHistory:
@@ -32,12 +30,12 @@ class MetricHistory:
         >>> import torch
         >>> history = MetricHistory()
         >>> history.add(10, {"train/loss": torch.tensor(0.5)})
-        >>> history.courses
-        {'train/loss': [(10, 0.5)]}
+        >>> history.frame["train/loss"].to_dict()
+        {10: 0.5}
     """
 
     def __init__(self) -> None:
-        self._courses: dict[str, Course] = {}
+        self._values: dict[str, dict[int, float]] = {}
         self._pending: list[tuple[int, dict[str, Tensor]]] = []
 
     def add(self, step: int, metrics: Mapping[str, Tensor]) -> None:
@@ -45,33 +43,51 @@ class MetricHistory:
         self._pending.append((step, {name: value.detach().clone() for name, value in metrics.items()}))
 
     @property
-    def courses(self) -> dict[str, Course]:
-        """Every metric's course."""
+    def frame(self) -> pd.DataFrame:
+        """A row for each step, rising, and a column for each metric, missing where the step has no value."""
+        return pd.DataFrame(self._read()).rename_axis("step").sort_index()
+
+    def _read(self) -> dict[str, dict[int, float]]:
         for step, metrics in self._pending:
             for name, value in metrics.items():
-                self._courses.setdefault(name, []).append((step, float(value)))
+                self._values.setdefault(name, {})[step] = float(value)
         self._pending.clear()
-        return self._courses
+        return self._values
 
     def state_dict(self) -> dict[str, Any]:
         """Plain lists and numbers, which a checkpoint may hold."""
-        return {name: [list(point) for point in course] for name, course in self.courses.items()}
+        return {name: [list(point) for point in values.items()] for name, values in self._read().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` gave."""
         self._pending.clear()
-        self._courses = {name: [(int(step), float(value)) for step, value in course] for name, course in state.items()}
+        self._values = {name: {int(step): float(value) for step, value in course} for name, course in state.items()}
 
 
-def write_metrics(path: Path, courses: Mapping[str, Course]) -> None:
+def write_metrics(path: Path, frame: pd.DataFrame) -> None:
     """Write ``metrics.csv``: a row per step, a column per metric, empty where the step has no value.
 
     Raises:
         InputError: for a place that cannot be written.
     """
-    frame = pd.DataFrame({name: pd.Series(dict(course)) for name, course in courses.items()}).sort_index()
     with writing(path), atomic_write(path, "w", encoding="utf-8", newline="") as file:
-        frame.to_csv(file, index_label="step", lineterminator="\n")
+        frame.to_csv(file, lineterminator="\n")
+
+
+def read_metrics(path: Path) -> pd.DataFrame:
+    """Read what `write_metrics` or Lightning's CSVLogger wrote, as `MetricHistory.frame` has it.
+
+    The logger's file has a column ``epoch`` as well, several rows a step, and its first step is 0.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        table = pd.read_csv(path, index_col=False).astype(float)
+        table["step"] = table["step"].astype(int) + ("epoch" in table)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{path}: not a table of steps and metrics ({error}); was it edited or cut off?") from error
+    return table.drop(columns="epoch", errors="ignore").groupby("step").last()
 
 
 def is_log_step(trainer: Trainer, after: int) -> bool:

@@ -57,13 +57,6 @@ class Published:
         """The published means of the recipes that have one."""
         return {label: score[0] for label, score in self.scores.items() if score is not None}
 
-    def cell(self, label: str) -> str:
-        """As a table shows it."""
-        mean, deviation = self.scores.get(label) or (None, None)
-        if mean is None:
-            return "not printed"
-        return f"{mean:.2f}" if deviation is None else f"{mean:.2f} ± {deviation:.2f}"
-
     def ranked(self) -> dict[str, list[str]]:
         """By reading, the recipes whose published numbers make its ranking: each number once."""
         labels = list(self.means())

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.evaluation.history import MINUTES, Course
+from sentrep.evaluation.history import MINUTES
 from sentrep.evaluation.label_free import CRITERIA
 from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.report import with_means
@@ -27,9 +28,6 @@ _GEOMETRY = ("alignment", "uniformity")
 _FINE = (*_GEOMETRY, "alignment+uniformity")
 """Last parts of the names of scores of the order of 1, printed with more digits than percentages."""
 _TOY_NOTE = "This is a toy: its scores show that training works here, and mean nothing outside of it."
-
-Courses = Mapping[str, Course]
-"""By metric; scores at step 0 are from before the training."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def lines_of(data: Any) -> list[Line]:
 
 
 def run_report(
-    courses: Courses,
+    metrics: pd.DataFrame,
     lines: Sequence[Line],
     chosen: Selection,
     replaced: str | None,
@@ -74,7 +72,7 @@ def run_report(
     """Scores before and after a training, what must be said of them, and where things are.
 
     Args:
-        courses: of the run's metrics.
+        metrics: of the run, see `MetricHistory.frame`; scores at step 0 are from before the training.
         lines: what was scored.
         chosen: the checkpoint.
         replaced: what the run replaced of the start model, in words.
@@ -83,13 +81,13 @@ def run_report(
     written = [f"{what:<10}  {_short(place) if place else 'none was written'}" for what, place in places.items()]
     notes = [
         chosen.reason(),
-        *(_not_validated(courses, chosen.step) if lines else []),
-        *_told_nothing(courses, chosen.monitor),
-        *_beside_the_untouched(courses, chosen.step, replaced),
+        *(_not_validated(metrics, chosen.step) if lines else []),
+        *_told_nothing(metrics, chosen.monitor),
+        *_beside_the_untouched(metrics, chosen.step, replaced),
         *_toy_notes(line.metric.removeprefix("val/") for line in lines),
         *written,
     ]
-    return Report(_before_and_after(courses, lines, chosen.step), notes=notes)
+    return Report(_before_and_after(metrics, lines, chosen.step), notes=notes)
 
 
 def tested_report(sets: Sequence[ScoredPairs], scores: Mapping[str, float], folder: str | None) -> Report:
@@ -107,58 +105,67 @@ def tested_report(sets: Sequence[ScoredPairs], scores: Mapping[str, float], fold
     return Report(*with_means(table, {name: scores[name] for name in names}), [*_toy_notes(names), *log])
 
 
-def _before_and_after(courses: Courses, lines: Sequence[Line], step: int) -> pd.DataFrame:
+def _before_and_after(metrics: pd.DataFrame, lines: Sequence[Line], step: int) -> pd.DataFrame:
     rows = []
     for line in lines:
-        before, after = _before(courses, line.metric), dict(courses.get(line.metric, [])).get(step)
+        before, after = _before(metrics, line.metric), _at(metrics, line.metric, step)
         digits = 4 if line.metric.rpartition("/")[2] in _FINE else 2
-        change = "—" if before is None or after is None else f"{after - before:+.{digits}f}"
+        change = "—" if pd.isna(after - before) else f"{after - before:+.{digits}f}"
         rows.append([line.name, line.size, line.protocol, _score(before, digits), _score(after, digits), change])
     what = "items" if any(line.protocol == "no labels" for line in lines) else "pairs"
     return as_frame(rows, columns=["set", what, "protocol", "before", f"step {step}", "change"])
 
 
-def _before(courses: Courses, metric: str) -> float | None:
+def _at(metrics: pd.DataFrame, metric: str, step: int) -> float:
+    """The value of a metric at a step; NaN where there is none."""
+    return float(metrics[metric].get(step, np.nan)) if metric in metrics else np.nan
+
+
+def _before(metrics: pd.DataFrame, metric: str) -> float:
     """The score of the untouched model: as its folder pools it, where the run does not."""
-    found = (dict(courses.get(name, [])) for name in (metric.replace("val/", UNTOUCHED, 1), metric))
-    return next((course[0] for course in found if 0 in course), None)
+    own = _at(metrics, metric.replace("val/", UNTOUCHED, 1), 0)
+    return _at(metrics, metric, 0) if np.isnan(own) else own
 
 
-def _not_validated(courses: Courses, step: int) -> list[str]:
+def _values(metrics: pd.DataFrame, metric: str | None) -> pd.Series:
+    return metrics[metric].dropna() if metric in metrics else pd.Series(dtype=float)
+
+
+def _not_validated(metrics: pd.DataFrame, step: int) -> list[str]:
     """Why the step has no scores."""
-    steps = [validated for validated, _ in courses.get(MINUTES, [])]
+    steps = _values(metrics, MINUTES).index
     if step in steps:
         return []
     ended = "the training ended before its first validation"
-    why = f"the last validation was at step {steps[-1]}" if steps else ended
+    why = f"the last validation was at step {steps[-1]}" if len(steps) else ended
     return [f"Step {step} has no scores: {why}; set trainer.val_check_interval to fewer batches."]
 
 
-def _told_nothing(courses: Courses, monitor: str | None) -> list[str]:
+def _told_nothing(metrics: pd.DataFrame, monitor: str | None) -> list[str]:
     """Whether the metric that chose was the same at every validation."""
-    values = [value for step, value in courses.get(monitor or "", []) if step > 0]
-    if len(values) < 2 or len(set(values)) > 1:
+    values = _values(metrics, monitor).loc[1:]
+    if len(values) < 2 or values.nunique() > 1:
         return []
     return [
-        f"{monitor} was {values[0]:.2f} at every validation: it cannot tell these checkpoints apart, so the first was "
-        "taken; do not read its value as quality."
+        f"{monitor} was {values.iloc[0]:.2f} at every validation: it cannot tell these checkpoints apart, so the first "
+        "was taken; do not read its value as quality."
     ]
 
 
-def _beside_the_untouched(courses: Courses, step: int, replaced: str | None) -> list[str]:
+def _beside_the_untouched(metrics: pd.DataFrame, step: int, replaced: str | None) -> list[str]:
     """What was replaced of the start model, and whether the result is worse than it."""
-    course, before = dict(courses.get("val/sts", [])), _before(courses, "val/sts")
-    if before is None or step not in course:
+    before, after = _before(metrics, "val/sts"), _at(metrics, "val/sts", step)
+    if np.isnan(after - before):
         return []
     lines = []
     if replaced is not None:
         lines.append(
             f"Before is the untouched model, as its folder says. This run replaced {replaced}, and so began at "
-            f"{course[0]:.2f}."
+            f"{_at(metrics, 'val/sts', 0):.2f}."
         )
-    if course[step] < before:
+    if after < before:
         lines.append(
-            f"BELOW THE UNTOUCHED MODEL: {course[step]:.2f} where it has {before:.2f}. For these sets it is the better "
+            f"BELOW THE UNTOUCHED MODEL: {after:.2f} where it has {before:.2f}. For these sets it is the better "
             "one, as it was."
         )
     return lines
@@ -168,8 +175,8 @@ def _toy_notes(names: Iterable[str]) -> list[str]:
     return [_TOY_NOTE] if any(name.startswith(_TOY) for name in names) else []
 
 
-def _score(score: float | None, digits: int = 2) -> str:
-    return "—" if score is None else f"{score:.{digits}f}"
+def _score(score: float, digits: int = 2) -> str:
+    return "—" if np.isnan(score) else f"{score:.{digits}f}"
 
 
 def _short(place: str | Path) -> str:

@@ -13,7 +13,7 @@ import yaml
 
 from sentrep.config import flat
 from sentrep.errors import InputError, did_you_mean
-from sentrep.evaluation.history import METRICS, Course
+from sentrep.evaluation.history import METRICS, read_metrics
 from sentrep.io.paths import not_there
 
 _CONFIG = "config.yaml"
@@ -58,26 +58,26 @@ class RunFolder:
         return "/".join(dict.fromkeys(parts))
 
     @functools.cached_property
-    def courses(self) -> dict[str, Course]:
-        """Every metric's course.
+    def metrics(self) -> pd.DataFrame:
+        """A row for each step and a column for each metric, see `MetricHistory.frame`.
 
         Raises:
             InputError: there is no metrics.csv, or it is damaged.
         """
         if not (self.path / METRICS).is_file():
             raise InputError(f"{self.path}: no {METRICS}; train with the report on, or with Lightning's CSVLogger")
-        return _read_metrics(self.path / METRICS)
+        return read_metrics(self.path / METRICS)
 
-    def course(self, metric: str) -> Course:
-        """The course of one metric.
+    def course(self, metric: str) -> pd.Series:
+        """The values of one metric by step.
 
         Raises:
             InputError: the run has not logged it.
         """
-        if metric not in self.courses:
-            hint = did_you_mean(metric, self.courses) or f"; there are {', '.join(self.courses)}"
+        if metric not in self.metrics:
+            hint = did_you_mean(metric, self.metrics) or f"; there are {', '.join(self.metrics)}"
             raise InputError(f"{self.path}: no metric {metric!r}{hint}")
-        return self.courses[metric]
+        return self.metrics[metric].dropna()
 
     def setting(self, key: str) -> Any:
         """The value at a dotted key; ``init_args`` may be left out, as on the command line.
@@ -158,20 +158,3 @@ def _labels(paths: Sequence[Path]) -> list[str]:
 def _shared(parts: Sequence[tuple[str, ...]]) -> int:
     """How many first elements all have in common."""
     return next((n for n, column in enumerate(zip(*parts, strict=False)) if len(set(column)) > 1), min(map(len, parts)))
-
-
-def _read_metrics(file: Path) -> dict[str, Course]:
-    """A column ``step`` and a column a metric, as `TrainingReport` and Lightning's CSVLogger write it.
-
-    The logger's file has a column ``epoch`` as well, and its first step is 0.
-    """
-    try:
-        table = pd.read_csv(file, index_col=False).astype(float)
-        steps = table.pop("step").astype(int) + ("epoch" in table)
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{file}: not a table of steps and metrics ({error}); was it edited or cut off?") from error
-    courses: dict[str, Course] = {}
-    for name in table.columns.drop("epoch", errors="ignore"):
-        values = table[name].dropna()
-        courses[name] = sorted(zip(steps[values.index].tolist(), values.tolist(), strict=True))
-    return courses

@@ -13,7 +13,7 @@ from sentrep import checks
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.encode import encode
 from sentrep.errors import InputError
-from sentrep.evaluation.suites import SUITES, Request, evaluate_suite, load_suite
+from sentrep.evaluation.suites import SUITES, SuiteSets, evaluate_suite, load_suite
 
 STAGES = {"val": ("fit", "validate"), "test": ("test",)}
 
@@ -58,7 +58,7 @@ class SuiteEvaluation(Callback):
             raise InputError("SuiteEvaluation: name the sets of suite sts in data.val or data.test instead")
         self.suite = suite
         self.stage = stage
-        self.request = Request(sets, sts_folder, split, columns)
+        self.request = SuiteSets(sets, sts_folder, split, columns)
         self.batch_size = batch_size
         self._sets: list[Any] | None = None
 

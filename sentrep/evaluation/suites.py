@@ -23,7 +23,7 @@ SuiteName = Literal["sts", "transfer", "retrieval", "rerank", "mteb"]
 
 
 @dataclass(frozen=True)
-class Request:
+class SuiteSets:
     """Which sets of a suite are wanted, and where they are."""
 
     sets: Sequence[str | PairsFile] | None = None
@@ -40,19 +40,19 @@ class Request:
 class Suite:
     """One suite."""
 
-    load: Callable[[Any, Request], Any]
+    load: Callable[[Any, SuiteSets], Any]
     """Reads and checks a set."""
     evaluate: Callable[..., list[TaskResult]]
     """Scores them: ``evaluate(encoder, sets, batch_size=..., show_progress_bar=...)``."""
     takes: tuple[str, ...]
-    """Fields of `Request` that mean something to it, beside ``sets``."""
+    """Fields of `SuiteSets` that mean something to it, beside ``sets``."""
     names: str
     """What can stand in ``sets``, in words."""
     default: tuple[str, ...] = ()
     """The sets where none are named."""
 
 
-def load_suite(suite: str, request: Request) -> list[Any]:
+def load_suite(suite: str, request: SuiteSets) -> list[Any]:
     """Read the sets of a suite.
 
     Args:
@@ -97,13 +97,13 @@ def evaluate_suite(
     return SUITES[suite].evaluate(encoder, sets, batch_size=batch_size, show_progress_bar=show_progress_bar)
 
 
-def _load_pairs(name: str | PairsFile, request: Request) -> ScoredPairs:
+def _load_pairs(name: str | PairsFile, request: SuiteSets) -> ScoredPairs:
     if request.columns is None or isinstance(name, PairsFile) or name.lower() in SET_NAMES:
         return load_sts(name, request.sts_folder)
     return load_sts(PairsFile(name, tuple(request.columns)), request.sts_folder)  # type: ignore[arg-type]
 
 
-def _load_transfer(name: str, request: Request) -> LabelledSet:
+def _load_transfer(name: str, request: SuiteSets) -> LabelledSet:
     if name.lower() in TRANSFER_NAMES and request.sts_folder is None:
         raise InputError(
             f"{name}: where is it? Give the folder of the SentEval data, which contains MR, CR, ... (sts_folder)"

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.trainer.states import TrainerFn
-from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
+from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
-from sentrep.evaluation.history import METRICS, MINUTES, Course, MetricHistory, is_log_step, write_metrics
-from sentrep.evaluation.label_free import label_free_criteria
+from sentrep.evaluation.history import METRICS, MINUTES, MetricHistory, is_log_step, write_metrics
 from sentrep.evaluation.plots.curves import plot_training_curves
-from sentrep.evaluation.run_report import UNTOUCHED, lines_of, run_report, tested_report
-from sentrep.evaluation.scoring import pair_metrics, proxy_scores
+from sentrep.evaluation.run_report import lines_of, run_report, tested_report
 from sentrep.evaluation.selection import Selection
-from sentrep.evaluation.sts import display_name
-from sentrep.evaluation.untouched import untouched
-from sentrep.reports.text import printable
+from sentrep.evaluation.untouched import scores_before
 from sentrep.types import TextBatch
 
 MODEL = "model"
@@ -62,9 +58,9 @@ class TrainingReport(Callback):
         self._next_write = 0.0
 
     @property
-    def history(self) -> dict[str, Course]:
-        """By metric, its (optimiser step, value); development scores at step 0 are from before the training."""
-        return self._history.courses
+    def history(self) -> pd.DataFrame:
+        """A row for each optimiser step, a column for each metric; scores at step 0 are from before the training."""
+        return self._history.frame
 
     # collecting
 
@@ -82,18 +78,10 @@ class TrainingReport(Callback):
         self._history, self._replaced = MetricHistory(), None
         if trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
-        encoder: Any = pl_module.encoder
         # On one process alone, which no other waits for before the first gradient: nothing in here may communicate.
         if trainer.is_global_zero:
-            sets = _sets(trainer, "val")
-            scores = _scores(encoder, sets, "the encoder before training")
-            if sets and (start := untouched(encoder)) is not None:
-                found, self._replaced = _scores(start[0], sets, "the untouched model"), start[1]
-                scores |= {name.replace("val/", UNTOUCHED, 1): score for name, score in found.items()}
-            if (held_out := getattr(_data(trainer), "held_out_sentences", None)) is not None:
-                scores |= {f"val/{name}": value for name, value in label_free_criteria(encoder, held_out.ids).items()}
-            if (tasks := getattr(_data(trainer), "proxy_tasks", None)) is not None:
-                scores |= {f"val/{name}": value for name, value in proxy_scores(encoder, tasks).items()}
+            encoder: Any = pl_module.encoder
+            scores, self._replaced = scores_before(encoder, _data(trainer))
             self._history.add(0, {name: torch.tensor(score) for name, score in scores.items()})
             if scores.get(_SATURATES, 0) >= 100 and getattr(trainer.checkpoint_callback, "monitor", "") == _SATURATES:
                 rank_zero_warn(
@@ -104,7 +92,8 @@ class TrainingReport(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Note where a resumed run begins."""
         self._last_step = trainer.global_step
-        self._began = time.monotonic() - 60 * self.history.get(MINUTES, [(0, 0.0)])[-1][1]
+        history = self.history
+        self._began = time.monotonic() - 60 * (history[MINUTES].max() if MINUTES in history else 0)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TextBatch, batch_idx: int
@@ -130,9 +119,9 @@ class TrainingReport(Callback):
         self._write_metrics()
 
     def _write_metrics(self) -> None:
-        if self._file is not None and self.history:
+        if self._file is not None and not (history := self.history).empty:
             began = time.monotonic()
-            write_metrics(self._file, self.history)
+            write_metrics(self._file, history)
             now = time.monotonic()
             self._next_write = now + (now - began) / WRITING_SHARE
 
@@ -166,10 +155,11 @@ class TrainingReport(Callback):
         encoder.save_pretrained(folder / MODEL)
         chosen.write(folder)
         places = {"checkpoint": chosen.checkpoint, "model": folder / MODEL}
-        if self.history:
+        history = self.history
+        if not history.empty:
             places["curves"] = folder / "curves.png"
-            plot_training_curves(self.history, folder / "curves.png", best_step=chosen.step, monitor=chosen.monitor)
-        run_report(self.history, lines_of(_data(trainer)), chosen, self._replaced, places).print()
+            plot_training_curves(history, folder / "curves.png", best_step=chosen.step, monitor=chosen.monitor)
+        run_report(history, lines_of(_data(trainer)), chosen, self._replaced, places).print()
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print a line per test set, the mean, and where the loggers have written."""
@@ -179,15 +169,6 @@ class TrainingReport(Callback):
         if not sets or not trainer.is_global_zero:
             return
         tested_report(sets, scores, folder if trainer.loggers else None).print()
-
-
-def _scores(encoder: SentenceEncoder, sets: Sequence[ScoredPairs], what: str) -> dict[str, float]:
-    if not sets:
-        return {}
-    rank_zero_info(f"Scoring {what}: {printable(', '.join(display_name(pairs.name) for pairs in sets))}")
-    metrics = {name: metric for pairs in sets for name, metric in pair_metrics(encoder, pairs).items()}
-    scores = {f"val/{name}": float(metric.compute()) for name, metric in metrics.items()}
-    return {**scores, "val/sts": sum(scores[f"val/{pairs.name}"] for pairs in sets) / len(sets)}
 
 
 def _data(trainer: Trainer) -> Any:

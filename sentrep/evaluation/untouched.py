@@ -1,18 +1,57 @@
-"""The model that a training began with, as its own folder has it: what a result has to be better than."""
+"""Scores before a training, of its encoder and of the model that it began with: what a result has to be better than."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from lightning.pytorch.utilities import rank_zero_info
 
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.sources import open_source, parse_backbone
 from sentrep.encoder.modules import Normalize
 from sentrep.errors import InputError
+from sentrep.evaluation.label_free import label_free_criteria
+from sentrep.evaluation.run_report import UNTOUCHED
+from sentrep.evaluation.scoring import pair_metrics, proxy_scores
+from sentrep.evaluation.sts import display_name
+from sentrep.reports.text import printable
 
 _NORMALIZE = f"{Normalize.__module__}.{Normalize.__qualname__}"
+
+
+def scores_before(encoder: SentenceEncoder, data: Any) -> tuple[dict[str, float], str | None]:
+    """Score an encoder before its training as each validation will; the start model beside it, where they differ.
+
+    Args:
+        encoder: of the run.
+        data: its data module.
+
+    Returns:
+        The scores by metric, and what the run replaced of the start model, in words.
+    """
+    sets: Sequence[ScoredPairs] = getattr(data, "val_sets", [])
+    scores, replaced = _similarity(encoder, sets, "the encoder before training"), None
+    if sets and (start := untouched(encoder)) is not None:
+        found, replaced = _similarity(start[0], sets, "the untouched model"), start[1]
+        scores |= {name.replace("val/", UNTOUCHED, 1): score for name, score in found.items()}
+    if (held_out := getattr(data, "held_out_sentences", None)) is not None:
+        scores |= {f"val/{name}": value for name, value in label_free_criteria(encoder, held_out.ids).items()}
+    if (tasks := getattr(data, "proxy_tasks", None)) is not None:
+        scores |= {f"val/{name}": value for name, value in proxy_scores(encoder, tasks).items()}
+    return scores, replaced
+
+
+def _similarity(encoder: SentenceEncoder, sets: Sequence[ScoredPairs], what: str) -> dict[str, float]:
+    if not sets:
+        return {}
+    rank_zero_info(f"Scoring {what}: {printable(', '.join(display_name(pairs.name) for pairs in sets))}")
+    metrics = {name: metric for pairs in sets for name, metric in pair_metrics(encoder, pairs).items()}
+    scores = {f"val/{name}": float(metric.compute()) for name, metric in metrics.items()}
+    return {**scores, "val/sts": sum(scores[f"val/{pairs.name}"] for pairs in sets) / len(sets)}
 
 
 def untouched(encoder: SentenceEncoder) -> tuple[SentenceEncoder, str] | None:

@@ -21,6 +21,8 @@ _MANY = 7
 """More columns than that stand closer together."""
 _LONGEST_WORD = 8
 """A longer one may be broken."""
+Forms = Sequence[Sequence[str]]
+"""Of a column of text, see `as_text`."""
 _MINUS = re.compile(r"(?<![\w-])-(?=\d)")
 
 
@@ -35,6 +37,37 @@ def as_frame(rows: Iterable[Mapping[str, Any] | Sequence[Any]], columns: Iterabl
     names = list(dict.fromkeys(name for row in rows for name in row) if columns is None else columns)
     cells = [[row.get(name) for name in names] if isinstance(row, Mapping) else list(row) for row in rows]
     return pd.DataFrame(cells, columns=pd.Index(names, dtype=object), dtype=object)
+
+
+def as_text(numbers: pd.DataFrame, columns: Mapping[str, Forms]) -> pd.DataFrame:
+    """A table of numbers as people read it.
+
+    Args:
+        numbers: a row each; what is unknown is missing.
+        columns: by name of a column to show, its forms: a template of `str.format` and the columns that it takes. The
+            first form counts whose numbers are all known; without one the cell is empty.
+
+    Examples:
+        >>> scores = pd.DataFrame({"name": ["a", "b"], "mean": [81.234, 70], "mean sd": [0.5, None]})
+        >>> as_text(scores, {"name": [("{}", "name")], "score": mean_and_sd("mean")}).to_dict("list")
+        {'name': ['a', 'b'], 'score': ['81.23 ± 0.50', '70.00']}
+    """
+
+    def cell(row: Mapping[str, Any], forms: Forms) -> str:
+        known = (
+            template.format(*(row[name] for name in names))
+            for template, *names in forms
+            if not any(pd.isna(row[name]) for name in names)
+        )
+        return next(known, "")
+
+    rows = numbers.to_dict("records")
+    return as_frame(([cell(row, forms) for forms in columns.values()] for row in rows), columns)
+
+
+def mean_and_sd(name: str) -> Forms:
+    """The forms of a mean with its standard deviation, the column ``<name> sd``."""
+    return (("{:.2f} ± {:.2f}", name, f"{name} sd"), ("{:.2f}", name))
 
 
 def words(frame: pd.DataFrame) -> list[bool]:

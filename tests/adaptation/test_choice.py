@@ -17,7 +17,7 @@ def test_a_model_far_below_matching_words_has_nothing_to_hold_on_to(
     monkeypatch.setattr(choice, "word_matching", lambda tasks: {})
     monkeypatch.setattr(choice, "score_rankings", lambda tasks, found: {})
     monkeypatch.setattr(choice, "proxy_values", lambda scores: {"proxy": 43.0})
-    monkeypatch.setattr(choice, "_proxy", lambda tasks, candidate: own)
+    monkeypatch.setattr(choice, "proxy", lambda tasks, candidate: own)
     found, why = choice.recipe_for(nothing, nothing)
     assert found == recipe
     assert f"{own}" in why

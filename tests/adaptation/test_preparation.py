@@ -23,7 +23,7 @@ def test_what_is_held_out_is_nowhere_in_training(tmp_path: Path, caplog: pytest.
     own, other = made[0].text, made[80].text
     asked = [("what is it", own), ("what is it not", other)]
     start = Remembered(tiny_encoder(pooling="mean", max_seq_length=64))
-    material = prepare(made, split, start, tmp_path, questions=asked)
+    material = prepare(made, split, start, tmp_path, 15.0, questions=asked)
     pairs, passages, sentences = (pq.read_table(tmp_path / name) for name in (PAIRS, PASSAGES, SENTENCES))
     assert (material.passages, material.pairs) == (len(passages), len(pairs))
     assert "1 of 2 questions are about passages that are trained on" in caplog.text

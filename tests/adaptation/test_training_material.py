@@ -11,7 +11,7 @@ import torch
 from adaptation.texts import documents
 from sentrep.adaptation.interpolation import interpolate
 from sentrep.adaptation.mining import mine_hard_negatives
-from sentrep.adaptation.pairs import make_pairs, write_pairs
+from sentrep.adaptation.pairs import make_pairs, write_training_pairs
 from sentrep.data.text.corpus import open_corpus
 from sentrep.errors import InputError
 from support import tiny_encoder
@@ -31,7 +31,7 @@ def test_pairs_follow_the_structure_and_are_read_as_a_training_text(tmp_path: Pa
     assert 0.02 < np.mean(stays) < 0.25
     assert all(pair.query in whole[pair.number] for pair in rests)
     assert sum(whole[pair.number].endswith(pair.query) for pair in rests) == 60
-    write_pairs(tmp_path / "pairs.parquet", pairs, [whole[0]] * len(pairs))
+    write_training_pairs(tmp_path / "pairs.parquet", pairs, [whole[0]] * len(pairs))
     row = next(iter(open_corpus(tmp_path / "pairs.parquet").rows()))
     assert row.sentences == (pairs[0].query, pairs[0].passage, whole[0])
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import lightning.pytorch
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -30,7 +31,15 @@ import sentrep
 from sentrep.cli import main
 from support import FAMILIES, SENTENCES, write_workplace
 
-NAMES: dict[str, Any] = {"sentrep": sentrep, "torch": torch, "np": np, "math": math, "Path": Path, "FAMILIES": FAMILIES}
+NAMES: dict[str, Any] = {
+    "sentrep": sentrep,
+    "torch": torch,
+    "np": np,
+    "pd": pd,
+    "math": math,
+    "Path": Path,
+    "FAMILIES": FAMILIES,
+}
 """What a row's ``call`` may name."""
 
 PATCH = pytest.MonkeyPatch()

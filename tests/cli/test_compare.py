@@ -242,7 +242,7 @@ def test_another_suite_is_scored_on_the_same_runs(monkeypatch: pytest.MonkeyPatc
     assert "V-measure × 100, mean" in report
     assert "Spearman" not in report
     with np.load(folder / "scores-mteb.npz") as arrays:
-        assert record["rows"]["run"]["per_seed"] == [float(arrays["v_measure/topics"])] * 2
+        assert record["rows"]["run"]["sets"]["topics"] == [float(arrays["v_measure/topics"])] * 2
     assert main([*words, *suite]) == 2  # with other columns they would be other scores
     assert main([*words, *suite, "--model.warmup_steps", "1"]) == 2
     assert main([*words, "--suite", "retrieval"]) == 1  # needs sets

@@ -117,10 +117,10 @@ def test_an_untrained_row_scores_the_encoder_as_it_is_once(
     encoder = SentenceEncoder(**{**config, "pooling": pooling})
     pairs = load_sts("dev.csv")
     expected = scipy.stats.spearmanr(encoder.pairwise_cosine(pairs.first, pairs.second), pairs.scores).statistic
-    assert rows["cls"]["per_seed"] == pytest.approx([100 * expected])
+    assert rows["cls"]["sets"]["dev"] == pytest.approx([100 * expected])
     fit_whitening(encoder, sentences)
     expected = scipy.stats.spearmanr(encoder.pairwise_cosine(pairs.first, pairs.second), pairs.scores).statistic
-    assert rows["white"]["per_seed"] == pytest.approx([100 * expected])
+    assert rows["white"]["sets"]["dev"] == pytest.approx([100 * expected])
 
 
 def test_an_untrained_row_is_told_from_a_trained_one_and_ranked(
@@ -133,7 +133,7 @@ def test_an_untrained_row_is_told_from_a_trained_one_and_ranked(
     assert trained.count("whole") == 5
     record = json.loads((workplace / "comparisons/report.json").read_text(encoding="utf-8"))
     row = record["rows"]["cls"]
-    assert (row["untrained"], row["difference"]["seeds"], row["sd"]) == (True, 5, None)
+    assert (row["seeds"], row["mean sd"], row["verdict"]) == (1, None, "better")
     assert record["rank_agreement"]["paper"]["labels"] == ["cls", "whole", "noise-0.8"]
     report = (workplace / "comparisons/report.md").read_text(encoding="utf-8")
     cells = {line.split(" | ")[0]: line.split(" | ") for line in report.splitlines() if line.startswith("| ")}
@@ -212,7 +212,7 @@ def test_a_comparison_prints_rows_beside_the_published_numbers(
     assert "<td>74.80 ± 1.10</td>" in (workplace / "other/report.html").read_text(encoding="utf-8")
     record = json.loads((workplace / "other/report.json").read_text(encoding="utf-8"))
     assert (record["seeds"], record["max_steps"], record["batch_size"]) == ([19984], 4, 4)
-    assert record["rows"]["noise-0.8"]["published_difference"] == -2.4
+    assert record["rows"]["noise-0.8"]["published difference"] == -2.4
     assert "published" in (workplace / "other/report.svg").read_text(encoding="utf-8")
     recipe = yaml.safe_load((workplace / "other/recipes/noise-0.8.yaml").read_text())
     assert recipe == read_table(table).rows["noise-0.8"].tree

@@ -16,7 +16,7 @@ import torch
 from sentrep import SentRepModule, distributed
 from sentrep.cli import main
 from sentrep.cli.commands.doctor import TINY
-from sentrep.doctor import CHECKS, Subject, diagnose, diagnosis, processes
+from sentrep.doctor import CHECKS, Outcome, Subject, diagnose, diagnosis, processes
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # lightning comments on the folders and the tiny model
 
@@ -79,15 +79,17 @@ def age_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("check", "defect"),
     [
-        ("resume", forget_moments),
-        ("resume", forget_the_seed),
-        ("bf16", round_badly),
-        ("versions", age_packages),
+        (diagnosis.resume, forget_moments),
+        (diagnosis.resume, forget_the_seed),
+        (diagnosis.first_step, round_badly),
+        (diagnosis.versions, age_packages),
     ],
 )
-def test_a_defect_is_red(check: str, defect: Any, subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_is_red(
+    check: Callable[[Subject], Outcome], defect: Any, subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     defect(monkeypatch)
-    outcome = CHECKS[check](subject)
+    outcome = check(subject)
     assert outcome.passed is False, outcome
     assert outcome.remedy
 
@@ -95,7 +97,7 @@ def test_a_defect_is_red(check: str, defect: Any, subject: Subject, monkeypatch:
 def test_a_device_that_is_not_there_is_red(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     subject.accelerator = "cuda"
-    monkeypatch.setattr(diagnosis, "CHECKS", {"fp32": diagnosis.step_in_fp32})
+    monkeypatch.setattr(diagnosis, "CHECKS", (diagnosis.first_step,))
     (outcome,) = diagnose(subject)
     assert outcome.passed is False
     assert "CUDA" in outcome.measured
@@ -116,7 +118,7 @@ def test_what_breaks_is_red_and_the_others_go_on(subject: Subject, monkeypatch: 
     def broken(subject: Subject) -> Any:
         raise RuntimeError("no such\nthing")
 
-    monkeypatch.setattr(diagnosis, "CHECKS", {"first": broken, "versions": diagnosis.versions})
+    monkeypatch.setattr(diagnosis, "CHECKS", (broken, diagnosis.versions))
     first, second = diagnose(subject)
     assert (first.passed, first.measured) == (False, "RuntimeError: no such thing")
     assert second.passed
@@ -126,7 +128,7 @@ def test_a_red_report_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(diagnosis, "CHECKS", {"versions": diagnosis.versions})
+    monkeypatch.setattr(diagnosis, "CHECKS", (diagnosis.versions,))
     age_packages(monkeypatch)
     Path("report.md").write_text("mine")
     assert main(["doctor", "--output", "report.md"]) == 1

@@ -249,7 +249,7 @@ def test_the_fast_passes_stay(layout: str, pooling: str) -> None:
     for need in (Need(tokens=False), Need()):
         vectors = [each(tokens, need=need).embedding for each in (encoder, slow)]
         torch.testing.assert_close(*vectors, rtol=0, atol=1e-6)
-    assert (encoder._prepared.last_layer is not None) == (pooling == "cls")
+    assert (encoder.prepared.last_layer is not None) == (pooling == "cls")
 
 
 @needs_peft

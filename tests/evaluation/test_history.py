@@ -5,10 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import torch
 
-from sentrep.evaluation.history import MetricHistory, is_log_step, write_metrics
+from sentrep.evaluation.history import MetricHistory, is_log_step, read_metrics, write_metrics
+
+
+def courses(frame: pd.DataFrame) -> dict[str, dict[int, float]]:
+    """By metric, its values by step."""
+    return {str(name): values.dropna().to_dict() for name, values in frame.items()}
 
 
 def test_values_are_copied_and_survive_a_checkpoint() -> None:
@@ -17,22 +23,23 @@ def test_values_are_copied_and_survive_a_checkpoint() -> None:
     with torch.no_grad():
         loss.zero_()  # Lightning reuses its tensors
     history.add(20, {"train/loss": loss, "val/sts": torch.tensor(70.0)})
-    assert history.courses == {"train/loss": [(10, 2.0), (20, 0.0)], "val/sts": [(20, 70.0)]}
+    assert courses(history.frame) == {"train/loss": {10: 2.0, 20: 0.0}, "val/sts": {20: 70.0}}
 
     restored = MetricHistory()
     restored.add(5, {"train/loss": torch.tensor(9.0)})  # of a run that is not continued
     restored.load_state_dict(history.state_dict())
     restored.add(30, {"train/loss": torch.tensor(1.0)})
-    assert restored.courses == {"train/loss": [(10, 2.0), (20, 0.0), (30, 1.0)], "val/sts": [(20, 70.0)]}
+    assert courses(restored.frame) == {"train/loss": {10: 2.0, 20: 0.0, 30: 1.0}, "val/sts": {20: 70.0}}
 
 
 def test_the_table_has_a_row_per_step_and_gaps(tmp_path: Path) -> None:
     history, path = MetricHistory(), tmp_path / "new" / "metrics.csv"
     history.add(0, {"val/sts": torch.tensor(50.5)})
     history.add(10, {"train/loss": torch.tensor(0.25)})
-    write_metrics(path, history.courses)
+    write_metrics(path, history.frame)
     history.add(10, {"val/sts": torch.tensor(60.0)})
-    write_metrics(path, history.courses)
+    write_metrics(path, history.frame)
+    pd.testing.assert_frame_equal(read_metrics(path), history.frame)
     assert path.read_text() == "step,val/sts,train/loss\n0,50.5,\n10,60.0,0.25\n"
     assert [file.name for file in path.parent.iterdir()] == ["metrics.csv"]
 

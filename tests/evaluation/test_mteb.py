@@ -16,7 +16,7 @@ from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.evaluation import (
     MTEBEncoder,
-    Request,
+    SuiteSets,
     evaluate_reranking,
     evaluate_retrieval,
     evaluate_sts,
@@ -102,7 +102,7 @@ def test_own_tables_are_scored_by_mtebs_own_tasks(encoder: SentenceEncoder, tmp_
     settings = {"max_fraction_of_documents_to_embed": None}
     clustered = scores_of("AbsTaskClustering", "Clustering", "v_measure", data, encoder, **settings)
     tables = [str(tmp_path / "bank"), str(tmp_path / "bank" / "test.csv")]
-    first, second = evaluate_suite("mteb", encoder, load_suite("mteb", Request(tables)), show_progress_bar=False)
+    first, second = evaluate_suite("mteb", encoder, load_suite("mteb", SuiteSets(tables)), show_progress_bar=False)
     assert first.scores == {name: 100 * classified[name] for name in ("accuracy", "f1")}
     assert second.scores == {"v_measure": 100 * clustered["v_measure"]}
     assert (first.name, first.protocol, first.split, second.name) == ("bank", "MTEB", "test", "test")

@@ -170,9 +170,9 @@ def test_a_comparison_writes_both_readings_beside_the_paper(tmp_path: Path) -> N
     record = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert (record["title"], record["backbone"], list(record["rows"])) == ("Table 2", "small", list(RECIPES))
     row = record["rows"]["as-run"]
-    assert (row["reading"], row["published"], row["published_difference"]) == ("released", [74.0, None], -0.8)
-    assert (row["difference"]["verdict"], row["order"]) == ("better", "turns around")
-    assert row["mean"] == pytest.approx(np.mean(row["per_seed"]))
+    assert (row["published"], row["published sd"], row["published difference"]) == (74.0, None, -0.8)
+    assert (row["verdict"], row["order"]) == ("better", "turns around")
+    assert row["mean"] == pytest.approx(np.mean(row["sets"]["dev"]))
     assert row["sets"]["dev"] == pytest.approx(RECIPES["as-run"].per_seed)
     ranks = record["rank_agreement"]["paper"]
     assert ranks["orders"]["first > clear"] == {"found": "turns around", "published_p": pytest.approx(0.3338, abs=1e-4)}

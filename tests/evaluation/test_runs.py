@@ -69,7 +69,9 @@ def test_runs_that_differ_in_seeds_and_places_have_the_same_settings(tmp_path: P
 def test_metrics_of_the_report_and_of_the_csv_logger(tmp_path: Path) -> None:
     report = make_run(tmp_path / "report", metrics="step,train/loss,val/sts\n0,,5.5\n10,0.5,\n20,0.25,6\n")
     logger = make_run(tmp_path / "logger", metrics="epoch,step,train/loss,val/sts\n0,9,0.5,\n0,19,,6\n0,19,0.25,\n")
-    loss = [(10, 0.5), (20, 0.25)]
     one, two = find_runs([report, logger])
-    assert one.courses == {"val/sts": [(0, 5.5), (20, 6.0)], "train/loss": loss}
-    assert two.courses == {"train/loss": loss, "val/sts": [(20, 6.0)]}
+    assert one.course("val/sts").to_dict() == {0: 5.5, 20: 6.0}
+    assert two.course("val/sts").to_dict() == {20: 6.0}
+    for run in (one, two):
+        assert run.course("train/loss").to_dict() == {10: 0.5, 20: 0.25}
+        assert list(run.metrics) == ["train/loss", "val/sts"]

@@ -12,7 +12,7 @@ from lightning.pytorch.callbacks import EarlyStopping
 from evaluation.sets import write_beir
 from sentrep import InputError, SentRepDataModule, SentRepModule, distributed
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.evaluation import Request, SuiteEvaluation, evaluate_suite, load_suite
+from sentrep.evaluation import SuiteEvaluation, SuiteSets, evaluate_suite, load_suite
 from sentrep.evaluation.selection import Selection
 from sentrep.objectives import Contrastive
 from support import quiet_trainer, run_processes, tiny_encoder, toy_sentences
@@ -50,7 +50,7 @@ def test_a_run_tests_what_evaluate_gives(tmp_path: Path) -> None:
     module = SentRepModule(tiny_encoder(pooling="mean"), [Contrastive()])
     run.test(module, SentRepDataModule("toy", test=pairs), verbose=False)
     for suite, names in sets.items():
-        found = evaluate_suite(suite, module.encoder, load_suite(suite, Request(names)), show_progress_bar=False)
+        found = evaluate_suite(suite, module.encoder, load_suite(suite, SuiteSets(names)), show_progress_bar=False)
         expected = {"": sum(result.main_score for result in found) / len(found)}
         for result in found:
             expected[f"/{result.name}"] = result.main_score

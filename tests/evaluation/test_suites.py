@@ -10,7 +10,7 @@ import pytest
 
 from evaluation.sets import write_beir
 from sentrep.data.sets import transfer
-from sentrep.evaluation import SUITES, Request, evaluate_suite, load_suite, sts, suites
+from sentrep.evaluation import SUITES, SuiteSets, evaluate_suite, load_suite, sts, suites
 from sentrep.evaluation.suites import SuiteName
 from support import tiny_encoder, toy_sentences
 
@@ -45,18 +45,18 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("suite", "request_", "name", "counts", "main"),
     [
-        ("sts", Request(["pairs.csv"]), "pairs", {"pairs": 20}, "spearman"),
-        ("sts", Request(["pairs.csv"], columns=SWAPPED), "pairs", {"pairs": 20}, "spearman"),
-        ("transfer", Request(["TREC"], "senteval"), "trec", {"train": 40, "test": 20}, "accuracy"),
-        ("retrieval", Request(["facts"]), "facts", {"documents": 30, "queries": 10}, "ndcg@10"),
-        ("rerank", Request(["facts"], split="test"), "facts", {"candidates": 20, "queries": 10}, "map"),
-        ("mteb", Request(["bank"]), "bank", {}, "accuracy"),
-        ("mteb", Request(["bank"], columns=["text", "label"]), "bank", {}, "accuracy"),
-        ("mteb", Request(["bank/train.csv"]), "train", {}, "v_measure"),
+        ("sts", SuiteSets(["pairs.csv"]), "pairs", {"pairs": 20}, "spearman"),
+        ("sts", SuiteSets(["pairs.csv"], columns=SWAPPED), "pairs", {"pairs": 20}, "spearman"),
+        ("transfer", SuiteSets(["TREC"], "senteval"), "trec", {"train": 40, "test": 20}, "accuracy"),
+        ("retrieval", SuiteSets(["facts"]), "facts", {"documents": 30, "queries": 10}, "ndcg@10"),
+        ("rerank", SuiteSets(["facts"], split="test"), "facts", {"candidates": 20, "queries": 10}, "map"),
+        ("mteb", SuiteSets(["bank"]), "bank", {}, "accuracy"),
+        ("mteb", SuiteSets(["bank"], columns=["text", "label"]), "bank", {}, "accuracy"),
+        ("mteb", SuiteSets(["bank/train.csv"]), "train", {}, "v_measure"),
     ],
 )
 def test_every_suite_scores_its_sets(
-    suite: str, request_: Request, name: str, counts: dict[str, int], main: str, place: Path
+    suite: str, request_: SuiteSets, name: str, counts: dict[str, int], main: str, place: Path
 ) -> None:
     if suite == "mteb":
         pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
@@ -81,7 +81,7 @@ def test_every_suite_scores_its_sets(
 def test_the_default_sets(suite: str, folder: str | None, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for reader in ("load_sts", "load_transfer"):
         monkeypatch.setattr(suites, reader, lambda name, folder: SimpleNamespace(name=f"{name} of {folder}"))
-    assert [part.name for part in load_suite(suite, Request(sts_folder=folder))] == [
+    assert [part.name for part in load_suite(suite, SuiteSets(sts_folder=folder))] == [
         f"{name} of {folder}" for name in names
     ]
 

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
@@ -45,6 +46,11 @@ def make_trainer(tmp_path: Path, report: TrainingReport, monitor: str | None = "
     return quiet_trainer(num_sanity_val_steps=1, check_val_every_n_epoch=None, **{**defaults, **options})
 
 
+def steps_of(report: TrainingReport, metric: str) -> list[int]:
+    """The steps at which a metric has a value."""
+    return list(report.history[metric].dropna().index)
+
+
 def test_a_run_ends_with_before_and_after_the_model_and_the_picture(
     tmp_path: Path, data: SentRepDataModule, curves: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,15 +61,16 @@ def test_a_run_ends_with_before_and_after_the_model_and_the_picture(
     trainer.fit(module, data)
     out = capsys.readouterr().out
 
-    assert [step for step, _ in report.history["val/first"]] == [0, 2, 4, 6, 8]
-    assert report.history["val/first"][0][1] == pytest.approx(before["first"], abs=1e-4)
-    assert report.history["val/sts"][0][1] == pytest.approx((before["first"] + before["second"]) / 2, abs=1e-4)
+    assert steps_of(report, "val/first") == [0, 2, 4, 6, 8]
+    assert report.history["val/first"][0] == pytest.approx(before["first"], abs=1e-4)
+    assert report.history["val/sts"][0] == pytest.approx((before["first"] + before["second"]) / 2, abs=1e-4)
     for measure in ("alignment", "uniformity"):
-        assert [step for step, _ in report.history[f"val/first/{measure}"]] == [0, 2, 4, 6, 8]
+        assert steps_of(report, f"val/first/{measure}") == [0, 2, 4, 6, 8]
     for metric in ("loss", "alignment", "uniformity", "contrastive"):
-        assert [step for step, _ in report.history[f"train/{metric}"]] == [2, 4, 6, 8]
+        assert steps_of(report, f"train/{metric}") == [2, 4, 6, 8]
 
-    best_step, best = max(report.history["val/sts"][1:], key=lambda point: point[1])
+    scores_by_step = report.history["val/sts"].dropna().loc[1:]
+    best_step, best = scores_by_step.idxmax(), scores_by_step.max()
     exported = SentenceEncoder.from_pretrained(tmp_path / "run" / "model")
     scores = [result.spearman for result in evaluate_sts(exported, data.val_sets)]
     assert sum(scores) / 2 == pytest.approx(best, abs=1e-3)  # the best step's encoder, not the last one's
@@ -71,10 +78,10 @@ def test_a_run_ends_with_before_and_after_the_model_and_the_picture(
 
     lines = [line.split() for line in out.splitlines() if line.strip()]
     row = next(line for line in lines if line[0] == "first")
-    after = dict(report.history["val/first"])[best_step]
-    change = f"{after - report.history['val/first'][0][1]:+.2f}"
+    after = report.history["val/first"][best_step]
+    change = f"{after - report.history['val/first'][0]:+.2f}"
     assert row == ["first", "60", "pairs", "file", f"{before['first']:.2f}", f"{after:.2f}", change]
-    course = dict(report.history["val/first/uniformity"])
+    course = report.history["val/first/uniformity"]
     cells = [f"{value:.4f}" for value in (course[0], course[best_step])]
     assert ["uniformity", *cells, f"{course[best_step] - course[0]:+.4f}"] in lines
     assert f"Step {best_step} was chosen by its val/sts; the gold scores of first, second were used" in out
@@ -95,11 +102,11 @@ def test_before_is_the_model_as_its_folder_pools_it(
     make_trainer(tmp_path, report, max_steps=2).fit(module, data)
     out = capsys.readouterr().out
     course = report.history["val/sts"]
-    assert report.history["untouched/sts"] == [(0, pytest.approx(before, abs=1e-4))]
-    assert f"This run replaced its own pooling (mean) by cls, and so began at {course[0][1]:.2f}." in out
+    assert report.history["untouched/sts"].dropna().to_dict() == {0: pytest.approx(before, abs=1e-4)}
+    assert f"This run replaced its own pooling (mean) by cls, and so began at {course[0]:.2f}." in out
     mean = next(line.split() for line in out.splitlines() if line.strip().startswith("mean"))
-    assert mean[1:] == [f"{before:.2f}", f"{course[1][1]:.2f}", f"{course[1][1] - before:+.2f}"]
-    assert ("BELOW THE UNTOUCHED MODEL" in out) == (course[1][1] < before)
+    assert mean[1:] == [f"{before:.2f}", f"{course[2]:.2f}", f"{course[2] - before:+.2f}"]
+    assert ("BELOW THE UNTOUCHED MODEL" in out) == (course[2] < before)
     again = TrainingReport()
     again.load_state_dict(report.state_dict())
     assert again.state_dict() == report.state_dict()
@@ -113,10 +120,10 @@ def test_a_resumed_run_reports_the_whole(tmp_path: Path, data: SentRepDataModule
 
     resumed = make_trainer(tmp_path / "second", second)
     resumed.fit(make_module(), data, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
-    assert [step for step, _ in second.history["val/sts"]] == [0, 2, 4, 6, 8]
-    assert [step for step, _ in second.history["train/loss"]] == [2, 4, 6, 8]
+    assert steps_of(second, "val/sts") == [0, 2, 4, 6, 8]
+    assert steps_of(second, "train/loss") == [2, 4, 6, 8]
     for metric in ("val/first", "val/sts", "train/loss", "train/uniformity"):
-        assert second.history[metric][: len(first.history[metric])] == first.history[metric]
+        pd.testing.assert_series_equal(second.history[metric].loc[:4], first.history[metric])
 
 
 class Reader(Callback):
@@ -128,7 +135,7 @@ class Reader(Callback):
 
     def on_train_batch_end(self, *_: Any) -> None:
         here = (self.folder / "metrics.csv").is_file()
-        self.found.append([step for step, _ in RunFolder(self.folder, "").courses["train/loss"]] if here else [])
+        self.found.append(list(RunFolder(self.folder, "").course("train/loss").index) if here else [])
 
 
 def test_every_logged_step_is_on_disk_without_any_validation(
@@ -149,13 +156,13 @@ def test_every_logged_step_is_on_disk_without_any_validation(
     (tmp_path / "metrics.csv").write_text("step,train/loss\n2,1.0\n4,1.0\n6,1.0\n")  # of after the checkpoint
     report, found = trained(9, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
     assert found == [[2, 4, 6], [2, 4, 6], [2, 4, 6, 8], [2, 4, 6, 8]]
-    assert RunFolder(tmp_path, "").courses == report.history
+    pd.testing.assert_frame_equal(RunFolder(tmp_path, "").metrics, report.history)
 
 
 def test_accumulated_batches_are_one_step(tmp_path: Path, data: SentRepDataModule) -> None:
     report = TrainingReport()
     make_trainer(tmp_path, report, max_steps=4, accumulate_grad_batches=2).fit(make_module(), data)
-    assert [step for step, _ in report.history["train/loss"]] == [2, 4]
+    assert steps_of(report, "train/loss") == [2, 4]
 
 
 def test_without_a_monitor_the_last_step_is_kept_and_no_labels_are_used(

@@ -43,7 +43,8 @@ def adapt(
             that finds less than half of what matching words do.
         questions: file of questions and passages (sent0, sent1) to train on as well, as sentrep questions writes them
             of OUTPUT/work/passages.parquet.
-        minutes: of training at most; preparing, mixing and judging take their time beside.
+        minutes: of training at most; on a CPU preparing, mixing and judging take about as long again at most, for which
+            fewer passages are read where the time is short.
         pooling: replaces the model's own, for a plain transformers folder for example.
         passages: to train on and to search in; of a larger text so many are drawn.
         lexical: let the vectors match words beside meaning, where that scores higher: they get 384 dimensions more, and
@@ -101,9 +102,10 @@ def adapt(
             leave_unjudged(outcome, work, start, force)
         else:
             model = Remembered(start, bf16=has_bf16(start.device))
+            say(f"{minutes:g} minutes of training, and on a CPU about as long to prepare, mix and judge")
             with work.timed("preparing"):
                 pairs = [] if asked is None else [row.sentences for row in asked.rows() if not row.blank]
-                material = prepare(documents, split, model, work.files, passages, seed, pairs)
+                material = prepare(documents, split, model, work.files, minutes, passages, seed, pairs)
                 found, why = recipe_for(load_proxy_tasks(work.files / CHOOSE), model)
             outcome.passages, outcome.pairs = material.passages, material.pairs
             files = recipe or [found]
@@ -111,6 +113,6 @@ def adapt(
             say(why if recipe is None else f"Trained by {', '.join(recipe)}, as you asked.")
             if status := work.fit(files, start, trained_from):
                 return status
-            choose_and_judge(outcome, work, model, len(split.judge), lexical, force)
+            choose_and_judge(outcome, work, model, lexical, force)
         report(outcome, work)
         return 0

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from rich.console import Console
+from rich.progress import Progress
 
 from sentrep.adaptation.choice import FREE
 from sentrep.adaptation.preparation import CHOOSE, PAIRS, SENTENCES
@@ -34,6 +36,7 @@ from sentrep.evaluation.training_report import MODEL
 from sentrep.io.checkpoint_file import read_checkpoint
 from sentrep.io.files import hold, remove_leftovers, write_text
 from sentrep.io.paths import expanded
+from sentrep.reports.bars import progress_bar
 
 _NOTE, _RECIPE = "settings.json", "recipe.yaml"
 """What an adaptation was claimed for, and what it trains by."""
@@ -163,7 +166,7 @@ class AdaptationFolder:
         training: Tree = {
             "max_time": _seconds(self.minutes),
             "devices": own["devices"] if isinstance(own.get("devices"), list) else 1,  # a list says which one
-            "callbacks": [*(own.get("callbacks") or []), *([told] if val else [])],
+            "callbacks": [*(own.get("callbacks") or []), told],
             "logger": {"class_path": "lightning.pytorch.loggers.TensorBoardLogger", "init_args": logger},
             "enable_progress_bar": False,
         }
@@ -176,7 +179,7 @@ class AdaptationFolder:
 
 
 class Told(Callback):
-    """Says after each validation how far the training is.
+    """Shows the minutes on a bar where standard error is a terminal, and says how far the training is at a validation.
 
     Args:
         minutes: that it may take.
@@ -184,16 +187,31 @@ class Told(Callback):
 
     def __init__(self, minutes: float) -> None:
         self._minutes = minutes
+        self._bar: Progress | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start the clock."""
         self._began = time.monotonic()
+        console = Console(stderr=True)
+        self._bar = bar = progress_bar(console, auto_refresh=False, transient=True, disable=not console.is_terminal)
+        self._task = bar.add_task("Training, seconds", total=round(60 * self._minutes), note="")
+        bar.start()
+
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        """Draw the bar."""
+        assert self._bar is not None
+        self._bar.update(self._task, completed=round(time.monotonic() - self._began), refresh=True)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Say it."""
         if not trainer.sanity_checking:
             took, score = (time.monotonic() - self._began) / 60, float(trainer.callback_metrics[f"val/{CRITERION}"])
             say(f"after {took:.1f} of {self._minutes:g} minutes the held-out questions score {score:.1f} (nDCG@10)")
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Leave the terminal as it was, after an error as well."""
+        if self._bar is not None:
+            self._bar.stop()
 
 
 def is_checkpoint(backbone: str) -> bool:

@@ -18,7 +18,7 @@ from sentrep.adaptation.report import task_table, write_report
 from sentrep.adaptation.verdict import Judgement, judge
 from sentrep.cli.commands.adapt_folder import AdaptationFolder, is_checkpoint
 from sentrep.cli.runs.logs import say
-from sentrep.data.sets.proxy_tasks import load_proxy_tasks
+from sentrep.data.sets.proxy_tasks import document_of, load_proxy_tasks
 from sentrep.encoder import SentenceEncoder, fit_lexical
 from sentrep.encoder.loading.model_card import CARD
 from sentrep.errors import InputError
@@ -46,11 +46,11 @@ def leave_unjudged(outcome: Adaptation, work: AdaptationFolder, start: SentenceE
 
 
 def choose_and_judge(
-    outcome: Adaptation, work: AdaptationFolder, model: Remembered, documents: int, lexical: bool, force: bool
+    outcome: Adaptation, work: AdaptationFolder, model: Remembered, lexical: bool, force: bool
 ) -> None:
     """Mix the start and the end of the training, choose among the mixtures, judge the chosen one, export it."""
     assert work.trained is not None
-    say("mixing the untouched model with the trained one")
+    say("mixing the untouched model with the trained one; each mixture reads the questions that choose")
     with work.timed("mixing"):
         words = fit_lexical(model.encoder, pq.read_table(work.files / PASSAGES)["text"].to_pylist(), seed=work.seed)
         end = Remembered(work.end(model.encoder), model.bf16)
@@ -66,7 +66,7 @@ def choose_and_judge(
     outcome.settings |= settings_of(work.trained) | {"share of the trained weights": f"{choice.share:g}"}
     if chosen is choice.worded:
         outcome.settings["weight of matching words"] = f"{chosen.weight:g}"
-    sentence = _sentence(judgement, documents)
+    sentence = _sentence(judgement, len({document_of(query) for query in tasks.queries}))
     if judgement.verdict == "better" or force:
         outcome.folder = str(work.folder / MODEL)
         chosen.encoder.save_pretrained(outcome.folder)

@@ -107,9 +107,9 @@ def compare(
 
     from sentrep.cli.commands.compare_runs import LOCK, check, headline, plan, report
     from sentrep.cli.commands.seeded_runs import Wanted, train_all
-    from sentrep.evaluation.suites import Request
+    from sentrep.evaluation.suites import SuiteSets
 
-    wanted = Wanted(suite, Request(sets, None, split, columns))
+    wanted = Wanted(suite, SuiteSets(sets, None, split, columns))
     runs = plan(competitors.rows, place, seeds, vary, over or [], untrained)
     check(runs, place, wanted, read)
     with hold(place / LOCK, f"the comparison in {output}"):

@@ -55,11 +55,11 @@ def evaluate(
     """
     from sentrep.cli.commands.models import in_precision, load_encoder, protocol_notes, whitening_corpus
     from sentrep.encoder import fit_whitening
-    from sentrep.evaluation import Evaluation, Request, check_report_path, evaluate_suite, load_suite
+    from sentrep.evaluation import Evaluation, SuiteSets, check_report_path, evaluate_suite, load_suite
 
     if output is not None:
         check_report_path(output, [model, *([] if whiten is None else [whiten]), *(sets or ())], overwrite)
-    loaded = load_suite(suite, Request(sets, sts_folder, split, columns))
+    loaded = load_suite(suite, SuiteSets(sets, sts_folder, split, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
     encoder = load_encoder(model, pooling, device, trust_remote_code, backend)
     with in_precision(precision, encoder):

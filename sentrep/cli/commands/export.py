@@ -56,7 +56,7 @@ def export(
     from sentrep.encoder import GraphEncoder, SentenceEncoder, fit_whitening, write_graph
     from sentrep.encoder.graph_export import check_graph
     from sentrep.encoder.loading.st_folders import remove_graphs
-    from sentrep.evaluation import Request, load_suite
+    from sentrep.evaluation import SuiteSets, load_suite
 
     if format is not None:
         checks.within("export", -1, 1, least_cosine=least_cosine)
@@ -64,7 +64,7 @@ def export(
     elif any(option is not None for option in (quantize, calibration, sts, sts_folder)):
         raise UsageError("--quantize, --calibration, --sts and --sts_folder are about a graph: name its --format")
     sentences = calibration_sentences(calibration, quantize)
-    sets = None if sts is None else load_suite("sts", Request(sts, sts_folder))
+    sets = None if sts is None else load_suite("sts", SuiteSets(sts, sts_folder))
     corpus = whitening_corpus(whiten, whiten_dim)
     if trust_remote_code:
         search_current_folder()

@@ -32,7 +32,7 @@ def curves(
     from sentrep.evaluation.runs import find_runs
 
     picture_files(output, overwrite=overwrite)
-    figure = draw_curves({one.label: one.courses for one in find_runs(runs)}, metrics, smooth)
+    figure = draw_curves({one.label: one.metrics for one in find_runs(runs)}, metrics, smooth)
     print(printable(" and ".join(map(str, save_figure(figure, output)))))
 
 

@@ -66,7 +66,7 @@ def questions(
     """
     import torch
 
-    from sentrep.adaptation.questions import LONGEST, generate, judge, one_line, read_questions, write_pairs
+    from sentrep.adaptation.questions import LONGEST, generate, judge, one_line, read_questions, write_question_pairs
     from sentrep.cli.commands.augmentation import (
         ROWS_ASKED,
         ask_about,
@@ -109,7 +109,7 @@ def questions(
         map_parts("Generating", parts, corpus.rows(), mapped, EVERYTHING)
     pairs = list(read_questions(parts))
     verdicts = judge(pairs, [one_line(passage) for passage in sentences_of(corpus)], round_trip, encoder)
-    write_pairs(output, [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict == KEPT])
+    write_question_pairs(output, [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict == KEPT])
     about = record(parts, () if asked is None else COUNTS)
     more = {f"passages: {name}": f"{number:,}" for name, number in about["verdicts"].items() if name != KEPT}
     more |= {} if asked is None else usage(about, price)

@@ -31,7 +31,7 @@ from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.errors import InputError
 from sentrep.evaluation.comparison import read_scores
 from sentrep.evaluation.runs import version_of
-from sentrep.evaluation.suites import Request, evaluate_suite, load_suite
+from sentrep.evaluation.suites import SuiteSets, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import MODEL
 from sentrep.io.files import atomic_write, write_text
 from sentrep.reports.bars import progress_bar
@@ -74,7 +74,7 @@ class Wanted:
     """What the runs are scored on; the runs of one recipe can be scored on one suite after another."""
 
     suite: str = "sts"
-    request: Request = field(default_factory=Request)
+    request: SuiteSets = field(default_factory=SuiteSets)
     """Without sets: of similarity each recipe's own ``data.test``, of another suite its default."""
 
     @property
@@ -87,7 +87,7 @@ class Wanted:
         """What a finished run leaves."""
         return SCORES.replace(".", f"{self.suffix}.")
 
-    def request_for(self, data: Tree) -> Request:
+    def request_for(self, data: Tree) -> SuiteSets:
         """With the recipe's own sets where no others are given, and its folder of the SentEval data.
 
         Raises:

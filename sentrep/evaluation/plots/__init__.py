@@ -1,18 +1,14 @@
-"""Pictures of runs and of sentences, each a function that gives a matplotlib figure; `save_figure` writes it twice.
+"""Pictures of runs, each a function that gives a matplotlib figure; `save_figure` writes it twice.
 
 `new_figure`, `styled`, `looks` and `legend_below` are for pictures of your own (``examples/figures/``).
 """
 
 from sentrep.evaluation.plots.curves import draw_curves, plot_training_curves
-from sentrep.evaluation.plots.sentences import draw_before_after, draw_neighbours, draw_similarities
 from sentrep.evaluation.plots.style import legend_below, looks, new_figure, save_figure, styled
 from sentrep.evaluation.plots.sweep import draw_sweep, sweep_table
 
 __all__ = [
-    "draw_before_after",
     "draw_curves",
-    "draw_neighbours",
-    "draw_similarities",
     "draw_sweep",
     "legend_below",
     "looks",

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from sentrep.errors import InputError
-from sentrep.evaluation.history import Course
 from sentrep.evaluation.label_free import CRITERIA
 from sentrep.evaluation.plots.style import (
     BLUE,
@@ -41,13 +40,28 @@ _PROXY = f"val/{CRITERION}"
 _SMOOTHED_FROM = 60
 """Points of a noisy course from which a running mean is drawn over it."""
 
-Line = tuple[Course, int, Mapping[str, Any]]
+Line = tuple[pd.Series, int, Mapping[str, Any]]
 """What is drawn, the points of the running mean over it, and how it looks."""
 
 
 def plot_training_curves(
-    history: Mapping[str, Course], path: str | Path, *, best_step: int | None = None, monitor: str | None = None
+    history: pd.DataFrame, path: str | Path, *, best_step: int | None = None, monitor: str | None = None
 ) -> None:
+    """Write the picture of `draw_training_curves`.
+
+    Args:
+        history: see there.
+        path: picture to write; ``.png`` or ``.svg``.
+        best_step: see there.
+        monitor: see there.
+    """
+    figure = draw_training_curves(history, best_step, monitor)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with styled():
+        figure.savefig(path, dpi=DOTS)
+
+
+def draw_training_curves(history: pd.DataFrame, best_step: int | None = None, monitor: str | None = None) -> Figure:
     """Draw loss, development Spearman, alignment and uniformity against the optimiser step.
 
     Development scores at step 0 are those before training; they are drawn as an open circle with a dotted line
@@ -57,49 +71,46 @@ def plot_training_curves(
     development sets (in the colours of their scores).
 
     Args:
-        history: by metric name (``train/loss``, ``val/sts``, ``train/alignment``, ...), (step, value) in rising order.
-            A metric that is not there leaves its panel out.
-        path: picture to write; ``.png`` or ``.svg``.
+        history: by step, a column for each metric (``train/loss``, ``val/sts``, ``train/alignment``, ...), as
+            ``metrics.csv`` has it. A metric that is not there leaves its panel out.
         best_step: step of the chosen checkpoint, to be marked.
         monitor: metric that it was chosen by; one of held-out sentences has a panel of its own.
 
     Raises:
         InputError: for a history without any of these.
     """
-    dev = {name: course for name, course in history.items() if _is_dev_score(name) and course}
+    courses = _courses(history)
+    dev = {name: course for name, course in courses.items() if _is_dev_score(name)}
     sets = {name: course for name, course in dev.items() if name != "val/sts"}
-    tasks = {name: course for name, course in history.items() if name.startswith(f"{_PROXY}/") and course}
+    tasks = {name: course for name, course in courses.items() if name.startswith(f"{_PROXY}/")}
     loss, sts, *geometry = PANELS
-    panels = {loss: _batches(history, sets, loss)}
-    if monitor is not None and monitor not in (*PANELS, *dev) and history.get(monitor):
-        panels[monitor] = [(history[monitor], 1, {**_POINTS, "color": BLUE})]
-    panels[_PROXY] = _scores(history.get(_PROXY), tasks) if history.get(_PROXY) else []
-    panels[sts] = _scores(history.get(sts), sets)
-    panels |= {metric: _batches(history, sets, metric) for metric in geometry}
+    panels = {loss: _batches(courses, sets, loss)}
+    if monitor in courses and monitor not in (*PANELS, *dev):
+        panels[monitor] = [(courses[monitor], 1, {**_POINTS, "color": BLUE})]
+    panels[_PROXY] = _scores(courses.get(_PROXY), tasks) if _PROXY in courses else []
+    panels[sts] = _scores(courses.get(sts), sets)
+    panels |= {metric: _batches(courses, sets, metric) for metric in geometry}
     panels = {name: lines for name, lines in panels.items() if lines}
     if not panels:
-        raise InputError(f"{path}: nothing to draw, the run has logged no loss, development score or geometry")
+        raise InputError("nothing to draw: the run has logged no loss, development score or geometry")
     with styled():
         figure, axes = _drawn(panels)
         for panel, axis in axes.items():
             if best_step is not None:
                 axis.axvline(best_step, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1)
-            if not panel.startswith("train/") and (history.get(panel) or len(panels[panel]) == 1):
-                _mark(axis, dict(panels[panel][-1][0]), best_step)
-        for _, score in history.get("untouched/sts", []) if sts in axes else []:
+            if not panel.startswith("train/") and (panel in courses or len(panels[panel]) == 1):
+                _mark(axis, panels[panel][-1][0], best_step)
+        for score in courses.get("untouched/sts", ()) if sts in axes else ():
             axes[sts].axhline(score, color=PURPLE, linewidth=0.9, linestyle="--", label=f"untouched: {score:.1f}")
         legend_below(figure)
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=DOTS)
+    return figure
 
 
-def draw_curves(
-    runs: Mapping[str, Mapping[str, Course]], metrics: Sequence[str] | None = None, smooth: int = 1
-) -> Figure:
+def draw_curves(runs: Mapping[str, pd.DataFrame], metrics: Sequence[str] | None = None, smooth: int = 1) -> Figure:
     """Draw metrics of several runs against the optimiser step, a panel per metric and a line per run.
 
     Args:
-        runs: by label, the courses of a run by metric.
+        runs: by label, the metrics of a run, see `plot_training_curves`.
         metrics: what to draw; None means those of `PANELS` that some run has.
         smooth: points of the running mean of ``train/`` metrics; above 1 the points themselves are drawn faintly
             behind it. Other metrics, which are means already, are drawn as they are.
@@ -109,15 +120,16 @@ def draw_curves(
     """
     if smooth < 1:
         raise InputError(f"smooth {smooth}: expected the number of points of a running mean, at least 1")
-    logged = {name for courses in runs.values() for name, course in courses.items() if course}
+    found = {label: _courses(history) for label, history in runs.items()}
+    logged = {name for courses in found.values() for name in courses}
     drawn = [name for name in PANELS if name in logged] if metrics is None else list(metrics)
     if not drawn or (missing := [name for name in drawn if name not in logged]):
         what = f"no run has logged {', '.join(missing)}" if drawn else "none of the usual metrics was logged"
         raise InputError(f"{what}; there are {', '.join(sorted(logged)) or 'none'}")
     panels: dict[str, list[Line]] = {name: [] for name in drawn}
-    for (label, courses), look in zip(runs.items(), looks(list(runs)).values(), strict=True):
+    for (label, courses), look in zip(found.items(), looks(list(runs)).values(), strict=True):
         for name in drawn:
-            if course := courses.get(name):
+            if (course := courses.get(name)) is not None:
                 window = smooth if name.startswith("train/") and smooth <= len(course) else 1
                 marks = {"markersize": 3, "markevery": max(1, (len(course) - window + 1) // 6)}
                 panels[name].append((course, window, {**look, **marks, "label": label if len(runs) > 1 else None}))
@@ -132,19 +144,16 @@ def _drawn(panels: Mapping[str, Sequence[Line]]) -> tuple[Figure, dict[str, Axes
 
     Where a running mean is drawn, each at the middle of its points, the points themselves are faint.
     """
-    last_step = max(1, *(course[-1][0] for lines in panels.values() for course, _, _ in lines))
+    last_step = max(1, *(course.index[-1] for lines in panels.values() for course, _, _ in lines))
     columns = min(len(panels), 2)
     rows = -(-len(panels) // 2)
     figure = new_figure(1.5 * rows + 0.5)
     axes = {panel: figure.add_subplot(rows, columns, number + 1) for number, panel in enumerate(panels)}
     for number, (panel, axis) in enumerate(axes.items()):
         for course, window, look in panels[panel]:
-            steps, values = map(np.array, zip(*course, strict=True))
             if window > 1:
-                axis.plot(steps, values, color=look["color"], alpha=0.25, linewidth=0.6)
-                values = np.convolve(values, np.ones(window) / window, mode="valid")
-                steps = steps[window // 2 : window // 2 + len(values)]
-            axis.plot(steps, values, **look)
+                axis.plot(course, color=look["color"], alpha=0.25, linewidth=0.6)
+            axis.plot(course.rolling(window, center=True).mean().dropna(), **look)
         axis.set_title(metric_label(panel), loc="left")
         axis.set_xlim(-0.03 * last_step, 1.03 * last_step)
         axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
@@ -155,13 +164,18 @@ def _drawn(panels: Mapping[str, Sequence[Line]]) -> tuple[Figure, dict[str, Axes
     return figure, axes
 
 
+def _courses(history: pd.DataFrame) -> dict[str, pd.Series]:
+    """Of every metric with a value, its values by step."""
+    return {name: course.dropna() for name, course in history.items() if course.notna().any()}
+
+
 def _is_dev_score(name: str) -> bool:
     """True for ``val/sts`` and ``val/<set>``: not what else is known of a set, nor the criteria without labels."""
     stage, _, rest = name.partition("/")
     return stage == "val" and "/" not in rest and rest not in (*CRITERIA, CRITERION)
 
 
-def _looks_of(sets: Mapping[str, Course]) -> dict[str, dict[str, Any]]:
+def _looks_of(sets: Mapping[str, pd.Series]) -> dict[str, dict[str, Any]]:
     """By metric of a set, how it is drawn; beyond a handful of sets their own lines only hide the mean."""
     if len(sets) > len(_DEV_COLOURS):
         return {}
@@ -171,28 +185,28 @@ def _looks_of(sets: Mapping[str, Course]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _scores(mean: Course | None, sets: Mapping[str, Course]) -> list[Line]:
+def _scores(mean: pd.Series | None, sets: Mapping[str, pd.Series]) -> list[Line]:
     """Each set, and, of several, their mean."""
     lines: list[Line] = [(sets[name], 1, look) for name, look in _looks_of(sets).items()]
-    if mean and len(sets) != 1:
+    if mean is not None and len(sets) != 1:
         lines.append((mean, 1, {**_POINTS, "color": BLUE, "linewidth": 1.6, "label": f"mean of {len(sets)}"}))
     return lines
 
 
-def _batches(history: Mapping[str, Course], sets: Mapping[str, Course], panel: str) -> list[Line]:
+def _batches(courses: Mapping[str, pd.Series], sets: Mapping[str, pd.Series], panel: str) -> list[Line]:
     """A training metric and, beside it, that of development sets and of held-out sentences."""
     metric = panel.removeprefix("train/")
     beside = {f"{name}/{metric}": look for name, look in _looks_of(sets).items()}
     if metric in CRITERIA:
         beside[f"val/{metric}"] = {**_POINTS, "color": SKY, "linestyle": ":", "label": "held-out sentences"}
-    others: list[Line] = [(history[name], 1, look) for name, look in beside.items() if history.get(name)]
-    if not (course := history.get(panel)):
+    others: list[Line] = [(courses[name], 1, look) for name, look in beside.items() if name in courses]
+    if (course := courses.get(panel)) is None:
         return others
     window = len(course) // 20 if len(course) >= _SMOOTHED_FROM else 1
     return [(course, window, {"color": BLUE, "label": "training batches" if others else None}), *others]
 
 
-def _mark(axis: Axes, scores: Mapping[int, float], best_step: int | None) -> None:
+def _mark(axis: Axes, scores: pd.Series, best_step: int | None) -> None:
     """The starting point and the chosen checkpoint; their values go to the legend, where nothing overlaps."""
     circle: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 4, "color": "black", "zorder": 4}
     if 0 in scores:

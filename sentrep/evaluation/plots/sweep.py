@@ -67,10 +67,10 @@ def sweep_table(runs: Sequence[RunFolder], x: str, y: str, take: Take = "max") -
 
 
 def _trained_score(run: RunFolder, metric: str, take: Take) -> float:
-    values = [value for step, value in run.course(metric) if step > 0]  # step 0 is the model before training
-    if not values:
+    values = run.course(metric).loc[1:]  # step 0 is the model before training
+    if values.empty:
         raise InputError(f"{run.path}: no {metric} of a trained model; was it too short for a validation?")
-    return {"max": max(values), "min": min(values), "last": values[-1]}[take]
+    return float(values.iloc[-1] if take == "last" else values.agg(take))
 
 
 def _told_apart(names: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> list[str]:

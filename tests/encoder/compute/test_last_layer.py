@@ -132,8 +132,8 @@ def test_a_copy_has_a_last_layer_of_its_own() -> None:
     encoder = tiny_encoder(layout="padded").eval()
     tokens = text_batch(encoder, toy_sentences(4)).anchor
     other = copy.deepcopy(encoder)
-    assert encoder._prepared.last_layer is not None
-    with encoder._prepared.last_layer.only(Padded(tokens.attention_mask), None):
+    assert encoder.prepared.last_layer is not None
+    with encoder.prepared.last_layer.only(Padded(tokens.attention_mask), None):
         assert other.backbone(tokens.input_ids).last_hidden_state.shape[1] > 1
     torch.testing.assert_close(other.embed(tokens), encoder.embed(tokens))
 
@@ -141,8 +141,8 @@ def test_a_copy_has_a_last_layer_of_its_own() -> None:
 def test_the_backbone_is_left_as_it_was() -> None:
     encoder = tiny_encoder(layout="padded").eval()
     tokens = text_batch(encoder, toy_sentences(4)).anchor
-    assert encoder._prepared.last_layer is not None
-    with pytest.raises(RuntimeError), encoder._prepared.last_layer.only(Padded(tokens.attention_mask), None):
+    assert encoder.prepared.last_layer is not None
+    with pytest.raises(RuntimeError), encoder.prepared.last_layer.only(Padded(tokens.attention_mask), None):
         raise RuntimeError
     encoder.embed(tokens)
     assert encoder(tokens).token_states.shape[1] == tokens.input_ids.shape[1]

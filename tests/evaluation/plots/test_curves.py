@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import matplotlib.image
+import pandas as pd
 
 from sentrep.evaluation import plot_training_curves
-from sentrep.evaluation.history import Course
 from sentrep.evaluation.label_free import CRITERIA
 from sentrep.evaluation.plots.style import ORANGE
+
+Course = list[tuple[int, float]]
+
+
+def plot(history: Mapping[str, Course], path: Path, **options: Any) -> None:
+    """Draw the courses of metrics."""
+    frame = pd.DataFrame({name: pd.Series(dict(course)) for name, course in history.items()})
+    plot_training_curves(frame, path, **options)
 
 
 def course(count: int, first: float, last: float, every: int = 10) -> Course:
@@ -28,7 +38,7 @@ HISTORY: dict[str, Course] = {
 
 
 def test_a_png_with_four_panels_is_drawn(tmp_path: Path) -> None:
-    plot_training_curves(HISTORY, tmp_path / "new" / "curves.png", best_step=500)
+    plot(HISTORY, tmp_path / "new" / "curves.png", best_step=500)
     picture = matplotlib.image.imread(tmp_path / "new" / "curves.png")
     height, width, _ = picture.shape
     assert (height, width) == (1050, 990)  # 3.3 × 3.5 inches at 300 dots
@@ -41,7 +51,7 @@ def test_a_png_with_four_panels_is_drawn(tmp_path: Path) -> None:
 
 
 def test_an_svg_says_what_is_what(tmp_path: Path) -> None:
-    plot_training_curves(HISTORY, tmp_path / "curves.svg", best_step=500)
+    plot(HISTORY, tmp_path / "curves.svg", best_step=500)
     text = (tmp_path / "curves.svg").read_text(encoding="utf-8")
     for words in ("loss", "dev Spearman", "alignment", "uniformity", "optimiser step", "STS-B dev", "mean of 2"):
         assert words in text
@@ -56,7 +66,7 @@ def test_tasks_without_labels_have_a_panel_of_their_own(tmp_path: Path) -> None:
         "val/proxy": [(0, 89.0), (500, 90.0)],
     }
     loss = {"train/loss": HISTORY["train/loss"]}
-    plot_training_curves({**loss, **proxy}, tmp_path / "alone.svg", best_step=500, monitor="val/proxy")
+    plot({**loss, **proxy}, tmp_path / "alone.svg", best_step=500, monitor="val/proxy")
     text = (tmp_path / "alone.svg").read_text(encoding="utf-8")
     for words in (
         "nDCG@10",
@@ -68,19 +78,19 @@ def test_tasks_without_labels_have_a_panel_of_their_own(tmp_path: Path) -> None:
     ):
         assert words in text
     assert "Spearman" not in text
-    plot_training_curves({**HISTORY, **proxy}, tmp_path / "both.svg", best_step=500)
+    plot({**HISTORY, **proxy}, tmp_path / "both.svg", best_step=500)
     text = (tmp_path / "both.svg").read_text(encoding="utf-8")
     assert "nDCG@10" in text
     assert "Spearman" in text
 
 
 def test_alignment_and_uniformity_of_the_development_sets_are_drawn_beside_the_batches(tmp_path: Path) -> None:
-    plot_training_curves(HISTORY, tmp_path / "without.svg")
+    plot(HISTORY, tmp_path / "without.svg")
     held_out = {f"val/{name}": [(0, 0.5), (1000, 0.25)] for name in CRITERIA}
     pairs = {"val/stsb-dev/alignment": [(0, 0.3), (500, 0.25)], "val/sickr-dev/uniformity": [(0, -2.0), (500, -3.0)]}
-    plot_training_curves({**HISTORY, **held_out}, tmp_path / "held_out.svg")
-    plot_training_curves({**HISTORY, **held_out, **pairs}, tmp_path / "both.svg")
-    plot_training_curves({**held_out, "train/loss": [(10, 1.0)]}, tmp_path / "no_dev.svg")
+    plot({**HISTORY, **held_out}, tmp_path / "held_out.svg")
+    plot({**HISTORY, **held_out, **pairs}, tmp_path / "both.svg")
+    plot({**held_out, "train/loss": [(10, 1.0)]}, tmp_path / "no_dev.svg")
     without, held, both, no_dev = (
         (tmp_path / f"{name}.svg").read_text() for name in ("without", "held_out", "both", "no_dev")
     )
@@ -90,13 +100,13 @@ def test_alignment_and_uniformity_of_the_development_sets_are_drawn_beside_the_b
     assert ["held-out sentences" in text for text in (without, held, both)] == [False, True, True]
     assert both.count(ORANGE.lower()) > held.count(ORANGE.lower())  # STS-B dev's colour, in its alignment too
     assert "Spearman" not in no_dev
-    plot_training_curves({"val/dev": [(0, 1.0)], "val/dev/uniformity": [(0, -1.0)]}, tmp_path / "dev_alone.svg")
+    plot({"val/dev": [(0, 1.0)], "val/dev/uniformity": [(0, -1.0)]}, tmp_path / "dev_alone.svg")
     assert "uniformity" in (tmp_path / "dev_alone.svg").read_text()
 
 
 def test_many_sets_are_drawn_as_their_mean_alone(tmp_path: Path) -> None:
     history = {f"val/sts{year}": [(0, 1.0), (10, 2.0)] for year in range(12, 17)} | {"val/sts": [(0, 1.0), (10, 2.0)]}
-    plot_training_curves(history, tmp_path / "curves.svg")
+    plot(history, tmp_path / "curves.svg")
     text = (tmp_path / "curves.svg").read_text(encoding="utf-8")
     assert "mean of 5" in text
     assert "STS12" not in text
@@ -104,16 +114,16 @@ def test_many_sets_are_drawn_as_their_mean_alone(tmp_path: Path) -> None:
 
 def test_what_chose_without_labels_has_its_panel_and_nothing_is_empty(tmp_path: Path) -> None:
     history = {"train/loss": [(10, 1.0)], "val/retrieval@1": [(0, 40.0), (10, 61.0), (20, 55.0)]}
-    plot_training_curves(history, tmp_path / "free.svg", best_step=10, monitor="val/retrieval@1")
+    plot(history, tmp_path / "free.svg", best_step=10, monitor="val/retrieval@1")
     text = (tmp_path / "free.svg").read_text(encoding="utf-8")
     for words in ("val/retrieval@1", "before: 40.0", "chosen, step 10: 61.0"):
         assert words in text
     assert "Spearman" not in text
     suites = {f"val/suite{number}": [(10, 1.0)] for number in range(5)}  # too many for lines, and no mean of them
-    plot_training_curves({**history, **suites}, tmp_path / "suites.svg")
+    plot({**history, **suites}, tmp_path / "suites.svg")
     assert "Spearman" not in (tmp_path / "suites.svg").read_text(encoding="utf-8")
 
 
 def test_the_untouched_model_is_a_line(tmp_path: Path) -> None:
-    plot_training_curves({**HISTORY, "untouched/sts": [(0, 86.7)]}, tmp_path / "curves.svg")
+    plot({**HISTORY, "untouched/sts": [(0, 86.7)]}, tmp_path / "curves.svg")
     assert "untouched: 86.7" in (tmp_path / "curves.svg").read_text(encoding="utf-8")
