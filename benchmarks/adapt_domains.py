@@ -18,8 +18,7 @@ where it says better and the truth has risen, or where it does not and the truth
 where the truth's own 95 % interval (paired, over queries) says the contrary. Where a text has no structure nothing is
 trained and nothing changes. Runs that have ended are not done again, and all of them stand in ``results.json``.
 
-Recipes: ``pairs`` and ``plain`` are those that the command chooses from, and each run notes which one it would have
-chosen; ``simcse`` and ``tsdae`` ship beside them; ``tsdae-high`` and
+Recipes: ``pairs`` is the default of the command; ``plain``, ``simcse`` and ``tsdae`` ship beside it; ``tsdae-high`` and
 ``simcse-high`` have rates that ruin a model, and ``pairs-high`` one that is too high: the verdict must see that.
 """
 
@@ -41,7 +40,7 @@ import torch
 from tables import table
 
 from sentrep.adaptation.budget import Budget
-from sentrep.adaptation.choice import choose, proxy, recipe_for
+from sentrep.adaptation.choice import choose, proxy
 from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Remembered, prepare
 from sentrep.adaptation.splitting import split_documents
 from sentrep.adaptation.verdict import Judgement, judge
@@ -162,7 +161,7 @@ class Domain:
         split = split_documents(self.documents, seed)
         if split is None:
             nothing = {"verdict": "cannot be told", **self._against_truth(None, start)}
-            return dict.fromkeys(KINDS, nothing) | {"share": None, "weight": None, "rule": None}
+            return dict.fromkeys(KINDS, nothing) | {"share": None, "weight": None}
         folder = AdaptationFolder(place, _MINUTES, seed)
         Budget.allowed(self.options.speed, self.options.minutes).write(folder.files)
         prepare(self.documents, split, start, folder.files, self.options.minutes, self.options.passages, seed)
@@ -184,8 +183,7 @@ class Domain:
         alone: dict[float, Remembered | WithWords] = {0.0: start}
         alone |= {weight: WithWords(start, words, weight) for weight in WEIGHTS}
         weight = max(alone, key=lambda weight: proxy(choosing, alone[weight]))
-        rule = recipe_for(choosing, start)[0].rpartition("/")[2]
-        found: dict[str, Any] = {"share": choice.share, "weight": getattr(worded, "weight", 0.0), "rule": rule}
+        found: dict[str, Any] = {"share": choice.share, "weight": getattr(worded, "weight", 0.0)}
         for kind, model in zip(KINDS, (end, choice.model, worded, alone[weight]), strict=True):
             judgement = judge(tasks, start, model)
             found[kind] = {"verdict": judgement.verdict, **self._against_truth(judgement, model)}
@@ -309,7 +307,7 @@ def markdown(results: list[dict[str, Any]]) -> str:
                     f"{max(gains):+.2f}", f"{better} of {len(runs)}", f"{sum(run['right'] for run in told)}",
                 ]
             )  # fmt: skip
-    return table(names, lines, left=4) + "".join("\n" + _counts(results, kind) for kind in KINDS) + _rule(results)
+    return table(names, lines, left=4) + "".join("\n" + _counts(results, kind) for kind in KINDS)
 
 
 def _counts(results: list[dict[str, Any]], kind: str) -> str:
@@ -321,21 +319,6 @@ def _counts(results: list[dict[str, Any]], kind: str) -> str:
         f"{len(known)} whose truth lies beyond its interval in {sum(not run['wrong beyond doubt'] for run in known)}; "
         f"{len(offered)} were called better, the worst of them with {min(offered, default=0.0):+.2f} points of truth; "
         f"{len(results) - len(told)} could not be told and change nothing.\n"
-    )
-
-
-def _rule(results: list[dict[str, Any]]) -> str:
-    """What the mixed model gains by the rule's recipe beyond ``pairs``, where the rule chooses another one."""
-    runs = {(run["model"], run["domain"], run["seed"], run["recipe"]): run["mixed"]["gain"] for run in results}
-    chosen = [run for run in results if run["rule"] == run["recipe"] != "pairs"]
-    others = [(run, runs.get((run["model"], run["domain"], run["seed"], "pairs"))) for run in chosen]
-    gaps = [run["mixed"]["gain"] - other for run, other in others if other is not None]
-    if not gaps:
-        return ""
-    told = ", ".join(f"{gap:+.2f}" for gap in gaps)
-    return (
-        f"\nThe rule chose another recipe than pairs in {len(gaps)} runs; the truth of the mixed model then "
-        f"gained, over what it gained with pairs, {np.mean(gaps):+.2f} on average: {told}.\n"
     )
 
 

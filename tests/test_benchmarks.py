@@ -250,23 +250,25 @@ def test_a_verdict_is_right_where_the_truth_says_the_same(monkeypatch: pytest.Mo
     good = {"verdict": "better", "gain": 1.0, "low": 0.5, "high": 1.5, "right": True, "wrong beyond doubt": False}
     bad = {**good, "gain": -1.0, "low": -1.5, "high": -0.5, "right": False, "wrong beyond doubt": True}
     silent = {**good, "verdict": "cannot be told", "right": False, "gain": 0.0}
-    about = {"model": "m", "domain": "d", "recipe": "pairs", "before": 70.0, "rule": "plain"}
+    about = {"model": "m", "domain": "d", "recipe": "pairs", "before": 70.0}
     others = [
         {**about, "seed": seed, "trained": bad, "mixed": bad, "exported": found, "words": good}
         for seed, found in enumerate((good, bad, silent))
     ]
     said = domains.markdown(others)
-    assert "The rule chose" not in said
     assert "As trained: the verdict was right in 0 of 3 runs" in said
     assert (
         "As exported: the verdict was right in 1 of 2 runs, and of the 2 whose truth lies beyond its interval in 1; "
         "2 were called better, the worst" in said
     )
     assert "of them with -1.00 points of truth; 1 could not be told" in said
-    free = {**others[0], "recipe": "plain", "mixed": good}
-    assert "in 1 runs; the truth of the mixed model then gained, over what it gained with pairs, +2.00 on average" in (
-        domains.markdown([*others, free])
-    )
+
+
+def test_the_page_has_the_recorded_runs_of_adapt(monkeypatch: pytest.MonkeyPatch) -> None:
+    domains = module("adapt_domains", monkeypatch)
+    root = Path(domains.__file__).parents[1]
+    runs = json.loads((root / "benchmarks/results/adapt_runs.json").read_text(encoding="utf-8"))
+    assert domains.markdown(runs) in (root / "docs/adapt.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What is chosen by the held-out documents that choose: the recipe, and the best candidate that came of it."""
+"""What is chosen by the held-out documents that choose: the best candidate that came of a training."""
 
 from __future__ import annotations
 
@@ -9,29 +9,7 @@ from sentrep.adaptation.preparation import Remembered
 from sentrep.adaptation.words import WEIGHTS, WithWords
 from sentrep.data.sets.proxy_tasks import ProxyTasks, document_of
 from sentrep.encoder import LexicalFeatures
-from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings, word_matching
-
-HOLDS, FREE = "adapt/pairs", "adapt/plain"
-"""The recipes: with a teacher to hold on to, and without."""
-_WEAK = 0.5
-"""Share of BM25's score below which a model has little to hold on to."""
-
-
-def recipe_for(tasks: ProxyTasks, start: Remembered) -> tuple[str, str]:
-    """The recipe that suits a model, and why, in a sentence.
-
-    Args:
-        tasks: those that are held out to choose by.
-        start: the untouched model.
-    """
-    words = word_matching(tasks)
-    if words is None:
-        return HOLDS, "Without the package bm25s (pip install 'sentrep[adapt]') every model is taken for a strong one."
-    own, bm25 = proxy(tasks, start), proxy_values(score_rankings(tasks, words))[CRITERION]
-    found = f"Of the questions that choose, the untouched model answers {own:.1f} (nDCG@10), matching words {bm25:.1f}"
-    if own < _WEAK * bm25:
-        return FREE, f"{found}: it has little to lose, so it is trained fast, without a teacher, until the time is up."
-    return HOLDS, f"{found}: it is trained slowly and holds on to the similarities that it sees."
+from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings
 
 
 @dataclass(frozen=True)

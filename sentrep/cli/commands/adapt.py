@@ -39,8 +39,7 @@ def adapt(
         backbone: the model to start from, as a folder, a checkpoint or a hub id.
         output: folder for the model, the report and the intermediate files; new or empty for the first run.
         columns: the columns [title,text], or [text]; by default the usual names.
-        recipe: configuration files of the training, later ones win; by default adapt/pairs, or adapt/plain for a model
-            that finds less than half of what matching words do.
+        recipe: configuration files of the training, later ones win; by default adapt/pairs.
         questions: file of questions and passages (sent0, sent1) to train on as well, as sentrep questions writes them
             of OUTPUT/work/passages.parquet.
         minutes: of training at most; on a CPU preparing, mixing and judging take about as long again at most, for which
@@ -58,16 +57,14 @@ def adapt(
     Raises:
         InputError: for anything wrong with the text, the model or the folder.
     """
-    from sentrep.adaptation.choice import recipe_for
     from sentrep.adaptation.outcome import Adaptation
-    from sentrep.adaptation.preparation import CHOOSE, Remembered, prepare, write_sentences
+    from sentrep.adaptation.preparation import Remembered, prepare, write_sentences
     from sentrep.adaptation.splitting import split_documents
     from sentrep.cli.commands.adapt_folder import AdaptationFolder
     from sentrep.cli.commands.adapt_steps import choose_and_judge, leave_unjudged, load, report, source
     from sentrep.cli.config.configuration import parse_request
     from sentrep.cli.runs.logs import say, show_log
     from sentrep.cli.runs.precision import has_bf16
-    from sentrep.data.sets.proxy_tasks import load_proxy_tasks
     from sentrep.data.text.corpus import open_corpus
     from sentrep.data.text.documents import load_documents
 
@@ -106,11 +103,9 @@ def adapt(
             with work.timed("preparing"):
                 pairs = [] if asked is None else [row.sentences for row in asked.rows() if not row.blank]
                 material = prepare(documents, split, model, work.files, minutes, passages, seed, pairs)
-                found, why = recipe_for(load_proxy_tasks(work.files / CHOOSE), model)
             outcome.passages, outcome.pairs = material.passages, material.pairs
-            files = recipe or [found]
-            outcome.settings = {"recipe": ", ".join(files)} | ({"why": why} if recipe is None else {})
-            say(why if recipe is None else f"Trained by {', '.join(recipe)}, as you asked.")
+            files = recipe or ["adapt/pairs"]
+            outcome.settings = {"recipe": ", ".join(files)}
             if status := work.fit(files, start, trained_from):
                 return status
             choose_and_judge(outcome, work, model, lexical, force)

@@ -17,7 +17,6 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.progress import Progress
 
-from sentrep.adaptation.choice import FREE
 from sentrep.adaptation.preparation import CHOOSE, PAIRS, SENTENCES
 from sentrep.cli.config.configuration import Tree, merge, parse_request
 from sentrep.cli.errors import UsageError
@@ -44,8 +43,6 @@ _VALIDATIONS = 5
 """Validations of a training that takes all its minutes."""
 _LEAST_MINUTES = 3.0
 """Between two: one takes up to a minute on two CPU cores, while the clock runs. The end is validated in any case."""
-_WIDTH = 256
-"""Width of the model that the learning rate of `FREE` was measured on; wider ones get a lower one in proportion."""
 
 
 class AdaptationFolder:
@@ -117,7 +114,7 @@ class AdaptationFolder:
             say("it is trained already")
             return 0
         tree = parse_request([word for file in recipes for word in ("-c", file)]).tree
-        tree = merge(tree, self._overlay(tree, start, backbone, FREE in recipes))
+        tree = merge(tree, self._overlay(tree, start, backbone))
         if not Path(tree["data"]["train"]).is_file():
             raise UsageError("adapt: this text gives sentences alone, and the recipe wants pairs; take adapt/simcse")
         write_text(self.files / _RECIPE, json.dumps(tree, indent=1))  # JSON is YAML
@@ -141,7 +138,7 @@ class AdaptationFolder:
         end.trained = Trained.of(read_checkpoint(last))
         return end
 
-    def _overlay(self, tree: Tree, start: SentenceEncoder, backbone: str, free: bool = False) -> Tree:
+    def _overlay(self, tree: Tree, start: SentenceEncoder, backbone: str) -> Tree:
         """What is laid over the recipe: the model as it is used, the files, the time."""
         encoder: Tree = {"backbone": backbone, "pooling": start.pooling, "max_seq_length": start.max_seq_length}
         if start.prompt is not None:
@@ -155,9 +152,6 @@ class AdaptationFolder:
             if isinstance(term, dict) and str(term.get("class_path")).rpartition(".")[2] == "Distillation"
         }
         model = {"encoder": encoder, "objectives": teachers}
-        if free:
-            rate = tree["model"]["optimizer"]["init_args"]["lr"]
-            model["optimizer"] = {"init_args": {"lr": rate * min(1, _WIDTH / start.backbone.config.hidden_size)}}
         several = len(tree.get("data", {}).get("columns") or []) > 1
         val = [str(self.files / CHOOSE)] if (self.files / CHOOSE).is_dir() else []
         own = tree.get("trainer", {})
