@@ -24,6 +24,7 @@ def test_arguments_are_remembered_with_defaults() -> None:
         "nt_xent": False,
         "angular_margin": 0.0,
         "hard_negatives": True,
+        "keep_hardest": 1.0,
     }
 
 

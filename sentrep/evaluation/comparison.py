@@ -122,7 +122,8 @@ class Comparison:
         labels = list(self.recipes if self.published is None else self.published.scores)
         names = [*self._sets(), "mean"]
         columns = ["seeds", *(f"{name}{end}" for name in names for end in ("", " sd")), *_TESTED, "verdict"]
-        frame = pd.DataFrame(map(self._row, labels), index=pd.Index(labels, name="recipe"), columns=columns)
+        index = pd.Index(labels, dtype=object)  # an Arrow string refuses a name with a lone surrogate
+        frame = pd.DataFrame(map(self._row, labels), index=index, columns=columns)
         frame["seeds"] = frame["seeds"].astype("Int64")
         if self.published is not None:
             printed = [self.published.scores[label] or (None, None) for label in labels]
@@ -174,8 +175,7 @@ class Comparison:
 
     def report(self) -> Report:
         """The whole table, with a column for each set."""
-        rows = self.numbers.reset_index()
-        return Report(self.table(sets=True), notes=self._notes(), rows=rows, title=self._title())
+        return Report(self.table(sets=True), notes=self._notes(), rows=self._named(), title=self._title())
 
     def record(self) -> dict[str, Any]:
         """The numbers of every recipe that was run, the scores of its seeds, and the rank agreement, as JSON."""
@@ -200,7 +200,12 @@ class Comparison:
         left_out = _BESIDE if self.published is None else ()
         columns = {name: forms for name, forms in _COLUMNS.items() if name not in left_out}
         first = {name: (("{}", name),) for name in ("recipe", "seeds")}
-        return as_text(self.numbers.reset_index(), {**first, **own, **columns})
+        return as_text(self._named(), {**first, **own, **columns})
+
+    def _named(self) -> pd.DataFrame:
+        """`numbers` with the recipes' names as the first column."""
+        names = pd.Series(list(self.numbers.index), self.numbers.index, object)
+        return self.numbers.assign(recipe=names)[["recipe", *self.numbers.columns]]
 
     def _row(self, label: str) -> dict[str, Any]:
         """The numbers of a recipe's own runs."""
