@@ -59,7 +59,8 @@ def test_a_model_that_gets_better_is_exported_and_the_same_command_goes_on(
     assert {task["name"] for task in numbers["tasks"]} >= {"title to text", "sentence to rest"}  # type: ignore[attr-defined]
     assert [row["step"] for row in numbers["curve"]] == [0, 30, 60]  # type: ignore[attr-defined]
     assert [share for share, _ in numbers["interpolation"]] == [0, 0.25, 0.5, 0.75, 1]  # type: ignore[attr-defined]
-    assert numbers["interpolation"][0][1] == pytest.approx(numbers["curve"][0]["proxy"])  # type: ignore[index]
+    chosen, untouched = dict(numbers["lexical"])[0], numbers["curve"][0]["proxy"]  # type: ignore[call-overload, index]
+    assert chosen > untouched - 1e-4  # on all questions that choose
     model = SentenceEncoder.from_pretrained(folder / "adapted" / "model")
     assert (model.pooling, model.max_seq_length, model.normalizes) == ("mean", 48, True)
     assert model.prompts == {"query": "ask: "}
