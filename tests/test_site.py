@@ -118,7 +118,7 @@ def test_examples_are_sections_that_the_site_knows() -> None:
 
 def build(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """The site of a copy of the documentation, with further lines on its first page."""
-    for name in ("docs", "sentrep", "benchmarks/site"):
+    for name in ("docs", "sentrep", "benchmarks/theme"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "mkdocs.yml", folder)
     with (folder / "docs/index.md").open("a", encoding="utf-8") as page:
