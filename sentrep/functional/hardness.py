@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from sentrep.functional.similarity import cosine_similarity_matrix, unit
-from sentrep.functional.sum_in_chunks import rows_at_once, sum_in_chunks
+from sentrep.functional.sum_in_chunks import rows_at_once
 
 
 @torch.no_grad()
@@ -24,7 +24,7 @@ def hardness(
 
     Returns:
         Two scalars, over all pairs of an anchor and one of its drawn negatives: the mean cosine, and the share of pairs
-        whose cosine is above the anchor's cosine with every key but its own (1 where there is no other key).
+        whose cosine is above the anchor's cosine with every key but its own (1 without other keys).
 
     Examples:
         >>> anchors, nothing = torch.eye(2), torch.zeros(2, 0, 2)
@@ -41,8 +41,9 @@ def hardness(
             return cosines.sum(), (cosines > hardest).sum()
 
         drawn = len(negatives) + row_negatives.shape[1]
-        rows = [unit(anchors), own, unit(row_negatives)]
-        total, harder = sum_in_chunks(sums, rows, [], chunk=rows_at_once(len(keys) + drawn))
+        rows = (unit(anchors), own, unit(row_negatives))
+        groups = zip(*(part.split(rows_at_once(len(keys) + drawn)) for part in rows), strict=True)
+        total, harder = (torch.stack(parts).sum() for parts in zip(*(sums(*group) for group in groups), strict=True))
         return total / (len(anchors) * drawn), harder / (len(anchors) * drawn)
 
 

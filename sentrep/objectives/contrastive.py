@@ -233,8 +233,8 @@ class Candidates:
             if (known := anchors) is None:
                 wanted = any(sampler.with_gradient for sampler in samplers)
                 known = distributed.gather(views.anchor if wanted else views.anchor.detach())
-            shared, by_row, weights = _draw(samplers, at_least_float32(known), known_keys, keep_hardest)
-            metrics = _hardness(views.anchor.detach(), known_keys, rows, shared, by_row[rows])
+            known, asking = at_least_float32(known), views.anchor.detach()
+            shared, by_row, weights, metrics = _draw(samplers, known, known_keys, keep_hardest, asking, rows)
         apart, left_out = own[:0], None
         if anchors is not None:
             apart = anchors
@@ -282,7 +282,7 @@ class Candidates:
 
 
 def _apart(rows: Tensor, own: int, hard: int) -> tuple[Tensor, Tensor]:
-    """Columns of B positives that stand behind all others, and what is left out: own keys and others' positives."""
+    """Columns of B positives after all others, and the excluded pairs: own keys and others' positives."""
     positives = own + hard + torch.arange(len(rows), device=rows.device)
     left_out = positives[:, None] != positives
     kept = torch.zeros(len(rows), own + hard, dtype=torch.bool, device=rows.device)
@@ -290,7 +290,7 @@ def _apart(rows: Tensor, own: int, hard: int) -> tuple[Tensor, Tensor]:
 
 
 def _both_ways(rows: Tensor, own: int, hard: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows, columns of the positives, and what is left out of NT-Xent: every query's comparison with itself."""
+    """Rows, columns of the positives, and the pairs that NT-Xent excludes: each query with itself."""
     other = own + hard + rows
     itself = torch.cat([other, rows])
     left_out = torch.zeros(len(itself), 2 * own + hard, dtype=torch.bool, device=rows.device)
@@ -306,9 +306,26 @@ def _hardness(anchors: Tensor, keys: Tensor, own: Tensor, shared: Tensor, by_row
 
 @torch.compiler.disable  # samplers count steps and seed generators, on the host
 def _draw(
-    samplers: list[NegativeSampler], anchors: Tensor, keys: Tensor, keep_hardest: float
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Negatives of all (M, D) and of each anchor (N, k, D), and their λ (M + k,) or None; anchors and keys: (N, D)."""
+    samplers: list[NegativeSampler],
+    anchors: Tensor,
+    keys: Tensor,
+    keep_hardest: float,
+    asking: Tensor,
+    rows: Tensor,
+) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Tensor]]:
+    """Draw negatives, and measure them.
+
+    Args:
+        samplers: at least one.
+        anchors: (N, D) of all processes.
+        keys: (N, D) of all processes.
+        keep_hardest: share of each sampler's draws that is kept.
+        asking: (B, D) this process's anchors.
+        rows: (B,) their places among all.
+
+    Returns:
+        Negatives of all (M, D) and of each anchor (N, k, D), their λ (M + k,) or None, and the metrics.
+    """
     parts = [
         sampler.sample(anchors if sampler.with_gradient else anchors.detach(), keys).to(keys.dtype)
         for sampler in samplers
@@ -322,7 +339,9 @@ def _draw(
     parts = [hardest(part, anchors.detach(), keep_hardest) for part in parts]
     shared = torch.cat([keys[:0], *(part for part in parts if part.ndim == 2)])
     by_row = torch.cat([keys[:, None][:, :0], *(part for part in parts if part.ndim == 3)], dim=1)
+    metrics = _hardness(asking, keys, rows, shared, by_row[rows])
     if all(sampler.weight == 1.0 for sampler in samplers):
-        return shared, by_row, None
+        return shared, by_row, None, metrics
     in_order = sorted(zip(samplers, parts, strict=True), key=lambda pair: pair[1].ndim)
-    return shared, by_row, torch.cat([keys.new_full(part.shape[-2:-1], sampler.weight) for sampler, part in in_order])
+    weights = torch.cat([keys.new_full(part.shape[-2:-1], sampler.weight) for sampler, part in in_order])
+    return shared, by_row, weights, metrics
