@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 import yaml
 
 from sentrep.cli import main
+from sentrep.cli.config.building import build
 from sentrep.cli.config.configuration import Request, merge, parse_request, read_config, with_flags
 from sentrep.cli.config.sections import build_tree
+from sentrep.objectives import Contrastive
 from support import FAMILIES
 
 PLUGIN = {"class_path": "Contrastive", "init_args": {"temperature": 0.05, "label_smoothing": 0.1}}
@@ -162,3 +165,12 @@ def test_the_first_file_names_the_run(file: str, row: str | None, name: str) -> 
 def test_the_run_lies_in_the_root_that_was_asked_for(words: list[str], place: str | None) -> None:
     logger = build_tree("fit", parse_request(words), None)["trainer"]["logger"]
     assert (logger["init_args"]["save_dir"] if isinstance(logger, dict) else None) == place
+
+
+def test_building_an_object_leaves_its_settings_as_they_are() -> None:
+    settings = {
+        "negatives": {"noise": {"class_path": "sentrep.negatives.GaussianNegatives", "init_args": {"ratio": 2.0}}}
+    }
+    before = copy.deepcopy(settings)
+    assert build(Contrastive, "term", settings).init_args["negatives"]["noise"].ratio == 2.0
+    assert settings == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ def build(kind: type[T], key: str, settings: Tree) -> T:
         UsageError: an unknown argument or class, or a value of another type.
         InputError: a value that the class refuses.
     """
+    settings = copy.deepcopy(settings)  # jsonargparse changes nested dicts in place
     parser = ArgumentParser(exit_on_error=False)
     parser.add_class_arguments(kind, key, fail_untyped=False)
     with summarized(parser, {key: settings}):
