@@ -41,6 +41,7 @@ class WrittenRow:
 
     base: str | None = None
     change: dict[str, Any] | None = None
+    """Read apart from the others; the field lets a misspelt key find its name."""
     published: float | str | None = None
     sets: dict[str, float | str] = field(default_factory=dict)
     reading: Literal["paper", "released"] = "paper"
@@ -50,16 +51,16 @@ class WrittenRow:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: a whole configuration, or only what the paper printed."""
+    """One row: a whole configuration, or only the published numbers."""
 
     tree: Tree
     """Empty for a row that is absent."""
     published: Printed | None
-    """None for what the paper does not print."""
+    """None if the paper prints no number."""
     sets: Mapping[str, Printed] = field(default_factory=dict)
     """The same of single sets, by name."""
     reading: str = "paper"
-    """Whose settings these are where the two differ: the ``paper``'s, or those of the authors' ``released`` code."""
+    """Whether the settings are the ``paper``'s or the ``released`` code's."""
     untrained: bool | str = False
     """Whether the encoder is scored as it is; ``whitened``: after a whitening on the training text."""
     absent: str | None = None
@@ -75,7 +76,7 @@ class Table:
     file: str
     title: str
     metric: str
-    """What the published numbers are."""
+    """The metric of the published numbers."""
     rows: dict[str, Row]
     named_baseline: str | None = None
     """The row that the others are compared with, where the file names one."""
@@ -190,7 +191,7 @@ def read_table(file: str) -> Table:
             raise UsageError(f"{where}: found {settings!r}; expected keys such as 'published' and 'change'")
         settings = {"base": table.base, **(settings or {})}
         change = settings.pop("change", None)  # as it is: jsonargparse would make numbers of texts
-        written = _typed(WrittenRow, {**settings, "change": None}, where)
+        written = _typed(WrittenRow, settings, where)
         tree = _tree(written.base, change or {}, name, where, bases) if written.absent is None else {}
         paper = row if written.reading == "paper" else paper
         if paper is None:
