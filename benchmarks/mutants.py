@@ -244,7 +244,7 @@ class Runner:
                 known = self.tests[relative, probe[line]] if line in probe else everywhere
                 if line not in probe or probe[line] > line:  # outside of functions, or a signature: read without a call
                     known = known | {test for test in self.items if "test_defaults.py" in test and "every" not in test}
-                # what has killed most here, then quick tests, those that are named after the file before others
+                # first the tests that killed most mutants of this file, then quick tests and tests named after it
                 order = sorted(
                     known & self.items.keys() | new,
                     key=lambda test: (

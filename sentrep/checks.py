@@ -20,7 +20,7 @@ MOST = 10**9
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """The arguments that are not None, where None is allowed."""
+    """The arguments that are not None, of arguments that may be None."""
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -117,7 +117,7 @@ def share(items: Sequence[T]) -> Sequence[T]:
 
 
 def own_rows(count: int, device: torch.device | str | None = None) -> Tensor:
-    """Where this process's ``count`` rows stand among those of all processes (`gather`): (count,) int64."""
+    """The places of this process's ``count`` rows among the gathered rows (`gather`): (count,) int64."""
     return torch.arange(rank() * count, (rank() + 1) * count, device=device)
 
 

@@ -1,4 +1,4 @@
-"""The one exception for input that the user can mend, and the hint that goes with a misspelt name."""
+"""The one exception for input that the user can correct, and the suggestion for a misspelt name."""
 
 from __future__ import annotations
 

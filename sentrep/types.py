@@ -32,7 +32,7 @@ class TokenBatch:
     attention_mask: Tensor
     """(B, L) int64, 1 on real tokens and 0 on padding."""
     real_tokens: int | None = None
-    """Sum of ``attention_mask`` where it is known without asking the device; None where it is not."""
+    """Sum of ``attention_mask`` if the host knows it; None if only the device does."""
     prompt: Tensor | None = None
     """(B,) int64, the number of the prompt around each sentence: 0 is the encoder's own, then come those that
     `EncoderSpec.add_prompt` gave; None: its own around all."""

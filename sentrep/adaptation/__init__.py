@@ -10,7 +10,7 @@ interpolation  weights between the start and the end of training
 words          candidates that match words beside meaning
 choice         the best of the candidates
 verdict        whether the adapted model is better, and how sure that is
-outcome        what an adaptation has come to, with what its run has left
+outcome        the numbers of an adaptation and of its run
 neighbours     the nearest passages of a few sentences, and maps, before and after
 report         the page that shows it all
 """

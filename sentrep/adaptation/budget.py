@@ -66,7 +66,7 @@ class Budget:
         """The budget of an adaptation: measured once, and kept, so that an interrupted one finds its own pairs again.
 
         Args:
-            folder: where it is kept.
+            folder: holds ``budget.json``.
             read: encodes texts.
             texts: `SAMPLE` passages, or all there are where these are fewer.
             minutes: of training.

@@ -1,4 +1,4 @@
-"""What is chosen by the held-out documents that choose: the best candidate that came of a training."""
+"""Choose the best mixture of the untouched and the trained model, by held-out documents."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Choice:
 
 
 def choose(tasks: ProxyTasks, start: Remembered, end: Remembered, words: LexicalFeatures) -> Choice:
-    """The share first, the weight at that share; of equals what is nearest to the untouched model.
+    """Choose the share first, then the weight at that share; of equals, the nearest to the untouched model.
 
     All shares are tried on every second document's questions. The best one must then beat the untouched model on all.
 

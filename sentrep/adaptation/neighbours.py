@@ -1,4 +1,4 @@
-"""What a model holds to be alike, before and after: the nearest texts of a few."""
+"""The nearest texts of a few examples, before and after training."""
 
 from __future__ import annotations
 

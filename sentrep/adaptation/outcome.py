@@ -1,4 +1,4 @@
-"""What an adaptation has come to: the numbers that the command prints and the report shows."""
+"""The outcome of an adaptation: the numbers of the terminal and the report."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ class Neighbours:
 
 @dataclass(kw_only=True)
 class Adaptation:
-    """All of it, filled as the command goes; what it has not come to stays empty."""
+    """The whole outcome, filled during the command; later parts stay empty until then."""
 
     verdict: Literal["better", "not better", "cannot be told"] = "cannot be told"
     sentence: str = ""
     """The verdict in one sentence."""
     backbone: str
-    """What was adapted."""
+    """The untouched model."""
     text: str
-    """To what."""
+    """The text that the model was adapted to."""
     folder: str | None = None
     """Where it was written; None where nothing was exported."""
     documents: int
     passages: int = 0
     pairs: int = 0
-    """What there was to train on."""
+    """Pairs to train on."""
     seen: int = 0
     """Pairs that training has come to, again ones included; of a text without structure sentences."""
     tasks: tuple[TaskOutcome, ...] = ()
@@ -76,10 +76,10 @@ class Adaptation:
     seconds: dict[str, float] = field(default_factory=dict)
     """Part of the run -> seconds."""
     settings: dict[str, str] = field(default_factory=dict)
-    """What was trained on what: shown as a table."""
+    """Settings of the training, shown as a table."""
 
     def take_from(self, folder: Path) -> None:
-        """Fill in what a run has left: how much it has seen, and its score at every validation."""
+        """Take the number of seen pairs and the score of every validation from a run."""
         run = RunFolder(folder, folder.name)
         self.seen = int(
             run.metrics.index.max() * run.setting("data.batch_size") * run.setting("trainer.accumulate_grad_batches")

@@ -1,4 +1,4 @@
-"""From documents to what an adaptation trains on, chooses by and judges by: a folder of files."""
+"""From documents to files: the training pairs, and the tasks that choose and judge."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from sentrep.functional.similarity import cosine_similarity_matrix
 logger = logging.getLogger("sentrep")
 
 PAIRS, PASSAGES, SENTENCES = "pairs.parquet", "passages.parquet", "sentences.parquet"
-"""What is trained on."""
+"""Files of the training text."""
 CHOOSE, JUDGE = "choose", "judge"
 """Folders of tasks: to choose by, to judge by."""
 _NEAR = 3
-"""Passages of other documents nearest to each query of the choice: what it might be lost to."""
+"""Passages of other documents nearest to each query of the choice, its likely confusions."""
 _MANY = 200
 """Texts whose encoding is logged, with a bar."""
 _FEW = 500

@@ -27,7 +27,7 @@ from sentrep.io.files import write_text
 from sentrep.io.paths import writing
 
 ASKED = ("passage", "questions")
-"""Columns of what a model was asked: the passage, and its questions, a line each."""
+"""Columns of the answers: the passage, and its questions, a line each."""
 LONGEST = 64
 """Tokens of a question by a sequence-to-sequence model; one that is longer goes round in circles."""
 LOST = "passage not found again"

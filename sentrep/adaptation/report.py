@@ -37,7 +37,7 @@ _SETTINGS = "What was trained on what"
 def write_report(adaptation: Adaptation, folder: str | Path) -> Path:
     """Write ``report.html``, which needs nothing beside it, and ``report.md``.
 
-    What is empty (curve, interpolation, neighbours, times, settings) has no section.
+    Empty parts (curve, interpolation, neighbours, times, settings) have no section.
 
     Args:
         adaptation: what to report.
@@ -166,5 +166,5 @@ def _short(text: str) -> str:
 
 
 def _last(name: str) -> str:
-    """What a path ends in: its folders are of no use to a reader elsewhere."""
+    """The last part of a path, without the folders of this machine."""
     return Path(name).name or name

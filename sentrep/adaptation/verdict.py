@@ -22,7 +22,7 @@ Verdict = Literal["better", "not better"]
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is said of the adapted model, and why."""
+    """The verdict on the adapted model, with its reasons."""
 
     verdict: Verdict
     difference: Estimate
@@ -57,9 +57,9 @@ def compare_tasks(
     """Each task before and after, with intervals.
 
     Args:
-        tasks: what was asked.
+        tasks: the questions.
         start: the scores of the untouched model.
-        adapted: those of the adapted one, on the same queries.
+        adapted: the scores of the adapted model on the same queries.
         bm25: rankings by words alone (`sentrep.evaluation.proxy.word_matching`).
     """
     words = None if bm25 is None else score_rankings(tasks, bm25)
@@ -94,7 +94,7 @@ def mean(scores: Mapping[str, TaskScores]) -> Estimate:
 
 
 def difference(start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]) -> Estimate:
-    """That of the second less that of the first, query by query."""
+    """The second's score minus the first's, query by query."""
     return _estimate(start, {task: adapted[task].ndcg - found.ndcg for task, found in start.items()})
 
 

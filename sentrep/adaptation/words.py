@@ -33,7 +33,7 @@ class WithWords:
 
     @property
     def encoder(self) -> SentenceEncoder:
-        """A new one that gives these vectors: what is exported."""
+        """A new encoder with these vectors, for the export."""
         return with_lexical(deepcopy(self.candidate.encoder), self.module, self.weight)
 
     def __call__(self, texts: Sequence[str]) -> Tensor:

@@ -1,1 +1,1 @@
-"""Checkpoints: what is inside, reading and writing, going on, building a module again, whom to trust."""
+"""Checkpoints: their content, reading and writing, resuming, rebuilding a module, and trust."""

@@ -1,4 +1,4 @@
-"""What a constructor's type hints say about an argument: which classes may stand there, and what a container holds."""
+"""Type hints of a constructor's argument: the allowed classes, and the elements of a container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a module writes down of itself in a checkpoint, and how the checkpoint becomes a module again."""
+"""Write a module's description into a checkpoint, and build the module from it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def record(module: Any) -> None:
 
 
 def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str | None = None) -> dict[str, Any]:
-    """What a checkpoint needs to be used alone, architecture, tokenizer and settings, and where it comes from.
+    """The description that makes a checkpoint self-contained: architecture, tokenizer, settings and origin.
 
     Args:
         encoder: the trained one.

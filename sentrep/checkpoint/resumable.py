@@ -82,7 +82,7 @@ _SHAPE = (2, 3)
 
 
 def _kept(module: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-    """What the optimiser remembers of a parameter under a group's settings, as it is after a step of a small one."""
+    """The optimiser's state of a parameter under a group's settings, taken from a step of a small parameter."""
     parameter = nn.Parameter(torch.zeros(_SHAPE))
     optimizer: Optimizer = module.optimizer([{"params": [parameter]}])
     kinds = ("foreach", "fused", "capturable", "differentiable")  # ways to compute the same

@@ -65,7 +65,7 @@ def start_epoch_again(checkpoint: dict[str, Any], order: dict[str, Any]) -> None
 
     Args:
         checkpoint: as Lightning dumps it; changed in place.
-        order: what the order of the batches depends on now (`ResumableLoader.order`).
+        order: the present settings of the batches' order (`ResumableLoader.order`).
     """
     fit_loop = checkpoint["loops"]["fit_loop"]
     progress = fit_loop["epoch_loop.batch_progress"]

@@ -25,7 +25,7 @@ def refuse_foreign_classes(
     (``{class_path: ...}``, at any depth) and where a plain text stands in the place of an object.
 
     Args:
-        target: what is called with the arguments.
+        target: the callable of the arguments.
         arguments: plain data.
         source: of the arguments, for the message.
         trusted: names that may stand there all the same, because the user wrote them himself.
@@ -73,7 +73,7 @@ def _is_ours(name: Any) -> bool:
 
 
 def _resolve(name: Any) -> Any:
-    """What a dotted name stands for, without importing from elsewhere or running ``__main__``."""
+    """The object of a dotted name, without importing from elsewhere or running ``__main__``."""
     if not isinstance(name, str) or not name.startswith(_HOMES) or "__" in name:
         return None
     module, _, attribute = name.rpartition(".")

@@ -3,7 +3,7 @@
     errors, options   the boundary for errors; from words to the arguments of a function
     fit               ``fit``, ``validate``, ``test`` and ``predict``
     config/           from files and flags to one checked configuration
-    runs/             what a training run does on disk and on the terminal
+    runs/             checkpoints, locks, signals and messages of a training run
     commands/         the other commands, a file each
 
 Everything that is imported for help and for wrong usage is light: the commands import PyTorch when they are called.

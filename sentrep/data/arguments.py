@@ -40,7 +40,7 @@ class Reading:
 
 AS_USUAL = Reading()
 _WHOLE = ("held_out", "pairs", "no_duplicates")
-"""What needs all rows at hand."""
+"""The settings that need random access to all rows."""
 
 
 def check_arguments(data: Any) -> None:

@@ -98,7 +98,7 @@ class SentRepDataModule(LightningDataModule):
         self.reading = reading
         check_arguments(self)
         self.fingerprint = ""
-        """Hash of the training text, its columns and what is held out, after ``setup("fit")``."""
+        """Hash of the training text, its columns and the held-out sentences, after ``setup("fit")``."""
         self.held_out_sentences: HeldOut | None = None
         """After ``setup("fit")``, where there are any."""
         self.val_sets, self.test_sets = list[ScoredPairs](), list[ScoredPairs]()
@@ -112,7 +112,7 @@ class SentRepDataModule(LightningDataModule):
         self._sampler: GlobalBatchSampler | StreamedBatches | None = None
 
     def connect(self, tokenize: Tokenize, max_length: int | None) -> None:
-        """Say how to tokenise, where there is no Trainer with a module, or one with several encoders.
+        """Set the tokenizer, without a Trainer or for a module with several encoders.
 
         A Trainer that fits a module with one encoder later takes that encoder's tokenizer and length instead.
 
@@ -138,7 +138,7 @@ class SentRepDataModule(LightningDataModule):
             self._open_tokens()
 
     def setup(self, stage: str) -> None:
-        """Open what a stage needs.
+        """Open the text and the sets of a stage.
 
         Args:
             stage: ``fit``, ``validate``, ``test`` or ``predict``.
@@ -222,7 +222,7 @@ class SentRepDataModule(LightningDataModule):
         return SentenceLoader(corpus, self.batch_size, **self._place())
 
     def report(self) -> dict[str, Any]:
-        """What was read, for the record of a run: rows read, blank, kept, cut, left out; pairs of each set."""
+        """Counts for the record of a run: rows read, blank, kept, cut, left out; pairs of each set."""
         report: dict[str, Any] = {}
         if self._corpus is not None:
             report["train"] = {"source": self._corpus.name, "fingerprint": self.fingerprint, **self._counted()}
@@ -302,7 +302,7 @@ class SentRepDataModule(LightningDataModule):
 
 
 def _encoders(module: nn.Module) -> list[Any]:
-    """A module's own ``encoder`` or, where it has none that tokenises, those of its parts; each one once."""
+    """A module's own ``encoder``; if it has none that tokenises, the encoders of its parts, each one once."""
     own = getattr(module, "encoder", None)
     if hasattr(own, "tokenize") and hasattr(own, "max_length"):
         return [own]

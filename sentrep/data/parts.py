@@ -29,7 +29,7 @@ _FORMAT = "sentrep parts 1"
 
 
 class Text(NamedTuple):
-    """What a text is known by, whatever its file is called."""
+    """The identity of a text, independent of its file name."""
 
     rows: int
     blank: int
@@ -158,7 +158,7 @@ class Parts:
             with whole_file(f"{self.folder}/all-{self._hash}") as file:
                 write(file)
             self._system.mv(f"{self._root}/all-{self._hash}", file_system(output)[1])
-            for name in self.names:  # before the manifest: what a kill leaves is work to go on with
+            for name in self.names:  # before the manifest, so that a killed process leaves resumable work
                 self._system.rm(f"{self._root}/{name}")
             self._system.rm(self._root, recursive=True)
         except (InputError, FileNotFoundError) as error:
@@ -213,7 +213,7 @@ class Parts:
 
 
 def names_in(folder: str) -> list[str]:
-    """The names of the files in a folder, sorted; none where there is no folder."""
+    """The names of the files in a folder, sorted; empty if the folder is missing."""
     system, root = file_system(folder)
     system.invalidate_cache()
     return sorted(Path(entry).name for entry in system.ls(root, detail=False)) if system.exists(root) else []
@@ -251,7 +251,7 @@ def whole_file(path: str) -> Iterator[IO[bytes]]:
 
 
 def read_manifest(folder: str) -> dict[str, Any]:
-    """What a folder says of its parts: ``rows``, ``parts`` (names in the order of the rows) and ``settings``.
+    """The record of a folder's parts: ``rows``, ``parts`` (names in the order of the rows) and ``settings``.
 
     Raises:
         InputError: it is no folder of parts.

@@ -1,4 +1,4 @@
-"""Files of embeddings as ``sentrep encode`` leaves them: parts, what is put together from them, and reading them."""
+"""Files of embeddings from ``sentrep encode``: write parts, join them into one file, and read the result."""
 
 from __future__ import annotations
 

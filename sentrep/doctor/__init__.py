@@ -1,4 +1,4 @@
-"""Does training do on this machine what the documentation says?"""
+"""Check the documented promises of training on this machine."""
 
 from sentrep.doctor.diagnosis import CHECKS, diagnose
 from sentrep.doctor.outcome import Outcome, report

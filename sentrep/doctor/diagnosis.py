@@ -38,7 +38,7 @@ def diagnose(subject: Subject, note: Callable[[str], None] = lambda name: None) 
     """Every check's outcome; one that cannot be carried out has failed, with its reason as what was found.
 
     Args:
-        subject: what is examined.
+        subject: the model and text to check.
         note: told the name of each check before it runs.
     """
     outcomes = []

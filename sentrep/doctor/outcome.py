@@ -1,4 +1,4 @@
-"""What the checks found, as a table on the screen and as a file."""
+"""The outcomes of the checks, as a table on the screen and as a file."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class Outcome:
     """A row of the doctor's table."""
 
     check: str
-    """What was checked, in a few words."""
+    """The check, in a few words."""
     passed: bool | None
     """None: it does not apply to this configuration, and ``measured`` says why."""
     measured: str
-    """The difference, or what was found."""
+    """The difference, or the finding."""
     bound: str
-    """What it may be at most, or has to be."""
+    """The bound, or the expected finding."""
     remedy: str
     """What to do where it failed."""
 
     @classmethod
     def of_difference(cls, check: str, difference: float, bound: float, remedy: str) -> Outcome:
-        """Passed when the difference is within the bound; not when it is no number."""
+        """Passed if the difference is within the bound; a NaN fails."""
         return cls(check, difference <= bound, f"{difference:.1e}", f"≤ {bound:.0e}" if bound else "0", remedy)
 
 

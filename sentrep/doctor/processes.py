@@ -24,7 +24,7 @@ def run_processes(function: Callable[..., Any], world: int, *arguments: Any) -> 
     Args:
         function: of a module; it returns tensors and plain data.
         world: number of processes.
-        arguments: what can be pickled.
+        arguments: picklable values.
 
     Raises:
         torch.multiprocessing.ProcessRaisedException: the error of the process that failed first.

@@ -1,4 +1,4 @@
-"""What is examined: the model and a few rows of the training text of a configuration."""
+"""The subject of the checks: the model and a few rows of the training text of a configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions over the tokens in the place of a pooling (IS-BERT)."""
+"""Convolutions over the tokens instead of a pooling (IS-BERT)."""
 
 from __future__ import annotations
 

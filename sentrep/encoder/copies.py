@@ -51,7 +51,7 @@ class EncoderCopy(nn.Module):
         self.train()
 
     def train(self, mode: bool = True) -> EncoderCopy:
-        """Training mode, where the copy is trained; evaluation mode always where it is not."""
+        """Set the mode: a frozen copy stays in evaluation mode."""
         return super().train(mode and self.trainable)
 
     @torch.compiler.disable
@@ -71,7 +71,7 @@ class EncoderCopy(nn.Module):
             return some_rows_at_once(self.encoder, tokens, words, need, rows)
 
     def project(self, embedding: Tensor) -> Tensor:
-        """The copy's projection head on pooled vectors, (B, H) → (B, D); the vectors themselves where there is none."""
+        """The copy's projection head on pooled vectors, (B, H) → (B, D); without a head, the vectors themselves."""
         return self.encoder.project(embedding)
 
     @torch.no_grad()
@@ -92,7 +92,7 @@ class Copier:
         self._shared: dict[float | None, EncoderCopy] = {}
 
     def __call__(self, trainable: bool = False, momentum: float | None = None) -> EncoderCopy:
-        """A copy of its own where it is trained; else the same one for all who ask for this momentum."""
+        """A new copy if it is trained; otherwise one shared copy for each momentum."""
         if trainable:
             return EncoderCopy(self._encoder, trainable, momentum)
         if momentum not in self._shared:

@@ -39,7 +39,7 @@ class TextEncoder(ABC):
     Attributes:
         tokenize: text to token ids.
         max_seq_length: longest sequence of `encode`, in tokens; None for the model's own limit.
-        prompts: what stands before a text, by name: ``query`` for `encode_query`, ``document`` (or ``passage``,
+        prompts: texts before a sentence, by name: ``query`` for `encode_query`, ``document`` (or ``passage``,
             ``corpus``) for `encode_document`.
         default_prompt_name: the prompt that `encode` takes, by its name; None for none.
     """
@@ -184,7 +184,7 @@ def encode(
 
     With ``shared``, every process must be given the same sentences; each encodes a share, and all get all vectors. It
     is whole batches that are shared out, the same batches as of one process, because rounding depends on the padding:
-    the vectors of any number of processes (with the same threads each) are those of one, to the bit.
+    any number of processes (with the same threads each) gives bit-identical vectors.
     """
     _check(sentences, batch_size)
     if prompt is None:
@@ -210,7 +210,7 @@ def encode(
 
 @contextmanager
 def _progress(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error, if ``shown``; what is yielded says how many of the ``total`` sentences are done."""
+    """A bar on standard error, if ``shown``; the yielded function takes the number of finished sentences."""
     if not shown:
         yield lambda done: None
         return

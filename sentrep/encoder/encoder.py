@@ -53,15 +53,15 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         tokenizer: folder or hub id of another tokenizer than the backbone's; ``toy`` is the embedded one.
         dropout: replaces every dropout rate of the backbone; None keeps its own.
         compute: how passes run (`Compute`): layout, GradCache, compilation.
-        trainable: what of the backbone is trained: True for all of it, False for nothing, patterns of its parameters'
+        trainable: the trained part of the backbone: True for all of it, False for nothing, patterns of its parameters'
             names as ``encoder.layer.1[01].*``, or low-rank matrices beside it (`Lora`). Frozen parts keep their dropout
             in training. A folder holds the matrices merged, a checkpoint both; others than the checkpoint's begin
             beside the merged ones.
-        modules: what follows the pooling and belongs to the model, in this order (`sentrep.encoder.SentenceModule`).
-            None: where ``backbone`` is a checkpoint, what it has; else nothing.
+        modules: modules of the model after the pooling, in this order (`sentrep.encoder.SentenceModule`).
+            None: the modules of a checkpoint ``backbone``; else none.
 
     Attributes:
-        prompts: what stands before a text, by name, as in sentence-transformers: ``query`` for `encode_query`,
+        prompts: texts before a sentence, by name, as in sentence-transformers: ``query`` for `encode_query`,
             ``document`` (or ``passage``, ``corpus``) for `encode_document`. Training takes none. They come with a
             model, and may be set.
         default_prompt_name: the prompt that `encode` takes, by its name; None for none.
@@ -93,7 +93,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     ) -> None:
         super().__init__()
         template = prompt.template if isinstance(prompt, Prompt) else prompt
-        Settings(pooling, template, max_length=max_length, max_seq_length=max_seq_length)  # refuses what is none
+        Settings(pooling, template, max_length=max_length, max_seq_length=max_seq_length)  # validates the arguments
         checks.text("encoder", **checks.given(tokenizer=tokenizer))
         checks.share("encoder", **checks.given(dropout=dropout))
         checks.flag("encoder", pretrained=pretrained)
@@ -152,7 +152,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     @property
     def embedding_dim(self) -> int:
-        """D, the width of what `encode` gives: that of the last module, or H."""
+        """D, the width of `encode`'s vectors: the width of the last module, or H."""
         modules: Any = self.sentence_modules
         return modules[-1].out_features if len(modules) else self.hidden_size
 
@@ -178,7 +178,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         return max([*rates, attention or 0.0]) > 0
 
     def set_modules(self, modules: Iterable[SentenceModule]) -> None:
-        """Let modules that are built already follow the pooling, in the place of those that do.
+        """Replace the modules after the pooling by others, which are built already.
 
         Raises:
             InputError: for one that is made for another vocabulary.
@@ -239,7 +239,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         Args:
             tokens: (B, L).
             word_embeddings: (B, L, W) in place of looking the tokens up (`look_up`), or None.
-            need: what is read of the output beside the vectors (B, D); nothing else is made.
+            need: outputs to compute beside the vectors (B, D).
         """
         return self._pass(tokens, word_embeddings, need)
 
@@ -249,7 +249,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.set_compute(replace(self.compute, compile="encode"))
 
     def set_compute(self, compute: Compute) -> None:
-        """Run passes in another way from now on; what has changed the backbone itself stays as it was built."""
+        """Run later passes in another way; changes of the backbone itself stay."""
         self.compute = compute
         self._plan()
 
@@ -287,7 +287,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         return self._pass.embed(tokens)
 
     def project(self, embedding: Tensor) -> Tensor:
-        """The projection head on vectors, (B, D) → (B, D'); the vectors themselves where there is no head."""
+        """The projection head on vectors, (B, D) → (B, D'); without a head, the vectors themselves."""
         return embedding if self.head is None else self.head(embedding)
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -311,7 +311,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         """Load an encoder, pooling and prompt included, in evaluation mode.
 
         Args:
-            name: what the constructor takes as ``backbone``.
+            name: as the constructor's ``backbone``.
             revision: branch, tag or commit of a hub's model; None for the main one.
             trust_remote_code: let the model run its own code.
             overrides: replace arguments of the constructor that are stored there.
@@ -326,7 +326,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         return encoder.eval()
 
     def _plan(self) -> None:
-        """Build the pass of the settings and modules at hand."""
+        """Build the pass of the present settings and modules."""
         modules = self.sentence_modules
         self._pass = Pass(self.prepared, self._around, self.subtract_template, modules, self.compute)
 
@@ -370,7 +370,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
 
 def _template(ids: TextTokenizer) -> Template:
-    """What a tokenizer puts around a sentence."""
+    """The special tokens around a sentence."""
     return Template(ids.prefix, ids.suffix, ids.pad_token_id, ids.mask_index)
 
 

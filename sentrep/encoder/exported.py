@@ -23,7 +23,7 @@ from sentrep.types import TokenBatch
 
 
 class SentenceEncoderModule(nn.Module):
-    """What sentence-transformers asks of a module, answered by an encoder: ids and vectors are those of `encode`.
+    """An encoder as a module of sentence-transformers, with the ids and vectors of `encode`.
 
     Args:
         encoder: the whole model, with prompt, pooling and modules.

@@ -15,7 +15,7 @@ from sentrep.types import EncoderSpec, TextBatch, TokenBatch
 
 
 class FrozenEncoder:
-    """Vectors of a batch from another encoder, or what it predicts for masked tokens: in evaluation mode, no gradient.
+    """Vectors or masked-token predictions of another encoder, in evaluation mode and without gradient.
 
     It is no `nn.Module` on purpose: its parameters are neither trained nor moved nor saved along with the plug-in that
     holds it, and ``train()`` does not reach it. It is read when training starts, so a checkpoint loads where the frozen
@@ -89,7 +89,7 @@ class FrozenEncoder:
         return {"model": self.model, "fingerprint": self._fingerprint}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take the fingerprint from a checkpoint: what is loaded under the name must still be the same model."""
+        """Take the fingerprint from a checkpoint, which the loaded model must match."""
         if self._encoder is not None and state["fingerprint"] is not None:
             self._check_unchanged(state["fingerprint"])
         self._fingerprint = state["fingerprint"] or self._fingerprint

@@ -89,7 +89,7 @@ class GraphEncoder(TextEncoder):
 
     @property
     def sentence_modules(self) -> Any:
-        """What follows the pooling is fixed in a graph.
+        """The modules after the pooling are fixed in a graph.
 
         Raises:
             InputError: always.

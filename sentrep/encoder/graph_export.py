@@ -80,7 +80,7 @@ def check_graph(backend: str, quantize: str | None, calibrated: bool) -> None:
     """Refuse what `write_graph` cannot do, before the model is read.
 
     Raises:
-        InputError: says what is missing.
+        InputError: names the missing part.
     """
     require(f"backend {backend}", backend, "onnx", "onnxscript", "onnxruntime", *{"openvino"} & {backend})
     if backend == "openvino" and quantize is not None and not calibrated:
@@ -131,7 +131,7 @@ def _quantize(plain: Path, target: Path, encoder: SentenceEncoder, calibration: 
     if calibration:
         ids, _ = encoder.tokenize(calibration[:CALIBRATION], encoder.max_seq_length)
         batches = (dict(zip(INPUTS, (np.array([row]), np.ones((1, len(row)), int)), strict=True)) for row in ids)
-        reader: Any = SimpleNamespace(get_next=functools.partial(next, batches, None))  # what it is asked for
+        reader: Any = SimpleNamespace(get_next=functools.partial(next, batches, None))  # the only method that is called
         quantize_static(plain, target, reader, quant_format=QuantFormat.QDQ, activation_type=QuantType.QUInt8, **how)
     else:
         quantize_dynamic(plain, target, **how)
@@ -154,7 +154,7 @@ def _products(graph: Path, layers: int) -> list[str]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporter and the quantiser say of themselves."""
+    """Silence the exporter and the quantiser."""
     former = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,4 +1,4 @@
-"""Words beside meaning: a second part of the vector whose cosine is that of matching words, in so few dimensions."""
+"""Words beside meaning: a second part of the vector, whose cosine measures matching words in few dimensions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LexicalFeatures(SentenceModule):
     def lexical(self, ids: Tensor, mask: Tensor) -> Tensor:
         """(B, L) token ids and their mask → s/‖s‖ (B, m), float32; 0 for a text without a known token."""
         same = (ids[:, :, None] == ids[:, None, :]) & (mask[:, None, :] > 0)
-        # each of f_t equal tokens brings its share of what the token is worth
+        # each of f_t equal tokens adds its share of the token's weight
         share = (_K1 + 1) / (same.sum(2) + _K1) * mask
         with torch.autocast(ids.device.type, enabled=False):
             return unit(torch.einsum("bl,blm->bm", share.to(self.table.dtype), self.table[ids]))

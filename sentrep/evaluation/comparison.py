@@ -61,9 +61,9 @@ _COLUMNS: Mapping[str, Forms] = {
     "order": (("{}", "order"),),
 }
 _BESIDE = ("published", "published difference", "order")
-"""Columns that stand beside a paper's numbers alone."""
+"""Columns that only a comparison with a paper has."""
 _ALTS = ("Seeds and means of every recipe, and differences to the first", "Means here over published ones")
-"""What stands for the pictures ``report`` and ``agreement`` where they are not seen."""
+"""Alternative texts of the pictures ``report`` and ``agreement``."""
 _READINGS = {"paper": "Rank agreement", "released": "The same with the readings of the released code in their places"}
 
 
@@ -79,7 +79,7 @@ class Comparison:
     """With the paper, by reading: ``paper`` and ``released``."""
 
     measure: str = _PAIRS
-    """What the scores are."""
+    """Name of the scores."""
 
     @classmethod
     def read(cls, files: Mapping[str, Mapping[int, Path]], published: Published | None = None) -> Comparison:
@@ -117,7 +117,7 @@ class Comparison:
     def numbers(self) -> pd.DataFrame:
         """A row for each recipe: means over seeds and their ``sd``, of each set and of the sets' mean, and the rest.
 
-        What is unknown is missing. A recipe of the paper's table that was not run has the paper's numbers alone.
+        Unknown values are missing. A recipe of the paper's table that was not run has the paper's numbers alone.
         """
         labels = list(self.recipes if self.published is None else self.published.scores)
         names = [*self._sets(), "mean"]
@@ -220,7 +220,7 @@ class Comparison:
         return row
 
     def _order(self, label: str) -> Order | None:
-        """Of the row and the baseline; None where the paper ranks them equal, or one of them not at all."""
+        """The published order of the row and the baseline; None if the paper ranks them equal, or does not rank one."""
         released = self.published is not None and label in self.published.released
         found = self.agreements.get("released" if released else "paper")
         pair = (label, self._baseline())
@@ -246,7 +246,7 @@ class Comparison:
         return [*own, self._measured(), *ranks]
 
     def _seed_notes(self) -> list[str]:
-        """How recipes and baseline are paired, and what a mark means."""
+        """Notes on the pairing with the baseline, and on the mark of significance."""
         tested = {label: found for label, found in self.differences.items() if found.p_value is not None}
         apart = [label for label, found in tested.items() if not found.paired]
         paired = [_UNPAIRED.format(", ".join(apart)) if apart else _PAIRED] if tested else []

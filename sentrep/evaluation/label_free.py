@@ -1,4 +1,4 @@
-"""What an encoder does with two dropout views of held-out sentences: criteria that need no labels."""
+"""Criteria without labels: two dropout views of held-out sentences."""
 
 from __future__ import annotations
 

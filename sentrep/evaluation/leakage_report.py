@@ -1,4 +1,4 @@
-"""What of the evaluation sets is in the training text: on the screen and as a file."""
+"""Report evaluation sentences in the training text, on the screen and as a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLUMNS = ("set", "sentences", "exact", "near", "share")
 
 
 def leakage_report(leakage: Leakage, seconds: float) -> Report:
-    """One line per evaluation set, and what the training text repeats.
+    """One line per evaluation set, and the repeated sentences.
 
     Args:
         leakage: of `sentrep.data.sets.leakage.check_leakage`.

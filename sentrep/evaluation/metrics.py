@@ -15,11 +15,11 @@ _SAME_MEANING = 0.8
 """Share of a set's highest gold score above which two sentences mean the same: 4 of 5 (SimCSE, footnote 3)."""
 
 GEOMETRY = ("alignment", "alignment_all", "uniformity", "uniformity_first")
-"""What is logged of a similarity set beside its score, as ``<set>/<name>``; lower is better."""
+"""Metrics of a similarity set beside its score, logged as ``<set>/<name>``; lower is better."""
 
 
 class _OfPairs(Metric, ABC):
-    """Keeps what it is given of pairs, two tensors of the same length, until all are there."""
+    """Keeps two tensors of equal length for every batch of pairs, until all pairs are there."""
 
     full_state_update = False
     first: list[Tensor]

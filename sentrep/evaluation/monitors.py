@@ -109,7 +109,7 @@ class CollapseMonitor(Callback):
                 )
 
     def _sign(self, values: dict[str, float], rows: int) -> str | None:
-        """What is wrong, in words."""
+        """The problem, as a sentence."""
         positive, cosine, rank = (values.get(name) for name in _READ[1:])
         if cosine is not None and cosine > self.max_negative_cosine:
             return f"different sentences have a mean cosine of {cosine:.3f}"

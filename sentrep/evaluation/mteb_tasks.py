@@ -37,7 +37,7 @@ _SHOWN = (
     "ndcg_at_10",
     "recall_at_10",
 )
-"""What a report has of mteb's scores beside a task's main score."""
+"""Scores of mteb that a report shows beside a task's main score."""
 
 
 @dataclass(frozen=True)

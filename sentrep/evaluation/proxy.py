@@ -34,7 +34,7 @@ def rank_passages(tasks: ProxyTasks, encode: Callable[[Sequence[str]], Tensor]) 
     """By query: the ids of the ten nearest passages, its own passage left out.
 
     Args:
-        tasks: what is asked.
+        tasks: the questions.
         encode: vectors (n, D) of n texts, float32.
 
     Raises:
@@ -67,7 +67,7 @@ def score_rankings(tasks: ProxyTasks, found: dict[str, list[str]]) -> dict[str, 
 
 
 def proxy_values(scores: Mapping[str, TaskScores]) -> dict[str, float]:
-    """What is logged: ``proxy``, the mean over all queries, and ``proxy/<task>``, over those of a task."""
+    """The logged scores: ``proxy``, the mean over all queries, and ``proxy/<task>``, over those of a task."""
     tasks = {f"{CRITERION}/{task}": float(found.ndcg.mean()) for task, found in scores.items()}
     return {CRITERION: float(np.concatenate([found.ndcg for found in scores.values()]).mean()), **tasks}
 

@@ -41,7 +41,7 @@ _DETAILS = ("pearson", "dev accuracy", "recall@1")
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """A finished evaluation: what was scored, how, and the scores."""
+    """A finished evaluation: the sets, the settings, and the scores."""
 
     model: str
     """Path or hub id as given."""
@@ -57,11 +57,11 @@ class Evaluation:
     """Wall time."""
     results: list[TaskResult]
     precision: str = "fp32"
-    """What the encoder computed in: ``fp32`` or ``bf16``, or the backend of its graph."""
+    """The precision of the computation: ``fp32`` or ``bf16``, or the backend of its graph."""
     suite: str = "sts"
     """Which suite: one of `sentrep.evaluation.SUITES`."""
     notes: list[str] = dataclasses.field(default_factory=list)
-    """What a reader of the scores must know, a sentence each."""
+    """Notes for the reader, a sentence each."""
 
     @classmethod
     def of(
@@ -74,7 +74,7 @@ class Evaluation:
         suite: str = "sts",
         notes: Sequence[str] = (),
     ) -> Evaluation:
-        """Describe ``encoder``, loaded from ``model``, and what it scored."""
+        """Describe ``encoder``, loaded from ``model``, and its scores."""
         installed = {name: importlib.metadata.version(name) for name in _RECORDED}
         return cls(
             model=model,

@@ -1,4 +1,4 @@
-"""The report of a finished run: what it says of the metrics, the sets and the chosen checkpoint."""
+"""The report of a finished run, from its metrics, its sets and the chosen checkpoint."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TOY_NOTE = "This is a toy: its scores show that training works here, and mean n
 
 @dataclass(frozen=True)
 class Line:
-    """What a row of the table shows."""
+    """A row of the table."""
 
     metric: str
     name: str
@@ -69,14 +69,14 @@ def run_report(
     replaced: str | None,
     places: Mapping[str, str | Path | None],
 ) -> Report:
-    """Scores before and after a training, what must be said of them, and where things are.
+    """Scores before and after a training, notes on them, and the places of the files.
 
     Args:
         metrics: of the run, see `MetricHistory.frame`; scores at step 0 are from before the training.
-        lines: what was scored.
+        lines: the rows of the table.
         chosen: the checkpoint.
-        replaced: what the run replaced of the start model, in words.
-        places: what was written, and where.
+        replaced: the replaced settings of the start model, in words.
+        places: the written files, by name.
     """
     written = [f"{what:<10}  {_short(place) if place else 'none was written'}" for what, place in places.items()]
     notes = [
@@ -117,7 +117,7 @@ def _before_and_after(metrics: pd.DataFrame, lines: Sequence[Line], step: int) -
 
 
 def _at(metrics: pd.DataFrame, metric: str, step: int) -> float:
-    """The value of a metric at a step; NaN where there is none."""
+    """The value of a metric at a step, or NaN."""
     return float(metrics[metric].get(step, np.nan)) if metric in metrics else np.nan
 
 
@@ -153,7 +153,7 @@ def _told_nothing(metrics: pd.DataFrame, monitor: str | None) -> list[str]:
 
 
 def _beside_the_untouched(metrics: pd.DataFrame, step: int, replaced: str | None) -> list[str]:
-    """What was replaced of the start model, and whether the result is worse than it."""
+    """The replaced settings of the start model, and a warning if the result is worse than that model."""
     before, after = _before(metrics, "val/sts"), _at(metrics, "val/sts", step)
     if np.isnan(after - before):
         return []

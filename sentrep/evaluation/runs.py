@@ -1,4 +1,4 @@
-"""What a training run has left in its folder: settings and metrics."""
+"""Read the folder of a training run: settings and metrics."""
 
 from __future__ import annotations
 

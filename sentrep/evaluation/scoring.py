@@ -29,7 +29,7 @@ def pair_metrics(
     shared: bool = False,
     own: Mapping[str, Metric] = _NONE,
 ) -> dict[str, Metric]:
-    """What is logged of one similarity set, by name: ``<set>``, ``<set>/`` with each of `GEOMETRY`, the user's.
+    """The logged metrics of one similarity set, by name: ``<set>``, ``<set>/`` with each of `GEOMETRY`, the user's.
 
     Args:
         encoder: the encoder.
@@ -63,7 +63,7 @@ def _alone() -> bool:
 
 
 def proxy_scores(encoder: TextEncoder, tasks: ProxyTasks, shared: bool = False) -> dict[str, float]:
-    """What is logged of tasks without labels: ``proxy`` and ``proxy/<task>`` of `proxy_values`; see `pair_metrics`."""
+    """The logged scores of tasks without labels: ``proxy`` and ``proxy/<task>``; see `proxy_values`."""
     size = evaluation_batch(encoder.device)
     run = functools.partial(encode, encoder, batch_size=size, show_progress_bar=False, shared=shared)
     return proxy_values(score_rankings(tasks, rank_passages(tasks, run)))
@@ -76,7 +76,7 @@ class Scoring:
     distinct sentence of a set is encoded once.
 
     Args:
-        stage: ``val`` or ``test``, the prefix of what is logged.
+        stage: ``val`` or ``test``, the prefix of the metrics.
     """
 
     def __init__(self, stage: str) -> None:

@@ -27,7 +27,7 @@ class Selection:
     """The checkpoint that a run leaves behind."""
 
     checkpoint: str | None
-    """Its file; None where none was written, and the last weights count."""
+    """Its file; None if no file was written, and the last weights count."""
     step: int
     """Its optimiser step."""
     monitor: str | None
@@ -39,7 +39,7 @@ class Selection:
 
     @classmethod
     def of(cls, trainer: Trainer, sets: Sequence[ScoredPairs]) -> Selection:
-        """What a run has chosen: the best checkpoint of its `ModelCheckpoint`, the last one where it monitors nothing.
+        """The chosen checkpoint of a run: the best of its `ModelCheckpoint`, or the last one without a monitor.
 
         Args:
             trainer: after training.

@@ -91,7 +91,7 @@ class SuiteEvaluation(Callback):
 
 
 class _SharedEncoder:
-    """What a suite asks of an encoder, with the work shared among the processes."""
+    """The encoder as a suite sees it, with the work shared among the processes."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         self.encoder = encoder

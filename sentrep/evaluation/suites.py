@@ -47,9 +47,9 @@ class Suite:
     takes: tuple[str, ...]
     """Fields of `SuiteSets` that mean something to it, beside ``sets``."""
     names: str
-    """What can stand in ``sets``, in words."""
+    """The allowed values of ``sets``, in words."""
     default: tuple[str, ...] = ()
-    """The sets where none are named."""
+    """The default sets."""
 
 
 def load_suite(suite: str, request: SuiteSets) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Transfer tasks: what a linear classifier can read from frozen vectors."""
+"""Transfer tasks: a linear classifier on frozen vectors."""
 
 from __future__ import annotations
 

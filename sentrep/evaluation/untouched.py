@@ -1,4 +1,4 @@
-"""Scores before a training, of its encoder and of the model that it began with: what a result has to be better than."""
+"""Scores before training, of the run's encoder and of its untouched start model: the bar for a result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scores_before(encoder: SentenceEncoder, data: Any) -> tuple[dict[str, float]
         data: its data module.
 
     Returns:
-        The scores by metric, and what the run replaced of the start model, in words.
+        The scores by metric, and the replaced settings of the start model, in words.
     """
     sets: Sequence[ScoredPairs] = getattr(data, "val_sets", [])
     scores, replaced = _similarity(encoder, sets, "the encoder before training"), None
@@ -84,7 +84,7 @@ def untouched(encoder: SentenceEncoder) -> tuple[SentenceEncoder, str] | None:
 
 
 def _wording(settings: Settings) -> dict[str, str]:
-    """What the cosine of two sentences depends on beside the backbone; a length does not matter to it."""
+    """The settings that change the cosine of two sentences, beside the backbone and without the lengths."""
     modules = [module["class_path"] for module in settings.modules if module["class_path"] != _NORMALIZE]
     return {
         "pooling": settings.pooling,

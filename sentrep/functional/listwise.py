@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def list_net(scores: Tensor, wanted: Tensor) -> Tensor:
-    """ListNet on the top-one probabilities (Cao et al. 2007), less the entropy of what is wanted: the same gradient.
+    """ListNet on the top-one probabilities (Cao et al. 2007), less the entropy of the target: the same gradient.
 
         mean_i KL(softmax(wanted_i) ‖ softmax(scores_i))
 

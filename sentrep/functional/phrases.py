@@ -24,7 +24,7 @@ def find_phrases(ids: Tensor, own: Tensor, share: float, vocab_size: int) -> tup
     Returns:
         (B,) places of the first tokens, and (B,) lengths, 0 for a sentence without own tokens.
     """
-    # every token once a sentence; what is not its own counts as one more kind
+    # every token once a sentence; all other tokens count as one more kind
     kinds = ids.masked_fill(~own, vocab_size).sort(1).values
     fresh = F.pad(kinds[:, 1:] != kinds[:, :-1], (1, 0), value=True)
     holding = torch.zeros(vocab_size + 1, dtype=torch.float32, device=ids.device)

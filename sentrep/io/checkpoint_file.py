@@ -1,4 +1,4 @@
-"""Checkpoint files that come from anywhere: read without running their code, and known again as what was written."""
+"""Read checkpoint files of strangers without running code, and detect damage."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ FORMAT = 1
 """Number of the layout of a checkpoint; a file with another one is refused."""
 
 _NEEDED = ("architecture", "tokenizer", "settings")
-"""What a payload cannot do without."""
+"""The required keys of a payload."""
 
 
 class DamagedError(InputError):
-    """A file was read, and its content is not what was written."""
+    """The content of a file differs from the written content."""
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
     """Content of a checkpoint of sentrep, read without running any code from it, after `verify`.
 
     Raises:
-        DamagedError: the content is not what was written.
+        DamagedError: the content differs from the written content.
         InputError: for a file that is no checkpoint, or was not written by this version of sentrep.
     """
     verify(path)
@@ -74,7 +74,7 @@ def verify(path: str | Path) -> None:
     ``torch.save`` stores a CRC-32 of every record and ``torch.load`` does not look at it.
 
     Raises:
-        DamagedError: the file is cut off, or its content is not what was written.
+        DamagedError: the file is cut off, or its content has changed.
         InputError: the file is missing, or cannot be read.
     """
     check_plain(path)

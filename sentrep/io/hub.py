@@ -1,4 +1,4 @@
-"""The Hub, asked without waiting for it where there is no network."""
+"""Requests to the Hub that fail at once without a network."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def check_target(
 
     Args:
         path: the file (or folder) that will be written.
-        inputs: what is read, and must not be replaced.
+        inputs: files that are read and must not be replaced.
         folder: whether it will be a folder.
         overwrite: whether an older file of this name may be replaced.
 
@@ -153,7 +153,7 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def remedy(error: OSError) -> str:
-    """What to do about an error of the operating system; empty where there is nothing general to say."""
+    """Advice on an error of the operating system, or an empty text."""
     return _REMEDIES.get(error.errno or 0, "")
 
 

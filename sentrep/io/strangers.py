@@ -45,12 +45,12 @@ _QUANTISED = ("quantization_config", "compression_config")
 _ATTENTION = ("attn_implementation", "_attn_implementation")
 
 _OTHER_PACKAGES = ("timm_backbone", "timm_wrapper", "layoutlmv2", "mra", "rwkv", "yoso")
-"""Families that build what the configuration names (timm, detectron2), or fetch kernels when they are built."""
+"""Families that build other models by name (timm, detectron2), or fetch kernels when they are built."""
 _LEADING_ELSEWHERE = (
     "gguf_file", "tokenizer_object", "from_slow", "init_inputs", "__slow_tokenizer", "vocab", "merges",
     "fast_tokenizer_files",
 )  # fmt: skip
-"""Keys of a tokenizer by which it is made of something else than the files of its folder."""
+"""Keys that build a tokenizer from something else than the files of its folder."""
 
 
 @contextmanager

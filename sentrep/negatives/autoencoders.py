@@ -20,7 +20,7 @@ class Autoencoder(nn.Module, ABC):
     """
 
     def observe(self, rows: Tensor) -> None:
-        """Keep what the network has to know of the rows (N, D) that it is fitted to next."""
+        """Keep statistics of the rows (N, D) for the next fit."""
 
     @abstractmethod
     def forward(self, rows: Tensor, generator: torch.Generator) -> Tensor:

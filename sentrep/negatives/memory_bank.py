@@ -65,7 +65,7 @@ class MemoryBank(NegativeSampler):
                 f"the last {self.size} sentences of each batch are remembered."
             )
         newest = finite_rows(anchors)[-self.size :]
-        upwards = min(len(newest), self.size - self.pointer)  # what is left starts again at row 0
+        upwards = min(len(newest), self.size - self.pointer)  # the rest starts again at row 0
         self.rows[self.pointer : self.pointer + upwards] = newest[:upwards]
         self.rows[: len(newest) - upwards] = newest[upwards:]
         self.pointer = (self.pointer + len(newest)) % self.size

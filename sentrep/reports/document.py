@@ -18,7 +18,7 @@ from sentrep.reports.frames import markdown_table, words
 from sentrep.reports.text import markdown_text, printable
 
 _INK = {"#ffffff": "var(--page)", "#000000": "currentColor", "#e0e0e0": "var(--rule)", "#0072b2": "var(--blue)"}
-"""What `sentrep.evaluation.plots.style` draws with, and what it is on a page that may be dark."""
+"""Colours of `sentrep.evaluation.plots.style`, and their variables on a page that may be dark."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Table:
     kind: ClassVar[str] = "table"
     frame: pd.DataFrame
     label: str
-    """What it shows, for those who hear it."""
+    """Description for screen readers."""
     looks: Mapping[str, str] = field(default_factory=dict)
     """By the text of a cell, its colour: see `Heading`."""
     broken: bool = False
@@ -75,7 +75,7 @@ class Picture:
     svg: str
     """The content of the file."""
     alt: str
-    """What is to be seen, for those who do not see it."""
+    """Alternative text."""
     caption: str = ""
     file: str = ""
     """The picture beside a report in Markdown."""

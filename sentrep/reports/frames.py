@@ -22,7 +22,7 @@ _MANY = 7
 _LONGEST_WORD = 8
 """A longer one may be broken."""
 Forms = Sequence[Sequence[str]]
-"""Of a column of text, see `as_text`."""
+"""How a column of text is made of columns of numbers; see `as_text`."""
 _MINUS = re.compile(r"(?<![\w-])-(?=\d)")
 
 

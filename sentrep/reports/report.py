@@ -1,4 +1,4 @@
-"""What a command has found: one table with what must be said of it, on the screen and as a file."""
+"""The result of a command: one table with notes, on the screen and as a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Report:
     closing: int = 0
     """How many last rows stand below a line on the screen."""
     notes: Sequence[str] = ()
-    """What a reader must know, a sentence each."""
+    """Notes for the reader, a sentence each."""
     about: Sequence[str] = ()
     """How it came about: only files say it."""
     rows: pd.DataFrame | None = None

@@ -25,13 +25,13 @@ def adapt(
     seed: int = 42,
     force: bool = False,
 ) -> int:
-    """Make a model better on a text of yours, judge that without labels, and export it where it is better.
+    """Fine-tune a model on your own text, judge it without labels, and export it if it is better.
 
     For example: sentrep adapt notes --backbone sentence-transformers/all-MiniLM-L6-v2
 
     Documents are held out, and their own structure asks the questions: which text has this title, which document lacks
-    this sentence, which passages are neighbours. One half of them chooses, the other half judges. The same command
-    goes on where it was interrupted.
+    this sentence, which passages are neighbours. One half of the documents chooses, the other half judges. After an
+    interruption the same command resumes.
 
     Args:
         text: a folder of .txt and .md files; a .jsonl, .parquet or .csv with a title and a text; a .txt with a
@@ -42,8 +42,8 @@ def adapt(
         recipe: configuration files of the training, later ones win; by default adapt/pairs.
         questions: file of questions and passages (sent0, sent1) to train on as well, as sentrep questions writes them
             of OUTPUT/work/passages.parquet.
-        minutes: of training at most; on a CPU preparing, mixing and judging take about as long again at most, for which
-            fewer passages are read where the time is short.
+        minutes: the most minutes of training. On a CPU, preparing, mixing and judging take about as long again; fewer
+            passages are read where the time is short.
         pooling: replaces the model's own, for a plain transformers folder for example.
         passages: to train on and to search in; of a larger text so many are drawn.
         lexical: let the vectors match words beside meaning, where that scores higher: they get 384 dimensions more, and

@@ -1,4 +1,4 @@
-"""The folder of ``sentrep adapt``: what it was claimed for, what was made in it, and the training in it."""
+"""The folder of ``sentrep adapt``: its settings, its intermediate files, and its training run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from sentrep.io.paths import expanded
 from sentrep.reports.bars import progress_bar
 
 _NOTE, _RECIPE = "settings.json", "recipe.yaml"
-"""What an adaptation was claimed for, and what it trains by."""
+"""The settings of an adaptation, and the configuration of its training."""
 _VALIDATIONS = 5
 """Validations of a training that takes all its minutes."""
 _LEAST_MINUTES = 3.0
@@ -46,7 +46,7 @@ _LEAST_MINUTES = 3.0
 
 
 class AdaptationFolder:
-    """What was made on the way, how long it took, and the training, which goes on where it was interrupted.
+    """Intermediate files, times of the phases, and the training run, which resumes after an interruption.
 
     Args:
         folder: of everything.
@@ -79,7 +79,7 @@ class AdaptationFolder:
             yield
 
     def claim(self, documents: Sequence[Document], **settings: Any) -> None:
-        """Note what is asked for; refuse a folder of something else.
+        """Write down the settings; refuse a folder with other settings.
 
         Raises:
             UsageError: there is another adaptation in the folder.
@@ -100,7 +100,7 @@ class AdaptationFolder:
 
     @property
     def trained(self) -> Path | None:
-        """The run that has come to its end; None where there is none."""
+        """The finished run, or None."""
         runs = [path for path in self.files.glob("run/version_*") if selected_step(path) is not None]
         return max(runs, key=version_of, default=None)
 
@@ -121,7 +121,7 @@ class AdaptationFolder:
         words = ["-c", str(self.files / _RECIPE)]
         words += ["--ckpt_path", "last"] if any(self.files.glob("run/version_*/checkpoints/*.ckpt")) else []
         say(f"training for at most {self.minutes:g} minutes")
-        logging.disable(logging.WARNING)  # what a run of its own would tell, and how to change its configuration
+        logging.disable(logging.WARNING)  # messages of a separate run, and advice on its configuration
         try:
             with self.timed("training"), redirect_stdout(io.StringIO()), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -139,7 +139,7 @@ class AdaptationFolder:
         return end
 
     def _overlay(self, tree: Tree, start: SentenceEncoder, backbone: str) -> Tree:
-        """What is laid over the recipe: the model as it is used, the files, the time."""
+        """Settings laid over the recipe: pooling and prompt of the model, the files, the time."""
         encoder: Tree = {"backbone": backbone, "pooling": start.pooling, "max_seq_length": start.max_seq_length}
         if start.prompt is not None:
             encoder["prompt"] = {"template": start.prompt, "subtract": start.subtract_template}

@@ -1,4 +1,4 @@
-"""What the commands that make pairs share: the text, asking a model about it, the table at the end."""
+"""Shared by the commands that make pairs: opening the text, asking a model, and the final table."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def ask_about(
     skip_failed: bool,
     price: Price,
 ) -> None:
-    """`ask_parts` with a bar that says what it takes.
+    """`ask_parts` with a bar that shows tokens and price.
 
     Raises:
         InputError: see there.
@@ -92,7 +92,7 @@ def _finished(columns: Sequence[str], texts: Sequence[str], verdict: str, answer
 
 
 def usage(about: Mapping[str, Any], price: Price) -> dict[str, str]:
-    """What the answers took, for the table at the end."""
+    """Tokens and price of the answers, for the final table."""
     used = {name.replace("_", " "): f"{about[name]:,}" for name in COUNTS}
     cost = price.cost(about["input_tokens"], about["output_tokens"])
     return used | ({"cost": cost} if cost else {})

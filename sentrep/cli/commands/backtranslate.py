@@ -47,7 +47,7 @@ def backtranslate(
         batch_size: sentences at a time.
         forward_prefix: text before every sentence that the model wants, such as >>cmn<<.
         backward_prefix: the same for the model back.
-        device: cpu, cuda, cuda:1, ...; by default a GPU where there is one, under torchrun the one of the process.
+        device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one; under torchrun, the GPU of the process.
         shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.
         overwrite: replace an output that is there already, or the beginning of other work.
         generation: how the models translate.

@@ -1,4 +1,4 @@
-"""``sentrep compare``: several recipes, each under several seeds, and what the difference is worth."""
+"""``sentrep compare``: train several recipes under several seeds, and test their differences."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sentrep.reports.text import printable
 
 @dataclass
 class Competitors:
-    """What is compared, from the words that the options of the command leave."""
+    """Recipes and variants to compare, read from the words that are no option of the command."""
 
     recipes: list[str] = field(default_factory=list)
     variants: dict[str, list[str]] = field(default_factory=dict)
-    """The first recipe's variants: by name, the words that are laid over it."""
+    """By name, the flags of each variant of the first recipe."""
     shared: list[str] = field(default_factory=list)
     """The words for every ``sentrep fit``."""
 
@@ -58,10 +58,10 @@ def compare(
 ) -> int:
     """Train recipes under several seeds, score them, and say whether they differ from the first one.
 
-    Every recipe (-c FILE) and every variant of the first (--variant NAME='FLAGS') is a row. Both stand any number of
-    times; here every -c is a row of its own, where in fit a second one is laid over the first (--over does that here).
-    Every other option goes to each sentrep fit, for example --model.encoder.backbone FOLDER. What is done already is
-    not done again: run the same command after an interruption, or with more seeds or recipes.
+    Every recipe (-c FILE) and every variant of the first (--variant NAME='FLAGS') is a row; both may be repeated. In
+    fit a second -c is laid over the first one; here it is a row of its own, and --over lays a file over every row.
+    Every other option goes to each sentrep fit, for example --model.encoder.backbone FOLDER. Finished runs are kept:
+    run the same command again after an interruption, or with more seeds or recipes.
 
     Args:
         words: recipes, variants, and the flags of every run.
@@ -75,7 +75,7 @@ def compare(
         over: configuration files laid over every recipe.
         output: folder of all runs and of the report.
         jobs: runs at the same time, each with its share of the cores.
-        table: in the place of recipes, the rows of a paper's table; what the paper printed is shown beside the scores.
+        table: compare the rows of a paper's table instead of recipes; the published numbers stand beside the scores.
         rows: of the table, those to train; by default all.
         adapt: other values for every row of the table that has a key of such an end: '{lr: 1.0e-4, weighting.model:
             FOLDER}', where a flag would go to all rows, those without that plug-in included.

@@ -88,7 +88,7 @@ def plan(
 
 
 def headline(runs: Sequence[Run], table: Table | None) -> str:
-    """What is compared with what, as the first line says it."""
+    """The first printed line: the rows, the seeds and the baseline."""
     labels = dict.fromkeys(run.label for run in runs)
     first = next(iter(labels)) if table is None else table.baseline
     others = [label for label in labels if label != first]
@@ -216,7 +216,7 @@ def report(
 
 
 def _about(runs: Sequence[Run], suite: str) -> dict[str, Any]:
-    """What was run, for the JSON; of a folder only its name, which is what a reader elsewhere can use."""
+    """Seeds, model and sizes of the runs, for the JSON; a folder by its name, without its path."""
     request = parse_request(runs[0].words)
     tree = with_flags(request.tree, request.flags)
     backbone = tree.get("model", {}).get("encoder", {}).get("backbone")

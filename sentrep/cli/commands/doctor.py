@@ -1,4 +1,4 @@
-"""``sentrep doctor``: what the documentation promises of training, checked on this machine and configuration."""
+"""``sentrep doctor``: check the documented promises of training on this machine and configuration."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TINY: dict[str, Any] = {
 
 
 def doctor(words: list[str], *, output: str | None = None, overwrite: bool = False) -> int:
-    """Check on this machine that training with a configuration does what it should.
+    """Check that a configuration trains correctly on this machine.
 
     Without -c FILE and flags of sentrep fit it takes a tiny model and the toy corpus. The versions must be those that
     sentrep allows, a step must work in fp32 and bf16, two processes must equal one, and a resumed run must equal an

@@ -57,9 +57,9 @@ def encode(
     For example: sentrep encode best.ckpt --input lines.txt --output vectors.npy
 
     A blank line is a row as well (the vector of an empty sentence), so that line k of the input is row k of the output.
-    The work is done in parts, and the same command goes on behind the finished ones after any interruption. An output
+    The work is done in parts. After an interruption the same command resumes after the last finished part. An output
     without an ending is the folder of these parts, which several processes share by --shard or under torchrun or srun;
-    a file is put together from them at the end.
+    a file is put together from the parts at the end.
 
     Args:
         model: a checkpoint, a model folder or a hub id.
@@ -70,13 +70,14 @@ def encode(
         column: name of the column with the sentences.
         batch_size: sentences of average length in one forward pass.
         pooling: replaces the model's own, for a plain transformers folder for example.
-        device: cpu, cuda, cuda:1, ...; by default a GPU where there is one, under torchrun or srun the process's.
-        precision: fp32, or bf16 to compute in bfloat16 where that is safe; faster where the machine has it.
+        device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one, under torchrun or srun the GPU of the
+            process.
+        precision: fp32, or bf16 to compute in bfloat16 where that is safe; faster if the processor supports it.
         backend: what computes: torch; compiled, by torch.compile, which takes a minute or two at the start, for long
             texts on a GPU; or onnx or openvino on the CPU for a folder of sentrep export --format.
         shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.
         engine: local does this process's share here; ray gives all parts to the machines of a Ray cluster, with a
-            worker on each GPU, or on each CPU where there is none.
+            worker on each GPU, or on each CPU of machines without a GPU.
         overwrite: replace an output that is there already, or parts of other settings or another text.
         trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
         stored: how the vectors are stored.

@@ -43,8 +43,8 @@ def evaluate(
         columns: names or positions of the columns of csv files: [sentence1,sentence2,score] or [text,label].
         batch_size: sentences of average length in one forward pass.
         pooling: replaces the model's own.
-        device: cpu, cuda, cuda:1, ...; by default a GPU where there is one.
-        precision: fp32, or bf16 to compute in bfloat16 where that is safe; the similarities are float32 in either.
+        device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one.
+        precision: fp32, or bf16 to compute in bfloat16 where that is safe; similarities are always float32.
         backend: what computes: torch, compiled, or onnx or openvino on the CPU for a folder of sentrep export --format.
         whiten: file of sentences to fit a whitening on (BERT-whitening) before the evaluation.
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.

@@ -25,7 +25,7 @@ _ENOUGH, _READ = 500, 1024
 
 
 def calibration_sentences(calibration: str | None, quantize: str | None) -> list[str]:
-    """What a graph is compared on, and scaled by; none for the embedded text.
+    """Sentences that compare the graph with the model and scale int8; an empty list for the embedded text.
 
     Raises:
         InputError: there are too few.
@@ -62,7 +62,7 @@ def compare_vectors(encoder: SentenceEncoder, graph: Any, sentences: list[str], 
 
 
 def compare_scores(encoder: SentenceEncoder, graph: Any, sets: Sequence[ScoredPairs]) -> None:
-    """Print what the graph costs on similarity sets."""
+    """Print the scores of model and graph on similarity sets."""
     for ours, theirs in zip(*(evaluate_sts(which, sets) for which in (encoder, graph)), strict=True):
         more = theirs.main_score - ours.main_score
         print(f"{printable(ours.name)}: {ours.main_score:.2f} in torch, {theirs.main_score:.2f} ({more:+.2f})")

@@ -1,4 +1,4 @@
-"""What the commands share that map a text row by row: the bar, and the loop over the parts that are left."""
+"""Shared by the commands that map a text row by row: the bar, and the loop over the missing parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sentrep.reports.bars import progress_bar
 Advance = Callable[[int], None]
 """Is told of so many more rows."""
 Mapped = Callable[..., Any]
-"""Rows of a part, and ``advance`` by its name, to what is stored of them."""
+"""Maps the rows of a part to the stored result; the keyword ``advance`` moves the bar."""
 
 
 def row_progress() -> Progress:

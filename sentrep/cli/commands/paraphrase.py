@@ -30,8 +30,8 @@ def paraphrase(
     For example: sentrep paraphrase --input corpus.txt --output triplets.parquet --base_url http://localhost:8000/v1
     --model Qwen/Qwen2.5-7B-Instruct
 
-    The work may be ended at any moment, even by kill -9 or a full disk: the same command goes on, and asks for no
-    answer twice that is in the files. The contrary sentence can serve as a hard negative.
+    The work may be interrupted at any moment, even by kill -9 or a full disk: the same command resumes, and asks only
+    for the answers that are not in the files. The contrary sentence can serve as a hard negative.
 
     Args:
         input: .txt (a sentence a line), .csv, .tsv, .jsonl or .parquet, compressed or not; a hub data set.

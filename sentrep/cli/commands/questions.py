@@ -41,8 +41,8 @@ def questions(
 
     For example: sentrep questions --input passages.txt --output pairs.tsv --model BeIR/query-gen-msmarco-t5-base-v1
 
-    The work may be ended at any moment, even by kill -9 or a full disk: the same command goes on behind what is
-    finished. All questions are kept beside the output, so that another --round_trip asks for none again.
+    The work may be interrupted at any moment, even by kill -9 or a full disk: the same command resumes after the last
+    finished part. All questions are kept beside the output, so that another --round_trip asks for none again.
 
     Args:
         input: .txt (a passage a line), .csv, .tsv, .jsonl or .parquet, compressed or not; a hub data set.

@@ -38,7 +38,7 @@ from sentrep.reports.bars import progress_bar
 from sentrep.reports.text import screen_text
 
 SCORES = "scores.npz"
-"""What a finished run leaves: cosines and gold scores of every set."""
+"""File name of a finished run's cosines and gold scores of every set."""
 TRAINED = "trained"
 """Marks a run whose training came to its end."""
 WHITENING = 100_000
@@ -71,7 +71,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the runs are scored on; the runs of one recipe can be scored on one suite after another."""
+    """The suite and the sets that score the runs; one run can be scored on several suites in turn."""
 
     suite: str = "sts"
     request: SuiteSets = field(default_factory=SuiteSets)
@@ -84,7 +84,7 @@ class Wanted:
 
     @property
     def scores(self) -> str:
-        """What a finished run leaves."""
+        """File name of a finished run's scores."""
         return SCORES.replace(".", f"{self.suffix}.")
 
     def request_for(self, data: Tree) -> SuiteSets:
@@ -108,7 +108,7 @@ class Wanted:
 
 
 def train_all(runs: Sequence[Run], wanted: Wanted, jobs: int = 1) -> dict[tuple[str, int], str]:
-    """Do what is not done yet, ``jobs`` runs at a time; returns why runs failed."""
+    """Train and score the missing runs, ``jobs`` at a time; return the reasons of failed runs."""
     _refuse_other_settings(runs, wanted)
     failures: dict[tuple[str, int], str] = {}
     console = Console(stderr=True)
@@ -224,7 +224,7 @@ def _suite_scores(encoder: SentenceEncoder, suite: str, sets: Sequence[Any]) -> 
 
 def untrained_encoder(run: Run, tree: Tree) -> SentenceEncoder:
     """The encoder of a row that trains nothing, by its configuration."""
-    own = read_config(run.words[1])[1]  # the pooling is what tells such rows apart, so nothing is laid over it
+    own = read_config(run.words[1])[1]  # such rows differ in their pooling, so nothing is laid over it
     tree["model"]["encoder"].update(checks.given(pooling=own["model"]["encoder"].get("pooling")))
     torch.manual_seed(tree["seed_everything"])  # of weights that are not loaded
     return build(SentenceEncoder, "encoder", tree["model"]["encoder"])

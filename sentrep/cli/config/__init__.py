@@ -3,7 +3,7 @@
 recipes        the recipes and tables that ship, by name
 configuration  files and flags, merged into one tree
 paper_tables   rows of a paper's table
-sections       defaults, and what follows from several sections
+sections       defaults, and settings that follow from several sections
 building       a section as an object
 complaints     jsonargparse's account as one sentence
 """

@@ -1,4 +1,4 @@
-"""jsonargparse's account of a wrong configuration as one sentence: its innermost complaint, and what was meant."""
+"""jsonargparse's account of a wrong configuration as one sentence: its innermost complaint, with a suggestion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FRAME = re.compile(
     r"Parser key|Does not validate|Subtypes:|Errors:|Given value|Problem with given class_path|Expected a path but|"
     r"Subclass types expect|a class path|a dict with"
 )
-"""What stands around complaints."""
+"""Lines of the account that frame a complaint."""
 _KEY = r'Parser key "([^"]+)"'
 _GIVEN, _GOT = "Given value: ", ". Got value: "
 """How an account names the value: of a whole union, and behind a complaint."""
@@ -34,7 +34,7 @@ _TYPE = re.compile(r"Expected an? (?!instantiatable|dot import)(?P<type>.+)")
 
 @contextmanager
 def summarized(parser: ArgumentParser, tree: Mapping[str, Any], command: str = "") -> Iterator[None]:
-    """Refuse in one sentence what the parser, or that of a subcommand, refuses in a page (`summarize`)."""
+    """Shorten a refusal of the parser, or of a subcommand's parser, to one sentence (`summarize`)."""
     try:
         yield
     except argparse.ArgumentError as error:
@@ -47,8 +47,8 @@ def refuse_dropped(tree: Any, config: Any, path: str = "") -> None:
     """Refuse an unknown key whose value is ``{}``: jsonargparse drops it in silence.
 
     Args:
-        tree: what was asked for.
-        config: what was made of it.
+        tree: the configuration before parsing.
+        config: the configuration after parsing.
         path: the key of both.
 
     Raises:
@@ -66,7 +66,7 @@ def refuse_dropped(tree: Any, config: Any, path: str = "") -> None:
 
 
 def summarize(message: str, tree: Mapping[str, Any], known: Iterable[str] = ()) -> str:
-    """What is wrong, where, and what was probably meant.
+    """One sentence with the mistake, its place and a suggestion.
 
     Args:
         message: the account.
@@ -102,19 +102,19 @@ def summarize(message: str, tree: Mapping[str, Any], known: Iterable[str] = ()) 
 
 @dataclass(frozen=True)
 class Complaint:
-    """The deepest line of an account that says what is wrong: it is of the alternative that got furthest."""
+    """The deepest complaint of an account: the complaint of the alternative that got furthest."""
 
     text: str
     siblings: list[str]
-    """It and those of the other alternatives of its union."""
+    """The complaints of all alternatives of its union."""
     value: str
-    """What was given."""
+    """The given value."""
     keys: list[str]
     """Those around it, the outermost first."""
     classes: list[str]
     """Import paths of the classes around it, the outermost first."""
     bases: list[str]
-    """Import paths of the classes that may stand there."""
+    """Import paths of the allowed classes."""
 
     @classmethod
     def innermost(cls, message: str) -> Complaint | None:

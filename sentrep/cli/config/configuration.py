@@ -36,12 +36,12 @@ SECTIONS = (
 """The top-level keys of a configuration."""
 TRUST, ALLOW = "--trust-plugins", "--allow-changes"
 _CLASS = re.compile(r"(\w+\.)*[A-Z]\w*")
-"""A class by name: what stands for a plug-in in its short form, ``simcse: Contrastive``."""
+"""A class by its name: the short form of a plug-in, ``simcse: Contrastive``."""
 
 
 @dataclass
 class Request:
-    """What the user asked for."""
+    """Files and flags of a command line."""
 
     tree: Tree = field(default_factory=dict)
     """The files, merged: later ones win."""
@@ -58,7 +58,7 @@ class Request:
     allow_changes: bool = False
     """Whether a run may go on with settings that differ from its checkpoint's."""
     row: str | None = None
-    """The row of the table below all files, where there is one."""
+    """The row of a paper's table, which lies below all files; None without a table."""
 
     @property
     def name(self) -> str:
@@ -90,7 +90,7 @@ class Request:
 
 
 def _after(folder: str, parts: Sequence[str]) -> int:
-    """The place behind the last folder of this name; behind all parts where there is none."""
+    """The place after the last folder of this name; after all parts if there is no such folder."""
     return max((place + 1 for place, part in enumerate(parts) if part == folder), default=len(parts))
 
 
@@ -134,7 +134,7 @@ def parse_request(words: list[str]) -> Request:
     for key, value in split_words(words):
         key = "data.sts_folder" if key == "sts_folder" else key
         if key is not None and key.endswith("+"):
-            lists.append(key[:-1] + ".")  # what follows below this key is meant for the element just added
+            lists.append(key[:-1] + ".")  # later keys below this one belong to the new element
         if key is None or key == "print_config" or key.endswith((".help", "+")) or key.startswith(tuple(lists)):
             request.rest += [value] if key is None else [f"--{key}={value}" if value is not None else f"--{key}"]
         elif key in ("trust_plugins", "allow_changes") and value in (None, "true", "True"):
@@ -165,7 +165,7 @@ def check_sections(request: Request) -> None:
 
 
 def with_flags(tree: Tree, flags: dict[str, str]) -> Tree:
-    """The tree with the flags laid over it; they win over every file, wherever they stand on the line."""
+    """The tree with the flags laid over it: a flag wins over every file, at any position on the line."""
     for key, value in flags.items():
         tree = assigned(tree, key, _plain(value, key))
     return tree

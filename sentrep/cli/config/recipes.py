@@ -24,10 +24,10 @@ _HOW = (
 
 @dataclass(frozen=True)
 class About:
-    """What a shipped recipe or table says of itself, under the key ``about``; it is of the file and not of a run."""
+    """The description of a shipped recipe or table, under the key ``about``; a run does not read it."""
 
     title: str
-    """What it is, in a sentence."""
+    """One sentence."""
     paper: str = ""
     """Authors, title, place and year."""
     arxiv: str = ""
@@ -51,14 +51,14 @@ class About:
 
     @property
     def score(self) -> str:
-        """The expectation without what is in brackets; empty where it has no number."""
+        """The expectation without its brackets; empty if it has no number."""
         promise = self.expect.replace("mean of the seven STS sets", "STS avg.")
         score = re.sub(r" \(.*?\)|[;,:] .*|\.$", "", promise)
         return score if re.search(r"\d", score) else ""
 
 
 def read_about(path: Path) -> About:
-    """What a shipped file says of itself."""
+    """The description of a shipped file."""
     said = yaml.safe_load(path.read_text(encoding="utf-8"))["about"]
     return About(**{key: " ".join(text.split()) if key != "notes" else text.strip() for key, text in said.items()})
 

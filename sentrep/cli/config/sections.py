@@ -1,4 +1,4 @@
-"""The sections of a training configuration: their defaults, which settings win, and what follows from them."""
+"""The sections of a training configuration: defaults, precedence, and settings that follow from others."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def settle_sets(config: Namespace) -> None:
 
 
 def settle_monitor(config: Namespace) -> None:
-    """What the best checkpoint is chosen by, its direction and the name of its file, as far as the data allow it.
+    """The criterion of the best checkpoint, its direction and its file name, as far as the data allow.
 
     Without labelled sets it is the score of the tasks without labels, else a criterion on held-out sentences and,
     without these, nothing.

@@ -176,7 +176,7 @@ class RememberBest(Callback):
                 )
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Rewrite what the checkpoint says, before Lightning reads it."""
+        """Rewrite the callback's state in the checkpoint before Lightning reads it."""
         if trainer.state.fn != TrainerFn.FITTING:
             return
         states = checkpoint.get("callbacks", {})
@@ -195,7 +195,7 @@ class RememberBest(Callback):
 
 
 _CHOSEN = ("best_k_models", "best_model_path", "best_model_score", "kth_best_model_path", "kth_value")
-"""What a `ModelCheckpoint` remembers of its choice."""
+"""Fields of `ModelCheckpoint`'s state about its choice."""
 
 
 def _savers(trainer: Trainer) -> Iterator[ModelCheckpoint]:

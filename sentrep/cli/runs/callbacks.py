@@ -46,7 +46,7 @@ class SaveConfig(SaveConfigCallback):
             write_text(target, text)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Put into the checkpoint what a resumed run's settings are compared with."""
+        """Put the settings into the checkpoint, for the comparison at a resume."""
         module: Any = pl_module
         checkpoint[RECORD] = run_settings(module.settings, trainer)
 

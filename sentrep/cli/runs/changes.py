@@ -1,4 +1,4 @@
-"""Settings that differ from those of the checkpoint that a run continues from."""
+"""Differences between a run's settings and the settings in its checkpoint."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def differences(mine: Tree, saved: Tree) -> Differences:
 
 
 def run_differences(mine: Tree, checkpoint: Tree) -> Differences:
-    """Those of `run_settings`; a checkpoint that was not written by ``sentrep fit`` has none."""
+    """The settings of `run_settings`; empty for a checkpoint that ``sentrep fit`` did not write."""
     saved = checkpoint.get(RECORD, mine)
     return {key: (saved[key], mine[key]) for key in mine if key in saved and saved[key] != mine[key]}
 
 
 def refuse(found: Differences, allowed: bool) -> None:
-    """Show each difference; refuse to continue with other settings, or say what is no longer exact.
+    """Show each difference; refuse to resume with other settings, or warn that the resume is not exact.
 
     Raises:
         UsageError: there are differences, and they are not allowed.
@@ -89,7 +89,7 @@ def refuse(found: Differences, allowed: bool) -> None:
 
 
 def explain(found: Differences) -> None:
-    """Say what of a continued run is no longer exact."""
+    """Warn about the parts of a resumed run that are not exact."""
     optimizer = [key for key in found if key.startswith("model.optimizer")]
     if optimizer:
         keys = ", ".join(optimizer)
@@ -99,7 +99,7 @@ def explain(found: Differences) -> None:
 
 
 class StartEpochAgain(Callback):
-    """Lets a run with ``--allow-changes`` begin its epoch again where the batches are not those of the checkpoint."""
+    """Restarts the epoch of a run with ``--allow-changes`` whose batches differ from the checkpoint's."""
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Rewrite the place before Lightning reads it."""

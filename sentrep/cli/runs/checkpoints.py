@@ -1,4 +1,4 @@
-"""Checkpoints on the command line: which one is meant, whether it is whole, and what it says about its own model."""
+"""Checkpoints on the command line: find the file, check that it is whole, and read its model's settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sentrep.io.paths import expanded
 NAMES = ("best", "last", "hpc", "registry")
 """Words that Lightning takes in place of a path (``registry:name`` included)."""
 _TO_GO_ON = {PAYLOAD_KEY, "state_dict", "loops", "optimizer_states"}
-"""What a checkpoint has that training can go on from."""
+"""Keys of a checkpoint that a training run can resume from."""
 
 
 def checkpoint_content(ckpt_path: str | None) -> dict[str, Any] | None:
@@ -94,7 +94,7 @@ def newest_intact(folder: Path, without: Path | None = None, report: bool = Fals
             remove what a killed process has half written. Only for a folder that no other process writes to.
 
     Raises:
-        InputError: a file cannot be opened or read, so that nobody knows what it holds.
+        InputError: a file cannot be read.
     """
     steps: dict[Path, int] = {}
     for path in set(folder.glob("*.ckpt")) - {without}:
@@ -126,7 +126,7 @@ def newest_intact(folder: Path, without: Path | None = None, report: bool = Fals
 
 
 def _run_folder(tree: Tree) -> tuple[Path, Path, str | None]:
-    """What a run of these settings locks, where its checkpoints are, and its version (None: none to set)."""
+    """The folder that a run locks, the folder of its checkpoints, and its version (None if there is none to set)."""
     arguments = _arguments(tree.get("checkpoint"))
     if arguments.get("dirpath"):
         own = expanded(arguments["dirpath"])

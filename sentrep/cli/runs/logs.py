@@ -1,4 +1,4 @@
-"""What a command tells the user on standard error."""
+"""Messages of a command on standard error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PACKAGE = Path(__file__).parents[2]
 _format_others = warnings.formatwarning
 _NOISE = re.compile("💡 Tip|TPU available|HPU available")
 _WARNINGS = ("isinstance.treespec, LeafSpec", "Total length of `list` across ranks is zero")
-"""Warnings of Lightning's own code, about what no user of it can mend."""
+"""Warnings about Lightning's own code, which a user cannot fix."""
 
 
 def _format_warning(
@@ -48,7 +48,7 @@ def _format_warning(
 
 
 def show_log() -> None:
-    """Let everyone see what was read, left out, cut, or paired with itself, and no advertisements."""
+    """Show the counts of read, skipped, cut and unpaired rows; hide advertisements."""
     warnings.formatwarning = _format_warning
     rank_zero = logging.getLogger("lightning.pytorch.utilities.rank_zero")
     rank_zero.addFilter(_is_news)

@@ -15,11 +15,11 @@ _CHANGE = "name another by --trainer.precision"
 
 
 def settle_precision(trainer: Namespace, checkpoint: Tree | None) -> dict[str, Any]:
-    """What the Trainer is to be told beside its section; nothing where that names a precision.
+    """Arguments for the Trainer beside its section; empty if the section names a precision.
 
     A resumed run goes on in the precision of its checkpoint. Otherwise a CUDA device computes in bf16-mixed where it
     has bfloat16; where it has not, its float32 products may take TF32. Any other device computes in float32. The saved
-    configuration still names none, so that another machine does what is right there.
+    configuration still names no precision, so that another machine chooses its own.
 
     Args:
         trainer: the section of the configuration.
@@ -60,6 +60,6 @@ def _of_device(trainer: Namespace) -> str | None:
 
 
 def _on_cuda(trainer: Namespace) -> bool:
-    """Processes that are forked must find CUDA untouched; asking a GPU what it has would begin to use it."""
+    """Forked processes need an unused CUDA; a query of the GPU would initialise it."""
     forks = "fork" in str(trainer.strategy)
     return not forks and trainer.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()

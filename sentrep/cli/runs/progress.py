@@ -36,7 +36,7 @@ class Progress(TQDMProgressBar):
         return dict(trainer.progress_bar_metrics)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Say what is trained."""
+        """Print the number of trained parameters."""
         sizes = {parameter: parameter.numel() for parameter in pl_module.parameters()}
         trained = sum(size for parameter, size in sizes.items() if parameter.requires_grad)
         rank_zero_info(f"{trained:,} of {sum(sizes.values()):,} parameters are trained")

@@ -62,7 +62,7 @@ class RunFolders:
                 folder.rmdir()
 
     def hold(self, folder: str | Path) -> None:
-        """Lock a folder; it is made where it is missing. An address is left alone: it has no locks.
+        """Lock a folder, and create it if it is missing. An address has no locks and is skipped.
 
         Raises:
             BusyError: another process trains in it.
@@ -111,7 +111,7 @@ class RunFolders:
         return found
 
     def hold_all(self, trainer: Trainer) -> None:
-        """Lock what a trainer is going to write to: the folder of the first logger, and that of the checkpoints."""
+        """Lock the folders that a trainer writes to: the first logger's and the checkpoints' folder."""
         if not self._leads or trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
         self.hold(trainer.log_dir or trainer.default_root_dir)

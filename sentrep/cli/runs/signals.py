@@ -54,7 +54,7 @@ class StopOnSignal(Callback):
             raise KeyboardInterrupt
         if self.number is None:
             self.number = number
-            # print() may be what was interrupted
+            # the signal may have interrupted print()
             os.write(2, _NOTED.format(name=signal.Signals(number).name).encode())
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:

@@ -118,7 +118,7 @@ class SentRepCLI(LightningCLI):
         self.before_validate()
 
     def before_validate(self) -> None:
-        """Let go of the checkpoint: its weights need not stay in memory."""
+        """Release the checkpoint: its weights need not stay in memory."""
         self._checkpoint = None
 
     before_test = before_predict = before_validate

@@ -18,7 +18,7 @@ Translate = Callable[[Sequence[str], tuple[int, ...]], list[Translation]]
 def back_translate(
     rows: Sequence[CorpusRow], forward: Translate, backward: Translate, check: PairFilter
 ) -> list[dict[str, Any]]:
-    """Rows with their back-translations and what is wrong with these.
+    """Rows with their back-translations and verdicts.
 
     Args:
         rows: best of like lengths.

@@ -1,4 +1,4 @@
-"""Which pairs of a sentence and its rewriting are fit to train on, and what is wrong with the others."""
+"""Accept a pair of a sentence and its rewriting for training, or name the reason against it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def contrasting(check: PairFilter, sentence: str, paraphrase: str, contrary: str
 
 
 def letters(text: str) -> str:
-    """What stays of a text without case, spacing and punctuation; the text itself where that is nothing."""
+    """The text without case, spacing and punctuation; the text itself if nothing else is left."""
     return "".join(filter(str.isalnum, text.casefold())) or text.strip()
 
 
@@ -93,5 +93,5 @@ def _foreign_share(sentence: str, rewriting: str) -> float:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _script(letter: str) -> str:
-    """First word of the character's Unicode name, which is that of its script: LATIN, CYRILLIC, CJK, HIRAGANA, ..."""
+    """First word of the character's Unicode name, its script: LATIN, CYRILLIC, CJK, HIRAGANA, ..."""
     return unicodedata.name(letter, "UNNAMED").split()[0]

@@ -15,7 +15,7 @@ from sentrep.data.augmentation.filters import KEPT
 from sentrep.data.parts import Parts
 
 VERDICT = "verdict"
-"""Column of what a row has become: `KEPT`, or why it is left out."""
+"""Column of a row's verdict: `KEPT`, or the reason why it is left out."""
 RECORD = b"sentrep"
 """Key in the schema of the file under which it says how it was made, as JSON."""
 

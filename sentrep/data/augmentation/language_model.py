@@ -20,7 +20,7 @@ from sentrep.errors import InputError
 from sentrep.extras import require
 
 COUNTS = ("requests", "input_tokens", "output_tokens")
-"""What is counted for every row."""
+"""The counts of every row."""
 
 _LONGEST_PAUSE = 60
 _PATIENCE = 8
@@ -28,10 +28,10 @@ _NO_ADDRESS = "base_url: expected an address such as http://localhost:8000/v1"
 
 
 class Answer(NamedTuple):
-    """What came back for one text."""
+    """The answer for one text."""
 
     fields: dict[str, Any] | None
-    """What the prompt asks for; None when every answer was malformed, or there was none."""
+    """The parsed answer; None if every answer was malformed, or there was none."""
     problem: str = ""
     """Why the server did not answer."""
     requests: int = 0
@@ -51,8 +51,8 @@ class LanguageModel:
     Args:
         base_url: address of the API, for example ``http://localhost:8000/v1``.
         model: the model's name there.
-        prompt: what is asked about every text.
-        request: how it is asked.
+        prompt: the question about every text.
+        request: the settings of each request.
         server: how long to wait for it, and where its key is.
 
     Raises:

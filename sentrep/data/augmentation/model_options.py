@@ -1,4 +1,4 @@
-"""What is asked of the models that make pairs: options of the command line, so nothing heavy is imported here."""
+"""Options of the models that make pairs; the command line reads them, so nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class Request:
-    """What a request says, apart from the text.
+    """The settings of a request, apart from the text.
 
     Raises:
         InputError: an unknown answer format, or a number out of range.

@@ -1,4 +1,4 @@
-"""What a language model is asked for (``prompts.yaml``), and how its answer is read."""
+"""Prompts of a language model (``prompts.yaml``), and the reading of its answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sentrep.data.text.fingerprints import hash_of
 
 
 class Prompt:
-    """What is asked about a text, answered by a JSON object of strings, or lists of strings.
+    """A question about a text, answered by a JSON object of strings, or lists of strings.
 
     Args:
         name: in ``prompts.yaml``.
@@ -57,7 +57,7 @@ class Prompt:
     def parse(self, text: str | None) -> dict[str, Any] | None:
         """The fields of an answer, each string on one line and no line of a list twice; text around it is passed over.
 
-        None for an answer that is not what was asked for.
+        None for an answer of another form.
         """
         text = text or ""
         try:

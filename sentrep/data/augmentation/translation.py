@@ -25,7 +25,7 @@ _UNLIMITED = 1 << 30  # sources are measured here; the tokenizer would warn of e
 
 
 def numbers(how: Generation, device: str) -> torch.dtype:
-    """The type of the weights, which is also what is computed in."""
+    """The type of the weights and of the computation."""
     if how.dtype != "auto":
         chosen: torch.dtype = getattr(torch, how.dtype)
         return chosen
@@ -33,7 +33,7 @@ def numbers(how: Generation, device: str) -> torch.dtype:
 
 
 def settings_of(how: Generation, device: str) -> dict[str, Any]:
-    """What the translations depend on, as plain data."""
+    """The settings that determine the translations, as plain data."""
     names = ("sample", "temperature", "top_p", "seed") if how.sample else ("beams",)
     dtype = str(numbers(how, device)).removeprefix("torch.")
     return {name: getattr(how, name) for name in names} | {"max_tokens": how.max_tokens, "dtype": dtype}

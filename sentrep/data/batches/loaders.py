@@ -30,7 +30,7 @@ class ResumableLoader:
     says; Lightning saves and restores its state with the checkpoint and sets the sampler's epoch.
 
     Args:
-        corpus: from what the sampler gives to rows of token ids.
+        corpus: maps an element of the sampler to rows of token ids.
         sampler: the rows of each batch.
         collate: makes a batch of rows.
         num_workers: processes that prepare batches ahead; 0 means in this process.
@@ -82,7 +82,7 @@ class ResumableLoader:
             yield apply_to_collection(batch, torch.Tensor, torch.Tensor.pin_memory) if self._pin_memory else batch
 
     def state_dict(self) -> dict[str, Any]:
-        """Epoch, completed batches, and what they depend on."""
+        """Epoch, completed batches, and the settings of the order."""
         done = self.sampler.done if self._completed is None else min(self.sampler.done, self._completed())
         return {
             "epoch": self.sampler.epoch,
@@ -113,7 +113,7 @@ class ResumableLoader:
         self._resuming = True
 
     def order(self) -> dict[str, int | float | str]:
-        """What the order of the rows and the batches depend on."""
+        """The settings that determine the order of rows and batches."""
         return {"corpus": self._fingerprint, **self.sampler.settings()}
 
 

@@ -49,7 +49,7 @@ class BatchOrder(Sampler[list[Any]], ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, int | float | str]:
-        """What the order depends on, in words for the message when a resumed run has other values."""
+        """The settings of the order, named for the message about a resumed run with other values."""
 
     @abstractmethod
     def place(self, done: int) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class GlobalBatchSampler(BatchOrder):
         return rows
 
     def settings(self) -> dict[str, int | float | str]:
-        """What the order depends on."""
+        """The settings that determine the order."""
         return {
             "rows": self.rows,
             "global batch size": self.global_batch_size,

@@ -5,5 +5,5 @@ sts, transfer, senteval   similarity sets and transfer tasks; where SentEval's f
 labelled                  texts with labels, for classification and clustering
 beir                      retrieval and reranking
 held_out                  sentences to choose a checkpoint by without labels
-evaluation_texts, leakage, near_duplicates   whether what is evaluated on stands in what is trained on
+evaluation_texts, leakage, near_duplicates   evaluation sentences in the training text
 """

@@ -23,7 +23,7 @@ Judgements = dict[str, dict[str, int]]
 
 @dataclass
 class RankingSet:
-    """Queries, what is relevant to them, and where the documents are."""
+    """Queries, their relevant documents, and the place of the corpus."""
 
     name: str
     split: str

@@ -31,7 +31,7 @@ def load_evaluation_texts(
     split: str = "test",
     columns: Sequence[str | int] | None = None,
 ) -> EvaluationTexts:
-    """Read the texts of one evaluation set: what is scored, not what a classifier is fitted on.
+    """Read the scored texts of one evaluation set, without the texts that fit a classifier.
 
     Args:
         spec: a name of `SET_NAMES` or `TRANSFER_NAMES`; a folder in BEIR's layout (its queries and documents); a folder

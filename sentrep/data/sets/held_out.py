@@ -17,7 +17,7 @@ _SEED = 0
 
 @dataclass
 class HeldOut:
-    """Sentences that were taken out of the training text: what can be judged on them needs no labels."""
+    """Sentences held out of the training text, for criteria that need no labels."""
 
     ids: list[list[int]]
     """Token ids of each, as in training; no two sentences are the same."""
@@ -27,7 +27,7 @@ class HeldOut:
 
 
 def hold_out(tokens: TokenizedCorpus, count: int) -> tuple[HeldOut, TokenizedCorpus]:
-    """Draw sentences (anchors, no two the same) from the corpus; what is left to train on has none of them.
+    """Draw sentences (anchors, no two the same) from the corpus; the remaining training text has none of them.
 
     Every row in which a held-out sentence stands, in whatever column, is left out, so that a sentence that the corpus
     repeats is not trained on either. The choice is a function of the tokenised corpus and ``count`` alone.

@@ -42,7 +42,7 @@ class LabelledSet:
 
     name: str
     splits: dict[str, LabelledTexts]
-    """``train`` and ``test``, with ``dev`` where there is one; or ``all`` where the set has no split of its own."""
+    """``train`` and ``test``, and ``dev`` if the set has it; ``all`` for a set without splits."""
 
     @property
     def fingerprint(self) -> str:

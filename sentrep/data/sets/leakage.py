@@ -39,7 +39,7 @@ class Overlap(NamedTuple):
 
 @dataclass(frozen=True)
 class SetLeakage:
-    """What of one evaluation set is in the training text."""
+    """The sentences of one evaluation set that are in the training text."""
 
     name: str
     sentences: int
@@ -135,7 +135,7 @@ def check_leakage(
 
 
 def _sentences(sets: Sequence[EvaluationTexts]) -> dict[str, dict[str, str]]:
-    """By set: the normal form of every sentence, and what the set has."""
+    """By set: every sentence, by its normal form."""
     names = [texts.name for texts in sets]
     if not sets or len(set(names)) < len(names):
         raise InputError(f"evaluation sets {names}: at least one is needed, and each of another name")

@@ -1,4 +1,4 @@
-"""What all sets in SentEval's layout share: where their folder is, and how their files are read."""
+"""Shared by all sets in SentEval's layout: find the folder, and read the files."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class PairsFile:
 
 
 class _Set(NamedTuple):
-    """What the name of a set stands for."""
+    """A named set: its size, and its place in a folder and on the Hub."""
 
     pairs: int
     """Number of pairs in the complete set."""

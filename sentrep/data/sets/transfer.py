@@ -16,7 +16,7 @@ _Rows = list[tuple[str, str, str]]
 
 
 class _Task(NamedTuple):
-    """What the name of a task stands for."""
+    """A named task: its files and sizes."""
 
     folder: str
     files: dict[str, tuple[str, ...]]

@@ -4,7 +4,7 @@ locations     opening files and addresses
 compressed    gzip, bzip2, xz, zstandard and zip files
 formats       blocks of rows of one opened file
 tables        a txt, csv, tsv, jsonl or parquet file, and its rows
-cells         which columns are wanted; what a cell may hold
+cells         choice of columns; allowed content of a cell
 memory        data sets that are not files: texts that a program holds, saved folders, the Hub, the toy
 corpus        what ``data.train`` names, as one stream of rows
 pairing       positives from another file, found by sentence

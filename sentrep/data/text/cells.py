@@ -1,4 +1,4 @@
-"""Cells of tables: which columns are wanted, and what a sentence, a number and a JSON object may look like."""
+"""Cells of tables: choose the columns, and check sentences, numbers and JSON objects."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def number_cell(value: Any, where: str) -> float:
 
 
 def shown(value: Any) -> str:
-    """A value in a message, cut where it is long."""
+    """A value for a message, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 

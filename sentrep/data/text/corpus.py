@@ -31,14 +31,14 @@ if TYPE_CHECKING:
         iloc: Any
 
     TrainingText: TypeAlias = str | Sequence[str] | Sequence[tuple[str, ...]] | datasets.Dataset | DataFrame
-else:  # what a configuration can say; these packages are not imported to say more
+else:  # the types of a configuration; the packages of the others are not imported
     TrainingText = str | list[str]
 """Where training text comes from: a file, a list of files or texts or pairs, a data set, a data frame."""
 
 logger = logging.getLogger("sentrep")
 
 LONGEST_LINE = 1_000_000
-"""Characters of a sentence; what follows is cut off and counted."""
+"""The most characters of a sentence; the rest is cut off and counted."""
 COLUMNS = ("anchor", "positive", "negative")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -189,7 +189,7 @@ def open_corpus(
             `sentrep.data.text.memory.in_memory`.
         columns: see `Corpus`.
         split: which split of a data set.
-        streaming: read what is on the Hub from there, instead of downloading it first.
+        streaming: read a data set of the Hub over the network, instead of downloading it first.
         longest: characters of a sentence, see `Corpus`.
         pairs: positives, see `Corpus`.
 

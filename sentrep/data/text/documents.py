@@ -1,4 +1,4 @@
-"""A domain's text as people have it, read as documents: a title where there is one, and sentences."""
+"""Read files and folders of text as documents: a list of sentences, and a title if the text has one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONGEST_TITLE = 200
 # Each of these takes a time that is linear in the text: none can begin at many places and go on from each to its end.
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9À-Þ])|(?<=[。！？])")
 _NO_END = re.compile(r"(\b(Dr|Mr|Mrs|Ms|Prof|St|Fig|Figs|Eq|No|vs|cf|al|e\.g|i\.e|approx|resp)|\b[A-Z])\.$")
-"""What a sentence does not end with: abbreviations, initials."""
+"""Abbreviations and initials, whose full stop ends no sentence."""
 _LONGEST_NO_END = len("approx.")
 _HEADING = re.compile(r"#{1,6}\s")
 _CODE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
@@ -155,7 +155,7 @@ def _read(source: str, columns: Sequence[str] | None) -> Iterator[Document | Non
 
 
 def _files(folder: Path) -> list[Path]:
-    """What is read of a folder: the corpus of BEIR's layout, or all that may be text."""
+    """The files to read in a folder: the corpus of BEIR's layout, or every text file."""
     if (folder / "corpus.jsonl").is_file():
         return [folder / "corpus.jsonl"]
     endings = (".txt", ".md", ".csv", ".tsv", ".jsonl", ".parquet")
@@ -166,7 +166,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _documents(source: Source, columns: Sequence[str] | None) -> Iterator[Document | None]:
-    """Those of a table; or the lines of a .txt file, or what blank lines separate in it."""
+    """Documents of a table, or of a .txt file: its lines, or its blocks between blank lines."""
     lines = isinstance(source, TableFile) and source.format == ".txt"
     rows = source.rows(None if lines else columns or _known_columns(source))
     cells = [[text_cell(cell, where) for cell in row] for where, row in rows]
@@ -179,7 +179,7 @@ def _documents(source: Source, columns: Sequence[str] | None) -> Iterator[Docume
 
 
 def _known_columns(source: Source) -> list[str]:
-    """Those of titles and texts; that of texts alone where no title is."""
+    """The columns of titles and texts; of texts alone if the table has no titles."""
     found = source.columns()
     title, text = (
         next((column for name in names for column in found if column.lower() == name), None)
@@ -194,7 +194,7 @@ def _known_columns(source: Source) -> list[str]:
 
 
 def _plain(lines: Iterable[str]) -> Document | None:
-    """A file of text: its first line is the title where it is short, ends without a full stop and stands alone."""
+    """A text file as a document. The first line is the title if it is short, stands alone and has no full stop."""
     lines = list(dropwhile(not_, map(str.strip, lines)))
     if len(lines) > 2 and not lines[1] and len(lines[0]) <= _LONGEST_TITLE and lines[0][-1] not in ".!?,;":
         return _document(lines[0], _paragraphs(lines[2:]))

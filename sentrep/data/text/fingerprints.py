@@ -1,4 +1,4 @@
-"""Telling two data sets apart by what is in them, wherever and in whatever format they lie."""
+"""Fingerprints of data sets by their content, independent of place and format."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def hash_columns(*columns: Iterable[object]) -> str:
 
 
 def hash_files(label: str, paths: Sequence[str]) -> str:
-    """Hash of a label and of what the files contain, in bounded memory."""
+    """Hash of a label and of the files' content, in bounded memory."""
     digest = hashlib.blake2b(label.encode(), digest_size=16)
     for path in paths:
         with open_binary(path) as file:

@@ -18,7 +18,7 @@ Block: TypeAlias = list[tuple[Any, ...]]
 """The wanted cells of some rows."""
 
 _ROWS_AT_ONCE = 1000
-"""Of a csv, tsv or parquet file; of the others as many rows are read at once as have so many characters:"""
+"""Rows of a csv, tsv or parquet file that are read at once. Of other files, as many rows as hold these characters:"""
 _CHARACTERS_AT_ONCE = 1 << 20
 _LONGEST_CELL = 100_000_000
 """Characters of a csv cell; the csv module's own limit, 131,072, is too low for documents."""

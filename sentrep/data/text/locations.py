@@ -83,5 +83,5 @@ def download_hub_file(address: str) -> Path:
 
 
 def first_line(error: Exception) -> str:
-    """What of an error's text says what is wrong."""
+    """The line of an error's text that names the cause."""
     return str(error).strip().split("\n")[0]

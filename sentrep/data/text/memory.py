@@ -43,7 +43,7 @@ class HeldTable(Source):
         self.name, self._table, self._digest = name, table, digest
 
     def fingerprint(self) -> str:
-        """The hash of the sentences or the Arrow files; for what is streamed from the Hub, of the name."""
+        """The hash of the sentences or the Arrow files; of the name, if the data set is streamed from the Hub."""
         return self._digest()
 
     def columns(self) -> list[str]:
@@ -122,7 +122,7 @@ def hold_hub(name: str, split: str, streaming: bool = False) -> list[HeldTable]:
 
 
 def hold_texts(held: Any, columns: Columns | None) -> HeldTable:
-    """What a program holds, see `in_memory`; it must stay as it is.
+    """A table of texts in memory, see `in_memory`; the caller must not change the texts.
 
     Raises:
         InputError: a column is missing, or a row is no text and no pair as the first one is.

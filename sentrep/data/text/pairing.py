@@ -45,7 +45,7 @@ class Positives:
         self._positives = positives[~positives.index.duplicated()]
 
     def __call__(self, sentences: Sequence[str]) -> list[str | None]:
-        """The positive of each sentence, None where there is none."""
+        """The positive of each sentence, or None."""
         return pa.array(self._positives.reindex(_keys(sentences))).to_pylist()
 
 

@@ -41,7 +41,7 @@ EVERYTHING = Shard(0, 1, "default")
 
 
 def local_rank() -> int:
-    """This process's number among those of its launcher on this machine, which is that of its GPU; 0 without one."""
+    """The rank of this process on its machine, which is the number of its GPU; 0 without a launcher."""
     if "LOCAL_RANK" not in os.environ and _is_started_by_srun():
         return SLURMEnvironment().local_rank()
     return _number("LOCAL_RANK", "0")
@@ -67,4 +67,4 @@ def _number(name: str, default: str = "") -> int:
 
 
 def _is_started_by_srun() -> bool:
-    return "SLURM_NTASKS" in os.environ and SLURMEnvironment.detect()  # which would warn where there is no job
+    return "SLURM_NTASKS" in os.environ and SLURMEnvironment.detect()  # SLURMEnvironment warns outside of a job

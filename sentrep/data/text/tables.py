@@ -141,7 +141,7 @@ class TableFile(Source):
 
 
 def ending_of(name: str) -> str:
-    """The ending that says the format, in small letters, without that of a compression.
+    """The ending of the format, in small letters, without the ending of a compression.
 
     Examples:
         >>> ending_of("s3://bucket/Pairs.CSV.gz")

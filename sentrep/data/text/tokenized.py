@@ -123,7 +123,7 @@ def _cell(ids: tuple[NDArray[np.int32], NDArray[np.int32]], place: int) -> NDArr
 
 
 class TokenizedRows:
-    """Makes token ids of rows, in whatever process it is asked to: what a loader with `StreamedBatches` fetches from.
+    """Makes token ids of rows, in any process: the data set of a loader with `StreamedBatches`.
 
     Args:
         tokenize: gives the ids.
@@ -139,7 +139,7 @@ class TokenizedRows:
         return TokenRows(numbers, [[np.array(ids, np.int32) for ids in column] for column in self._columns(rows)[0]])
 
     def table(self, rows: Sequence[CorpusRow]) -> pa.Table:
-        """The ids in each of `COLUMNS`, null for a blank row, and what is counted; sentences cut in the first row."""
+        """The ids in each of `COLUMNS`, null for a blank row, and counts; all cut sentences count in the first row."""
         kept = [not row.blank for row in rows]
         columns, cut = self._columns(list(compress(rows, kept)))
         found = dict[str, pa.Array]()

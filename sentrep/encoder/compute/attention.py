@@ -89,7 +89,7 @@ def _attend(
     scaling: float | None,
     **arguments: Any,
 ) -> Tensor:
-    """torch's kernel, or softmax(QKᵀ·s + mask), dropout, V in plain products where that is faster.
+    """torch's kernel, or softmax(QKᵀ·s + mask), dropout, V in plain products where they are faster.
 
     Within b padded sentences: query, key, value (b, heads, l, d), what they may look at (b, 1, l, l) bool or None for
     everything → (b, l, heads, d).
@@ -158,7 +158,7 @@ def _computed_in(device: str, dtype: torch.dtype) -> torch.dtype:
 
 
 def keep(x: Tensor, p: float) -> tuple[Tensor, float]:
-    """What dropout keeps of ``x``, and what it multiplies that with.
+    """A dropout mask for ``x``, and the factor of the kept values.
 
     On a CPU p is rounded to a multiple of 2⁻¹⁶, and the factor belongs to the rounded rate, so the expectation is
     exactly 1. The numbers come from torch's global generator, which the module reseeds in every step.

@@ -48,7 +48,7 @@ def train(eager: Eager, mode: Mode, tokens: TokenBatch, words: Tensor | None, ne
         mode: of `torch.compile`.
         tokens: (B, L).
         words: (B, L, W), or None.
-        need: what is read of it.
+        need: the outputs to compute.
 
     Raises:
         InputError: where torch finds no compiler.

@@ -63,7 +63,7 @@ class Padded:
     """(B, L), the tokens that every token of their sentence attends to."""
 
     def inputs(self, tokens: TokenBatch, words: Tensor | None) -> dict[str, Any]:
-        """What the backbone is called with: the tokens, or their word embeddings (B, L, W) where they are given."""
+        """Arguments of the backbone: the tokens, or their word embeddings (B, L, W) if these are given."""
         source = {"input_ids": tokens.input_ids} if words is None else {"inputs_embeds": words}
         return {**source, "attention_mask": self.visible}
 
@@ -143,7 +143,7 @@ Layout = Padded | Packed
 
 
 def as_bias(visible: Tensor, dtype: torch.dtype) -> Tensor:
-    """What torch's attention adds to the scores for a bool mask: 0 where it is true, else -∞."""
+    """The bias that torch's attention makes of a bool mask: 0 for true, -∞ for false."""
     return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill_(~visible, -torch.inf)
 
 

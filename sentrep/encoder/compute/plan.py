@@ -26,7 +26,7 @@ from sentrep.errors import InputError
 from sentrep.types import NOT_MADE, EncoderOutput, Layers, Need, TokenBatch
 
 _FAMILIES = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
-"""Those whose layers end, after the attention, in ``attention.output(attended, residual)`` and what follows."""
+"""Families whose layers continue after the attention with ``attention.output(attended, residual)``."""
 
 _READ = threading.local()
 """What `LastLayer.only` reads of which module's input: several threads may encode at once."""
@@ -94,9 +94,9 @@ class Pass:
 
     Args:
         prepared: the backbone (`prepare`).
-        prompts: what stands around the sentences.
+        prompts: the templates around the sentences.
         subtracts: whether a prompt's own vector is taken off.
-        modules: what follows the pooling (`sentrep.encoder.SentenceModule`).
+        modules: the modules after the pooling (`sentrep.encoder.SentenceModule`).
         compute: how passes run.
     """
 
@@ -129,7 +129,7 @@ class Pass:
         return self.run(tokens, None, Need(tokens=False), packed).embedding
 
     def run(self, tokens: TokenBatch, words: Tensor | None, need: Need, packed: bool = False) -> EncoderOutput:
-        """The backbone in a layout, the pooling, the modules; what nothing reads is not made."""
+        """Run backbone, pooling and modules in a layout; outputs that nothing reads are not computed."""
         layout = Packed.of(tokens, self.backbone.config) if packed else Padded(tokens.attention_mask)
         vectors_alone = need.vectors_only and not any(module.reads_tokens for module in self._modules)
         vectors, states = self._pool(tokens, words, layout, vectors_alone, not need.vectors_only)

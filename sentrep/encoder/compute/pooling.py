@@ -14,7 +14,7 @@ from sentrep.encoder.compute.layout import token_states
 
 @dataclass
 class PoolingInput:
-    """What a pooling may look at."""
+    """The inputs of a pooling."""
 
     layer: Callable[[int], Tensor]
     """Output of the embedding layer (0) or of a layer (from 1, or -1 for the last), (B, L, E) or (B, L, H)."""

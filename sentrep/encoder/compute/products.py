@@ -100,7 +100,7 @@ def _earns(input: Tensor, weight: Tensor) -> bool:
 def mkl_is_slow() -> bool:
     """Whether torch multiplies by MKL on a processor whose 512-bit arithmetic MKL does not use.
 
-    It is asked what the processor is, not how fast: a machine gives the same numbers in every run.
+    The choice follows the processor's family, not a timing, so a machine gives the same numbers in every run.
     """
     if not torch.backends.mkl.is_available() or not torch.backends.mkldnn.is_available():
         return False
@@ -112,7 +112,7 @@ def is_zen_5(about: str) -> bool:
     """Whether it is AMD's Zen 5 or later, the first ones of AMD whose AVX-512 is 512 bits wide.
 
     Args:
-        about: what the system says of the processor.
+        about: the system's description of the processor.
     """
     family = re.search(r"family\s*:?\s*(\d+)", about, re.IGNORECASE)
     return "AuthenticAMD" in about and family is not None and int(family[1]) >= 26

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from sentrep.types import EncoderOutput, Layers, Need, TokenBatch
 
 Run = Callable[[TokenBatch, Tensor | None, Need], EncoderOutput]
-"""A pass over any number of rows: tokens (B, L), word embeddings (B, L, W) or None, and what is read of it."""
+"""A pass over any number of rows: tokens (B, L), word embeddings (B, L, W) or None, and the outputs to compute."""
 
 
 def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, need: Need, rows: int) -> EncoderOutput:
@@ -27,7 +27,7 @@ def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, need: 
         run: the pass, whose random draws are all torch's.
         tokens: (B, L).
         words: (B, L, W), or None.
-        need: what is read of the pass.
+        need: the outputs to compute.
         rows: of a group.
     """
 

@@ -96,7 +96,7 @@ class Template:
 
 @dataclass(frozen=True)
 class Prompts:
-    """What stands around the sentences of an encoder."""
+    """The templates around the sentences of an encoder."""
 
     own: Template
     """The prompt or special tokens of every text."""

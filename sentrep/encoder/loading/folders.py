@@ -52,7 +52,7 @@ def write(encoder: Any, folder: Path) -> None:
         weights |= {f"pooler.{key}": tensor for key, tensor in encoder.spare_pooler.items()}
         try:
             encoder.backbone.save_pretrained(place, state_dict=weights)
-        except SafetensorError as error:  # its own type for what the disk refuses
+        except SafetensorError as error:  # safetensors' own type for errors of the disk
             raise OSError(f"its weights: {error}") from error
         encoder.tokenize.tokenizer.save_pretrained(place)
         if behind := modules.state_dict():

@@ -81,7 +81,7 @@ class _HiddenStates(nn.Module):
 
 
 def head_to_keep(module: nn.Module) -> str | None:
-    """The name of the head that objectives train, or else of a frozen one; None where there is none."""
+    """The name of the head that objectives train, or of a frozen head, or None."""
     heads = {name: part for name, part in module.named_modules() if isinstance(part, LanguageModelHead)}
     return max(heads, key=lambda name: any(p.requires_grad for p in heads[name].parameters()), default=None)
 
@@ -89,7 +89,7 @@ def head_to_keep(module: nn.Module) -> str | None:
 def language_model_head(backbone: PreTrainedModel, source: Source, seed: int) -> LanguageModelHead:
     """The head for ``backbone``: with the weights of its source, else as the family initialises them.
 
-    What is drawn depends on ``seed`` alone and leaves torch's global generator as it was.
+    The draws depend on ``seed`` alone and leave torch's global generator as it was.
 
     Args:
         backbone: the transformer that is trained.

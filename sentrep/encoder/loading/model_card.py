@@ -15,13 +15,13 @@ CARD = "README.md"
 
 
 def model_card(settings: Settings, embedding_dim: int, trained: Trained, missing: str | None) -> str:
-    """What the model is, how it was trained and how to load it. The licence is left to whoever publishes it.
+    """The model card: the model, its training, and how to load it. The publisher chooses the licence.
 
     Args:
         settings: of the model.
         embedding_dim: D.
         trained: how it came about.
-        missing: what of it sentence-transformers cannot express by itself; None for nothing.
+        missing: the part that sentence-transformers cannot express by itself, or None.
     """
     data = ModelCardData(
         library_name="sentence-transformers" if missing is None else "sentrep",

@@ -54,5 +54,5 @@ def one_sentence(says: str, reason: bool = True) -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """What an exception says, in one line that is not too long."""
+    """The message of an exception, as one line of limited length."""
     return str(error).strip().splitlines()[0][:250] if str(error).strip() else type(error).__name__

@@ -22,7 +22,7 @@ LONGEST = 10**6
 
 @dataclass(frozen=True)
 class Settings:
-    """What travels with a model; its arguments are those of `SentenceEncoder`. A projection head is no part of it.
+    """Settings that travel with a model, named as in `SentenceEncoder`. They contain no projection head.
 
     Raises:
         InputError: names the argument that is wrong.
@@ -35,11 +35,11 @@ class Settings:
     max_seq_length: int | None = None
     adapter: Lora | None = None
     prompts: dict[str, str] = field(default_factory=dict)
-    """What stands before a text, by name."""
+    """Prompts before a text, by name."""
     default_prompt_name: str | None = None
     """The prompt that `encode` takes."""
     modules: list[dict[str, Any]] = field(default_factory=list)
-    """Class and arguments of what follows the pooling (`sentrep.encoder.modules.described`)."""
+    """Class and arguments of the modules after the pooling (`sentrep.encoder.modules.described`)."""
 
     def __post_init__(self) -> None:
         owner, given = "encoder", checks.given

@@ -1,4 +1,4 @@
-"""What is wrong with a model, seen before it is used: no encoder, weights that do not fit or are not finite."""
+"""Refuse a broken model before its use: no encoder, or weights that do not fit or are not finite."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, embeddings: int, name: s
     """Refuse a tokenizer that gives ids beyond the table of word embeddings, or fails on words that it does not know.
 
     Raises:
-        InputError: says what is wrong with it.
+        InputError: names the fault.
     """
     added = tokenizer.get_added_vocab()
     largest = max((number for token, number in tokenizer.get_vocab().items() if token not in added), default=0)

@@ -29,7 +29,7 @@ _ELSEWHERE = ["*.h5", "*.msgpack", "*.ot", "*.tflite", "*.gguf", "*.onnx*", "onn
 """Files of a hub's model with its weights for other programs."""
 
 MODULES = "sentence_modules."
-"""Beginning of the names that the weights of what follows the pooling have in `SentenceEncoder`."""
+"""Prefix of the weights of the modules after the pooling, in `SentenceEncoder`."""
 
 
 @dataclass
@@ -43,13 +43,13 @@ class Source:
     hub: dict[str, Any] = field(default_factory=dict)
     """Arguments for every ``from_pretrained`` of this source."""
     state: dict[str, Tensor] | None = None
-    """Weights of a checkpoint, keyed as in `SentenceEncoder`, without those of the modules."""
+    """Weights of a checkpoint, keyed as in `SentenceEncoder`, without the weights of the modules."""
     settings: Settings | None = None
     """What makes an encoder of the transformer: of a checkpoint, and of a folder that was read whole."""
     modules: dict[str, Tensor] = field(default_factory=dict)
-    """Weights of what follows the pooling, by their names in a list of modules."""
+    """Weights of the modules after the pooling, by their names in a list of modules."""
     payload: dict[str, Any] = field(default_factory=dict)
-    """What a checkpoint says of itself."""
+    """The payload of a checkpoint."""
     trained: Trained = field(default_factory=Trained)
     """How a checkpoint came about."""
     lm_head: dict[str, Tensor] | None = None
@@ -111,7 +111,7 @@ def parse_backbone(backbone: str | Mapping[str, Any]) -> tuple[str | dict[str, A
 
 
 def find(name: str, revision: str | None = None, *, weights: bool = True, what: str = "model") -> Path:
-    """The folder or checkpoint that a name stands for, on this machine; what is there already stays off the net.
+    """Find the folder or checkpoint of a name on this machine; local files never touch the network.
 
     Args:
         name: a path, or else a hub id, of which the files are fetched. A short one stands for sentence-transformers'

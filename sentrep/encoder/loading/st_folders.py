@@ -41,7 +41,7 @@ GRAPH_FILES: dict[str, str] = {"onnx": "onnx/model.onnx", "openvino": "openvino/
 
 
 def missing_for(settings: Settings) -> str | None:
-    """What of a model sentence-transformers' own modules cannot express; None where they give the same vectors."""
+    """The part of a model that sentence-transformers' own modules cannot express; None for equal vectors."""
     if settings.prompt is not None:
         return "a prompt"
     if settings.pooling not in POOLINGS:
@@ -70,7 +70,7 @@ def write_modules(
 
     Args:
         settings: of the model.
-        sentence_modules: what follows its pooling, built.
+        sentence_modules: the built modules after its pooling.
         width: H, of its token states.
         limit: longest sequence that it reads, None for any.
         folder: where the files go.

@@ -1,4 +1,4 @@
-"""What a checkpoint tells of its training, for the model card."""
+"""Facts about a checkpoint's training, for the model card."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Trained:
     """How an encoder came about; everything in it is text or number, from wherever the checkpoint comes."""
 
     base: str | None = None
-    """Hub id of the model that the training began with; None for a local one, whose place is nobody's business."""
+    """Hub id of the start model; None for a local model, whose path is private."""
     objectives: dict[str, str] = field(default_factory=dict)
     """Name and class of each."""
     data: str | None = None
@@ -30,7 +30,7 @@ class Trained:
 
     @classmethod
     def of(cls, checkpoint: dict[str, Any]) -> Trained:
-        """What the content of a checkpoint tells; whatever has another form than `sentrep fit` gives it is left out."""
+        """Read the facts from a checkpoint; values in another form than `sentrep fit` writes are skipped."""
         payload, step = checkpoint[PAYLOAD_KEY], checkpoint.get("global_step")
         base, data = payload.get("base"), payload.get("data")
         objectives: dict[str, str] = {}
@@ -48,7 +48,7 @@ class Trained:
 
 
 def hub_name(backbone: Any) -> str | None:
-    """The backbone where it is from a hub: no configuration, and nothing that lies on this machine."""
+    """The backbone's Hub id; None for a configuration or a local path."""
     backbone = backbone.get("name") if isinstance(backbone, dict) else backbone
     if not isinstance(backbone, str) or not _HUB_ID.fullmatch(backbone) or os.path.lexists(expanded(backbone)):
         return None

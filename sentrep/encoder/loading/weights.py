@@ -58,7 +58,7 @@ def restore(encoder: nn.Module, adapter: Lora | None, modules: Iterable[Any], so
     Args:
         encoder: a `SentenceEncoder`, without a head.
         adapter: what it has; that of a checkpoint is merged where it is another one.
-        modules: what follows its pooling; each takes the weights of the source's one just like it at the same place.
+        modules: the modules after its pooling; each takes the weights of an equal module at the same place.
         source: of the weights.
     """
     settings = source.settings or Settings()
@@ -82,7 +82,7 @@ def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
     """See that a checkpoint's weights will find their places in a backbone made from its architecture, without memory.
 
     Args:
-        payload: what the checkpoint says of its encoder.
+        payload: the checkpoint's description of its encoder.
         state: weights of the whole checkpoint.
 
     Raises:

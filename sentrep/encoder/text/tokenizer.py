@@ -156,7 +156,7 @@ class TextTokenizer:
         return room
 
     def _special_tokens(self) -> tuple[list[int], list[int]]:
-        """What the tokenizer puts before and after a text."""
+        """The special tokens before and after a text."""
         text = self._ids("a")
         full = self.tokenizer("a", verbose=False)["input_ids"]
         for start in range(len(full) - len(text) + 1):

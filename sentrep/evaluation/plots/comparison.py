@@ -31,7 +31,7 @@ def plot_comparison(
         differences: by label, without the baseline.
         stem: the files to write, without .png and .svg.
         published: means that a paper printed, by label.
-        measure: what the scores are.
+        measure: name of the scores.
     """
     labels = list(recipes)
     with styled():

@@ -34,14 +34,14 @@ _DEV_COLOURS = (ORANGE, GREEN, PURPLE)
 _DEV_LINES = ("-", "--", "-.")
 _POINTS: Mapping[str, Any] = {"marker": ".", "markersize": 3}
 PANELS = ("train/loss", "val/sts", "train/alignment", "train/uniformity")
-"""The metrics that are drawn where none are named."""
+"""The metrics that are drawn by default."""
 _PROXY = f"val/{CRITERION}"
 """The score of the tasks that a text's own structure gives; ``val/proxy/<task>`` are drawn beside it."""
 _SMOOTHED_FROM = 60
 """Points of a noisy course from which a running mean is drawn over it."""
 
 Line = tuple[pd.Series, int, Mapping[str, Any]]
-"""What is drawn, the points of the running mean over it, and how it looks."""
+"""The drawn values, the points of their running mean, and the style."""
 
 
 def plot_training_curves(
@@ -111,7 +111,7 @@ def draw_curves(runs: Mapping[str, pd.DataFrame], metrics: Sequence[str] | None 
 
     Args:
         runs: by label, the metrics of a run, see `plot_training_curves`.
-        metrics: what to draw; None means those of `PANELS` that some run has.
+        metrics: names of metrics; None means the metrics of `PANELS` that some run has.
         smooth: points of the running mean of ``train/`` metrics; above 1 the points themselves are drawn faintly
             behind it. Other metrics, which are means already, are drawn as they are.
 
@@ -165,7 +165,7 @@ def _drawn(panels: Mapping[str, Sequence[Line]]) -> tuple[Figure, dict[str, Axes
 
 
 def _courses(history: pd.DataFrame) -> dict[str, pd.Series]:
-    """Of every metric with a value, its values by step."""
+    """The values by step of every metric that has one."""
     return {name: course.dropna() for name, course in history.items() if course.notna().any()}
 
 
@@ -194,7 +194,7 @@ def _scores(mean: pd.Series | None, sets: Mapping[str, pd.Series]) -> list[Line]
 
 
 def _batches(courses: Mapping[str, pd.Series], sets: Mapping[str, pd.Series], panel: str) -> list[Line]:
-    """A training metric and, beside it, that of development sets and of held-out sentences."""
+    """A training metric, beside the same metric of development sets and of held-out sentences."""
     metric = panel.removeprefix("train/")
     beside = {f"{name}/{metric}": look for name, look in _looks_of(sets).items()}
     if metric in CRITERIA:

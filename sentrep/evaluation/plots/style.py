@@ -157,7 +157,7 @@ def picture_files(stem: str | Path, inputs: Iterable[str | Path] = (), overwrite
 
     Args:
         stem: both files without their endings; an ending ``.png`` or ``.svg`` is taken off.
-        inputs: what is read, and must not be replaced.
+        inputs: files that are read and must not be replaced.
         overwrite: whether older pictures of this name may be replaced.
 
     Raises:
