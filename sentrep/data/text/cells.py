@@ -89,21 +89,27 @@ def shown(value: Any) -> str:
 
 
 def pick_columns(source: str, found: Sequence[str], columns: Columns | None) -> list[int]:
-    """Positions of the wanted columns among those found, see `Source.open`.
+    """Positions of the wanted columns among those found, see `Source.blocks`.
 
     Raises:
-        InputError: a column is missing or stands there twice, or none is wanted and the usual names are absent.
+        InputError: a column is missing or stands there twice; or none is wanted, and the usual names are absent or
+            the only column is a line of cells that another character separates.
     """
     found = list(found)
-    if columns is None:
-        if len(found) == 1:
-            return [0]
-        columns = next((names for names in _USUAL_COLUMNS if set(names) <= set(found)), None)
-        if columns is None:
+    if columns is None and len(found) == 1:
+        if cells := _SEPARATED.fullmatch(found[0]):
             raise InputError(
-                f"{source}: which columns hold the sentences? Found {quoted(found)}; name one to three of them "
-                "(`columns`), or give positions (0, 1) for a csv or tsv file without a header"
+                f"{source}: only one column, {shown(found[0])}; are its cells separated by {cells[1]!r}? A .csv file "
+                "has commas between them, a .tsv file tabs; or name the column (`columns`)"
             )
+        return [0]
+    if columns is None:
+        columns = next((names for names in _USUAL_COLUMNS if set(names) <= set(found)), None)
+    if columns is None:
+        raise InputError(
+            f"{source}: which columns hold the sentences? Found {quoted(found)}; name one to three of them "
+            "(`columns`), or give positions (0, 1) for a csv or tsv file without a header"
+        )
     for column in map(str, columns):
         if column not in found:
             position = "; a position is for a csv or tsv file without a header" if column.isdecimal() else ""
@@ -112,20 +118,6 @@ def pick_columns(source: str, found: Sequence[str], columns: Columns | None) -> 
         if found.count(column) > 1:
             raise InputError(f"{source}: the column {column!r} stands there twice; rename or remove one of the two")
     return [found.index(str(column)) for column in columns]
-
-
-def check_delimiter(source: str, header: Sequence[str], delimiter: str) -> None:
-    """Refuse a table that is split at another character than its ending says: each line would be one cell.
-
-    Raises:
-        InputError: the header is one cell of several words with another delimiter between them.
-    """
-    found = _SEPARATED.fullmatch(header[0]) if len(header) == 1 else None
-    if found and found[1] != delimiter:
-        raise InputError(
-            f"{source}: only one column, {shown(header[0])}; are its cells separated by {found[1]!r}? A .csv file has "
-            "commas between them, a .tsv file tabs"
-        )
 
 
 def quoted(names: Sequence[str]) -> str:

@@ -56,19 +56,16 @@ def _txt_blocks(name: str, file: BinaryIO, wanted: Columns) -> Iterator[Block]:
 def _rows(name: str, file: BinaryIO, options: dict[str, Any]) -> Iterator[tuple[int, list[str]]]:
     """The cells of each row that is not blank, with the number of its first line."""
     csv.field_size_limit(_LONGEST_CELL)
-    rows = csv.reader(_text(file, newline=""), strict=True, **options)
-    while True:
-        line = rows.line_num + 1
-        try:
-            cells = next(rows, None)
-        except csv.Error as error:
-            raise InputError(
-                f"{name}, line {line}: {error}; close the quotation mark, and double those inside of a cell"
-            ) from error
-        if cells is None:
-            return
-        if cells:
-            yield line, cells
+    rows, line = csv.reader(_text(file, newline=""), strict=True, **options), 1
+    try:
+        for cells in rows:
+            if cells:
+                yield line, cells
+            line = rows.line_num + 1
+    except csv.Error as error:
+        raise InputError(
+            f"{name}, line {line}: {error}; close the quotation mark, and double those inside of a cell"
+        ) from error
 
 
 def _delimited(**options: Any) -> Format:
@@ -114,12 +111,12 @@ def _jsonl_objects(name: str, file: BinaryIO) -> Iterator[list[dict[str, Any]]]:
             if line.isspace():
                 continue
             try:
-                objects.append(_decode_json(line))
+                if not isinstance(found := _decode_json(line), dict):
+                    raise ValueError(f"found {shown(found)}")
             except ValueError as error:
                 what = getattr(error, "msg", error)
-                raise InputError(f"{name}, line {number}: no JSON ({what}); write one object a line") from error
-            if not isinstance(objects[-1], dict):
-                raise InputError(f"{name}, line {number}: {shown(objects[-1])}; write one JSON object a line")
+                raise InputError(f"{name}, line {number}: no JSON object ({what}); write one a line") from error
+            objects.append(found)
         before += len(block)
         if objects:
             yield objects

@@ -46,26 +46,17 @@ class HeldTable(Source):
         """The hash of the sentences or the Arrow files; of the name, if the data set is streamed from the Hub."""
         return self._digest()
 
-    def columns(self) -> list[str]:
-        """The names of its columns; taken from the first row if ``datasets`` does not know them yet."""
-        return self._table.column_names or list(next(iter(self._table), {}))
+    def _names(self) -> Iterator[list[str]]:
+        yield self._table.column_names or list(next(iter(self._table), {}))  # as a stream of the Hub may not know them
 
-    def blocks(self, columns: Columns | None = None) -> Iterator[Block]:
-        """The wanted cells, see `Source.blocks`."""
-        names = self.columns()
-        wanted = [names[place] for place in pick_columns(self.name, names, columns)]
-        parts = iter(_parts(self._table, wanted))
-        while True:
-            with reading(self.name):
-                if (part := next(parts, None)) is None:
-                    return
-            yield list(zip(*(part[column].to_pylist() for column in wanted), strict=True))
-
-
-def _parts(table: AnyTable, columns: list[str]) -> Iterable[Any]:
-    if isinstance(table, pa.Table):
-        return table.select(columns).to_batches(_ROWS_AT_ONCE)
-    return table.select_columns(columns).with_format("arrow").iter(_ROWS_AT_ONCE)
+    def _cells(self, columns: Columns) -> Iterator[Block]:
+        names = list(map(str, columns))
+        if isinstance(self._table, pa.Table):
+            parts: Iterable[Any] = self._table.select(names).to_batches(_ROWS_AT_ONCE)
+        else:
+            parts = self._table.select_columns(names).with_format("arrow").iter(_ROWS_AT_ONCE)
+        for part in parts:
+            yield list(zip(*(part[name].to_pylist() for name in names), strict=True))
 
 
 def hold_toy() -> HeldTable:
@@ -82,14 +73,13 @@ def hold_folder(path: Path, split: str) -> HeldTable:
     """
     import datasets  # half a second of import time that only its users should pay
 
-    try:
-        loaded = datasets.load_from_disk(str(path))
-    except FileNotFoundError:
-        raise InputError(
-            f"{path}: a folder that `save_to_disk` did not write; name the files in it, for example {path}/*.txt"
-        ) from None
-    except Exception as error:  # of datasets, arrow and JSON, for files that are damaged
-        raise InputError(f"{path}: this saved data set is damaged ({str(error)[:150]}); save it again") from error
+    with reading(str(path)):
+        try:
+            loaded = datasets.load_from_disk(str(path))
+        except FileNotFoundError:
+            raise InputError(
+                f"{path}: a folder that `save_to_disk` did not write; name the files in it, for example {path}/*.txt"
+            ) from None
     if not isinstance(loaded, datasets.Dataset):
         if split not in loaded:
             names = ", ".join(loaded)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from sentrep.data.text.cells import Columns, check_delimiter, pick_columns
+from sentrep.data.text.cells import Columns, pick_columns
 from sentrep.data.text.compressed import COMPRESSED, open_files
 from sentrep.data.text.fingerprints import hash_files
 from sentrep.data.text.formats import FORMATS, Block
@@ -18,8 +18,6 @@ from sentrep.errors import InputError
 from sentrep.io.paths import check_plain
 
 T = TypeVar("T")
-
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 class Row(NamedTuple):
@@ -37,18 +35,16 @@ class Source(ABC):
     """In messages."""
     unit = "row"
     """What its rows are called there."""
+    has_positions = False
+    """Whether its columns may also be named by their position, where it has no header."""
 
     @abstractmethod
-    def columns(self) -> list[str]:
-        """The names of its columns."""
+    def _names(self) -> Iterator[list[str]]:
+        """The names of the columns; where rows have names of their own, those in some rows after the other."""
 
     @abstractmethod
-    def blocks(self, columns: Columns | None = None) -> Iterator[Block]:
-        """The wanted cells, many rows at a time.
-
-        Args:
-            columns: what to read; None means the only column, or ``sent0, sent1[, hard_neg]``, ``text``, ``sentence``.
-        """
+    def _cells(self, columns: Columns) -> Iterator[Block]:
+        """The cells of these columns, many rows at a time."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -57,6 +53,34 @@ class Source(ABC):
     def stamp(self) -> str:
         """A stamp of text that is too large to hash."""
         return self.fingerprint()
+
+    def columns(self, wanted: Columns = ()) -> list[str]:
+        """The names of its columns; of a jsonl file those in its first rows, or in so many that all wanted are there.
+
+        Raises:
+            InputError: the file is empty.
+        """
+        found = None
+        with reading(self.name):
+            for names in self._names():
+                found = names if found is None else [*found, *(name for name in names if name not in found)]
+                if set(wanted) <= set(found):
+                    break
+        if found is None:
+            raise InputError(f"{self.name}: an empty file, no sentences in it; name another one")
+        return found
+
+    def blocks(self, columns: Columns | None = None) -> Iterator[Block]:
+        """The wanted cells as they are, many rows at a time; those of a jsonl or parquet file may be no text.
+
+        Args:
+            columns: what to read; None means the only column, or ``sent0, sent1[, hard_neg]``, ``text``, ``sentence``.
+        """
+        if columns is None or not (self.has_positions and isinstance(columns[0], int)):
+            names = self.columns(columns or ())
+            columns = [names[place] for place in pick_columns(self.name, names, columns)]
+        with reading(self.name):
+            yield from self._cells(columns)
 
     def rows(self, columns: Columns | None = None) -> Iterator[Row]:
         """The rows one by one; ``columns`` as in `blocks`."""
@@ -90,6 +114,7 @@ class TableFile(Source):
                 f"({', '.join(COMPRESSED)})"
             )
         self.unit = "line" if self.format == ".txt" else "row"
+        self.has_positions = self.format in (".csv", ".tsv")
 
     def fingerprint(self) -> str:
         """Hash of the format and the content; the name and the dates do not enter."""
@@ -100,44 +125,17 @@ class TableFile(Source):
         system, path = file_system(self.name)
         return f"{PurePath(self.name).name} {system.size(path)}"
 
-    def columns(self, wanted: Columns = ()) -> list[str]:
-        """The names of its columns; of a jsonl file those in its first rows, or in so many that all wanted are there.
+    def _names(self) -> Iterator[list[str]]:
+        return self._read(FORMATS[self.format].names)
 
-        Raises:
-            InputError: the file is empty.
-        """
-        found: list[str] | None = None
-        for names in self._read(lambda file: FORMATS[self.format].names(self.name, file)):
-            found = names if found is None else [*found, *(name for name in names if name not in found)]
-            if set(wanted) <= set(found):
-                return found
-        if found is None:
-            raise InputError(f"{self.name}: an empty file, no sentences in it; name another one")
-        return found
+    def _cells(self, columns: Columns) -> Iterator[Block]:
+        return self._read(FORMATS[self.format].blocks, columns)
 
-    def blocks(self, columns: Columns | None = None) -> Iterator[Block]:
-        """The wanted cells as they are, see `Source.blocks`: numbers and lists of a jsonl or parquet file are none."""
-        wanted = self._pick(columns)
-        return self._read(lambda file: FORMATS[self.format].blocks(self.name, file, wanted))
-
-    def _read(self, read: Callable[[BinaryIO], Iterator[T]]) -> Iterator[T]:
+    def _read(self, read: Callable[..., Iterator[T]], *wanted: Columns) -> Iterator[T]:
         if not is_address(self.name):
             check_plain(self.name)
-        parts = (part for file in open_files(self.name) for part in read(file))
-        while True:
-            with reading(self.name):
-                if (part := next(parts, None)) is None:
-                    return
-            yield part
-
-    def _pick(self, columns: Columns | None) -> Columns:
-        delimiter = _DELIMITERS.get(self.format)
-        if delimiter and columns is not None and isinstance(columns[0], int):
-            return columns
-        names = self.columns(columns or ())
-        if delimiter and (columns is None or columns[0] != names[0]):
-            check_delimiter(self.name, names, delimiter)
-        return [names[place] for place in pick_columns(self.name, names, columns)]
+        for file in open_files(self.name):
+            yield from read(self.name, file, *wanted)
 
 
 def ending_of(name: str) -> str:
