@@ -10,8 +10,9 @@ from torchmetrics import Metric
 from sentrep import checks
 from sentrep.data.sets.sts import PairsFile
 from sentrep.data.text.cells import shown
-from sentrep.data.text.corpus import LONGEST_LINE, checked_columns
+from sentrep.data.text.corpus import checked_columns
 from sentrep.data.text.memory import EXPECTED, in_memory
+from sentrep.data.text.tokenized import LONGEST_LINE
 from sentrep.errors import InputError
 
 
@@ -28,7 +29,7 @@ class Reading:
     cache_dir: str | None = None
     """Where the tokenised text is kept; None means ``$SENTREP_CACHE`` or ``~/.cache/sentrep``."""
     longest_line: int = LONGEST_LINE
-    """Characters of a sentence; the rest of a longer one is left out (counted)."""
+    """Characters of a training sentence; the rest of a longer one is left out (counted)."""
     num_workers: int = 0
     """Processes that tokenise the text, and prepare batches ahead."""
     streaming: bool = False

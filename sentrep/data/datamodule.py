@@ -18,11 +18,12 @@ from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
 from sentrep.data.batches.sampler import GlobalBatchSampler
 from sentrep.data.batches.streaming import StreamedBatches
-from sentrep.data.sets.held_out import HeldOut, held_out_fingerprint, hold_out
+from sentrep.data.sets.held_out import HeldOut, hold_out
 from sentrep.data.sets.proxy_tasks import ProxyTasks, is_proxy, load_proxy_tasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.sts import PairsFile, load_all_sts
 from sentrep.data.text.corpus import Corpus, TrainingText, open_corpus
+from sentrep.data.text.fingerprints import hash_of
 from sentrep.data.text.memory import in_memory
 from sentrep.data.text.tokenized import TokenizedCorpus, TokenizedRows, tokenize_corpus
 from sentrep.errors import InputError
@@ -98,7 +99,7 @@ class SentRepDataModule(LightningDataModule):
         self.reading = reading
         check_arguments(self)
         self.fingerprint = ""
-        """Hash of the training text, its columns and the held-out sentences, after ``setup("fit")``."""
+        """Hash of the training text, its columns, longest line and held-out sentences, after ``setup("fit")``."""
         self.held_out_sentences: HeldOut | None = None
         """After ``setup("fit")``, where there are any."""
         self.val_sets, self.test_sets = list[ScoredPairs](), list[ScoredPairs]()
@@ -128,9 +129,9 @@ class SentRepDataModule(LightningDataModule):
         Raises:
             InputError: a file is missing.
         """
-        split, longest, columns = self.reading.split, self.reading.longest_line, self.reading.pair_columns
-        pairs = None if self.pairs is None else open_corpus(self.pairs, columns, split, longest=longest)
-        return open_corpus(self.train, self.columns, split, self.reading.streaming, longest, pairs)
+        split, columns = self.reading.split, self.reading.pair_columns
+        pairs = None if self.pairs is None else open_corpus(self.pairs, columns, split)
+        return open_corpus(self.train, self.columns, split, self.reading.streaming, pairs)
 
     def prepare_data(self) -> None:
         """Tokenise the training text into the cache, on one process; the others open the cache in `setup`."""
@@ -218,7 +219,7 @@ class SentRepDataModule(LightningDataModule):
     def predict_dataloader(self) -> SentenceLoader:
         """Batches of sentences (list of str)."""
         assert self.predict is not None
-        corpus = open_corpus(self.predict, self.columns, self.reading.split, longest=self.reading.longest_line)
+        corpus = open_corpus(self.predict, self.columns, self.reading.split)
         return SentenceLoader(corpus, self.batch_size, **self._place())
 
     def report(self) -> dict[str, Any]:
@@ -254,11 +255,12 @@ class SentRepDataModule(LightningDataModule):
         if self._tokenized_by == (tokenize.fingerprint, max_length):
             return
         corpus = self.training_text()
-        if reading.streaming:
-            self.fingerprint = corpus.stamp
-        else:
-            self._tokens = tokenize_corpus(corpus, tokenize, max_length, reading.cache_dir, reading.num_workers)
-            self.fingerprint = held_out_fingerprint(corpus.fingerprint, self.held_out)
+        if not reading.streaming:
+            self._tokens = tokenize_corpus(
+                corpus, tokenize, max_length, reading.cache_dir, reading.num_workers, reading.longest_line
+            )
+        text = corpus.stamp if reading.streaming else corpus.fingerprint
+        self.fingerprint = hash_of(text, reading.longest_line, self.held_out)
         self._corpus, self._tokenized_by = corpus, (tokenize.fingerprint, max_length)
         self._rows = self.held_out_sentences = None
 
@@ -273,7 +275,7 @@ class SentRepDataModule(LightningDataModule):
     def _hold_out(self) -> None:
         if self._rows is not None:
             return
-        self._rows = self._tokens or TokenizedRows(*self._how_to_tokenize())
+        self._rows = self._tokens or TokenizedRows(*self._how_to_tokenize(), self.reading.longest_line)
         if self._tokens is not None and self.held_out:
             self.held_out_sentences, self._rows = hold_out(self._tokens, self.held_out)
             numbers = self.held_out, len(self._tokens) - len(self._rows)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from sentrep import checks
-from sentrep.data.text.fingerprints import hash_of
 from sentrep.data.text.tokenized import TokenizedCorpus
 from sentrep.errors import InputError
 
@@ -53,8 +52,3 @@ def hold_out(tokens: TokenizedCorpus, count: int) -> tuple[HeldOut, TokenizedCor
     chosen = order[distinct[:count]]
     kept = ~np.isin(keys, keys[chosen, 0]).any(axis=1)
     return HeldOut([ids.tolist() for ids in tokens[chosen].columns[0]]), TokenizedCorpus(tokens.path, tokens.rows[kept])
-
-
-def held_out_fingerprint(corpus: str, count: int) -> str:
-    """Fingerprint of a training text without ``count`` held-out sentences; the corpus's own where there are none."""
-    return hash_of("held out", count, corpus) if count else corpus

@@ -37,8 +37,6 @@ else:  # the types of a configuration; the packages of the others are not import
 
 logger = logging.getLogger("sentrep")
 
-LONGEST_LINE = 1_000_000
-"""The most characters of a sentence; the rest is cut off and counted."""
 COLUMNS = ("anchor", "positive", "negative")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -52,8 +50,6 @@ class CorpusRow(NamedTuple):
     """The sentence, or sentence and positive, or sentence, positive and hard negative; ``""`` for an empty cell."""
     paired: bool = True
     """False where a positive was looked for, none was found, and the sentence stands in."""
-    too_long: int = 0
-    """Sentences of it that were longer than the limit, and are cut."""
 
     @property
     def blank(self) -> bool:
@@ -67,22 +63,17 @@ class Corpus:
     Args:
         sources: at least one, see `open_corpus`.
         columns: one name (sentences), two (with positives) or three (with hard negatives); or positions, see
-            `TableFile`; None picks the usual names.
-        longest: characters of a sentence; what follows is cut off, and counted.
+            `TableFile`; None picks the usual names. See `checked_columns`.
         pairs: sentences and their positives, for a corpus of sentences, see `Positives`. A row without one is its own.
     """
 
     def __init__(
         self,
         sources: Sequence[Source],
-        columns: Sequence[str | int] | None = None,
-        longest: int = LONGEST_LINE,
+        columns: Columns | None = None,
         pairs: Corpus | None = None,
     ) -> None:
-        self.sources = list(sources)
-        self.columns = checked_columns(columns)
-        self.longest = longest
-        self.pairs = pairs
+        self.sources, self.columns, self.pairs = list(sources), columns, pairs
         self._first_read: tuple[str, int] | None = None
 
     @property
@@ -95,13 +86,13 @@ class Corpus:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Hash of the text and the choice of columns, the same wherever the files lie."""
-        own = hash_of([source.fingerprint() for source in self.sources], self.columns, self.longest)
+        own = hash_of([source.fingerprint() for source in self.sources], self.columns)
         return hash_of("joined by sentence", own, self.pairs.fingerprint) if self.pairs else own
 
     @functools.cached_property
     def stamp(self) -> str:
         """Hash of names, sizes and the choice of columns: a fingerprint of text that is too large to be read first."""
-        return hash_of("stamp", [source.stamp() for source in self.sources], self.columns, self.longest)
+        return hash_of("stamp", [source.stamp() for source in self.sources], self.columns)
 
     @functools.cached_property
     def _positives(self) -> Positives | None:
@@ -118,17 +109,11 @@ class Corpus:
             InputError: a cell is not text or not UTF-8, a column is missing, a source has another number of columns
                 than the first, or the positives are in the text as well.
         """
-        first = too_long = 0
+        first = 0
         for source in self.sources:
             for rows in self.blocks_of(source, first):
-                too_long += sum(row.too_long for row in rows)
                 first = rows[-1].number + 1
                 yield rows
-        if too_long:
-            logger.warning(
-                "%s: %d sentences have more than %d characters (data.reading.longest_line); their rest is left out",
-                *(self.name, too_long, self.longest),
-            )
 
     def blocks_of(self, source: Source, first: int = 0, step: int = 1) -> Iterator[list[CorpusRow]]:
         """The rows of one source, some at a time; row k of it has the number first + k·step. It raises as `blocks`."""
@@ -138,14 +123,8 @@ class Corpus:
             self._check_width(source, len(cells[0]))
             texts = text_rows(cells, where, read + 1)
             rows = list(map(CorpusRow, count(first + read * step, step), texts))
-            if max(map(len, chain.from_iterable(row.sentences for row in rows))) > self.longest:
-                rows = list(map(self._cut, rows))
             read += len(rows)
             yield self._paired(rows) if self._positives else rows
-
-    def _cut(self, row: CorpusRow) -> CorpusRow:
-        too_long = sum(len(text) > self.longest for text in row.sentences)
-        return row._replace(sentences=tuple(text[: self.longest] for text in row.sentences), too_long=too_long)
 
     def _paired(self, rows: list[CorpusRow]) -> list[CorpusRow]:
         assert self._positives is not None
@@ -175,7 +154,6 @@ def open_corpus(
     columns: Sequence[str | int] | None = None,
     split: str = "train",
     streaming: bool = False,
-    longest: int = LONGEST_LINE,
     pairs: Corpus | None = None,
 ) -> Corpus:
     """Find the training text. Nothing is read yet; the network is used for addresses and data sets of the Hub only.
@@ -190,19 +168,19 @@ def open_corpus(
         columns: see `Corpus`.
         split: which split of a data set.
         streaming: read a data set of the Hub over the network, instead of downloading it first.
-        longest: characters of a sentence, see `Corpus`.
         pairs: positives, see `Corpus`.
 
     Raises:
         InputError: there is no such file, folder or data set, or it cannot be reached.
     """
+    columns = checked_columns(columns)
     if in_memory(train):
-        return Corpus([hold_texts(train, checked_columns(columns))], columns, longest, pairs)
+        return Corpus([hold_texts(train, columns)], columns, pairs)
     named: Any = [train] if isinstance(train, (str, Path)) else train
     sources = [source for spec in named for source in find_sources(str(spec), split, streaming)]
     if not sources:
         raise InputError("no training text: `train` is an empty list; name a file, a data set or toy")
-    return Corpus(sources, columns, longest, pairs)
+    return Corpus(sources, columns, pairs)
 
 
 def find_sources(spec: str, split: str = "train", streaming: bool = False) -> list[Source]:

@@ -31,6 +31,8 @@ from sentrep.types import Tokenize
 
 logger = logging.getLogger("sentrep")
 
+LONGEST_LINE = 1_000_000
+"""The most characters of a sentence that are tokenised by default; the rest is left out and counted."""
 _FORMAT = "sentrep tokens 5"
 _CHUNK_ROWS = 8192
 _MANY = 0.4
@@ -128,10 +130,11 @@ class TokenizedRows:
     Args:
         tokenize: gives the ids.
         max_length: longest sequence in tokens; None means the model's limit.
+        longest_line: characters of a sentence that are tokenised.
     """
 
-    def __init__(self, tokenize: Tokenize, max_length: int | None) -> None:
-        self._tokenize, self._max_length = tokenize, max_length
+    def __init__(self, tokenize: Tokenize, max_length: int | None, longest_line: int = LONGEST_LINE) -> None:
+        self._tokenize, self._max_length, self._longest_line = tokenize, max_length, longest_line
 
     def __getitem__(self, rows: Sequence[CorpusRow]) -> TokenRows:
         """As `TokenizedCorpus` gives them."""
@@ -139,23 +142,29 @@ class TokenizedRows:
         return TokenRows(numbers, [[np.array(ids, np.int32) for ids in column] for column in self._columns(rows)[0]])
 
     def table(self, rows: Sequence[CorpusRow]) -> pa.Table:
-        """The ids in each of `COLUMNS`, null for a blank row, and counts; all cut sentences count in the first row."""
-        kept = [not row.blank for row in rows]
-        columns, cut = self._columns(list(compress(rows, kept)))
+        """The ids in each of `COLUMNS`, null for a blank row, and counts, all of them in the first row."""
+        filled = [not row.blank for row in rows]
+        kept = list(compress(rows, filled))
+        columns, cut = self._columns(kept)
         found = dict[str, pa.Array]()
         for name, column in zip(COLUMNS, columns or [[]] * len(rows[0].sentences), strict=False):
             ids = iter(column)
-            found[name] = pa.array([next(ids) if keep else None for keep in kept], pa.list_(pa.int32()))
-        counted = {
-            "cut": [cut, *[0] * (len(rows) - 1)],
-            "too_long": [row.too_long * keep for row, keep in zip(rows, kept, strict=True)],
-            "unpaired": [int(keep and not row.paired) for row, keep in zip(rows, kept, strict=True)],
+            found[name] = pa.array([next(ids) if there else None for there in filled], pa.list_(pa.int32()))
+        counts = {
+            "cut": cut,
+            "too_long": sum(len(sentence) > self._longest_line for row in kept for sentence in row.sentences),
+            "unpaired": sum(not row.paired for row in kept),
         }
-        return pa.table(found | {name: pa.array(counts, pa.int32()) for name, counts in counted.items()})
+        rest = [0] * (len(rows) - 1)
+        return pa.table(found | {name: pa.array([count, *rest], pa.int32()) for name, count in counts.items()})
 
     def _columns(self, rows: Sequence[CorpusRow]) -> tuple[list[list[list[int]]], int]:
         """Ids of every sentence by column, and how many sentences were cut."""
-        found = [self._tokenize(part, self._max_length) for part in zip(*(row.sentences for row in rows), strict=True)]
+        columns = zip(*(row.sentences for row in rows), strict=True)
+        found = [
+            self._tokenize([sentence[: self._longest_line] for sentence in column], self._max_length)
+            for column in columns
+        ]
         return [ids for ids, _ in found], sum(cut for _, cut in found)
 
 
@@ -165,6 +174,7 @@ def tokenize_corpus(
     max_length: int | None,
     cache_dir: str | Path | None = None,
     num_workers: int = 0,
+    longest_line: int = LONGEST_LINE,
 ) -> TokenizedCorpus:
     """The tokenised corpus, from the cache where the same text was tokenised the same way before.
 
@@ -177,19 +187,20 @@ def tokenize_corpus(
         max_length: longest sequence in tokens, special tokens included; None means the model's limit.
         cache_dir: folder of the cache files; None means `default_cache_dir`.
         num_workers: processes that tokenise, at most one a processor; 0 means this one.
+        longest_line: characters of a sentence that are tokenised; the rest is left out, and counted.
 
     Raises:
         InputError: no row has text, or the text cannot be read, see `Corpus.blocks`.
     """
     folder = expanded(cache_dir) if cache_dir else default_cache_dir()
-    path = folder / f"{hash_of(_FORMAT, corpus.fingerprint, tokenize.fingerprint, max_length)}.arrow"
+    path = folder / f"{hash_of(_FORMAT, corpus.fingerprint, tokenize.fingerprint, max_length, longest_line)}.arrow"
     tokens, how = _kept(path), "from the cache"
     if tokens is None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"data.reading.cache_dir: {folder} cannot be a folder ({error.strerror})") from error
-        _write(corpus, TokenizedRows(tokenize, max_length), path, num_workers)
+        _write(corpus, TokenizedRows(tokenize, max_length, longest_line), path, num_workers)
         tokens, how = TokenizedCorpus(path), "tokenised"
     _report(corpus, tokens, max_length, how)
     return tokens

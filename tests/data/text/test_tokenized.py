@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from words import WordTokenize
 
-from sentrep.data import open_corpus, tokenize_corpus
+from sentrep.data import TokenizedRows, open_corpus, tokenize_corpus
 from sentrep.data.text import formats
 from sentrep.data.text.tokenized import CorpusCounts, TokenizedCorpus
 from sentrep.errors import InputError
@@ -110,11 +110,16 @@ def test_long_sentences_are_cut_before_they_are_tokenised_and_counted(
     else:
         rows = texts if held == "a.txt" else [json.dumps({"text": text}) for text in texts]
         (tmp_path / held).write_text("\n".join(rows))
-    corpus = open_corpus(texts if held == "memory" else tmp_path / held, longest=8)
-    tokens = tokenize_corpus(corpus, WordTokenize(), 8, tmp_path / "cache")
+    caplog.set_level(logging.INFO, "sentrep")
+    corpus = open_corpus(texts if held == "memory" else tmp_path / held)
+    tokens = tokenize_corpus(corpus, WordTokenize(), 8, tmp_path / "cache", longest_line=8)
     assert tokens.counts == CorpusCounts(rows=4, blank=1, too_long=2)
     assert [len(ids) for ids in tokens[range(3)].columns[0]] == [4, 3, 4]  # with [CLS] and [SEP]
-    assert "2 sentences have more than 8 characters (data.reading.longest_line)" in caplog.text
+    assert "2 sentences cut in reading (data.reading.longest_line)" in caplog.text
+    streamed = TokenizedRows(WordTokenize(), 8, longest_line=8)[[row for row in corpus.rows() if not row.blank]]
+    assert lists(streamed.columns[0]) == lists(tokens[range(3)].columns[0])
+    longer = tokenize_corpus(corpus, WordTokenize(), 8, tmp_path / "cache", longest_line=9)
+    assert longer.counts.too_long == 1  # another file, so that no ids of other sentences are taken from the cache
 
 
 def test_memory_map_is_shared_not_copied(pairs: Path) -> None:
