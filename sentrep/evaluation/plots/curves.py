@@ -35,6 +35,8 @@ _DEV_LINES = ("-", "--", "-.")
 _POINTS: Mapping[str, Any] = {"marker": ".", "markersize": 3}
 PANELS = ("train/loss", "val/sts", "train/alignment", "train/uniformity")
 """The metrics that are drawn by default."""
+_NOTES = {"train/alignment": ", may rise\nas all vectors spread out"}
+"""What a reader of a panel may take for a fault."""
 _PROXY = f"val/{CRITERION}"
 """The score of the tasks that a text's own structure gives; ``val/proxy/<task>`` are drawn beside it."""
 _SMOOTHED_FROM = 60
@@ -154,7 +156,7 @@ def _drawn(panels: Mapping[str, Sequence[Line]]) -> tuple[Figure, dict[str, Axes
             if window > 1:
                 axis.plot(course, color=look["color"], alpha=0.25, linewidth=0.6)
             axis.plot(course.rolling(window, center=True).mean().dropna(), **look)
-        axis.set_title(metric_label(panel), loc="left")
+        axis.set_title(metric_label(panel) + _NOTES.get(panel, ""), loc="left")
         axis.set_xlim(-0.03 * last_step, 1.03 * last_step)
         axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))  # 10k for 10,000
