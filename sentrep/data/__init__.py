@@ -8,6 +8,7 @@
     augmentation/      new positives: back-translation, paraphrases by a language model
     toy/               the embedded corpus
     parts              a map that takes hours: what `encode` and the augmentations are kept in while they work
+    shard              one process's share of it
     stored_embeddings  what ``sentrep encode`` wrote
 
 The names are imported on first use: PyTorch, Lightning and pyarrow take seconds, and the options of the command line

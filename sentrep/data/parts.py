@@ -16,16 +16,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from sentrep.data.shard import EVERYTHING, Shard
 from sentrep.data.text.fingerprints import hash_of
 from sentrep.data.text.locations import file_system, is_address, open_binary
-from sentrep.data.text.shard import Shard
 from sentrep.errors import InputError
 from sentrep.io.chunks import chunks_of
 from sentrep.io.files import atomic_write, remove_leftovers
 from sentrep.io.paths import expanded, is_there, writing
 
 MANIFEST = "manifest.json"
-_FORMAT = "sentrep parts 1"
 
 
 class Text(NamedTuple):
@@ -87,11 +86,20 @@ class Parts:
         self._system, self._root = file_system(self.folder)
         with writing(self.folder):
             self._system.makedirs(self._root, exist_ok=True)
-            if not self._goes_on(overwrite):
-                about = {"format": _FORMAT, "rows": text.rows, "parts": self.names, "settings": self.settings}
-                with whole_file(f"{self.folder}/{MANIFEST}") as file:
-                    file.write(json.dumps(about, indent=1).encode())
-            self._remove_other_parts()
+        there = [name for name in names_in(self.folder) if not name.startswith(".")]
+        if there and MANIFEST not in there:
+            raise InputError(f"{self.folder}: holds {there[0][:80]}, which is no part; name a new or empty folder")
+        changes = self._changes() if there else []
+        if changes and not overwrite:
+            raise InputError(
+                f"{self.folder} holds parts that were made otherwise ({', '.join(changes)}); go on with the same "
+                "settings and text, name another output, or replace them: --overwrite true"
+            )
+        if changes or not there:
+            with whole_file(f"{self.folder}/{MANIFEST}") as file:
+                about = {"rows": self.rows, "parts": self.names, "settings": self.settings}
+                file.write(json.dumps(about, indent=1).encode())
+        self._remove_other_parts()
 
     def missing(self) -> int:
         """How many parts are not there yet; when none is missing, what killed processes have half written goes.
@@ -112,26 +120,23 @@ class Parts:
         """The parts as paths or addresses, in the order of the rows."""
         return [f"{self.folder}/{name}" for name in self.names]
 
-    def left(self, rows: Iterable[Any], shard: Shard) -> Iterator[tuple[int, list[Any]]]:
+    def left(self, rows: Iterable[Any], shard: Shard = EVERYTHING) -> Iterator[tuple[int, list[Any]]]:
         """Number and rows of each of a shard's parts that is not there yet.
 
         Args:
             rows: of the whole text, whatever the shard; those of other parts are read over.
             shard: of this process.
-
-        Raises:
-            InputError: the folder has gone, or another command has taken it over.
         """
         for number, some in enumerate(chunks_of(rows, self.size)):
             if number % shard.count == shard.index and not self._is_there(self.names[number]):
-                self._check_owner()
                 yield number, some
 
     def add(self, number: int, result: Any) -> None:
         """Write one part; where another process has written it meanwhile, that one is as good.
 
         Raises:
-            InputError: it cannot be written, and those that were written before stay; or see `left`.
+            InputError: it cannot be written, and those that were written before stay; or the folder has gone, or
+                another command has taken it over.
         """
         self._check_owner()
         try:
@@ -151,16 +156,14 @@ class Parts:
         Raises:
             InputError: it cannot be written, and the parts stay; or another command has taken the folder over.
         """
-        if not self._is_there(MANIFEST):
-            return
-        self._check_owner()
         try:
-            with whole_file(f"{self.folder}/all-{self._hash}") as file:
-                write(file)
-            self._system.mv(f"{self._root}/all-{self._hash}", file_system(output)[1])
-            for name in self.names:  # before the manifest, so that a killed process leaves resumable work
-                self._system.rm(f"{self._root}/{name}")
-            self._system.rm(self._root, recursive=True)
+            if self._is_there(MANIFEST):
+                self._check_owner()
+                with whole_file(output) as file:
+                    write(file)
+                for name in self.names:  # before the manifest, so that a killed process leaves resumable work
+                    self._system.rm(f"{self._root}/{name}")
+                self._system.rm(self._root, recursive=True)
         except (InputError, FileNotFoundError) as error:
             if not isinstance(error.__cause__ or error, FileNotFoundError):  # which another process has put together
                 raise
@@ -196,21 +199,6 @@ class Parts:
                 with suppress(FileNotFoundError):  # another process of this work removes them, too
                     self._system.rm(f"{self._root}/{name}")
 
-    def _goes_on(self, overwrite: bool) -> bool:
-        """Whether the folder is of this work already."""
-        names = [name for name in names_in(self.folder) if not name.startswith(".")]
-        if MANIFEST not in names:
-            if names:
-                raise InputError(f"{self.folder}: holds {names[0][:80]}, which is no part; name a new or empty folder")
-            return False
-        changes = self._changes()
-        if changes and not overwrite:
-            raise InputError(
-                f"{self.folder} holds parts that were made otherwise ({', '.join(changes)}); go on with the same "
-                "settings and text, name another output, or replace them: --overwrite true"
-            )
-        return not changes
-
 
 def names_in(folder: str) -> list[str]:
     """The names of the files in a folder, sorted; empty if the folder is missing."""
@@ -240,7 +228,7 @@ def whole_file(path: str) -> Iterator[IO[bytes]]:
     """
     with writing(path):
         if not is_address(path):
-            with atomic_write(path) as file:
+            with atomic_write(expanded(path)) as file:
                 yield file
         else:
             system, place = file_system(path)
@@ -258,10 +246,9 @@ def read_manifest(folder: str) -> dict[str, Any]:
     """
     try:
         with open_binary(f"{folder}/{MANIFEST}") as file:
-            manifest: dict[str, Any] = json.load(file)
-        if manifest["format"] == _FORMAT:
-            return manifest
-        problem = f"format {manifest['format']}"
+            found = json.load(file)
+        return {"rows": found["rows"], "parts": found["parts"], "settings": dict(found["settings"])}
     except (OSError, ValueError, TypeError, KeyError) as error:
-        problem = str(error)
-    raise InputError(f"{folder}: {MANIFEST} is none of this version of sentrep ({problem}); name another folder")
+        raise InputError(
+            f"{folder}: {MANIFEST} is none of this version of sentrep ({error}); name another folder"
+        ) from error

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from sentrep.data.parts import Parts
-from sentrep.data.text.shard import EVERYTHING
 from sentrep.errors import InputError
 
 _ANSWERS_WITHIN = 20
@@ -76,7 +75,7 @@ def map_on_ray(
     count = min(gpus or int(there["CPU"]), parts.missing())
     pool = ActorPool([worker.remote(parts, load, mapped, os.getcwd()) for _ in range(count)])
     try:
-        for number, some in parts.left(rows, EVERYTHING):
+        for number, some in parts.left(rows):
             if not pool.has_free():
                 yield pool.get_next_unordered()
             pool.submit(lambda actor, part: actor.do.remote(*part), (number, some))

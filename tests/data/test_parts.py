@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sentrep.data.parts import Parts, Text
-from sentrep.data.text.shard import Shard
+from sentrep.data.shard import Shard
 from sentrep.errors import InputError
 
 ROWS = [f"row {number}" for number in range(10)]
@@ -70,7 +70,6 @@ def test_a_folder_is_of_the_command_that_came_last_and_the_other_one_stops(tmp_p
     second = open_parts(tmp_path / "out", overwrite=True, seed=2)
     for go_on in (
         lambda: first.add(number, some),
-        lambda: next(left),
         first.missing,
         lambda: first.put_together(str(tmp_path / "whole"), lambda file: file.write(b"")),
     ):

@@ -64,8 +64,8 @@ def backtranslate(
     from sentrep.data.augmentation.finished_pairs import record, save_rows, write_pairs
     from sentrep.data.augmentation.translation import Translator, settings_of
     from sentrep.data.parts import Parts, parts_of
+    from sentrep.data.shard import Shard, local_rank
     from sentrep.data.text.cells import PAIR
-    from sentrep.data.text.shard import Shard, local_rank
 
     share = Shard.of(shard)
     checks.whole("backtranslate", 1, batch_size=batch_size)

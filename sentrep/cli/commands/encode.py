@@ -88,10 +88,10 @@ def encode(
     from sentrep.cli.commands.maps import map_parts, map_parts_on_ray
     from sentrep.cli.commands.models import embed, load_encoder, sentences_of
     from sentrep.data.parts import Parts, Text, parts_of
+    from sentrep.data.shard import Shard
     from sentrep.data.stored_embeddings import SAVE, join
     from sentrep.data.text.corpus import open_corpus
     from sentrep.data.text.locations import is_address
-    from sentrep.data.text.shard import Shard
     from sentrep.encoder.fingerprint import fingerprint
 
     process, ending = Shard.of(shard), Path(output).suffix

@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from sentrep.data.parts import Parts
 from sentrep.data.ray_engine import map_on_ray
-from sentrep.data.text.shard import Shard, local_rank
+from sentrep.data.shard import Shard, local_rank
 from sentrep.reports.bars import progress_bar
 
 Advance = Callable[[int], None]

@@ -13,9 +13,9 @@ from sentrep.cli.commands.maps import Advance
 from sentrep.cli.errors import UsageError
 from sentrep.cli.options import search_current_folder
 from sentrep.data.sets.scored_pairs import ScoredPairs
+from sentrep.data.shard import local_rank
 from sentrep.data.stored_embeddings import Embedded
 from sentrep.data.text.corpus import Corpus, open_corpus
-from sentrep.data.text.shard import local_rank
 from sentrep.encoder import GraphEncoder, SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.io.chunks import chunks_of

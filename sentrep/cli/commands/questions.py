@@ -83,7 +83,7 @@ def questions(
     from sentrep.data.augmentation.prompt import Prompt
     from sentrep.data.augmentation.translation import Translator, settings_of
     from sentrep.data.parts import Parts, parts_of
-    from sentrep.data.text.shard import EVERYTHING
+    from sentrep.data.shard import EVERYTHING
 
     checks.whole("questions", 1, count=count, batch_size=batch_size)
     if base_url is None and count > 1 and not generation.sample:

@@ -14,7 +14,7 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from sentrep.data.text.locations import is_address
-from sentrep.data.text.shard import Shard, local_rank
+from sentrep.data.shard import Shard, local_rank
 from sentrep.evaluation.runs import version_of
 from sentrep.io.files import BusyError, hold
 from sentrep.io.paths import expanded, writing

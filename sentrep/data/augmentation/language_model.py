@@ -15,7 +15,6 @@ from sentrep.data.augmentation.model_options import Request, Server
 from sentrep.data.augmentation.prompt import Prompt
 from sentrep.data.parts import Parts
 from sentrep.data.text.corpus import CorpusRow
-from sentrep.data.text.shard import EVERYTHING
 from sentrep.errors import InputError
 from sentrep.extras import require
 
@@ -192,7 +191,7 @@ async def ask_parts(
         advance(answer)
         return answer
 
-    left = parts.left(rows, EVERYTHING)
+    left = parts.left(rows)
 
     async def do_parts() -> None:
         for number, some in left:  # which several coroutines take from in turn

@@ -11,5 +11,4 @@ pairing       positives from another file, found by sentence
 tokenized     a corpus tokenised once, kept in a memory-mapped file
 documents     a domain's text as documents
 fingerprints  telling two texts apart
-shard         one process's share, where processes work apart
 """

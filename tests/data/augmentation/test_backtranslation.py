@@ -11,8 +11,8 @@ from sentrep.data.augmentation import filters
 from sentrep.data.augmentation.backtranslation import back_translate, in_batches
 from sentrep.data.augmentation.filters import PairFilter
 from sentrep.data.augmentation.translation import Translation
+from sentrep.data.shard import Shard, local_rank
 from sentrep.data.text.corpus import CorpusRow
-from sentrep.data.text.shard import Shard, local_rank
 from sentrep.errors import InputError
 
 Draw = tuple[int, ...]

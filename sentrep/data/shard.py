@@ -24,14 +24,16 @@ class Shard:
         """From ``"0/4"``, or else from torchrun's environment, or srun's, or else everything.
 
         Raises:
-            InputError: the text is not I/N with 0 ≤ I < N.
+            InputError: the text, or the environment, is not I/N with 0 ≤ I < N.
         """
-        if text is None:
-            return _of_launcher()
-        index, _, count = text.partition("/")
+        found, origin = _launched() if text is None else (text, "--shard")
+        index, _, count = found.partition("/")
         if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
-            raise InputError(f"shard {text!r}: expected I/N, the shard's number from 0 and how many, for example 0/4")
-        return Shard(int(index), int(count), "--shard")
+            raise InputError(
+                f"shard {found!r} ({origin}): expected I/N, the shard's number from 0 and how many, for example 0/4; "
+                "without --shard these are the environment variables RANK and WORLD_SIZE"
+            )
+        return Shard(int(index), int(count), origin)
 
     def __str__(self) -> str:
         return f"shard {self.index} of {self.count}"
@@ -44,26 +46,17 @@ def local_rank() -> int:
     """The rank of this process on its machine, which is the number of its GPU; 0 without a launcher."""
     if "LOCAL_RANK" not in os.environ and _is_started_by_srun():
         return SLURMEnvironment().local_rank()
-    return _number("LOCAL_RANK", "0")
+    return int(os.environ.get("LOCAL_RANK", "0"))
 
 
-def _of_launcher() -> Shard:
+def _launched() -> tuple[str, str]:
+    """I/N of this process, and what started it."""
     if "RANK" in os.environ:  # torchrun goes first, as in Lightning: it can be used inside of SLURM
-        rank, size = _number("RANK"), _number("WORLD_SIZE", "1")
-        if not rank < size:
-            raise InputError(f"the environment has RANK {rank} in a world of {size}; unset both, or start by torchrun")
-        return Shard(rank, size, "torchrun")
+        return f"{os.environ['RANK']}/{os.environ.get('WORLD_SIZE', '1')}", "torchrun"
     if _is_started_by_srun():
         slurm = SLURMEnvironment()
-        return Shard(slurm.global_rank(), slurm.world_size(), "srun")
-    return EVERYTHING
-
-
-def _number(name: str, default: str = "") -> int:
-    text = os.environ.get(name, default)
-    if not text.isdecimal():
-        raise InputError(f"the environment variable {name} is {text[:40]!r}, no number; unset it, or start by torchrun")
-    return int(text)
+        return f"{slurm.global_rank()}/{slurm.world_size()}", "srun"
+    return "0/1", "default"
 
 
 def _is_started_by_srun() -> bool:
