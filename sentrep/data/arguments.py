@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +72,7 @@ def check_arguments(data: Any) -> None:
     checks.text(owner, split=reading.split, **checks.given(cache_dir=reading.cache_dir))
     checks.whole(owner, 1, shuffle_buffer=reading.shuffle_buffer)
     checks.whole(owner, 1, 10**9, longest_line=reading.longest_line)
-    checks.whole(owner, 0, 10_000, num_workers=reading.num_workers)
+    checks.whole(owner, 0, max(64, 4 * (os.cpu_count() or 1)), num_workers=reading.num_workers)
     checks.within(owner, 0, 1, open_below=True, fraction=reading.fraction)
     checks.flag(owner, streaming=reading.streaming)
     needed = {"reading.fraction": reading.fraction != 1, **{name: getattr(data, name) for name in _WHOLE}}

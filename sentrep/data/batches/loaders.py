@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -11,7 +10,6 @@ import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch.utils.data import DataLoader
 
-from sentrep import checks
 from sentrep.data.batches.sampler import BatchOrder
 from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.proxy_tasks import ProxyTasks
@@ -38,9 +36,6 @@ class ResumableLoader:
         fingerprint: of the corpus; a state of another corpus is refused.
         completed: how many batches of the epoch the trainer has completed. A batch that was delivered but whose step
             failed is delivered again on resume. None means that all delivered batches count.
-
-    Raises:
-        InputError: for more workers than a machine can have use for.
     """
 
     def __init__(
@@ -54,7 +49,6 @@ class ResumableLoader:
         fingerprint: str = "",
         completed: Callable[[], int] | None = None,
     ) -> None:
-        checks.whole("data.reading", 0, max(64, 4 * (os.cpu_count() or 1)), num_workers=num_workers)
         self.sampler = sampler
         self._pin_memory = pin_memory
         self._fingerprint = fingerprint

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sentrep import checks
 from sentrep.data.text.tokenized import TokenizedCorpus
 from sentrep.errors import InputError
 
@@ -39,9 +38,8 @@ def hold_out(tokens: TokenizedCorpus, count: int) -> tuple[HeldOut, TokenizedCor
         The sentences, and the rows to train on, in the order of the corpus.
 
     Raises:
-        InputError: for a number below 2, or as many as there are different sentences.
+        InputError: for as many as there are different sentences.
     """
-    checks.whole("data", 2, held_out=count)
     keys = tokens.sentence_keys()
     order = np.random.default_rng(np.random.SeedSequence(_SEED)).permutation(len(tokens))
     distinct = np.sort(np.unique(keys[order, 0], return_index=True)[1])

@@ -12,7 +12,7 @@ from sentrep.data.text.corpus import checked_columns
 from sentrep.data.text.fingerprints import hash_columns
 from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError
-from sentrep.io.paths import check_plain, expanded, not_there
+from sentrep.io.paths import expanded, not_there
 
 logger = logging.getLogger("sentrep")
 
@@ -80,7 +80,6 @@ def load_labelled_file(path: str | Path, columns: Sequence[str | int] | None = N
         InputError: no such file or columns, a row without a label, or fewer than two different labels.
     """
     path = expanded(path)
-    check_plain(path)
     table = TableFile(path)
     texts, labels, blank = [], [], 0
     for where, (text, label) in table.rows(_pick(table, columns)):

@@ -17,7 +17,7 @@ from sentrep.data.text.corpus import checked_columns
 from sentrep.data.text.memory import hold_hub
 from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError, did_you_mean
-from sentrep.io.paths import check_name, check_plain, expanded
+from sentrep.io.paths import check_name, expanded
 
 logger = logging.getLogger("sentrep")
 
@@ -137,7 +137,6 @@ def _scored_pairs(name: str, pairs: list[_Pair], protocol: str, expected: int, w
 
 def _load_pairs_file(spec: PairsFile) -> ScoredPairs:
     path = expanded(spec.path)
-    check_plain(path)
     table = TableFile(path)
     columns = checked_columns(spec.columns)
     if len(spec.columns) != 3:

@@ -19,7 +19,7 @@ from sentrep.data.text.memory import hold_folder, hold_hub, hold_texts, hold_toy
 from sentrep.data.text.pairing import Positives
 from sentrep.data.text.tables import Source, TableFile, has_table_ending
 from sentrep.errors import InputError
-from sentrep.io.paths import check_name, check_plain, expanded, not_there
+from sentrep.io.paths import check_name, expanded, not_there
 
 if TYPE_CHECKING:
     import datasets
@@ -196,7 +196,6 @@ def find_sources(spec: str, split: str = "train", streaming: bool = False) -> li
     if os.path.isdir(path):  # where Path.is_dir fails for a name that is too long
         return [hold_folder(path, split)]
     if os.path.lexists(path):
-        check_plain(path)
         return [TableFile(path)]
     if spec == "toy":
         return [hold_toy()]
@@ -208,12 +207,10 @@ def find_sources(spec: str, split: str = "train", streaming: bool = False) -> li
 
 
 def checked_columns(columns: Any, name: str = "columns", least: int = 1, most: int = 3) -> Columns | None:
-    """The columns as names or as positions, refused where they are neither so many nor of one kind."""
+    """The columns as names, or as positions where all of them are numbers; refused if they are not so many."""
     if columns is None:
         return None
-    if not isinstance(columns, (list, tuple)) or not all(isinstance(c, str) or str(c).isdecimal() for c in columns):
-        raise InputError(f"{name} {columns!r}: expected a list of names, or of positions from 0")
-    if not least <= len(columns) <= most:
+    if not isinstance(columns, (list, tuple)) or not least <= len(columns) <= most:
         what = (
             "one (sentence), two (with positive) or three (with hard negative)" if most > 2 else "sentence and positive"
         )
@@ -221,7 +218,4 @@ def checked_columns(columns: Any, name: str = "columns", least: int = 1, most: i
     names = [str(column) for column in columns]
     if twice := [one for one in names if names.count(one) > 1]:
         raise InputError(f"{name} {names}: {twice[0]} is named twice; a sentence and itself are no pair")
-    positions = [int(one) for one in names if one.isdecimal()]
-    if positions and len(positions) != len(names):
-        raise InputError(f"{name} {names}: names and positions are mixed; give one or the other")
-    return positions or names
+    return [int(one) for one in names] if all(map(str.isdecimal, names)) else names

@@ -115,10 +115,9 @@ def hold_texts(held: Any, columns: Columns | None) -> HeldTable:
     """A table of texts in memory, see `in_memory`; the caller must not change the texts.
 
     Raises:
-        InputError: a column is missing, or a row is no text and no pair as the first one is.
+        InputError: a row is no text and no pair as the first one is.
     """
     table = HeldTable(IN_MEMORY, _table(held, columns), lambda: hash_columns(row.cells for row in table.rows(columns)))
-    pick_columns(IN_MEMORY, table.columns(), columns)  # names the columns that are not there
     return table
 
 

@@ -100,13 +100,15 @@ class TableFile(Source):
         path: or address.
 
     Raises:
-        InputError: the name has no known extension, or while reading: a pipe or a device, a row with more cells than
-            the header, a column that is missing, cells that another character separates, a damaged file; with the file
-            and, where the parser knows it, the line.
+        InputError: no such file, a pipe or a device, a name without a known extension, or while reading: a row with
+            more cells than the header, a column that is missing, cells that another character separates, a damaged
+            file; with the file and, where the parser knows it, the line.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.name = str(path)
+        if not is_address(path):
+            check_plain(path)
         self.format = ending_of(self.name)
         if self.format not in FORMATS:
             raise InputError(
@@ -132,8 +134,6 @@ class TableFile(Source):
         return self._read(FORMATS[self.format].blocks, columns)
 
     def _read(self, read: Callable[..., Iterator[T]], *wanted: Columns) -> Iterator[T]:
-        if not is_address(self.name):
-            check_plain(self.name)
         for file in open_files(self.name):
             yield from read(self.name, file, *wanted)
 

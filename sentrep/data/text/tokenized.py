@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from sentrep.data.text.corpus import COLUMNS, Corpus, CorpusRow
 from sentrep.data.text.fingerprints import hash_of, keys_of
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write
-from sentrep.io.paths import default_cache_dir, expanded
+from sentrep.io.paths import default_cache_dir, expanded, writing
 from sentrep.reports.bars import progress_bar
 from sentrep.types import Tokenize
 
@@ -87,8 +88,7 @@ class TokenizedCorpus:
     def __init__(self, path: str | Path, rows: NDArray[np.int64] | None = None) -> None:
         self.path = str(path)
         table = pa.ipc.open_stream(pa.memory_map(self.path)).read_all()
-        counted = {name: pc.sum(table[name]).as_py() for name in ("cut", "too_long", "unpaired")}
-        self.counts = CorpusCounts(table.num_rows, table[COLUMNS[0]].null_count, **counted)
+        self.counts = CorpusCounts(**_counted(table))
         self.columns = [name for name in COLUMNS if name in table.column_names]
         self.rows = np.flatnonzero(table[COLUMNS[0]].is_valid()) if rows is None else rows
         batches = table.select(self.columns).to_batches()
@@ -117,6 +117,12 @@ class TokenizedCorpus:
 
     def __reduce__(self) -> tuple[type[TokenizedCorpus], tuple[Any, ...]]:
         return TokenizedCorpus, (self.path, self.rows)  # a worker process maps the file again
+
+
+def _counted(table: pa.Table) -> Counter[str]:
+    """`CorpusCounts` of some rows."""
+    sums = {name: pc.sum(table[name]).as_py() for name in ("cut", "too_long", "unpaired")}
+    return Counter(rows=len(table), blank=table[COLUMNS[0]].null_count, **sums)
 
 
 def _cell(ids: tuple[NDArray[np.int32], NDArray[np.int32]], place: int) -> NDArray[np.int32]:
@@ -190,17 +196,14 @@ def tokenize_corpus(
         longest_line: characters of a sentence that are tokenised; the rest is left out, and counted.
 
     Raises:
-        InputError: no row has text, or the text cannot be read, see `Corpus.blocks`.
+        InputError: no row has text, the text cannot be read, see `Corpus.blocks`, or the folder takes no file.
     """
     folder = expanded(cache_dir) if cache_dir else default_cache_dir()
     path = folder / f"{hash_of(_FORMAT, corpus.fingerprint, tokenize.fingerprint, max_length, longest_line)}.arrow"
     tokens, how = _kept(path), "from the cache"
     if tokens is None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"data.reading.cache_dir: {folder} cannot be a folder ({error.strerror})") from error
-        _write(corpus, TokenizedRows(tokenize, max_length, longest_line), path, num_workers)
+        with writing(f"data.reading.cache_dir: {folder}"):
+            _write(corpus, TokenizedRows(tokenize, max_length, longest_line), path, num_workers)
         tokens, how = TokenizedCorpus(path), "tokenised"
     _report(corpus, tokens, max_length, how)
     return tokens
@@ -247,7 +250,7 @@ def _write(corpus: Corpus, rows: TokenizedRows, path: Path, num_workers: int) ->
         num_workers=min(num_workers, os.cpu_count() or 1),
         generator=torch.Generator(),  # else it would draw from the global stream and shift the dropout
     )
-    read = kept = unpaired = 0
+    found = Counter[str]()
     bar = progress_bar(Console(stderr=True), disable=not sys.stderr.isatty())
     with atomic_write(path) as file, ExitStack() as stack:
         stack.enter_context(bar)
@@ -255,13 +258,12 @@ def _write(corpus: Corpus, rows: TokenizedRows, path: Path, num_workers: int) ->
         for table in tables:
             writer = writer or stack.enter_context(pa.ipc.new_stream(file, table.schema))
             writer.write_table(table)
-            read += len(table)
-            kept += len(table) - table[COLUMNS[0]].null_count
-            unpaired += pc.sum(table["unpaired"]).as_py()
-            bar.update(task, completed=read)
-        if not kept:
-            raise InputError(f"{corpus.name}: no sentences ({read} rows, all blank); give a file with text")
-        if corpus.pairs is not None and unpaired == kept:
+            found.update(_counted(table))
+            bar.update(task, completed=found["rows"])
+        counts = CorpusCounts(**found)
+        if not counts.kept:
+            raise InputError(f"{corpus.name}: no sentences ({counts.rows} rows, all blank); give a file with text")
+        if corpus.pairs is not None and counts.unpaired == counts.kept:
             raise InputError(
                 f"no sentence of {corpus.sources[0].name} has a pair in {corpus.pairs.name}; are they the same "
                 "sentences, and does the first of `reading.pair_columns` name them?"
