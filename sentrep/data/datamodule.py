@@ -136,7 +136,7 @@ class SentRepDataModule(LightningDataModule):
     def prepare_data(self) -> None:
         """Tokenise the training text into the cache, on one process; the others open the cache in `setup`."""
         if self.trainer is None or self.trainer.state.fn == TrainerFn.FITTING:
-            self._open_tokens()
+            self._open_text()
 
     def setup(self, stage: str) -> None:
         """Open the text and the sets of a stage.
@@ -148,9 +148,8 @@ class SentRepDataModule(LightningDataModule):
             InputError: something about the data is wrong; the message says what.
         """
         if stage == "fit":
-            self._open_tokens()
+            self._open_text()
             self._refuse_other_texts()
-            self._hold_out()
         if stage in ("fit", "validate") and not self.val_sets:
             self.val_sets = load_all_sts([spec for spec in self.val if not is_proxy(spec)], self.sts_folder)
             folders = [spec for spec in self.val if is_proxy(spec)]
@@ -244,7 +243,7 @@ class SentRepDataModule(LightningDataModule):
             found |= {"held out": self.held_out, "held-out rows": len(self._tokens) - len(self._rows)}
         return found | ({} if self.pairs is None else {"without a pair": counts.unpaired})
 
-    def _open_tokens(self) -> None:
+    def _open_text(self) -> None:
         reading = self.reading
         if reading.streaming and self.trainer is not None and self.trainer.max_steps == -1:
             raise InputError(
@@ -254,15 +253,19 @@ class SentRepDataModule(LightningDataModule):
         tokenize, max_length = self._how_to_tokenize()
         if self._tokenized_by == (tokenize.fingerprint, max_length):
             return
-        corpus = self.training_text()
-        if not reading.streaming:
-            self._tokens = tokenize_corpus(
-                corpus, tokenize, max_length, reading.cache_dir, reading.num_workers, reading.longest_line
+        corpus, longest = self.training_text(), reading.longest_line
+        if reading.streaming:
+            self._rows = TokenizedRows(tokenize, max_length, longest)
+        else:
+            self._rows = self._tokens = tokenize_corpus(
+                corpus, tokenize, max_length, reading.cache_dir, reading.num_workers, longest
             )
-        text = corpus.stamp if reading.streaming else corpus.fingerprint
-        self.fingerprint = hash_of(text, reading.longest_line, self.held_out)
+        if self._tokens is not None and self.held_out:
+            self.held_out_sentences, self._rows = hold_out(self._tokens, self.held_out)
+            numbers = self.held_out, len(self._tokens) - len(self._rows)
+            logger.info("%d sentences (%d rows) are held out of training", *numbers)
+        self.fingerprint = hash_of(corpus.stamp if reading.streaming else corpus.fingerprint, longest, self.held_out)
         self._corpus, self._tokenized_by = corpus, (tokenize.fingerprint, max_length)
-        self._rows = self.held_out_sentences = None
 
     def _refuse_other_texts(self) -> None:
         """Every process holds texts of its own, which an unseeded shuffle makes other ones."""
@@ -271,15 +274,6 @@ class SentRepDataModule(LightningDataModule):
         strategy = self.trainer.strategy
         if not strategy.reduce_boolean_decision(strategy.broadcast(self.fingerprint) == self.fingerprint):
             raise InputError("data.train: the processes hold different texts; give all of them the same, in one order")
-
-    def _hold_out(self) -> None:
-        if self._rows is not None:
-            return
-        self._rows = self._tokens or TokenizedRows(*self._how_to_tokenize(), self.reading.longest_line)
-        if self._tokens is not None and self.held_out:
-            self.held_out_sentences, self._rows = hold_out(self._tokens, self.held_out)
-            numbers = self.held_out, len(self._tokens) - len(self._rows)
-            logger.info("%d sentences (%d rows) are held out of training", *numbers)
 
     def _how_to_tokenize(self) -> tuple[Tokenize, int | None]:
         trainer = self.trainer

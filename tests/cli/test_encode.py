@@ -180,6 +180,12 @@ def test_a_file_whose_parts_are_there_is_put_together_again(model: str) -> None:
     assert not Path("out.npy.parts").exists()
 
 
+def test_an_output_in_the_home_folder(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(Path.cwd() / "home"))
+    assert run(model, "~/vectors.npy") == run(model, "~/parts") == 0
+    np.testing.assert_array_equal(np.load("home/vectors.npy"), whole("home/parts"))
+
+
 def test_number_types_and_dimensions(model: str) -> None:
     full = expected(model)[:, :5]
     full = full / np.linalg.norm(full, axis=1, keepdims=True)

@@ -84,6 +84,17 @@ def test_sets_need_distinct_names(corpus: str, tmp_path: Path) -> None:
         connected(corpus, test=[path, path]).setup("test")
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+def test_the_fingerprint_follows_the_longest_line(corpus: str, streaming: bool) -> None:
+    """So that a resumed run does not read other sentences than it began with."""
+    modules = [connected(corpus, reading=Reading(streaming=streaming, longest_line=line)) for line in (5, 5, 6)]
+    for data in modules:
+        data.setup("fit")
+    first, same, other = (data.fingerprint for data in modules)
+    assert first == same != other
+    assert next(iter(modules[0].train_dataloader())).anchor.input_ids.shape == (4, 3)  # as "sente" is one word
+
+
 class Collect(LightningModule):
     def __init__(self) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from sentrep.data.augmentation.finished_pairs import VERDICT
 from sentrep.data.augmentation.translation import Translation
 from sentrep.data.text.cells import PAIR
 from sentrep.data.text.corpus import CorpusRow
+from sentrep.io.chunks import chunks_of
 
 Translate = Callable[[Sequence[str], tuple[int, ...]], list[Translation]]
 """A `Translator`: sentences and what to draw from, to translations."""
@@ -63,8 +64,7 @@ def in_batches(
     """
     order = sorted(range(len(rows)), key=lambda place: -len(rows[place].sentences[0]))
     found: dict[int, dict[str, Any]] = {}
-    for start in range(0, len(rows), size):
-        batch = order[start : start + size]
+    for batch in chunks_of(order, size):
         found |= zip(batch, finish([rows[place] for place in batch]), strict=True)
         advance(len(batch))
     return [found[place] for place in range(len(rows))]

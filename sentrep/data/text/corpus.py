@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from sentrep.data.text.cells import Columns, text_rows
 from sentrep.data.text.fingerprints import hash_of
@@ -23,14 +23,9 @@ from sentrep.io.paths import check_name, expanded, not_there
 
 if TYPE_CHECKING:
     import datasets
+    import pandas
 
-    class DataFrame(Protocol):
-        """The part of pandas' DataFrame that is read here."""
-
-        columns: Any
-        iloc: Any
-
-    TrainingText: TypeAlias = str | Sequence[str] | Sequence[tuple[str, ...]] | datasets.Dataset | DataFrame
+    TrainingText: TypeAlias = str | Sequence[str] | Sequence[tuple[str, ...]] | datasets.Dataset | pandas.DataFrame
 else:  # the types of a configuration; the packages of the others are not imported
     TrainingText = str | list[str]
 """Where training text comes from: a file, a list of files or texts or pairs, a data set, a data frame."""

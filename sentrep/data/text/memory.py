@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pandas
 import pyarrow as pa
 
 from sentrep.data import toy
@@ -130,7 +131,7 @@ def in_memory(given: Any) -> bool:
     Raises:
         InputError: for a list of both.
     """
-    if _is(given, "datasets", "Dataset") or _is(given, "pandas", "DataFrame"):
+    if _is_dataset(given) or isinstance(given, pandas.DataFrame):
         return True
     if not isinstance(given, (list, tuple)) or not given:
         return False
@@ -148,17 +149,16 @@ def _is_text(one: str) -> bool:
     return " " in one.strip() and not names and not os.path.lexists(one)
 
 
-def _is(given: Any, module: str, name: str) -> bool:
-    """Whether it is of a class of a package, which is not imported for this: who has an object has imported it."""
-    kind = getattr(sys.modules.get(module), name, None)
-    return kind is not None and isinstance(given, kind)
+def _is_dataset(given: Any) -> bool:
+    """Whether it is one; the package is not imported for this: who has a data set has imported it."""
+    return "datasets" in sys.modules and isinstance(given, sys.modules["datasets"].Dataset)
 
 
 def _table(held: Any, columns: Columns | None) -> AnyTable:
-    if _is(held, "datasets", "Dataset"):
+    if _is_dataset(held):
         return held
     try:
-        if _is(held, "pandas", "DataFrame"):
+        if isinstance(held, pandas.DataFrame):
             places = pick_columns(IN_MEMORY, list(map(str, held.columns)), columns)
             return pa.Table.from_pandas(held.iloc[:, places], preserve_index=False)
         if all(isinstance(one, str) for one in held):

@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader
 from sentrep.data.text.corpus import COLUMNS, Corpus, CorpusRow
 from sentrep.data.text.fingerprints import hash_of, keys_of
 from sentrep.errors import InputError
+from sentrep.io.chunks import chunks_of
 from sentrep.io.files import atomic_write
 from sentrep.io.paths import default_cache_dir, expanded, writing
 from sentrep.reports.bars import progress_bar
@@ -110,7 +111,7 @@ class TokenizedCorpus:
 
     def sentence_keys(self) -> NDArray[np.uint64]:
         """A 64-bit key of every sentence, (rows, columns): equal ids have equal keys, others practically never."""
-        chunks = (self[range(start, min(start + _CHUNK_ROWS, len(self)))] for start in range(0, len(self), _CHUNK_ROWS))
+        chunks = (self[places] for places in chunks_of(range(len(self)), _CHUNK_ROWS))
         return np.concatenate(
             [np.stack([keys_of(ids.tobytes() for ids in column) for column in rows.columns], 1) for rows in chunks]
         )
