@@ -78,7 +78,7 @@ def section(name: str) -> str:
     adapt = ", ".join(f"{key}: {value}" for key, value in record_of(paper, file)["adapt"].items())
     command = f"$ sentrep compare --table configs/{paper}/tables/{file}.yaml --adapt '{{{adapt}}}' $BED"
     rows = table(COLUMNS, cells(comparison), left=1)
-    picture = f"![Scores here over those of the paper](bed/{name}.png)" if comparison.agreements else ""
+    picture = f"![Scores here against the paper's scores](bed/{name}.png)" if comparison.agreements else ""
     ranks = "".join(f"- {line}\n" for line in rank_lines("Ranking", comparison))
     parts = [f"### {record['title']}", f"```console\n{command}\n```", f"Published: {record['metric']}.", rows.rstrip()]
     return "\n" + "\n\n".join(filter(None, [*parts, picture, ranks.rstrip()])) + "\n"

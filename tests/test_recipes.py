@@ -285,7 +285,7 @@ def test_a_recipe_says_where_its_clipping_comes_from() -> None:
         ("gs_infonce/*", ("every 125 steps and fp16", "are the released code's")),
         ("simcse/bert-base-supervised", ("four processes", "acts at norm 4", "--trainer.gradient_clip_val 4")),
         ("simcse/bert-base-mlm", ("each token by itself with probability 0.15",)),
-        ("denosent/bert-base-*", ("90 % of the rows", "in-projections", "drawn separately")),
+        ("denosent/bert-base-*", ("90 % of the rows", "in-projections", "initialised separately")),
         ("ct/bert-base", ("16 pairs", "no dropout", "75 tokens", "2e-6 from step 2,000")),
     ],
 )
