@@ -1,8 +1,8 @@
 """Every command and Python block of the pages for users runs, in page order, in an empty folder.
 
-Trainings are cut to a few steps, and large files to their first lines. ``SENTREP_PAGES=whole`` runs everything at full
-length, README too, and compares what is printed with what the page shows; that takes hours. ``SENTREP_PAGES=short``
-runs README cut short, which takes minutes. Models and data come from ../shared.
+Trainings are cut to a few steps, tables to one row, and large files to their first lines. ``SENTREP_PAGES=whole`` runs
+everything at full length and compares what is printed with what the page shows; that takes hours. Models and data come
+from ../shared.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ from sentrep.cli import main
 from support import shared_path, tiny_encoder
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [f"docs/{name}.md" for name in ("index", "tutorial", "faq", "notebook", "journeys/notebook")]
-if os.environ.get("SENTREP_PAGES"):
-    PAGES.insert(0, "README.md")
+PAGES = ["README.md", *(f"docs/{name}.md" for name in ("index", "tutorial", "faq", "notebook", "journeys/notebook"))]
 WHOLE = os.environ.get("SENTREP_PAGES") == "whole"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 STEPS = "--trainer.max_steps 2 --trainer.val_check_interval 2"
@@ -182,6 +180,8 @@ class Page:
         if words[1] == "fit" and "--trainer.devices" in words:
             return ["--print_config"]
         flags = SHORT.get(words[1], "").split()
+        if words[1:3] == ["compare", "--table"]:
+            flags += ["--rows", "[bert-base]"]
         if words[1] == "evaluate" and "--suite" in words:
             flags = []
         if words[1] in ("fit", "compare") and "--data.train" not in words and "quickstart" not in " ".join(words):
