@@ -1,7 +1,7 @@
 """Checks of constructor arguments, the same for every class: the message names the class, the argument and its value.
 
-Each takes the object (or the name to show) first and the arguments by name. A NaN is in no range, an infinity in no
-finite one, and True is no number.
+Each check takes the object (or the name to show) first and the arguments by name. A NaN is outside every range, an
+infinity outside every finite range, and True does not count as a number.
 """
 
 from __future__ import annotations

@@ -49,11 +49,11 @@ class Configurable:
 
 
 def check_initialised(plugin: Any, what: str) -> None:
-    """Refuse a module whose ``__init__`` has not called that of its base class.
+    """Refuse a module whose ``__init__`` has not called ``super().__init__()``.
 
     Args:
         plugin: an `nn.Module` of a user, or None.
-        what: where it stands, for the message.
+        what: its place in the configuration, for the message.
 
     Raises:
         InputError: names the class.

@@ -67,8 +67,8 @@ def explain_lost_peer() -> Iterator[None]:
         if not says_peer_is_lost(error):
             raise
         raise InputError(
-            "another process of this run was lost (killed, or its machine is out of reach); see what it said last, and "
-            "go on from the last checkpoint with --ckpt_path last"
+            "another process of this run was lost (killed, or its machine is out of reach); read its last output, and "
+            "resume from the last checkpoint with --ckpt_path last"
         ) from error
 
 
@@ -257,7 +257,7 @@ def plugin_draws(*stream: str, device: torch.device | str) -> Iterator[None]:
 
 @contextmanager
 def rehearsed_draws(device: torch.device | str) -> Iterator[None]:
-    """Draw what the step's own pass of the encoder will draw, for a pass that looks ahead (`sentrep.views.FGSM`).
+    """Give a preceding pass (`sentrep.views.FGSM`) the random draws of the step's own pass of the encoder.
 
     Args:
         device: of the encoder.

@@ -193,11 +193,11 @@ class SentRepModule(Configurable, LightningModule):
             rank_zero_warn(_IDENTICAL_VIEWS)
         if bad := [name for name, loss in losses.items() if not loss.isfinite()]:
             raise InputError(
-                f"step 1: the loss is {losses[bad[0]].item()} (objective {', '.join(bad)}); mend its forward"
+                f"step 1: the loss is {losses[bad[0]].item()} (objective {', '.join(bad)}); check its forward"
             )
 
     def on_after_backward(self) -> None:
-        """Forget the graph's ends."""
+        """Release the autograd graph."""
         self.terms = None
 
     def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:

@@ -174,7 +174,7 @@ class EncoderOutput:
             self.input_embeddings = input_embeddings
 
     def __getattr__(self, name: str) -> NoReturn:
-        """What was not set.
+        """Raise an error for outputs that were not computed.
 
         Raises:
             InputError: for the tokens' states.
@@ -232,10 +232,10 @@ class EncoderSpec:
     vector_dim: int = 0
     """Width of `EncoderOutput.embedding` (before the projection head)."""
     modules: tuple[nn.Module, ...] = ()
-    """What follows the pooling, the encoder's `SentenceModule`s: an objective may call what they offer besides their
-    forward, on what `EncoderOutput` holds. It keeps them in a tuple, where they are not saved a second time."""
+    """The encoder's `SentenceModule`s after the pooling: an objective may call their further methods on the tensors of
+    `EncoderOutput`. It must keep them in a tuple, so that they are not saved a second time."""
     frame: tuple[int, int] = (0, 0)
-    """How many special tokens and words of the prompt stand before and after a sentence's own tokens."""
+    """Number of special tokens and words of the prompt before and after a sentence's own tokens."""
     longest: int | None = None
     """Tokens of the longest training sequence, which no augmentation may exceed; None for no limit."""
     rows_at_once: int | None = None
@@ -273,20 +273,20 @@ class Views:
     projected: dict[str, Tensor] = field(default_factory=dict)
     """Their vectors (B, D) after the projection head, where the objective has `Objective.projects_extra`."""
     second: Tensor | None = None
-    """(B, D) other views of the sentences, which stand for them as negatives of the others; None: the positives do."""
+    """(B, D) further views of the sentences, used as negatives of other sentences; None: the positives are used."""
     read: TextBatch | None = None
-    """The tokens that the outputs were made of; None: those of the batch. Token augmentations and prompts of one view
+    """The tokens of the views; None: the batch's tokens. Token augmentations and prompts of one view
     change them."""
 
     @property
     def key(self) -> Tensor:
-        """(B, D) what each sentence is to the other anchors of the batch."""
+        """(B, D) each sentence's vector as a negative of the other anchors of the batch."""
         return self.positive if self.second is None else self.second
 
 
 @dataclass
 class StepTerms:
-    """What one training batch has given, with its graph, just before the backward pass."""
+    """The results of one training batch, with their graph, just before the backward pass."""
 
     views: Views
     losses: dict[str, Tensor]

@@ -18,7 +18,7 @@ def interpolate(start: SentenceEncoder, end: SentenceEncoder, share: float) -> S
 
     Args:
         start: the untouched model.
-        end: the trained one, of the same architecture; what is not a number with a fraction is its own.
+        end: the trained model, of the same architecture; tensors that are not floating point come from it.
         share: in [0, 1].
 
     Raises:

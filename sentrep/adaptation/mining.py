@@ -23,10 +23,10 @@ _BLOCK = 1024
 def mine_hard_negatives(
     queries: Tensor, passages: Tensor, right: Sequence[int], documents: Sequence[int], seed: int = 0
 ) -> list[int]:
-    """For each query one of the nearest passages of other documents, a random one of them where all are too near.
+    """For each query, one of the nearest passages of other documents; a random one of these if all are too near.
 
-    What all passages have in common is taken off first: without that, every cosine of a model that was never trained
-    for similarity is near 1, and every passage as good an answer as the right one.
+    The mean of the passages is subtracted first: without this, every cosine of a model that was never trained
+    for similarity is near 1, and every passage seems as good an answer as the right one.
 
     Args:
         queries: (Q, D) vectors.

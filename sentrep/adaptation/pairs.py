@@ -40,7 +40,7 @@ def make_pairs(
     Args:
         documents: by number.
         passages: a document's number and sentences, passages of one document behind one another.
-        seed: of what is drawn.
+        seed: of the draws.
 
     Examples:
         >>> document = Document("On mills", ("A mill turns.", "The wind drives it on.", "So it stands high up."))

@@ -31,7 +31,7 @@ _INTERPOLATION = (
 )
 _LEXICAL = "And by the weight of matching words in the vector's cosine, beside meaning, at the best of these."
 _NEIGHBOURS = "Sentences from all over the text, each with the nearest others by cosine; those that changed most first."
-_SETTINGS = "What was trained on what"
+_SETTINGS = "Recipe and training data"
 
 
 def write_report(adaptation: Adaptation, folder: str | Path) -> Path:

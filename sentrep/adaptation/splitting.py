@@ -16,7 +16,7 @@ _SHARE, _LEAST, _MOST = 0.2, 200, 1000
 _CHOOSE = 0.4
 """Share of them that chooses; the others judge."""
 _STRUCTURED = 1 / 3
-"""Share of documents with a structure below which the others would be judged by what is no part of them."""
+"""Share of documents with a structure that is needed to judge the text; otherwise too few documents would decide."""
 _FEWEST = 50
 """Documents to judge by."""
 _NEAR = 0.9

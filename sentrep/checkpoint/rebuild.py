@@ -29,7 +29,7 @@ _INSTANTIATOR = "lightning.pytorch.cli.instantiate_module"
 def record(module: Any) -> None:
     """Remember how to build a `SentRepModule` again, as plain data: the command line's config, or our own record."""
     module.save_hyperparameters(ignore=list(module.init_args), logger=False)
-    if "_instantiator" in module.hparams:  # built by the command line, whose config Lightning has at hand
+    if "_instantiator" in module.hparams:  # built by the command line, whose config Lightning knows
         module.save_hyperparameters(logger=False)
         return
     recorded = dict(module.init_args)

@@ -28,7 +28,7 @@ def check(content: dict[str, Any], module: Any, path: object, training: bool) ->
         training: whether the optimiser's state and the place in training are to be restored, too.
 
     Raises:
-        InputError: names the file, the key and what is wrong with it.
+        InputError: names the file, the key and the problem.
     """
     check_payload(content, path)
     own = module.state_dict()
@@ -62,7 +62,7 @@ def _check_optimizer(content: Mapping[str, Any], module: Any, path: object) -> N
             shapes = {getattr(state.get(key), "shape", None) for key in shaped} | {parameter.shape}
             if state and (state.keys() != kept.keys() or len(shapes) > 1):
                 raise InputError(
-                    f"{where}: what is kept of parameter {number}, of shape {tuple(parameter.shape)}, is of another "
+                    f"{where}: the state of parameter {number}, of shape {tuple(parameter.shape)}, belongs to another "
                     f"optimizer or module; {remedy}"
                 )
             tensors = {f"{key} of parameter {number}": x for key, x in state.items() if isinstance(x, Tensor)}

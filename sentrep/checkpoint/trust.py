@@ -21,14 +21,14 @@ def refuse_foreign_classes(
 ) -> None:
     """Refuse constructor arguments from a stranger that name anything but sentrep's plug-ins and torch's optimisers.
 
-    Only modules of these two packages are imported to find out. A name counts where a class is written in full
-    (``{class_path: ...}``, at any depth) and where a plain text stands in the place of an object.
+    Only modules of these two packages are imported for this check. It finds a name in ``{class_path: ...}``, at any
+    depth, and in a plain text where an object is expected.
 
     Args:
         target: the callable of the arguments.
         arguments: plain data.
         source: of the arguments, for the message.
-        trusted: names that may stand there all the same, because the user wrote them himself.
+        trusted: further allowed names, which the user wrote.
 
     Raises:
         InputError: names the class and the way to allow it.

@@ -18,9 +18,9 @@ class DenoisingDecoder(nn.Module):
     """The decoder of DenoSent: post-norm Transformer layers (Vaswani et al. 2017) with the sentence vector as memory.
 
     Equal to ``nn.TransformerDecoder`` of ``nn.TransformerDecoderLayer`` with a memory of length 1, without what cannot
-    matter there: a softmax over one key is 1, so that cross-attention has no use for queries and keys, and padding is
-    left out of everything but self-attention. On a CPU dropout is that of `sentrep.encoder.compute.attention`, rates
-    exact to 2⁻¹⁶. Biases start at 0 and weights as N(0, 0.02²), but for the in-projections of both attentions: as in
+    matter there: a softmax over one key is 1, so that cross-attention needs no queries and keys, and only
+    self-attention computes padding. On a CPU dropout comes from `sentrep.encoder.compute.attention`, with rates
+    exact to 2⁻¹⁶. Biases start at 0 and weights as N(0, 0.02²), except the in-projections of both attentions: as in
     ``nn.MultiheadAttention``, whose query, key and value are one (3E, E) matrix, they are uniform with the variance
     2 / (E + 3E) (Xavier; sd 0.0255 at E = 768). DenoSent's code leaves them so.
 

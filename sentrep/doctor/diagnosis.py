@@ -35,7 +35,7 @@ _HALF = 3
 
 
 def diagnose(subject: Subject, note: Callable[[str], None] = lambda name: None) -> list[Outcome]:
-    """Every check's outcome; one that cannot be carried out has failed, with its reason as what was found.
+    """Run every check; a check that raises an error has failed, with the error as its value.
 
     Args:
         subject: the model and text to check.
@@ -51,7 +51,7 @@ def diagnose(subject: Subject, note: Callable[[str], None] = lambda name: None) 
                 outcomes.append(check(subject))
             except Exception as error:  # whatever breaks here would break the training
                 reason = " ".join(str(error).split())[:300]
-                outcomes.append(Outcome(name, False, f"{type(error).__name__}: {reason}", "runs", "mend what it names"))
+                outcomes.append(Outcome(name, False, f"{type(error).__name__}: {reason}", "runs", "fix this error"))
     logging.disable(logging.NOTSET)
     return outcomes
 

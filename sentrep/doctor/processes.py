@@ -31,7 +31,7 @@ def run_processes(function: Callable[..., Any], world: int, *arguments: Any) -> 
         torch.multiprocessing.ProcessExitedException: how it ended where it did not say.
     """
     with tempfile.TemporaryDirectory() as folder:
-        environment = dict(os.environ)  # the server has that of the time when it was started
+        environment = dict(os.environ)  # the fork server has the environment of its start
         start_processes(_in_group, (environment, world, folder, function, arguments), world, start_method=_START)
         return [torch.load(f"{folder}/result{rank}.pt", weights_only=True) for rank in range(world)]
 

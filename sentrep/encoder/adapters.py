@@ -80,11 +80,11 @@ def without_adapter(name: str) -> str:
 
 
 def merged(state: Mapping[str, Tensor], adapter: Lora) -> dict[str, Tensor]:
-    """Weights of a backbone with adapters as those of the same backbone without: W + α/r · B A, by plain names.
+    """Merge adapters into the weights of their backbone, W + α/r · B A, under the backbone's plain names.
 
     Args:
         state: weights, under any prefix.
-        adapter: whose they are.
+        adapter: the settings of the adapters.
     """
     found = {without_adapter(name): tensor for name, tensor in state.items() if not is_adapters(name)}
     for name, down in state.items():
@@ -97,11 +97,11 @@ def merged(state: Mapping[str, Tensor], adapter: Lora) -> dict[str, Tensor]:
 
 
 def carried_over(state: Mapping[str, Tensor], adapter: Lora | None, places: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights for a model with other adapters, or none: the old ones merged, the new ones as they are.
+    """Weights for a model with other adapters, or none: old adapters are merged, new adapters keep their weights.
 
     Args:
         state: weights.
-        adapter: what they were trained with.
+        adapter: the adapter of these weights.
         places: the model's own weights.
     """
     plain = dict(state) if adapter is None else merged(state, adapter)

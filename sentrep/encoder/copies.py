@@ -18,15 +18,15 @@ from sentrep.types import EncoderOutput, Need, TokenBatch
 class EncoderCopy(nn.Module):
     """A second encoder that begins with the weights of the trained one, head included (`EncoderSpec.copy_encoder`).
 
-    Like every module of a plug-in it is in the checkpoint, so that a resumed or rebuilt run has these very weights; it
-    is no part of what is exported. ``rows_at_once`` of the encoder holds for its passes too; they are not compiled.
+    Like every module of a plug-in it is in the checkpoint, so that a resumed or rebuilt run has the same weights. An
+    export does not contain it. ``rows_at_once`` of the encoder also applies to its passes; they are not compiled.
 
     Args:
         source: the `SentenceEncoder`, which does not become a part of the copy.
-        trainable: True: its weights are trained, with dropout. False: they stay, it is in evaluation mode always, and
-            its passes have no gradient.
-        momentum: m in [0, 1) of a copy that is not trained and follows the encoder, θ_copy ← m θ_copy + (1 − m) θ, once
-            per optimiser step (MoCo, He et al. 2020, eq. 2); `SentRepModule` sees to it. None: it stays as it is.
+        trainable: True: its weights are trained, with dropout. False: its weights are frozen, it is always in
+            evaluation mode, and its passes have no gradient.
+        momentum: m in [0, 1) of a frozen copy that follows the encoder, θ_copy ← m θ_copy + (1 − m) θ, once
+            per optimiser step (MoCo, He et al. 2020, eq. 2); `SentRepModule` updates it. None: it never changes.
 
     Raises:
         InputError: for a momentum out of range, or one of a copy that is trained.
@@ -61,7 +61,7 @@ class EncoderCopy(nn.Module):
         Args:
             tokens: (B, L).
             words: (B, L, W) word embeddings in place of looking the tokens up, or None.
-            need: what is read beside the vectors: the tokens' states, layers (`sentrep.types.Need`).
+            need: the outputs besides vectors: the tokens' states, layers (`sentrep.types.Need`).
         """
         rows = self.encoder.compute.rows_at_once
         if self.trainable or rows is None:
@@ -117,7 +117,7 @@ class Frozen(nn.Module):
 
     @torch.no_grad()
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        """What the module gives."""
+        """Return the module's output, without gradient."""
         return self.module(*arguments, **keywords)
 
 

@@ -317,6 +317,6 @@ def _check(sentences: Sequence[str], batch_size: int) -> None:
                 sentence.encode()
             except UnicodeEncodeError as error:
                 raise InputError(
-                    f"sentence {row} has half a surrogate pair at character {error.start}, which is no text; "
+                    f"sentence {row} has half a surrogate pair at character {error.start}, which no text may contain; "
                     "read it again with the right encoding, or replace the character"
                 ) from None

@@ -254,7 +254,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self._plan()
 
     def own(self, tokens: TokenBatch) -> Tensor:
-        """(B, L) bool, the tokens of the sentences themselves, whichever of its prompts they stand in."""
+        """(B, L) bool, the sentences' own tokens, without special tokens and the words of any prompt."""
         return self._around.own_tokens(tokens)
 
     def look_up(self, tokens: TokenBatch) -> Tensor:

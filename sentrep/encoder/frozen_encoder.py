@@ -110,7 +110,7 @@ class FrozenEncoder:
                 encoder = SentenceEncoder.from_pretrained(self.model).requires_grad_(False)
             if self._vocabulary is not None and encoder.tokenize.vocabulary != self._vocabulary:
                 raise InputError(
-                    f"{self.model}: its tokenizer or prompt is not that of the trained encoder, so it would misread "
+                    f"{self.model}: its tokenizer or prompt differs from the trained encoder's, so it would misread "
                     "the token ids; use a model with the same tokenizer and prompt"
                 )
             self._encoder = encoder

@@ -138,10 +138,10 @@ def _quantize(plain: Path, target: Path, encoder: SentenceEncoder, calibration: 
 
 
 def _products(graph: Path, layers: int) -> list[str]:
-    """Names of the products with weights that bear 8 bits.
+    """Names of the products with weights that are computed in 8 bits.
 
-    Those are left out that narrow their input, the second of each feed-forward block: a few large numbers behind the
-    activation take all of the scale. So are those of the last layer, after which nothing averages.
+    Two kinds stay in float32: products that narrow their input, the second of each feed-forward block, because a few
+    large numbers after the activation take all of the scale; and the last layer, after which nothing averages.
     """
     import onnx
 

@@ -26,16 +26,16 @@ class GradientMonitor(Callback):
     - ``train/<objective>~<other>/gradient_cosine``: g_k · g_l / ‖g_k‖ ‖g_l‖ of each pair, in [−1, 1]; below 0 a step
       that lowers one raises the other. 0 where one of the two is zero.
 
-    What an objective alone owns (a decoder) is no part of θ: there nobody fights. The gradient is that of the optimiser
-    step: over all micro-batches of an accumulation and all processes, before clipping; with SAM or AWP that of the
+    θ excludes parameters of a single objective (a decoder), because no other objective changes them. The gradient is
+    over all micro-batches of an accumulation and all processes, before clipping; with SAM or AWP it is taken in the
     first pass, at the weights themselves.
 
-    It reads the graph of the step's own forward pass. Training is bit for bit what it would be without the monitor. A
-    monitored step costs one more backward pass per objective, and one float32 copy of θ per objective in memory; every
-    other step costs nothing.
+    The monitor reads the graph of the step's own forward pass and leaves training bit-identical. A
+    monitored step costs one more backward pass per objective, and one float32 copy of θ per objective in memory; other
+    steps cost nothing.
 
     Args:
-        every_n_steps: optimiser steps from one look to the next; a multiple of the trainer's ``log_every_n_steps``.
+        every_n_steps: optimiser steps between two measurements; a multiple of the trainer's ``log_every_n_steps``.
 
     Raises:
         InputError: for a number below 1; at the start of training, for one that is no multiple.

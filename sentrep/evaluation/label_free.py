@@ -58,8 +58,8 @@ def dropout_views(
 ) -> tuple[Tensor, Tensor]:
     """Two vectors of each sentence, as `SentenceEncoder.encode` gives them, but each under a dropout mask.
 
-    The masks depend on the sentences alone: not on the run's seed, nor on what was drawn before, nor on the number of
-    processes. So checkpoints, and runs, are compared under the same masks; and torch's random state is left as it was.
+    The masks depend only on the sentences, not on the run's seed, earlier draws or the number of
+    processes. So checkpoints and runs are compared under the same masks. torch's random state does not change.
 
     Args:
         encoder: with dropout.

@@ -52,10 +52,10 @@ class _OfPairs(Metric, ABC):
 class Spearman(_OfPairs):
     """Spearman's rank correlation × 100 of cosines and gold scores, ties at their mean rank: in [−100, 100].
 
-    Unlike `torchmetrics.SpearmanCorrCoef` it gives no number where none exists.
+    Unlike `torchmetrics.SpearmanCorrCoef` it raises an error where the correlation is undefined.
 
     Args:
-        what: is scored, for the message.
+        what: name of the set, for the message.
 
     Examples:
         >>> import torch
@@ -113,10 +113,10 @@ class Alignment(_OfPairs):
 
 
 class Uniformity(_OfPairs):
-    """`sentrep.functional.uniformity` of all sentences of the pairs, as often as they stand there.
+    """`sentrep.functional.uniformity` of all sentences of the pairs, repetitions included.
 
     Args:
-        first_only: take the first sentence of each pair alone, as the thesis's code does (table 6).
+        first_only: use only the first sentence of each pair, as the thesis's code does (table 6).
     """
 
     higher_is_better = False

@@ -124,5 +124,5 @@ class CollapseMonitor(Callback):
         rank_zero_warn(
             f"The embeddings have collapsed: {what}. The scores of this run mean nothing; try another seed, a lower "
             "learning rate, warm-up (model.warmup_steps) or a larger batch, and in a sum of objectives a smaller "
-            "weight on what was added last."
+            "weight for the newest objective."
         )

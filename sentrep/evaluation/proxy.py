@@ -67,13 +67,13 @@ def score_rankings(tasks: ProxyTasks, found: dict[str, list[str]]) -> dict[str, 
 
 
 def proxy_values(scores: Mapping[str, TaskScores]) -> dict[str, float]:
-    """The logged scores: ``proxy``, the mean over all queries, and ``proxy/<task>``, over those of a task."""
+    """The logged scores: ``proxy``, the mean over all queries, and ``proxy/<task>``, the mean over a task's queries."""
     tasks = {f"{CRITERION}/{task}": float(found.ndcg.mean()) for task, found in scores.items()}
     return {CRITERION: float(np.concatenate([found.ndcg for found in scores.values()]).mean()), **tasks}
 
 
 def word_matching(tasks: ProxyTasks) -> dict[str, list[str]] | None:
-    """The rankings of BM25 (through ``bm25s``), as `rank_passages` gives them; None where it is not installed."""
+    """The rankings of BM25 (by ``bm25s``), in the form of `rank_passages`; None if ``bm25s`` is not installed."""
     try:
         import bm25s  # an extra: only its users should need it
     except ImportError:

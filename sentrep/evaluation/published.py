@@ -67,8 +67,8 @@ class Published:
     def p_value(self, first: str, second: str) -> float | None:
         """p of Welch's test of two rows' published means; None where the paper prints too little for one.
 
-        The standard deviation is taken for the population's (divided by the number of seeds), which makes the test the
-        more careful where it is the sample's. A row that trains nothing is known without error.
+        The test assumes the population's standard deviation (divided by the number of seeds); for the sample's standard
+        deviation it is conservative. A row that trains nothing has no error.
         """
         means, deviations = zip(*map(self._printed, (first, second)), strict=True)
         if self.seeds is None or None in deviations:
@@ -87,11 +87,11 @@ class Published:
 
 
 def with_released(labels: Sequence[str], released: Mapping[str, str]) -> list[str]:
-    """The labels to rank when the readings of released code stand in the place of the paper's.
+    """The labels to rank when readings of released code replace the paper's.
 
     Args:
         labels: of the rows with published numbers.
-        released: by label of such a reading, the row of the paper that it is another reading of; the first counts.
+        released: by label of such a reading, the paper's row of the same number; of several readings the first counts.
     """
     places = {paper: label for label, paper in reversed([*released.items()]) if label in labels}
     return list(dict.fromkeys(places.get(released.get(label, label), label) for label in labels))

@@ -116,7 +116,7 @@ class Evaluation:
 
 
 def averages(scores: Mapping[str, float]) -> dict[str, float]:
-    """What papers print as "Avg.", by what it is the mean of: of the sets that are all there.
+    """The averages that papers print as "Avg.", by name; an average needs all of its sets.
 
     Args:
         scores: main scores by name of the set; further sets are not counted.

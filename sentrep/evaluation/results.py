@@ -12,11 +12,11 @@ class TaskResult:
     name: str
     """The set's name."""
     protocol: str
-    """Whose way of scoring it is."""
+    """Name of the scoring protocol."""
     split: str
-    """Which part of the set the scores are of."""
+    """The scored part of the set."""
     counts: dict[str, int]
-    """How much was scored, by what: ``{"pairs": 1379}``, ``{"train": 5452, "test": 500}``; what was scored is last.
+    """Numbers of items by kind: ``{"pairs": 1379}``, ``{"train": 5452, "test": 500}``; the scored kind is last.
     Empty for mteb's tasks."""
     scores: dict[str, float]
     """By metric, × 100; the first is the set's main score."""

@@ -101,7 +101,7 @@ def evaluate_reranking(
         vectors = torch.from_numpy(np.concatenate([block for _, block in blocks])).to(queries.device)
         found = []
         for query, vector in zip(ranking.queries, queries, strict=True):
-            ids = sorted(candidates[query], reverse=True)  # of equal cosines; none where what is relevant is missing
+            ids = sorted(candidates[query], reverse=True)  # the order of equal cosines; may be empty
             cosines = cosine_similarity_matrix(vector[None], vectors[[rows[document] for document in ids]])[0]
             found.append([ids[place] for place in cosines.argsort(descending=True, stable=True).tolist()])
         counts = {"candidates": sum(map(len, found)), "queries": len(found)}

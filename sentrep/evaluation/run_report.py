@@ -94,9 +94,9 @@ def tested_report(sets: Sequence[ScoredPairs], scores: Mapping[str, float], fold
     """A row for each test set, and the mean.
 
     Args:
-        sets: those that were scored.
+        sets: the scored sets.
         scores: by name.
-        folder: where the loggers have written; None where there is none.
+        folder: of the loggers' files; None without loggers.
     """
     rows = [[display_name(one.name), str(len(one)), one.protocol, _score(scores[one.name])] for one in sets]
     table = as_frame(rows, columns=["set", "pairs", "protocol", "Spearman"])

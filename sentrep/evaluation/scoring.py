@@ -72,7 +72,7 @@ def proxy_scores(encoder: TextEncoder, tasks: ProxyTasks, shared: bool = False) 
 class Scoring:
     """Logs the metrics of each set of one stage, and the mean of the sets' scores.
 
-    With several processes all are given the same sets, each encodes a share, and the scores are those of one. Each
+    With several processes all get the same sets and each encodes a share; the scores equal one process's. Each
     distinct sentence of a set is encoded once.
 
     Args:
@@ -87,7 +87,7 @@ class Scoring:
         """Log the `pair_metrics` of one set, or the criteria without labels.
 
         Args:
-            module: with an ``encoder``; in a validation or a test. Metrics of the user's are those of its data module.
+            module: with an ``encoder``; in a validation or a test. The user's metrics come from its data module.
             batch: one set.
 
         Raises:

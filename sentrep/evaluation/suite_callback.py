@@ -21,11 +21,11 @@ STAGES = {"val": ("fit", "validate"), "test": ("test",)}
 class SuiteEvaluation(Callback):
     """Scores the encoder on a task suite after the similarity sets of ``data.val`` or ``data.test``.
 
-    Logged are, in per cent, ``<stage>/<suite>/<set>`` (the set's main score), ``<stage>/<suite>/<set>/<metric>`` and
+    It logs, in per cent, ``<stage>/<suite>/<set>`` (the set's main score), ``<stage>/<suite>/<set>/<metric>`` and
     ``<stage>/<suite>``, the mean of the main scores, for example ``test/transfer/trec``. With several processes each
-    encodes a share, and the scores are those of one.
+    encodes a share; the scores equal one process's.
 
-    It runs where Lightning runs a validation or a test: there must be some set in ``data.val`` (or ``data.held_out``)
+    It runs with Lightning's validation or test, which needs a set in ``data.val`` (or ``data.held_out``)
     or in ``data.test``. A checkpoint that is chosen by a score of ``val`` is chosen by that set's labels.
 
     Args:

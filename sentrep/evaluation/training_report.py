@@ -36,17 +36,17 @@ _SATURATES = "val/retrieval@1"
 class TrainingReport(Callback):
     """Reports a run of `SentRepModule` on the data of a `SentRepDataModule`.
 
-    Before training it scores the encoder on the development sets and the held-out sentences; where the run replaces the
-    pooling, prompt or modules of a start model, that one on the sets as well, as its folder has it. During training it
-    keeps the course of every logged metric; the course is part of the checkpoint, so a resumed run reports the whole.
+    Before training it scores the encoder on the development sets and the held-out sentences. If the run replaces the
+    pooling, prompt or modules of a start model, it also scores the start model with its folder's settings. During
+    training it records every logged metric. The record is part of the checkpoint, so a resumed run reports the whole.
 
-    What it writes lies beside the logs. At every validation, and at the log steps between while that takes no more than
-    a hundredth of the time: the course (``metrics.csv``, unless a `CSVLogger` writes one). After training: the encoder
-    of the chosen checkpoint (``model/``), why it was chosen and whether labels were used for that
-    (``selection.json``), and the training curves (``curves.png``). It prints the scores before and after and, after a
-    test, those of the test sets.
+    Its files are beside the logs. At every validation, and at the log steps between while this takes at most
+    1 % of the time, it writes the metrics (``metrics.csv``, unless a `CSVLogger` does). After training it writes the
+    encoder of the chosen checkpoint (``model/``), the reason of the choice and whether labels were used
+    (``selection.json``), and the training curves (``curves.png``). It prints the scores before and after training and,
+    after a test, the scores of the test sets.
 
-    The chosen checkpoint is the best one of the run's `ModelCheckpoint` (the last one where it monitors nothing).
+    The chosen checkpoint is the best of the run's `ModelCheckpoint` (the last one if it monitors nothing).
     """
 
     def __init__(self) -> None:

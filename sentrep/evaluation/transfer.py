@@ -27,10 +27,10 @@ def evaluate_transfer(
     folds: int = 10,
     show_progress_bar: bool | None = None,
 ) -> list[TaskResult]:
-    """Score an encoder by the accuracy of logistic regression on its vectors, which are not trained.
+    """Score an encoder by the accuracy of logistic regression on its frozen vectors.
 
     SentEval's protocol: the strength of the regularisation is chosen by nested cross-validation, by cross-validation on
-    train, or on dev, whichever the task's split allows; a pair (u, v) has the features |u − v| and u ∗ v.
+    train, or on dev, depending on the task's split; a pair (u, v) has the features |u − v| and u ∗ v.
 
     Args:
         encoder: anything with `SentenceEncoder.encode`, of which ``batch_size`` and ``show_progress_bar`` are.

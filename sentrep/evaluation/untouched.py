@@ -55,14 +55,14 @@ def _similarity(encoder: SentenceEncoder, sets: Sequence[ScoredPairs], what: str
 
 
 def untouched(encoder: SentenceEncoder) -> tuple[SentenceEncoder, str] | None:
-    """The start model with what its folder says of itself, where a run has replaced some of that.
+    """The start model with its folder's settings, if a run has replaced some of them.
 
     Args:
         encoder: of the run, before training.
 
     Returns:
-        The start model, in evaluation mode on the same device, and what was replaced, in words. None where a cosine of
-        it is one of the encoder's: the same pooling, prompt and modules, or a model that says nothing of these.
+        The start model, in evaluation mode on the same device, and the names of the replaced settings. None if both
+        give the same cosines: the same pooling, prompt and modules, or a folder without these settings.
     """
     arguments: dict[str, Any] = encoder.init_args
     name, hub = parse_backbone(arguments["backbone"])

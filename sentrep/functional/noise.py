@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sentrep.functional.similarity import unit
 
-# The gradient below is a convex combination of unit vectors less a projection: what is shorter than this is rounding.
+# The gradient below is a convex combination of unit vectors minus a projection: shorter gradients are rounding.
 _ROUNDING = 1e-6
 
 
@@ -31,15 +31,15 @@ def refine_noise(
         L_U = mean_i −log  exp(s(h_i, h_i⁺)) / Σ_j exp(s(h_i, ĥ_j)),     ĥ_j ← ĥ_j + β g(ĥ_j) / ‖g(ĥ_j)‖₂
 
     ``denominator="noise"`` is eq. 2 as printed: the numerator does not depend on the noise, so that the positives have
-    no say. ``"batch_and_noise"`` is the authors' released code: the cross-entropy over [in-batch | noise], with
+    no effect. ``"batch_and_noise"`` is the authors' released code: the cross-entropy over [in-batch | noise], with
     Σ_k exp(s(h_i, h_k⁺)) added to the sum. The released code builds an N×M×D broadcast and calls autograd for every
-    step; here the gradient is written down. With unit vectors a_i of the anchors and n_j of the noise, and P the
+    step; here the gradient has a closed form. With unit vectors a_i of the anchors and n_j of the noise, and P the
     softmax over the denominator:
 
         g(ĥ_j) = (u_j − (u_j·n_j) n_j) / ‖ĥ_j‖,     u_j = Σ_i P_ij a_i / (N τ)
 
-    which costs O(N·M·D) work and O(N·M + M·D) memory. A vector whose gradient is zero, below rounding, or NaN stays
-    where it is (the released code sets the vector itself to 0).
+    which costs O(N·M·D) work and O(N·M + M·D) memory. A vector does not change if its gradient is zero, below rounding,
+    or NaN (the released code sets such a vector to 0).
 
     Args:
         noise: (M, D), any floating type.

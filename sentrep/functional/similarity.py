@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sentrep.functional.sum_in_chunks import rows_at_once, sum_in_chunks
 
 LARGEST_MATRIX = 2**24
-"""Similarities that a loss holds at once unless it is told otherwise (4,096 × 4,096, 64 MiB); above it, in blocks."""
+"""Similarities that a loss holds at once by default (4,096 × 4,096, 64 MiB); more are computed in blocks."""
 
 
 def at_least_float32(x: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ def info_nce(
 
         ℓ_i = −log  exp(s(q_i, k_p(i))) / ( Σ_j w_ij exp(s(q_i, k_j)) + λ Σ_m w_im exp(s(q_i, n_m)) )
 
-    where m runs over the negatives that all queries share, then over those of query i alone.
+    where m runs over the negatives that all queries share, then over the negatives of query i alone.
 
     The denominator holds the positive, as in all released code; GS-InfoNCE's eq. 5 has λ on the sum of exponentials.
     A weight 0 removes a pair from the softmax; the positive itself always has weight 1.
@@ -85,7 +85,7 @@ def info_nce(
             are left in the softmax (weight above 0), the positive included.
         margin: m in [0, 90] degrees: the positive's cosine cos θ is taken as cos(θ + m) (ArcCSE's ArcCon, ArcFace).
         block: queries whose logits, block × (K+M+k), are in memory at a time; their gradient is computed along with the
-            value, and can be taken once. 0: all queries, however many. None: all where that is up to 2²⁴ logits, else
+            value, and can be taken once. 0: all queries at once. None: all queries for up to 2²⁴ logits, else
             blocks of 2²³. Only rounding differs.
 
     Returns:

@@ -19,14 +19,14 @@ def sum_in_chunks(
 ) -> tuple[Tensor, Tensor]:
     """Sum of ``function`` over groups of ``chunk`` rows, whose gradient is computed along with the value.
 
-    What a loss that is a sum over sentences needs for a large batch in the memory of a small one: each group's
-    activations are gone before the next begins, and only gradients are kept. Nothing is computed twice, so that random
-    draws need no replay. The function can be differentiated once.
+    A loss that is a sum over sentences thus handles a large batch in the memory of a small batch: each group's
+    activations are freed before the next group begins, and only gradients are kept. Nothing is computed twice, so that
+    random draws need no replay. The function can be differentiated once.
 
     Args:
         function: maps a group's part of every tensor in ``rows`` to a scalar and a count (scalar, without gradient).
         rows: tensors of n rows each; those that require a gradient get theirs.
-        parameters: what ``function`` depends on besides; those with gradient get theirs.
+        parameters: further tensors of ``function``; tensors that require a gradient get theirs.
         chunk: rows in a group, at least 1.
 
     Returns:

@@ -1,1 +1,1 @@
-"""Disk: atomic files and locks, paths, what a stranger wrote; and rows in lists of a fixed length."""
+"""Disk: atomic files and locks, paths, untrusted model folders; and rows in lists of a fixed length."""

@@ -18,7 +18,7 @@ PAYLOAD_KEY = "sentrep"
 """Key of a checkpoint under which the encoder's architecture, tokenizer and settings lie."""
 
 _OF_CONTENT = (errno.EINVAL, errno.EOVERFLOW)
-"""What the system answers to the impossible offsets of a damaged file; other numbers are its own trouble."""
+"""The system's errors for impossible offsets in a damaged file; other numbers are errors of the system itself."""
 
 FORMAT = 1
 """Number of the layout of a checkpoint; a file with another one is refused."""
@@ -51,7 +51,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
 
 
 def check_payload(checkpoint: Any, path: object) -> None:
-    """Refuse a content without what an encoder is built of.
+    """Refuse a content that lacks a part of an encoder.
 
     Raises:
         InputError: it is of another program or another format, or a part is missing.
@@ -83,7 +83,7 @@ def verify(path: str | Path) -> None:
             damaged = archive.testzip()
     except Exception as error:  # a changed byte in the directory gives one of half a dozen types
         if isinstance(error, OSError) and error.errno not in (None, *_OF_CONTENT):
-            raise InputError(f"{path}: cannot be read ({error.strerror}); mend that, or use another file") from error
+            raise InputError(f"{path}: cannot be read ({error.strerror}); fix this, or use another file") from error
         damaged = type(error).__name__
     if damaged is not None:
         raise DamagedError(f"{path}: is no checkpoint, damaged or cut off ({damaged}); use another checkpoint")

@@ -117,15 +117,15 @@ def remove_leftovers(folder: str | Path, below: bool = True) -> None:
 
 @contextmanager
 def hold(path: str | Path, what: str) -> Iterator[None]:
-    """Keep every other process from what a lock file stands for; the one lock of sentrep.
+    """Lock a resource against all other processes by its lock file; the only lock of sentrep.
 
-    The lock is one of the operating system (flock): it ends with the process, however that ends. It holds on one
-    machine, and between machines where the file system passes locks on (NFS, Lustre with ``flock``). Its file says who
-    has it, and goes when the block ends.
+    The operating system holds the lock (flock), and releases it when the process ends in any way. It works on one
+    machine, and between machines if the file system supports locks (NFS, Lustre with ``flock``). The file names its
+    owner, and is deleted when the block ends.
 
     Args:
-        path: of the lock file; its folder is made.
-        what: the other process is at work on, for the message.
+        path: of the lock file; its folder is created.
+        what: name of the resource, for the message.
 
     Raises:
         BusyError: another process holds it.

@@ -18,12 +18,12 @@ _REMEDIES = {
 
 
 def expanded(path: str | Path) -> Path:
-    """A path as a user gave it, with the home folder in the place of ``~``: the way in for each of them.
+    """Expand ``~`` in a user's path; every path from a user goes through this function.
 
     A file or folder ``~name`` that exists is itself where no user has this name.
 
     Raises:
-        InputError: for the home of a user whom this machine does not know, and for what no name can have in it.
+        InputError: for the home folder of an unknown user, and for a null character.
     """
     if "\0" in str(path):
         raise InputError(f"{str(path)!r}: a path has no null character in it; is it a file's content?")
@@ -44,7 +44,7 @@ def not_there(path: str | Path, what: str = "file") -> InputError:
     """The refusal of a name that leads nowhere, with the name nearby that was probably meant."""
     path = Path(path)
     if os.path.islink(path):
-        return InputError(f"{path}: a link to {os.readlink(path)}, where there is nothing; mend the link")
+        return InputError(f"{path}: a link to {os.readlink(path)}, which does not exist; fix the link")
     nearby = os.listdir(path.parent) if os.access(path.parent, os.R_OK) and path.parent.is_dir() else []
     return InputError(f"{path}: no such {what}{did_you_mean(path.name, nearby)}")
 
@@ -53,7 +53,7 @@ def check_name(name: str, what: str) -> None:
     """Refuse an empty name, which would mean the current folder.
 
     Raises:
-        InputError: says what has no name.
+        InputError: names the input without a name.
     """
     if not name.strip():
         raise InputError(f"{what} has an empty name; is a variable of your script not set?")
@@ -121,7 +121,7 @@ def check_target(
         if not (target.is_dir() if folder else target.is_file()):
             raise InputError(f"{path}: {_kind(target)} of this name is in the way; choose another output")
         if any(os.path.exists(other) and os.path.samefile(other, target) for other in inputs):
-            raise InputError(f"{path}: this is what is read, and it would be lost; choose another output")
+            raise InputError(f"{path}: this is also an input and would be lost; choose another output")
         if not folder and not overwrite:
             raise is_there(path)
     place = target if folder else target.parent

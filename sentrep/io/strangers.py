@@ -1,4 +1,4 @@
-"""Model folders of strangers: what of their configurations is read, and what is refused, here and nowhere else.
+"""Untrusted model folders: the only module that decides which settings of their configurations are read or refused.
 
 transformers takes more from a ``config.json`` than sizes: the name of a kernel to download and run
 (``attn_implementation``), of classes in files of the model's own (``auto_map``), of packages to import
@@ -131,7 +131,7 @@ def read_tokenizer(
     Args:
         name: folder or hub id.
         hub: arguments for ``from_pretrained``, among them the user's ``trust_remote_code``.
-        config: of the model in the same place; None reads it there, where there is one.
+        config: of the model in the same place; None reads it there, if it exists.
         options: for the tokenizer.
 
     Raises:
@@ -171,7 +171,7 @@ def _stored_config(name: str, hub: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _declared(family: type[PreTrainedConfig]) -> set[str]:
-    """The settings that a family declares, and those of all families that make a model."""
+    """The settings that a family declares, and the settings of all families that shape a model."""
     return {field.name for field in dataclasses.fields(family)} - _OF_ALL | _READ_OF_ALL | {*family.attribute_map}
 
 

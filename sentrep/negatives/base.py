@@ -16,7 +16,7 @@ from sentrep.types import EncoderSpec
 
 
 class NegativeSampler(Configurable, nn.Module, ABC):
-    """A source of vectors that anchors are pushed away from, besides the other sentences of the batch.
+    """A source of negatives, besides the other sentences of the batch.
 
     The draws depend on (seed, name, step) only, so they are the same on every rank, after a resume, and in each
     closure call of one step. The step advances in `update`, once per optimiser step, and is part of the checkpoint.
@@ -25,7 +25,7 @@ class NegativeSampler(Configurable, nn.Module, ABC):
         weight: λ ≥ 0 on the exponentials of these negatives (GS-InfoNCE, eq. 5).
 
     Attributes:
-        with_gradient: whether `sample` gets the anchors with their gradient, and what it draws carries it.
+        with_gradient: whether `sample` gets the anchors with their gradient, and its draws carry the gradient.
 
     Raises:
         InputError: for a negative weight.
@@ -68,7 +68,7 @@ class NegativeSampler(Configurable, nn.Module, ABC):
 
         Args:
             anchors: (N, D) anchors of the global batch, detached unless `with_gradient`.
-            keys: (N, D) what they are to each other in the batch (`sentrep.Views.key`), detached.
+            keys: (N, D) the sentences' vectors as negatives of each other (`sentrep.Views.key`), detached.
 
         Returns:
             float32, equal on every rank: (M, D) negatives of all anchors, M may be 0; or (N, k, D), k of each anchor
@@ -96,9 +96,9 @@ def count(anchors: Tensor, ratio: float) -> int:
 def finite_rows(rows: Tensor) -> Tensor:
     """``rows`` (N, D) in float32 or more, those with a NaN, an infinity or an overflowing norm replaced by other rows.
 
-    What a sampler remembers must not be spoilt by one bad batch, and to leave rows out would make the device wait for
-    their number. So the sound rows of the same batch stand in for the broken ones, each as often as any other; where no
-    row is sound, all are zero.
+    One bad batch must not spoil a sampler's memory, and skipping rows would make the device wait for
+    their number. So finite rows of the same batch replace the others, each equally often; if no
+    row is finite, all are zero.
 
     Examples:
         >>> finite_rows(torch.tensor([[1.0], [torch.nan], [3.0]]))

@@ -205,7 +205,7 @@ class GaussianMixtureNegatives(NegativeSampler):
         mass, mean, scatter = self._moments()
         inner = (slice(None), *[None] * (scatter.ndim - 1))
         estimate = torch.where((mass > 0)[inner], scatter / mass.clamp_min(_TINY)[inner], massless)
-        rounding = torch.finfo(self.scatter.dtype).eps  # of what was kept, which may leave no positive matrix
+        rounding = torch.finfo(self.scatter.dtype).eps  # rounding of the stored sums may leave no positive matrix
         floor = (self.variance_floor + rounding) * self._mean_variance() + _TINY
         if self.covariance == "full":
             return estimate + floor * torch.eye(mean.shape[1], device=floor.device, dtype=floor.dtype)

@@ -176,23 +176,23 @@ def _present(negatives: Mapping[str, NegativeSampler | None] | None) -> dict[str
 
 @dataclass
 class Candidates:
-    """The global batch's keys and what else every query is pushed away from, in the order of the columns.
+    """The global batch's keys and all further negatives of the queries, in the order of the columns.
 
     The queries are this process's B anchors, for NT-Xent followed by their B positives: Q rows.
     """
 
     own: Tensor
-    """(N, D) what the sentences of all processes are to the others (`Views.key`), with gradient; (0, D) without
-    in-batch negatives."""
+    """(N, D) vectors of the sentences of all processes as negatives of others (`Views.key`), with gradient; (0, D)
+    without in-batch negatives."""
     hard: Tensor
     """(N, D) their hard negatives, with gradient, or (0, D)."""
     apart: Tensor
     """Keys of a loss that needs more: (B, D) this process's positives where they are not among ``own``, (N, D) all
     anchors for NT-Xent, else (0, D); with gradient."""
     drawn: Tensor
-    """(M, D) what samplers drew for all queries, float32 or float64; M may be 0."""
+    """(M, D) draws for all queries, float32 or float64; M may be 0."""
     drawn_by_row: Tensor
-    """(Q, k, D) what they drew for each query alone, in NT-Xent for an anchor and its positive; k may be 0."""
+    """(Q, k, D) draws for each query alone, in NT-Xent for an anchor and its positive; k may be 0."""
     drawn_weights: Tensor | None
     """(M + k,) λ of each, or None where all are 1."""
     rows: Tensor
@@ -202,7 +202,7 @@ class Candidates:
     left_out: Tensor | None
     """(Q, K) bool, pairs of a query and a key that are no part of the loss, or None."""
     hardness: dict[str, Tensor]
-    """Metrics of what samplers drew for this process's anchors; none where they drew nothing."""
+    """Metrics of the samplers' draws for this process's anchors; empty without draws."""
 
     @classmethod
     def gather(
@@ -213,7 +213,7 @@ class Candidates:
         nt_xent: bool = False,
         keep_hardest: float = 1.0,
     ) -> Candidates:
-        """From all processes, each tensor once; the samplers draw from what has been gathered.
+        """Gather from all processes, each tensor once; the samplers draw from the gathered tensors.
 
         Args:
             views: this process's.

@@ -114,7 +114,7 @@ class Denoising(Objective):
             )
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
-        """The anchors with tokens deleted, where that is the noise."""
+        """The anchors with deleted tokens, if the noise is token deletion."""
         if not self.token_deletion:
             return {}
         return {_SHORTENED: delete_tokens(batch.anchor, self.token_deletion, self.frame, self.pad_token_id)}

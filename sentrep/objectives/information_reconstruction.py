@@ -21,18 +21,18 @@ class InformationReconstruction(Objective):
     Wu, Gao, Lin, Han, Wang, Hu: InfoCSE: Information-aggregated Contrastive Learning of Sentence Embeddings, EMNLP
     2022. x̂ is the sentence x with a share of its tokens masked (`MaskedLanguageModeling`), S^l the states of the
     encoder's l-th layer and h the vector of the whole sentence, in the first token's place. Aux is a Transformer of a
-    few post-norm layers, trained along with the masked-LM head. It is too small to do without h, and sg stops the
-    gradient: the encoder is trained through h alone (and through the word embeddings, which the head shares). Add it to
+    few post-norm layers, trained with the masked-LM head. It is so small that it needs h, and sg stops the
+    gradient: the encoder is trained only through h (and the word embeddings, which the head shares). Add it to
     `Contrastive` with a small weight.
 
-    **Departures.** The paper has the [CLS] state for h; here it is the anchor's pooled vector before the projection
-    head, whatever the pooling. The authors' code starts Aux from Condenser's trained layers, and has a second BERT for
-    what is masked; here Aux starts from random weights, and S^l are states of the trained encoder, in the shared pass.
+    **Departures.** In the paper h is the [CLS] state; here it is the anchor's pooled vector before the projection
+    head, for any pooling. The authors' code starts Aux from Condenser's trained layers, and encodes x̂ by a second
+    BERT; here Aux starts from random weights, and S^l are states of the trained encoder, in the shared pass.
 
-    Metrics: ``accuracy``, the share of the masked tokens that are named.
+    Metrics: ``accuracy``, the share of the masked tokens that are predicted correctly.
 
     Args:
-        layer: l, from 0, the embedding layer; None for that in the middle, as the paper's 6 of 12.
+        layer: l, from 0, the embedding layer; None for the middle layer, as the paper's 6 of 12.
         layers: of Aux; the authors' code has 2.
         heads: attention heads of Aux.
         feed_forward: width of its hidden layers.

@@ -23,8 +23,8 @@ class Matryoshka(Objective):
     cuts the vectors after the projection head, which an export does not have. Remove the head (``model.head: null``) or
     put it among the encoder's modules, so that the exported dimensions are ordered.
 
-    Each width has its own copy of the objective, with samplers, decoders and teachers of its own; what it adds to the
-    encoder's pass is encoded once per width. Token states and vectors before the projection head are not cut.
+    Each width has its own copy of the objective, with its own samplers, decoders and teachers. Extra inputs are
+    encoded once per width. Token states and vectors before the projection head are not cut.
 
     Metrics: each width's loss as ``d64``, and the metrics of its copy as ``d64/…``.
 

@@ -14,18 +14,18 @@ from sentrep.types import EncoderSpec, Need, TextBatch, Views
 
 
 class MomentumContrast(Objective):
-    """InfoNCE against a queue of keys that a slowly moving copy of the encoder made (MoCo, He et al. 2020, eq. 1).
+    """InfoNCE against a queue of keys from a slowly moving copy of the encoder (MoCo, He et al. 2020, eq. 1).
 
         ℓ_i = −log  exp(s(q_i, k_i)) / ( exp(s(q_i, k_i)) + Σ_m exp(s(q_i, k_m)) ),   s = cosine / τ
 
     q is the anchor's vector. k_i is the momentum copy's vector of the given positive or, without one, of the sentence
     itself, in evaluation mode; m runs over the queue: the copy's vectors of earlier global batches, oldest out
-    (`MemoryBank`). The copy moves by θ_copy ← m θ_copy + (1 − m) θ once per optimiser step (eq. 2). The queue is empty
-    at first, where the authors' code has random vectors; the first step then has nothing to push away.
+    (`MemoryBank`). The copy moves by θ_copy ← m θ_copy + (1 − m) θ once per optimiser step (eq. 2). The queue starts
+    empty, where the authors' code starts with random vectors; the first step has no negatives.
 
-    With ``in_batch`` the batch's own positives are compared as well, as ESimCSE does (Wu et al. 2022, momentum
-    contrast): k_i is then the trained encoder's `Views.positive`, those of all sentences are in the sum, and the copy
-    only fills the queue.
+    With ``in_batch`` the batch's positives are keys, too, as in ESimCSE (Wu et al. 2022, momentum
+    contrast): k_i is the trained encoder's `Views.positive`, the sum includes the positives of all sentences, and the
+    copy only fills the queue.
 
     Args:
         temperature: τ > 0.

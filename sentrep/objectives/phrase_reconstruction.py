@@ -24,20 +24,20 @@ class PhraseReconstruction(Objective):
 
         L = mean_t −log softmax(head(Dec(x_<t; [a·(z ∘ z'), b·(z − z'), z, z'])))[x_t]
 
-    x is the sentence's phrase, z the sentence's vector (the anchor's, after the projection head), z' = W z̃ + c that of
-    the sentence with the phrase masked, which the shared pass encodes beside it. Dec is a Transformer decoder with a
-    causal mask whose memory are the four vectors; it reads the encoder's embedding-layer output of the tokens so far,
-    after a learned start. The head is the backbone's own masked-LM head. t runs over the phrases of the global batch.
-    From the authors' code: the four vectors and their weights, the linear W alone on z̃, layers, heads and the shared
-    head; there masked language modelling is added with weight 1 (`MaskedLanguageModeling`).
+    x is the sentence's phrase and z the sentence's vector (the anchor's, after the projection head). z' = W z̃ + c comes
+    from the vector z̃ of the sentence with a masked phrase, from the same pass. Dec is a Transformer decoder with a
+    causal mask, and its memory are the four vectors. It reads the encoder's embedding-layer output of the previous
+    tokens, after a learned start. The head is the backbone's masked-LM head. t runs over the phrases of the global
+    batch. From the authors' code: the four vectors and their weights, W for z̃ only, layers, heads and the shared
+    head; their code adds masked language modelling with weight 1 (`MaskedLanguageModeling`).
 
     **Departures.** The paper extracts phrases beforehand and replaces words of the second sentence by synonyms. Here
-    the phrase is the run of ``share`` of the sentence's own tokens with the largest sum of log(N / n), n the sentences
-    of the global batch (N) that hold the token; its tokens become mask tokens, and there are no synonyms. The decoder
-    sees the tokens' places in the sentence, and has no position table of its own. Anchors must be read as they stand:
-    no token augmentation or `TokenShuffling` of theirs.
+    the phrase is the run of ``share`` of the sentence's own tokens with the largest sum of log(N / n), where n of the
+    N sentences of the global batch contain the token. Its tokens become mask tokens, and there are no synonyms. The
+    decoder sees the tokens' places in the sentence, and has no position table. Anchors must be unchanged:
+    no token augmentation or `TokenShuffling` of anchors.
 
-    Metrics: ``accuracy``, the share of this process's phrase tokens that the decoder names.
+    Metrics: ``accuracy``, the share of this process's phrase tokens that the decoder predicts correctly.
 
     Args:
         share: of a sentence's own tokens that are its phrase, in (0, 1); at least one token.

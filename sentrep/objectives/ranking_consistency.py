@@ -55,7 +55,7 @@ class RankingConsistency(Objective):
 
 
 def similarity_lists(rows: Tensor, keys: Tensor, own: bool) -> Tensor:
-    """Cosines (B, K) of this process's sentences with those of all, K = N or, without their own column, N − 1.
+    """Cosines (B, K) of this process's sentences with all sentences; K = N or, without the own column, N − 1.
 
     Args:
         rows: (B, D).

@@ -19,24 +19,24 @@ from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 
 class ReplacedTokenDetection(Objective):
-    """How an edited sentence differs from the sentence, told from the latter's vector (DiffCSE, Chuang et al. 2022).
+    """Detect the replaced tokens of an edited sentence by the sentence's vector (DiffCSE, Chuang et al. 2022).
 
         L = mean_t BCE(D(x″, h)_t, [x″_t ≠ x_t])
 
     A frozen masked language model, the generator, reads the anchor with a share ``probability`` of its tokens masked,
-    and its guesses are drawn into their places: x″. The discriminator D, a trained copy of the encoder with a linear
-    layer, reads x″ with the anchor's vector h, after the projection head, in the place of the first token, and says of
-    each token whether it was replaced. The gradient flows into h; a linear layer lies between where h has another width
-    than the word embeddings. t runs over the real tokens of the global batch. In the paper the term has the weight
-    λ = 0.005 beside InfoNCE.
+    and replaces them by draws from its predictions: x″. The discriminator D, a trained copy of the encoder with a
+    linear layer, reads x″ with the anchor's vector h (after the projection head) instead of the first token, and
+    classifies each token as replaced or not. The gradient flows into h; a linear layer adapts h if its width differs
+    from the word embeddings'. t runs over the real tokens of the global batch. The paper's weight of the term is
+    λ = 0.005, beside InfoNCE.
 
-    **Departures**: h takes the place of the first token's *word* embedding, to which position and normalisation are
-    applied; the authors' code puts it behind the embedding layer. That code also reads both copies of a sentence, and
-    takes the most likely token at every position, where the paper, and this, draws the masked ones. Of the chosen
-    tokens it masks 80 %, replaces 10 % and keeps 10 %, as BERT does; here all become the mask token. The paper's
-    projection head has batch normalisation, which `sentrep.ProjectionHead` has not.
+    **Departures**: h replaces the first token's *word* embedding, before position and normalisation are
+    applied; the authors' code inserts h after the embedding layer. Their code also reads both copies of a sentence, and
+    takes the most likely token at every position; the paper, and this class, draw the masked tokens. Of the chosen
+    tokens their code masks 80 %, replaces 10 % and keeps 10 %, as BERT does; here all become the mask token. The
+    paper's projection head has batch normalisation, which `sentrep.ProjectionHead` lacks.
 
-    Metrics: ``accuracy`` over this process's tokens, and ``replaced``, the share that the guesses have changed.
+    Metrics: ``accuracy`` over this process's tokens, and ``replaced``, the share of changed tokens.
 
     Args:
         generator: a folder, a checkpoint or a hub id of a masked language model with the same tokenizer and prompt; the

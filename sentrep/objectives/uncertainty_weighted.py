@@ -16,10 +16,10 @@ class UncertaintyWeighted(Objective):
         L = Σ_k exp(−s_k) L_k + s_k,   s_k = log σ_k²
 
     This is twice the paper's form for Gaussian likelihoods, L_k / (2 σ_k²) + log σ_k. **Departure**: the terms here are
-    no such likelihoods (the paper's form for a cross-entropy has s_k / 2), so that s_k is no noise of the data, but a
-    number that balances: where it has settled, exp(s_k) is L_k, and the gradients are those of Σ_k log L_k. All s_k
-    start at 0, a plain sum. A term that can be negative (`sentrep.objectives.Uniformity`) has no lowest L and does
-    not belong here.
+    not Gaussian likelihoods (the paper's form for a cross-entropy has s_k / 2), so that s_k is not the noise of the
+    data but a balancing weight. When s_k has converged, exp(s_k) = L_k, and the gradient equals the gradient of
+    Σ_k log L_k. All s_k start at 0, a plain sum. Do not use a term that can be negative
+    (`sentrep.objectives.Uniformity`): L then has no minimum.
 
     Metrics: each L_k by its name, its weight exp(−s_k) as ``k/weight``, and the metrics of the terms as ``k/…``.
 

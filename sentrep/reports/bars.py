@@ -13,7 +13,7 @@ _WIDE = 60
 
 
 def progress_bar(console: Console, **options: Any) -> Progress:
-    """A bar with what is done, the time left, and ``note``, a field of the task, which wraps where it is long.
+    """A bar with the progress, the time left, and ``note``, a field of the task, which wraps if it is long.
 
     Args:
         console: where to.

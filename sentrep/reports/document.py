@@ -84,7 +84,7 @@ class Picture:
 
     @property
     def inline(self) -> str:
-        """What follows ``<svg`` in a page, whose colours and type the picture takes over."""
+        """The picture after ``<svg``, in the colours and type of the page."""
         svg = re.sub(r"<metadata>.*?</metadata>", "", self.svg[self.svg.index("<svg") + 4 :], flags=re.DOTALL)
         svg = re.sub(' width="(.*?)" height=".*?"', r' style="min-width:\1"', svg, count=1)  # so that type is read
         used = set(re.findall(r"#([\w-]+)", svg))
@@ -105,7 +105,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Change:
-    """Texts of one sentence before and after; what is new among the latter is marked on a page."""
+    """Texts of one sentence before and after; a page marks the new ones."""
 
     kind: ClassVar[str] = "change"
     head: str

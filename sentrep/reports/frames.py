@@ -31,7 +31,7 @@ def as_frame(rows: Iterable[Mapping[str, Any] | Sequence[Any]], columns: Iterabl
 
     Args:
         rows: cells by column, or in the order of the columns.
-        columns: their names; None for those of the rows, in the order in which they first occur.
+        columns: their names; None for the names in the rows, in the order of their first occurrence.
     """
     rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row) if columns is None else columns)
@@ -43,7 +43,7 @@ def as_text(numbers: pd.DataFrame, columns: Mapping[str, Forms]) -> pd.DataFrame
     """A table of numbers as people read it.
 
     Args:
-        numbers: a row each; what is unknown is missing.
+        numbers: a row each; unknown numbers are missing.
         columns: by name of a column to show, its forms: a template of `str.format` and the columns that it takes. The
             first form counts whose numbers are all known; without one the cell is empty.
 
@@ -140,7 +140,7 @@ def latex_table(frame: pd.DataFrame) -> str:
 
 
 def csv_table(frame: pd.DataFrame) -> str:
-    """Rows as csv; what a row lacks is empty, and no text is a formula.
+    """Rows as csv; missing cells are empty, and no text is a formula.
 
     Args:
         frame: of texts and numbers.

@@ -23,12 +23,12 @@ class PerturbedWeights(Optimizer, ABC):
         g = ∇L(w);   ε from g (`perturbations`);   g' = ∇L(w + ε);   base optimiser: w ← step(w, g')
 
     Between the two, w is restored by copy, bit for bit, even if the closure fails. Parameter groups and state *are* the
-    base optimiser's, so schedulers act on it and a checkpoint holds just what it would hold without the wrapper.
+    base optimiser's, so schedulers act on it and a checkpoint has the same content as without the wrapper.
 
     `SentRepModule` makes both closure calls the same function of the weights: the same dropout masks and noise and,
-    with gradient accumulation, all micro-batches of the step (`StepReplay`). What it logs, and what `after_step` sees,
-    comes from the first call, at w. Gradients are clipped in both calls: the base optimiser steps with the clipped g',
-    as under the HF Trainer; clipping g by norm does not change ε, by value ε follows the clipped one. With DDP both
+    with gradient accumulation, all micro-batches of the step (`StepReplay`). Logs and the views of `after_step`
+    come from the first call, at w. Gradients are clipped in both calls: the base optimiser steps with the clipped g',
+    as under the HF Trainer. Clipping g by norm does not change ε; clipping by value does. With DDP both
     gradients are the global batch's, so ε is the same on every rank.
 
     Args:

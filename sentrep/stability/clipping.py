@@ -13,9 +13,9 @@ def clip_gradients(optimizer: Optimizer, limit: float, algorithm: Literal["norm"
 
         norm:   g ← g · min(1, limit / ‖g‖₂), over all parameters together;   value:   g ← max(−limit, min(limit, g))
 
-    Lightning's own refuses fused optimisers in mixed precision, with a gradient scaler, which they take off in their
-    step, and without one, where there is nothing in the way (`refuse_gradient_scaler` refuses the first case). The norm
-    is that of the whole gradient, which DDP has averaged.
+    Lightning's clipping refuses fused optimisers in mixed precision. With a gradient scaler this is right, because
+    fused optimisers unscale in their step (`refuse_gradient_scaler` refuses this case); without a scaler it is not
+    needed. The norm is over the whole gradient, which DDP has averaged.
 
     Args:
         optimizer: whose gradients are complete: all micro-batches, all processes.

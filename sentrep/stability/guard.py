@@ -42,27 +42,27 @@ class _Step:
 
 
 class NonFiniteGuard(Callback):
-    """Stops at, or leaves out, an optimiser step whose loss or gradient is not finite.
+    """Stops at, or skips, an optimiser step with a non-finite loss or gradient.
 
-    The rows of the step's batch are written to ``nonfinite-step=<n>.json`` beside the logs, those of all processes.
-    All processes decide alike: they add up their findings.
+    The rows of the step's batch, of all processes, are written to ``nonfinite-step=<n>.json`` beside the logs.
+    All processes decide alike: they add up their results.
 
-    Nothing waits for a CUDA device in the default configuration. ``stop`` looks at a step's finding, copied in the
-    background, when the next step's gradient has been queued: a bad step is noticed one step late, after it has changed
-    the weights. A checkpoint is written only after the finding has been looked at, so none ever holds such weights; the
-    last one before the step is what remains. On a CPU, and for ``skip``, the finding is read before the step, and the
-    weights never change; on CUDA ``skip`` therefore waits for the device once a step.
+    Nothing waits for a CUDA device in the default configuration. ``stop`` copies a step's result in the
+    background and reads it after the next step's gradient has been queued: it detects a bad step one step late, after
+    the weights have changed. A checkpoint is written only after the result has been read, so no checkpoint holds such
+    weights; the last checkpoint before the step remains. On a CPU, and for ``skip``, the result is read before the
+    step, and the weights never change; on CUDA ``skip`` therefore waits for the device once per step.
 
-    With precision 16-mixed, overflowing gradients belong to the search for a loss scale, and the scaler leaves those
-    steps out by itself: only the loss counts.
+    With precision 16-mixed, overflowing gradients belong to the search for a loss scale, and the scaler skips these
+    steps by itself: only the loss is checked.
 
     Args:
-        action: ``stop`` ends the training with an error; ``skip`` leaves the step out: weights, optimiser state and
-            what samplers remember stay as they were, the step and its learning rate count as done.
-        max_skips: so many skipped steps in a row end the training all the same.
+        action: ``stop`` ends the training with an error; ``skip`` skips the step: weights, optimiser state and
+            the memory of samplers do not change, and the step and its learning rate count as done.
+        max_skips: number of skipped steps in a row that ends the training.
 
     Attributes:
-        skipped: steps left out so far, those before a resume included; logged as ``train/skipped_steps``.
+        skipped: number of skipped steps, including steps before a resume; logged as ``train/skipped_steps``.
 
     Raises:
         InputError: for ``max_skips`` below 1.

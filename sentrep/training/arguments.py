@@ -84,7 +84,7 @@ def check_optimizer(make: Any) -> None:
         make: called with parameter groups.
 
     Raises:
-        InputError: for what is no optimiser, and for numbers that it refuses or that are not finite.
+        InputError: for another class than an optimiser, and for numbers that are refused or not finite.
     """
     if not callable(make):
         raise InputError(f"model.optimizer: {make!r} is no optimizer; name a class such as torch.optim.AdamW")

@@ -13,8 +13,8 @@ from sentrep.objectives import Objective
 def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
     """Trainable parameters in two groups: matrices with the optimiser's weight decay, biases and norms without.
 
-    Behind them come, likewise, those of each objective that has settings of its own (`Objective.parameter_options`),
-    but for those that belong to the encoder, to such an objective before, or to an objective that it holds.
+    They are followed by two groups for each objective with its own settings (`Objective.parameter_options`),
+    without parameters of the encoder, of an earlier such objective, or of an inner objective.
     """
     taken = {*module.get_submodule("encoder").parameters()}
     own = []

@@ -28,9 +28,9 @@ class EncodedViews(ViewMaker):
         augmentations: of the positives, or of anchors and positives.
         perturbs: which of the two; token augmentations draw for each view by itself.
         anchor_augmentations: of the anchors alone, after those.
-        positive_prompt: template of the positives and hard negatives, such as ``This sentence : "[X]" means [MASK].``;
-            the encoder's own is then that of the anchors, and of the model after training (PromptBERT, §4). Each has
-            its own mask and, with ``subtract``, its own vector that is taken off.
+        positive_prompt: template of the positives and hard negatives, such as ``This sentence : "[X]" means [MASK].``.
+            Anchors, and the model after training, use the encoder's template (PromptBERT, §4). Each template has
+            its own mask and, with ``subtract``, its own subtracted vector.
 
     Raises:
         InputError: for a perturbation that does not apply to the input, and for a prompt where the encoder has none.
@@ -87,7 +87,7 @@ class EncodedViews(ViewMaker):
         )
 
     def _active(self, kind: Any = object, augmentations: Iterable[Any] | None = None) -> list[Any]:
-        """Those of a kind that change anything, of one list or of both."""
+        """The augmentations of a kind that change anything, of one list or of both."""
         chosen = (*self.augmentations, *self.anchor_augmentations) if augmentations is None else augmentations
         return [a for a in chosen if isinstance(a, kind) and not a.is_identity]
 

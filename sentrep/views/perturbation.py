@@ -86,7 +86,7 @@ def check_place(perturbation: Perturbation, place: Place) -> None:
     """Refuse a perturbation where it makes no sense.
 
     Raises:
-        InputError: with the view maker that it belongs to; for what is no perturbation.
+        InputError: names the right view maker; for another object than a perturbation.
     """
     checks.instance("views", Perturbation, perturbation=perturbation)
     if place not in perturbation.places:

@@ -91,8 +91,8 @@ def _attend(
 ) -> Tensor:
     """torch's kernel, or softmax(QKᵀ·s + mask), dropout, V in plain products where they are faster.
 
-    Within b padded sentences: query, key, value (b, heads, l, d), what they may look at (b, 1, l, l) bool or None for
-    everything → (b, l, heads, d).
+    Within b padded sentences: query, key, value (b, heads, l, d), visible pairs (b, 1, l, l) bool or None for
+    all → (b, l, heads, d).
     """
     causal = arguments.get("is_causal")
     if causal is None:  # sdpa's rule: without a mask a decoder's attention is causal

@@ -85,7 +85,7 @@ def check_compiler(device: str) -> None:
         device: type of the device that the code is for.
 
     Raises:
-        InputError: says what is missing.
+        InputError: names the missing compiler or package.
     """
     compiler = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
     if device == "cpu" and shutil.which(compiler) is None:

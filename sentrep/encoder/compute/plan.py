@@ -41,12 +41,12 @@ class Compute:
             it; ``padded`` the padding too. ``auto`` packs training passes on a CPU.
         cheap_dropout: on a CPU, cheaper dropout masks, and attention in plain products where they are faster; elsewhere
             torch's.
-        short_last_layer: end the last layer for the pooled token alone. Where an objective reads the other tokens, they
-            follow apart from it, so that the pooled vector's dropout does not depend on what is read.
+        short_last_layer: finish the last layer only for the pooled token. If an objective reads the other tokens, they
+            are computed separately, so that the pooled vector's dropout does not depend on the objectives.
         rows_at_once: hold the activations of at most so many rows in training, all views of a sentence counted
             (GradCache): the loss and gradient of the full batch in the memory of a small one, for a second forward
             pass. None: all rows.
-        products: what multiplies float32 matrices of linear layers on a CPU: ``torch`` as torch does, ``onednn``, or
+        products: the library for float32 products of linear layers on a CPU: ``torch`` as torch does, ``onednn``, or
             ``auto``, which takes oneDNN on AMD's processors from Zen 5 on (`sentrep.encoder.compute.products`).
         compile: run training passes, and the objectives that allow it, through `torch.compile`; ``reduce-overhead``
             adds CUDA graphs. ``encode`` compiles `SentenceEncoder.encode` instead. Compiled recipes of one seed need
@@ -137,7 +137,7 @@ class Pass:
         for module in self._modules:
             vectors = module(vectors, last, tokens.attention_mask, *((tokens.input_ids,) if module.reads_ids else ()))
         if states is None or need.vectors_only:
-            return EncoderOutput(vectors.clone())  # that of CLS is a view, which would hold the states of all tokens
+            return EncoderOutput(vectors.clone())  # a CLS vector is a view, which would hold the states of all tokens
         layers = Layers({number: states.layer(number) for number in need.layers})
         return EncoderOutput(vectors, states.last, states.layer(0), layers)
 
@@ -303,7 +303,7 @@ class LastLayer:
 
 
 def _keep_what_is_read(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The hook of `LastLayer`, on the states behind the attention and before it."""
+    """The hook of `LastLayer`, on the states after the attention and before it."""
     if (now := getattr(_READ, "now", None)) is None or now[0] is not module:
         return arguments
     _, layout, position, attended = now
@@ -312,7 +312,7 @@ def _keep_what_is_read(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[A
 
 
 def _cheapen_dropout(backbone: PreTrainedModel) -> None:
-    """In its layers; that of its attention is in `sentrep.encoder.compute.attention`."""
+    """Replace the dropout of layers; `sentrep.encoder.compute.attention` has the dropout of attention."""
     for module in backbone.modules():
         for name, child in module.named_children():
             if type(child) is nn.Dropout:

@@ -17,10 +17,10 @@ Run = Callable[[TokenBatch, Tensor | None, Need], EncoderOutput]
 def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, need: Need, rows: int) -> EncoderOutput:
     """``run(tokens, words, need)`` in the memory of at most ``rows`` rows.
 
-    The backward pass computes the activations of one group of rows at a time again, with the same dropout masks, while
-    the loss sees all vectors: value and gradient are those of the whole batch. This is GradCache (Gao et al. 2021,
+    The backward pass recomputes the activations of one group of rows at a time, with the same dropout masks, while
+    the loss sees all vectors: value and gradient equal the whole batch's. This is GradCache (Gao et al. 2021,
     Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup, §3) in a single backward pass, so that
-    accumulation, mixed precision and the averaging of gradients over processes stay what they are. It costs one more
+    accumulation, mixed precision and the averaging of gradients over processes do not change. It costs one more
     forward pass.
 
     Args:

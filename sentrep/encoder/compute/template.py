@@ -76,7 +76,7 @@ class Template:
         return found[place]
 
     def _around(self, lengths: Tensor, width: int, text: Tensor | None = None) -> tuple[TokenBatch, Tensor]:
-        """The prompt around a text of each length, (K, width) or any that is hidden, and what is visible without it."""
+        """The prompt around a hidden text of each of K lengths, (K, width), and the mask of the visible tokens."""
         position = torch.arange(width, device=lengths.device)
         start = len(self.prefix)
         stop = start + lengths[:, None]

@@ -111,7 +111,7 @@ def language_model_head(backbone: PreTrainedModel, source: Source, seed: int) ->
         raise InputError(f"{source.name}: its masked-LM head cannot be loaded: {first_line(error)}") from error
     if missing:
         warnings.warn(
-            f"{source.name} has no masked-LM head, or not all of it: what is missing starts from random weights",
+            f"{source.name} has no complete masked-LM head: its missing weights start at random",
             stacklevel=2,
         )
     head = LanguageModelHead(model, backbone.get_input_embeddings().weight)  # type: ignore[arg-type]

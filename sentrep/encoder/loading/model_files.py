@@ -36,11 +36,11 @@ def write_json(file: Path, content: Any) -> None:
 
 @contextmanager
 def one_sentence(says: str, reason: bool = True) -> Iterator[None]:
-    """Turn what other packages raise, who have a dozen types for files and values that do not fit, into one sentence.
+    """Turn exceptions of other packages, which have a dozen types for unusable files and values, into one sentence.
 
     Args:
         says: the sentence.
-        reason: whether it ends with what they say.
+        reason: whether it ends with the first line of their message.
 
     Raises:
         InputError: for any other exception.

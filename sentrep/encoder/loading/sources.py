@@ -66,7 +66,7 @@ class Source:
     def trained_pooler(self, width: int) -> dict[str, Tensor] | None:
         """``weight`` (H, H) and ``bias`` (H,) of the layer before the pooler's tanh; None where all weights are random.
 
-        A checkpoint of `sentrep fit` has those of the head that it was trained with, else its backbone's.
+        A checkpoint of `sentrep fit` has the trained projection head's layer, or else its backbone's.
 
         Args:
             width: H.
@@ -88,10 +88,10 @@ class Source:
 
 
 def parse_backbone(backbone: str | Mapping[str, Any]) -> tuple[str | dict[str, Any], dict[str, Any]]:
-    """The name or configuration of a backbone as `SentenceEncoder` takes it, and what ``from_pretrained`` is told.
+    """The name or configuration of a backbone of `SentenceEncoder`, and the arguments of ``from_pretrained``.
 
     Raises:
-        InputError: for what is none.
+        InputError: neither a name nor a configuration, or wrong arguments.
     """
     checks.instance("encoder", (str, Mapping), backbone=backbone)
     rest = {} if isinstance(backbone, str) else dict(backbone)
@@ -105,7 +105,7 @@ def parse_backbone(backbone: str | Mapping[str, Any]) -> tuple[str | dict[str, A
         if rest.keys() - {"name"}:
             other = min(rest.keys() - {"name"})
             raise InputError(
-                f"encoder.backbone: {other!r} is of a configuration, and a name stands beside it; leave one out"
+                f"encoder.backbone: {other!r} belongs to a configuration, but there is a name, too; remove one of them"
             )
     return rest if name is None else name, hub
 
@@ -158,11 +158,11 @@ def open_source(backbone: str | Mapping[str, Any] | Source, *, whole: bool = Fal
 
     Args:
         backbone: see `SentenceEncoder`.
-        whole: read what a model's folder says of itself, too, as a checkpoint always does.
+        whole: also read the settings in a model's folder; a checkpoint's settings are always read.
         weights: False: no weights of a hub's model are wanted.
 
     Raises:
-        InputError: when nothing is found, or what is found is no encoder.
+        InputError: when nothing is found, or the model is no encoder.
     """
     if isinstance(backbone, Source):
         return backbone

@@ -31,7 +31,7 @@ def built(modules: Sequence[Mapping[str, Any]], source: str, trusted: bool) -> l
         trusted: whether they may be of other classes than sentrep's, whose files are then imported.
 
     Raises:
-        InputError: for another class without trust, or what is no module.
+        InputError: for a foreign class without trust, or a class that is no module.
     """
     own = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in SentenceModule.__subclasses__()}
     found = []
@@ -57,7 +57,7 @@ def restore(encoder: nn.Module, adapter: Lora | None, modules: Iterable[Any], so
 
     Args:
         encoder: a `SentenceEncoder`, without a head.
-        adapter: what it has; that of a checkpoint is merged where it is another one.
+        adapter: the encoder's adapter; a checkpoint's adapter is merged if it differs.
         modules: the modules after its pooling; each takes the weights of an equal module at the same place.
         source: of the weights.
     """
@@ -100,6 +100,5 @@ def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
         )
     except InputError as error:
         raise InputError(
-            f"{error}, so no checkpoint of it could be read back; train a backbone whose modules are those of its "
-            "model type"
+            f"{error}, so no checkpoint of it could be loaded; train a backbone whose modules match its model type"
         ) from error

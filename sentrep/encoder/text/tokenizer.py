@@ -18,21 +18,21 @@ TEXT_SLOT = "[X]"
 MASK_SLOT = "[MASK]"
 
 _SLACK = 128
-"""Ids before a cut that are not used: more than any word has whose splitting could depend on what was cut off."""
+"""Ids before a cut that are not used: more than a word has, as its splitting may depend on the characters cut off."""
 _CHARACTERS = 32
 """Characters of a text that are read at first for every id that is wanted."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A template and what becomes of the vector that it has of its own.
+    """A template, and whether its own vector is subtracted.
 
     Args:
         template: such as ``"[X]" means [MASK].`` (quotes included); ``[X]`` is the text.
-        subtract: take off the vector of the template alone (PromptBERT, §4); costs a pass over a row per length.
+        subtract: subtract the vector of the template without text (PromptBERT, §4); costs a pass over a row per length.
 
     Raises:
-        InputError: for a template that is no text.
+        InputError: for a template that is not a string.
 
     Examples:
         >>> from sentrep.encoder import Prompt
@@ -181,9 +181,9 @@ class TextTokenizer:
         return self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] if text else []
 
     def _vocabulary(self) -> str:
-        """Fingerprint of what decides the ids of a short text: the tokenizer's content and the prompt."""
+        """Fingerprint of the tokenizer's content and the prompt, which decide the ids of a short text."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
-        # truncation and padding are state of the last call, not part of what the tokenizer is
+        # truncation and padding are state of the last call, not settings of the tokenizer
         content = (
             {k: v for k, v in json.loads(backend.to_str()).items() if k not in ("truncation", "padding")}
             if backend is not None

@@ -36,7 +36,7 @@ _POINTS: Mapping[str, Any] = {"marker": ".", "markersize": 3}
 PANELS = ("train/loss", "val/sts", "train/alignment", "train/uniformity")
 """The metrics that are drawn by default."""
 _NOTES = {"train/alignment": ", may rise\nas all vectors spread out"}
-"""What a reader of a panel may take for a fault."""
+"""Explanations of curves that look wrong but are not."""
 _PROXY = f"val/{CRITERION}"
 """The score of the tasks that a text's own structure gives; ``val/proxy/<task>`` are drawn beside it."""
 _SMOOTHED_FROM = 60
@@ -66,10 +66,10 @@ def plot_training_curves(
 def draw_training_curves(history: pd.DataFrame, best_step: int | None = None, monitor: str | None = None) -> Figure:
     """Draw loss, development Spearman, alignment and uniformity against the optimiser step.
 
-    Development scores at step 0 are those before training; they are drawn as an open circle with a dotted line
-    across, so that the eye sees what training has changed, and a dashed one at the score of the untouched start model
-    where its own pooling was replaced (``untouched/sts``). ``val/proxy`` is drawn alike, with its tasks. Alignment
-    and uniformity are those of the training batches and, beside these, of the held-out sentences and of the
+    Development scores before training (step 0) are open circles, with a dotted line across for comparison. If the run
+    replaced the start model's pooling, a dashed line marks the untouched start model (``untouched/sts``).
+    ``val/proxy`` is drawn likewise, with its tasks. Alignment
+    and uniformity are drawn for the training batches, the held-out sentences and the
     development sets (in the colours of their scores).
 
     Args:
