@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-
-import torch
-
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.graph_encoder import GraphEncoder
+from sentrep.io.hashes import hash_weights
 from sentrep.io.strangers import settings_text
 
 
@@ -26,9 +23,5 @@ def fingerprint(encoder: SentenceEncoder | GraphEncoder) -> str:
     if isinstance(encoder, SentenceEncoder):  # a graph holds its settings
         how.append(settings_text(encoder.backbone.config))
     others = settings.modules[: -1 if encoder.normalizes else None]
-    digest = hashlib.blake2b("/".join(map(str, [*how, others or None])).encode(), digest_size=8)
-    for name, weights in sorted(encoder.state_dict().items()):
-        if not name.startswith("head."):
-            digest.update(name.encode())
-            digest.update(weights.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return digest.hexdigest()
+    weights = {name: tensor for name, tensor in encoder.state_dict().items() if not name.startswith("head.")}
+    return hash_weights("/".join(map(str, [*how, others or None])), weights)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
 from sentrep.data.augmentation.model_options import Generation
 from sentrep.errors import InputError
 from sentrep.extras import require
+from sentrep.io.hashes import hash_weights
 from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_plain, check_plain_files, expanded
 from sentrep.io.strangers import quiet_transformers, read_config, read_tokenizer, settings_text
@@ -73,7 +73,8 @@ class Translator:
         self._how = how = generation or Generation()
         self._prefix = f"{prefix} " if prefix else ""
         self._tokenizer, self._model = _load(model)
-        self.fingerprint = _fingerprint(self._model)
+        settings = settings_text(self._model.config) + settings_text(self._model.generation_config)
+        self.fingerprint = hash_weights(settings, self._model.state_dict())
         """Hash of the weights, whatever they are converted to, and of the settings."""
         try:
             self._model.to(device, numbers(how, device)).eval()
@@ -169,12 +170,3 @@ def _load(name: str) -> tuple[Any, Any]:
                 "the spelling, or give the path of a local folder"
             )
         raise InputError(f"{name}: {problem}") from error
-
-
-def _fingerprint(model: Any) -> str:
-    settings = settings_text(model.config) + settings_text(model.generation_config)
-    digest = hashlib.blake2b(settings.encode(), digest_size=8)
-    for name, weights in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(weights.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return digest.hexdigest()
