@@ -71,7 +71,7 @@ def source(module: str) -> Path:
 
 @functools.cache
 def public(module: str) -> dict[str, str]:
-    """A package's ``__all__``: each name, and where it is defined."""
+    """A package's public names, in ``__all__`` or imported ``as`` themselves: each, and where it is defined."""
     names: list[str] = []
     homes: dict[str, str] = {}
     for node in ast.walk(parsed(source(module))):
@@ -79,6 +79,7 @@ def public(module: str) -> dict[str, str]:
             names = ast.literal_eval(node.value)
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("sentrep"):
             homes |= {alias.asname or alias.name: node.module for alias in node.names}
+            names += [alias.name for alias in node.names if alias.asname == alias.name]
     return {name: definition(f"{homes.get(name, module)}.{name}") for name in names}
 
 
@@ -117,7 +118,7 @@ def module_of(package: str) -> str:
 
 
 def api_pages() -> dict[Path, str]:
-    """A page for each package: what it is, and every name of its ``__all__``."""
+    """A page for each package: what it is, and every public name."""
     where = places()
     return {DOCS / f"api/{package}.md": api_page(package, where) for package in API}
 

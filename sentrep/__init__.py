@@ -5,65 +5,43 @@ The names below are imported on first use, so that ``import sentrep`` (and ``sen
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sentrep.version import __version__
+from sentrep.lazy import lazy_names
+from sentrep.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from sentrep.data import SentRepDataModule
-    from sentrep.data.sets.scored_pairs import ScoredPairs
-    from sentrep.encoder import ProjectionHead, SentenceEncoder
-    from sentrep.errors import InputError
-    from sentrep.module import SentRepModule
-    from sentrep.negatives import NegativeSampler
-    from sentrep.objectives import Objective
-    from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
-    from sentrep.views import Perturbation, TokenAugmentation, ViewMaker
-    from sentrep.weighting import PairWeighting
+    from sentrep.data import SentRepDataModule as SentRepDataModule
+    from sentrep.data.sets.scored_pairs import ScoredPairs as ScoredPairs
+    from sentrep.encoder import ProjectionHead as ProjectionHead
+    from sentrep.encoder import SentenceEncoder as SentenceEncoder
+    from sentrep.errors import InputError as InputError
+    from sentrep.module import SentRepModule as SentRepModule
+    from sentrep.negatives import NegativeSampler as NegativeSampler
+    from sentrep.objectives import Objective as Objective
+    from sentrep.types import EncoderOutput as EncoderOutput
+    from sentrep.types import EncoderSpec as EncoderSpec
+    from sentrep.types import TextBatch as TextBatch
+    from sentrep.types import TokenBatch as TokenBatch
+    from sentrep.types import Views as Views
+    from sentrep.views import Perturbation as Perturbation
+    from sentrep.views import TokenAugmentation as TokenAugmentation
+    from sentrep.views import ViewMaker as ViewMaker
+    from sentrep.weighting import PairWeighting as PairWeighting
 
-_HOMES = {
-    "data": ("SentRepDataModule",),
-    "data.sets.scored_pairs": ("ScoredPairs",),
-    "encoder": ("ProjectionHead", "SentenceEncoder"),
-    "errors": ("InputError",),
-    "module": ("SentRepModule",),
-    "negatives": ("NegativeSampler",),
-    "objectives": ("Objective",),
-    "types": ("EncoderOutput", "EncoderSpec", "TextBatch", "TokenBatch", "Views"),
-    "views": ("Perturbation", "TokenAugmentation", "ViewMaker"),
-    "weighting": ("PairWeighting",),
-}
-"""The names of each module."""
-
-__all__ = [
-    "EncoderOutput",
-    "EncoderSpec",
-    "InputError",
-    "NegativeSampler",
-    "Objective",
-    "PairWeighting",
-    "Perturbation",
-    "ProjectionHead",
-    "ScoredPairs",
-    "SentRepDataModule",
-    "SentRepModule",
-    "SentenceEncoder",
-    "TextBatch",
-    "TokenAugmentation",
-    "TokenBatch",
-    "ViewMaker",
-    "Views",
-    "__version__",
-]
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"sentrep.{module}"), name)
-    raise AttributeError(f"module 'sentrep' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "data": ("SentRepDataModule",),
+        "data.sets.scored_pairs": ("ScoredPairs",),
+        "encoder": ("ProjectionHead", "SentenceEncoder"),
+        "errors": ("InputError",),
+        "module": ("SentRepModule",),
+        "negatives": ("NegativeSampler",),
+        "objectives": ("Objective",),
+        "types": ("EncoderOutput", "EncoderSpec", "TextBatch", "TokenBatch", "Views"),
+        "views": ("Perturbation", "TokenAugmentation", "ViewMaker"),
+        "weighting": ("PairWeighting",),
+        "version": ("__version__",),
+    },
+)

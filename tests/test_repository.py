@@ -19,18 +19,20 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import sentrep
+import sentrep.data
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "sentrep"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 IMPORT_ORDER = [
-    "version", "errors", "extras", "io", "reports", "checks", "types", "config", "distributed", "functional", "data",
-    "encoder", "views", "negatives", "weighting", "decoders", "objectives", "training", "stability", "checkpoint",
+    "version", "lazy", "errors", "extras", "io", "reports", "checks", "types", "config", "distributed", "functional",
+    "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives", "training", "stability", "checkpoint",
     "evaluation", "module", "adaptation", "doctor", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""
@@ -354,3 +356,14 @@ if __name__ == "__main__":
     assert sys.argv[1:] == ["--write"], "usage: python tests/test_repository.py --write"
     contributing = ROOT / "CONTRIBUTING.md"
     contributing.write_text(with_import_order(contributing.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+@pytest.mark.parametrize("package", [sentrep, sentrep.data], ids=lambda package: package.__name__)
+def test_lazy_names_are_those_that_type_checkers_read(package: ModuleType) -> None:
+    nodes = [
+        node
+        for node in ast.walk(ast.parse(Path(str(package.__file__)).read_text()))
+        if isinstance(node, ast.ImportFrom)
+    ]
+    assert {name.name for node in nodes for name in node.names if name.asname == name.name} == {*package.__all__}
+    assert all(hasattr(package, name) for name in package.__all__)

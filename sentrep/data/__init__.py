@@ -15,81 +15,59 @@ The names are imported on first use: PyTorch, Lightning and pyarrow take seconds
 need none of them.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sentrep.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from sentrep.data.arguments import Reading
-    from sentrep.data.batches.collate import Collate
-    from sentrep.data.batches.distinct_batches import DistinctBatches
-    from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
-    from sentrep.data.batches.sampler import GlobalBatchSampler
-    from sentrep.data.batches.streaming import StreamedBatches
-    from sentrep.data.datamodule import SentRepDataModule
-    from sentrep.data.sets.beir import RankingSet, load_reranking, load_retrieval
-    from sentrep.data.sets.labelled import LabelledSet, LabelledTexts, load_labelled_file, load_labelled_folder
-    from sentrep.data.sets.sts import SET_NAMES, PairsFile, load_sts
-    from sentrep.data.sets.transfer import TRANSFER_NAMES, load_transfer
-    from sentrep.data.stored_embeddings import StoredEmbeddings
-    from sentrep.data.text.corpus import Corpus, open_corpus
-    from sentrep.data.text.tables import TableFile
-    from sentrep.data.text.tokenized import CorpusCounts, TokenizedCorpus, TokenizedRows, TokenRows, tokenize_corpus
+    from sentrep.data.arguments import Reading as Reading
+    from sentrep.data.batches.collate import Collate as Collate
+    from sentrep.data.batches.distinct_batches import DistinctBatches as DistinctBatches
+    from sentrep.data.batches.loaders import OneBatchLoader as OneBatchLoader
+    from sentrep.data.batches.loaders import ResumableLoader as ResumableLoader
+    from sentrep.data.batches.loaders import SentenceLoader as SentenceLoader
+    from sentrep.data.batches.sampler import GlobalBatchSampler as GlobalBatchSampler
+    from sentrep.data.batches.streaming import StreamedBatches as StreamedBatches
+    from sentrep.data.datamodule import SentRepDataModule as SentRepDataModule
+    from sentrep.data.sets.beir import RankingSet as RankingSet
+    from sentrep.data.sets.beir import load_reranking as load_reranking
+    from sentrep.data.sets.beir import load_retrieval as load_retrieval
+    from sentrep.data.sets.labelled import LabelledSet as LabelledSet
+    from sentrep.data.sets.labelled import LabelledTexts as LabelledTexts
+    from sentrep.data.sets.labelled import load_labelled_file as load_labelled_file
+    from sentrep.data.sets.labelled import load_labelled_folder as load_labelled_folder
+    from sentrep.data.sets.sts import SET_NAMES as SET_NAMES
+    from sentrep.data.sets.sts import PairsFile as PairsFile
+    from sentrep.data.sets.sts import load_sts as load_sts
+    from sentrep.data.sets.transfer import TRANSFER_NAMES as TRANSFER_NAMES
+    from sentrep.data.sets.transfer import load_transfer as load_transfer
+    from sentrep.data.stored_embeddings import StoredEmbeddings as StoredEmbeddings
+    from sentrep.data.text.corpus import Corpus as Corpus
+    from sentrep.data.text.corpus import open_corpus as open_corpus
+    from sentrep.data.text.tables import TableFile as TableFile
+    from sentrep.data.text.tokenized import CorpusCounts as CorpusCounts
+    from sentrep.data.text.tokenized import TokenizedCorpus as TokenizedCorpus
+    from sentrep.data.text.tokenized import TokenizedRows as TokenizedRows
+    from sentrep.data.text.tokenized import TokenRows as TokenRows
+    from sentrep.data.text.tokenized import tokenize_corpus as tokenize_corpus
 
-_HOMES = {
-    "arguments": ("Reading",),
-    "batches.collate": ("Collate",),
-    "batches.distinct_batches": ("DistinctBatches",),
-    "batches.loaders": ("OneBatchLoader", "ResumableLoader", "SentenceLoader"),
-    "batches.sampler": ("GlobalBatchSampler",),
-    "batches.streaming": ("StreamedBatches",),
-    "datamodule": ("SentRepDataModule",),
-    "sets.beir": ("RankingSet", "load_reranking", "load_retrieval"),
-    "sets.labelled": ("LabelledSet", "LabelledTexts", "load_labelled_file", "load_labelled_folder"),
-    "sets.sts": ("SET_NAMES", "PairsFile", "load_sts"),
-    "sets.transfer": ("TRANSFER_NAMES", "load_transfer"),
-    "stored_embeddings": ("StoredEmbeddings",),
-    "text.corpus": ("Corpus", "open_corpus"),
-    "text.tables": ("TableFile",),
-    "text.tokenized": ("CorpusCounts", "TokenizedCorpus", "TokenizedRows", "TokenRows", "tokenize_corpus"),
-}
-"""The names of each module."""
-
-__all__ = [
-    "SET_NAMES",
-    "TRANSFER_NAMES",
-    "Collate",
-    "Corpus",
-    "CorpusCounts",
-    "DistinctBatches",
-    "GlobalBatchSampler",
-    "LabelledSet",
-    "LabelledTexts",
-    "OneBatchLoader",
-    "PairsFile",
-    "RankingSet",
-    "Reading",
-    "ResumableLoader",
-    "SentRepDataModule",
-    "SentenceLoader",
-    "StoredEmbeddings",
-    "StreamedBatches",
-    "TableFile",
-    "TokenRows",
-    "TokenizedCorpus",
-    "TokenizedRows",
-    "load_labelled_file",
-    "load_labelled_folder",
-    "load_reranking",
-    "load_retrieval",
-    "load_sts",
-    "load_transfer",
-    "open_corpus",
-    "tokenize_corpus",
-]
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"sentrep.data.{module}"), name)
-    raise AttributeError(f"module 'sentrep.data' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "arguments": ("Reading",),
+        "batches.collate": ("Collate",),
+        "batches.distinct_batches": ("DistinctBatches",),
+        "batches.loaders": ("OneBatchLoader", "ResumableLoader", "SentenceLoader"),
+        "batches.sampler": ("GlobalBatchSampler",),
+        "batches.streaming": ("StreamedBatches",),
+        "datamodule": ("SentRepDataModule",),
+        "sets.beir": ("RankingSet", "load_reranking", "load_retrieval"),
+        "sets.labelled": ("LabelledSet", "LabelledTexts", "load_labelled_file", "load_labelled_folder"),
+        "sets.sts": ("SET_NAMES", "PairsFile", "load_sts"),
+        "sets.transfer": ("TRANSFER_NAMES", "load_transfer"),
+        "stored_embeddings": ("StoredEmbeddings",),
+        "text.corpus": ("Corpus", "open_corpus"),
+        "text.tables": ("TableFile",),
+        "text.tokenized": ("CorpusCounts", "TokenizedCorpus", "TokenizedRows", "TokenRows", "tokenize_corpus"),
+    },
+)
