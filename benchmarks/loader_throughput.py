@@ -32,12 +32,13 @@ def measure(job: Job) -> dict[str, Any]:
     """Sentences a second, and how long opening the cache took (the first time: building it)."""
     from transformers import AutoTokenizer
 
-    from sentrep.data import Collate, GlobalBatchSampler, ResumableLoader, open_corpus, tokenize_corpus
+    from sentrep.data import Collate, GlobalBatchSampler, ResumableLoader, TokenizedRows, open_corpus, tokenize_corpus
     from sentrep.encoder.text.tokenizer import TextTokenizer
 
     tokenize = TextTokenizer(AutoTokenizer.from_pretrained(job.folder), limit=512)
     start = time.perf_counter()
-    tokens = tokenize_corpus(open_corpus(job.corpus), tokenize, job.settings["max_length"], f"{job.corpus}.cache")
+    rows = TokenizedRows(tokenize, job.settings["max_length"])
+    tokens = tokenize_corpus(open_corpus(job.corpus), rows, f"{job.corpus}.cache")
     opened = time.perf_counter() - start
     loader = ResumableLoader(
         tokens,

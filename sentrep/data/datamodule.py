@@ -106,7 +106,7 @@ class SentRepDataModule(LightningDataModule):
         self.proxy_tasks: ProxyTasks | None = None
         self._connected: tuple[Tokenize, int | None] | None = None
         self._connected_in: Trainer | None = None
-        self._tokenized_by: tuple[str, int | None] | None = None
+        self._tokenized_by = ""
         self._corpus: Corpus | None = None
         self._tokens: TokenizedCorpus | None = None
         self._rows: TokenizedCorpus | TokenizedRows | None = None
@@ -250,22 +250,21 @@ class SentRepDataModule(LightningDataModule):
                 "data.reading.streaming does not know how long the text is: say when to stop by --trainer.max_steps, "
                 "for example the number of rows over the batch size of all processes"
             )
-        tokenize, max_length = self._how_to_tokenize()
-        if self._tokenized_by == (tokenize.fingerprint, max_length):
+        rows = TokenizedRows(*self._how_to_tokenize(), reading.longest_line)
+        if self._tokenized_by == rows.fingerprint:
             return
-        corpus, longest = self.training_text(), reading.longest_line
+        corpus = self.training_text()
         if reading.streaming:
-            self._rows = TokenizedRows(tokenize, max_length, longest)
+            self._rows, text = rows, corpus.stamp
         else:
-            self._rows = self._tokens = tokenize_corpus(
-                corpus, tokenize, max_length, reading.cache_dir, reading.num_workers, longest
-            )
+            self._rows = self._tokens = tokenize_corpus(corpus, rows, reading.cache_dir, reading.num_workers)
+            text = corpus.fingerprint
         if self._tokens is not None and self.held_out:
             self.held_out_sentences, self._rows = hold_out(self._tokens, self.held_out)
             numbers = self.held_out, len(self._tokens) - len(self._rows)
             logger.info("%d sentences (%d rows) are held out of training", *numbers)
-        self.fingerprint = hash_of(corpus.stamp if reading.streaming else corpus.fingerprint, longest, self.held_out)
-        self._corpus, self._tokenized_by = corpus, (tokenize.fingerprint, max_length)
+        self.fingerprint = hash_of(text, reading.longest_line, self.held_out)
+        self._corpus, self._tokenized_by = corpus, rows.fingerprint
 
     def _refuse_other_texts(self) -> None:
         """Every process holds texts of its own, which an unseeded shuffle makes other ones."""

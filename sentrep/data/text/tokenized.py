@@ -136,12 +136,16 @@ class TokenizedRows:
 
     Args:
         tokenize: gives the ids.
-        max_length: longest sequence in tokens; None means the model's limit.
-        longest_line: characters of a sentence that are tokenised.
+        max_length: longest sequence in tokens, special tokens included; None means the model's limit.
+        longest_line: characters of a sentence that are tokenised; the rest is left out.
+
+    Attributes:
+        fingerprint: hash of all three.
     """
 
     def __init__(self, tokenize: Tokenize, max_length: int | None, longest_line: int = LONGEST_LINE) -> None:
-        self._tokenize, self._max_length, self._longest_line = tokenize, max_length, longest_line
+        self._tokenize, self.max_length, self._longest_line = tokenize, max_length, longest_line
+        self.fingerprint = hash_of(tokenize.fingerprint, max_length, longest_line)
 
     def __getitem__(self, rows: Sequence[CorpusRow]) -> TokenRows:
         """As `TokenizedCorpus` gives them."""
@@ -169,19 +173,14 @@ class TokenizedRows:
         """Ids of every sentence by column, and how many sentences were cut."""
         columns = zip(*(row.sentences for row in rows), strict=True)
         found = [
-            self._tokenize([sentence[: self._longest_line] for sentence in column], self._max_length)
+            self._tokenize([sentence[: self._longest_line] for sentence in column], self.max_length)
             for column in columns
         ]
         return [ids for ids, _ in found], sum(cut for _, cut in found)
 
 
 def tokenize_corpus(
-    corpus: Corpus,
-    tokenize: Tokenize,
-    max_length: int | None,
-    cache_dir: str | Path | None = None,
-    num_workers: int = 0,
-    longest_line: int = LONGEST_LINE,
+    corpus: Corpus, rows: TokenizedRows, cache_dir: str | Path | None = None, num_workers: int = 0
 ) -> TokenizedCorpus:
     """The tokenised corpus, from the cache where the same text was tokenised the same way before.
 
@@ -190,23 +189,21 @@ def tokenize_corpus(
 
     Args:
         corpus: the text.
-        tokenize: gives the ids.
-        max_length: longest sequence in tokens, special tokens included; None means the model's limit.
+        rows: makes the ids.
         cache_dir: folder of the cache files; None means `default_cache_dir`.
         num_workers: processes that tokenise, at most one a processor; 0 means this one.
-        longest_line: characters of a sentence that are tokenised; the rest is left out, and counted.
 
     Raises:
         InputError: no row has text, the text cannot be read, see `Corpus.blocks`, or the folder takes no file.
     """
     folder = expanded(cache_dir) if cache_dir else default_cache_dir()
-    path = folder / f"{hash_of(_FORMAT, corpus.fingerprint, tokenize.fingerprint, max_length, longest_line)}.arrow"
+    path = folder / f"{hash_of(_FORMAT, corpus.fingerprint, rows.fingerprint)}.arrow"
     tokens, how = _kept(path), "from the cache"
     if tokens is None:
         with writing(f"data.reading.cache_dir: {folder}"):
-            _write(corpus, TokenizedRows(tokenize, max_length, longest_line), path, num_workers)
+            _write(corpus, rows, path, num_workers)
         tokens, how = TokenizedCorpus(path), "tokenised"
-    _report(corpus, tokens, max_length, how)
+    _report(corpus, tokens, rows.max_length, how)
     return tokens
 
 

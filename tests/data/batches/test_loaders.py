@@ -15,6 +15,7 @@ from sentrep.data import (
     ResumableLoader,
     SentenceLoader,
     TokenizedCorpus,
+    TokenizedRows,
     open_corpus,
     tokenize_corpus,
 )
@@ -25,7 +26,7 @@ from sentrep.errors import InputError
 @pytest.fixture
 def corpus(tmp_path: Path) -> TokenizedCorpus:
     (tmp_path / "corpus.txt").write_text("\n".join(f"sentence {number}" for number in range(50)))
-    return tokenize_corpus(open_corpus(tmp_path / "corpus.txt"), WordTokenize(), 8, tmp_path / "cache")
+    return tokenize_corpus(open_corpus(tmp_path / "corpus.txt"), TokenizedRows(WordTokenize(), 8), tmp_path / "cache")
 
 
 def loader(corpus: TokenizedCorpus, batch_size: int = 4, workers: int = 0, **options: Any) -> ResumableLoader:

@@ -60,7 +60,7 @@ def test_columns_and_ids_are_those_of_the_map_style_path(tmp_path: Path) -> None
     records = [{"sent0": f"a {n}", "sent1": f"b {n} long", "hard_neg": f"c {n}"} for n in range(12)]
     (tmp_path / "triplets.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     corpus = open_corpus(tmp_path / "triplets.jsonl")
-    tokens = tokenize_corpus(corpus, WordTokenize(), 4, tmp_path / "cache")
+    tokens = tokenize_corpus(corpus, TokenizedRows(WordTokenize(), 4), tmp_path / "cache")
     (batch,) = list(ResumableLoader(TokenizedRows(WordTokenize(), 4), StreamedBatches(corpus, 12), Collate(0)))
     order = [texts([batch]).index(tuple(ids.tolist())) for ids in tokens[range(12)].columns[0]]
     expected = Collate(0)(tokens[np.argsort(order)])

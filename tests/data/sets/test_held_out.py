@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from words import WordTokenize
 
-from sentrep.data import Reading, SentRepDataModule, TokenizedCorpus, open_corpus, tokenize_corpus
+from sentrep.data import Reading, SentRepDataModule, TokenizedCorpus, TokenizedRows, open_corpus, tokenize_corpus
 from sentrep.data.sets.held_out import HeldOut, hold_out
 from sentrep.data.text import tokenized as module
 from sentrep.errors import InputError
@@ -17,7 +17,7 @@ from sentrep.errors import InputError
 
 def tokens_of(path: Path, lines: list[str], head: str | None = None) -> TokenizedCorpus:
     path.write_text("\n".join([*([head] if head else []), *lines]) + "\n")
-    return tokenize_corpus(open_corpus(path), WordTokenize(), 8, path.parent / "cache")
+    return tokenize_corpus(open_corpus(path), TokenizedRows(WordTokenize(), 8), path.parent / "cache")
 
 
 def test_keys_are_equal_for_equal_ids_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

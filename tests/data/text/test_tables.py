@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from words import WordTokenize
 
-from sentrep.data import StreamedBatches, open_corpus, tokenize_corpus
+from sentrep.data import StreamedBatches, TokenizedRows, open_corpus, tokenize_corpus
 from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError
 from support import shared_path
@@ -144,7 +144,7 @@ def check_refused(path: Path, message: str, columns: list[str]) -> None:
         with pytest.raises(InputError, match=message):
             list(read())
     with pytest.raises(InputError, match=message):
-        tokenize_corpus(corpus, WordTokenize(), 8, path.parent / "cache")
+        tokenize_corpus(corpus, TokenizedRows(WordTokenize(), 8), path.parent / "cache")
     assert not list((path.parent / "cache").iterdir())
 
 

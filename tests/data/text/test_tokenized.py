@@ -32,8 +32,9 @@ def pairs(tmp_path: Path) -> Path:
 
 
 def build(path: Path, **options) -> TokenizedCorpus:
-    arguments = {"tokenize": WordTokenize(), "max_length": 8, "cache_dir": path.parent / "cache"}
-    return tokenize_corpus(open_corpus(path), **{**arguments, **options})
+    given = {"tokenize": WordTokenize(), "max_length": 8, "cache_dir": path.parent / "cache", **options}
+    rows = TokenizedRows(given.pop("tokenize"), given.pop("max_length"))
+    return tokenize_corpus(open_corpus(path), rows, **given)
 
 
 def lists(column: list[np.ndarray]) -> list[list[int]]:
@@ -112,13 +113,14 @@ def test_long_sentences_are_cut_before_they_are_tokenised_and_counted(
         (tmp_path / held).write_text("\n".join(rows))
     caplog.set_level(logging.INFO, "sentrep")
     corpus = open_corpus(texts if held == "memory" else tmp_path / held)
-    tokens = tokenize_corpus(corpus, WordTokenize(), 8, tmp_path / "cache", longest_line=8)
+    rows = TokenizedRows(WordTokenize(), 8, longest_line=8)
+    tokens = tokenize_corpus(corpus, rows, tmp_path / "cache")
     assert tokens.counts == CorpusCounts(rows=4, blank=1, too_long=2)
     assert [len(ids) for ids in tokens[range(3)].columns[0]] == [4, 3, 4]  # with [CLS] and [SEP]
     assert "2 sentences cut in reading (data.reading.longest_line)" in caplog.text
-    streamed = TokenizedRows(WordTokenize(), 8, longest_line=8)[[row for row in corpus.rows() if not row.blank]]
+    streamed = rows[[row for row in corpus.rows() if not row.blank]]
     assert lists(streamed.columns[0]) == lists(tokens[range(3)].columns[0])
-    longer = tokenize_corpus(corpus, WordTokenize(), 8, tmp_path / "cache", longest_line=9)
+    longer = tokenize_corpus(corpus, TokenizedRows(WordTokenize(), 8, longest_line=9), tmp_path / "cache")
     assert longer.counts.too_long == 1  # another file, so that no ids of other sentences are taken from the cache
 
 
