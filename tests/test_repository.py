@@ -32,8 +32,8 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 IMPORT_ORDER = [
     "version", "lazy", "errors", "extras", "io", "reports", "checks", "types", "config", "distributed", "functional",
-    "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives", "training", "stability", "checkpoint",
-    "evaluation", "module", "adaptation", "doctor", "cli",
+    "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives", "training", "stability",
+    "checkpoint", "evaluation", "module", "adaptation", "doctor", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""
 

@@ -18,7 +18,7 @@ _DOWN, _UP = f".lora_A.{_NAME}.weight", f".lora_B.{_NAME}.weight"
 
 @dataclass(frozen=True)
 class Lora:
-    """Low-rank adapters: W x becomes W x + α/r · B A dropout(x), where A (r, in) and B (out, r) alone are trained.
+    """Low-rank adapters: W x becomes W x + α/r · B A dropout(x), where only A (r, in) and B (out, r) are trained.
 
     Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, §4.1. B starts at 0, so training starts from
     the backbone's own vectors.
@@ -29,7 +29,7 @@ class Lora:
         dropout: rate in [0, 1) on the adapters' inputs in training.
         targets: names of linear layers, or their ends, as ``query`` for all of that name; None for all linear layers of
             the backbone.
-        also: patterns (`fnmatch`) of names of the backbone's own parameters that are trained beside the adapters.
+        also: patterns (`fnmatch`) of further parameter names of the backbone to train beside the adapters.
 
     Raises:
         InputError: for values out of range.

@@ -13,16 +13,16 @@ from sentrep.errors import InputError
 
 
 class ConvolutionalPooling(SentenceModule):
-    """The mean of what convolutions of several widths see around each token (Zhang et al. 2020, IS-BERT, §3.2).
+    """The mean of convolutions of several widths over the tokens (Zhang et al. 2020, IS-BERT, §3.2).
 
         c_t = ReLU([W_k ∗ h + b_k]_t),  k in ``windows``, concatenated;      s = mean over the real tokens t of c_t
 
-    h are the last hidden states, 0 beyond a sentence's ends. It comes first among the modules, and reads nothing of the
-    pooled vector. `features` gives c, the local features that IS-BERT's objective compares with s.
+    h are the last hidden states, 0 beyond a sentence's ends. It must be the first module, and ignores the
+    pooled vector. `features` returns c, the local features that IS-BERT's objective compares with s.
 
     Args:
         windows: odd widths, in tokens.
-        filters: of each width; None for H ÷ their number, which makes s as wide as the backbone where that divides it.
+        filters: of each width; None for H ÷ the number of widths, so that s has the backbone's width if this divides H.
 
     Raises:
         InputError: for no window, an even one, or a number of filters below 1.

@@ -21,9 +21,9 @@ class Flow(SentenceModule):
 
         z₁ = y₁,    z₂ = (y₂ + m) ⊙ σ(r + 2),    [m, r] = W₂ ReLU(W₁ y₁ + b₁) + b₂
 
-    It is computed in float32. `sentrep.objectives.FlowLikelihood` trains it. Departures: permutations are drawn and
-    stay, instead of Glow's 1×1 convolutions; an actnorm begins as the identity, not from the first batch's moments, so
-    that the module is one function from the beginning.
+    It is computed in float32. `sentrep.objectives.FlowLikelihood` trains it. Departures: random permutations are
+    fixed, instead of Glow's 1×1 convolutions; an actnorm starts as the identity, not from the first batch's moments, so
+    that the module does not depend on the first batch.
 
     Args:
         steps: of the flow.

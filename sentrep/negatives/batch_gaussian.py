@@ -17,27 +17,27 @@ from sentrep.negatives.base import NegativeSampler, check_ratio, count
 class BatchGaussianNegatives(NegativeSampler):
     """M vectors g ~ N(μ_z, σ_z²), with mean and deviation of each dimension over the anchors (thesis, tables 5 and 7).
 
-    The four combinations of table 7 are ``use_mean`` and ``use_std``: 0 stands for μ_z and 1 for σ_z where they are
-    false. Noise drawn so knows nothing of how dimensions vary together; ``covariance`` brings that in, with
+    ``use_mean`` and ``use_std`` give the four combinations of table 7: 0 replaces μ_z and 1 replaces σ_z if they are
+    false. This noise ignores correlations of dimensions. ``covariance`` adds them, with
     Σ = Zᵀ Z / (N − 1) of the centred anchors Z:
 
-    - ``"multiplied"``: g Σ, for a g drawn as above. The thesis says no more than that the covariance of the anchors is
-      computed and its inner product with the sampled noise taken ("filtered with the covariance matrix"); this is that
-      reading, word for word. The product has covariance Σ diag(σ_z²) Σ, not Σ.
-    - ``"full"``: our extension, a draw of N(μ_z, Σ) as it is properly done: μ_z + Zᵀ ε / √(N − 1) with ε (N,) standard
-      normal. Exact, also for the singular Σ of fewer anchors than dimensions. σ_z has no part in it.
+    - ``"multiplied"``: g Σ, for a g drawn as above. The thesis only says that the covariance of the anchors is
+      computed and its inner product with the sampled noise taken ("filtered with the covariance matrix"); this follows
+      its words. The product has covariance Σ diag(σ_z²) Σ, not Σ.
+    - ``"full"``: our extension, an exact draw of N(μ_z, Σ): μ_z + Zᵀ ε / √(N − 1) with ε (N,) standard
+      normal, also for the singular Σ of fewer anchors than dimensions. It does not use σ_z.
 
     Neither builds the D×D matrix. A batch of one sentence has no deviation and gets no negatives.
 
     Args:
         ratio: M as a multiple of the global batch.
-        use_mean: whether the noise lies around the mean of the anchors, or around 0.
+        use_mean: whether the noise has the mean of the anchors, or 0.
         use_std: whether it has the anchors' deviations, or 1.
-        covariance: how dimensions vary together; see above.
+        covariance: the correlation of dimensions; see above.
         weight: λ ≥ 0.
-        gradient: whether the noise pushes the anchors through their own statistics too: through ``none`` of them;
-            through Σ alone (``covariance``), as in the thesis's code; or through μ_z, σ_z and Σ (``all``). The code
-            detaches neither μ_z nor σ_z, but torch.normal, to which they go, passes no gradient on.
+        gradient: the statistics through which the gradient of the noise reaches the anchors: ``none``;
+            Σ alone (``covariance``), as in the thesis's code; or μ_z, σ_z and Σ (``all``). The code
+            detaches neither μ_z nor σ_z, but its torch.normal passes no gradient to them.
 
     Raises:
         InputError: for values out of range, for ``use_std=False`` with ``covariance="full"``, and for

@@ -10,10 +10,10 @@ from sentrep.negatives.base import NegativeSampler, check_ratio, count
 
 
 class GaussianNegatives(NegativeSampler):
-    """M vectors g ~ N(μ, σ²), drawn afresh each step and shared by all anchors (GS-InfoNCE, eq. 5).
+    """M vectors g ~ N(μ, σ²), drawn at each step and shared by all anchors (GS-InfoNCE, eq. 5).
 
-    Cosine ignores the length of g, so that σ is immaterial where μ is 0; it matters with μ ≠ 0. The authors' released
-    code tunes σ per backbone all the same (0.5 or 0.1).
+    Cosine ignores the length of g, so σ has no effect for μ = 0, but has one for μ ≠ 0. The authors' released
+    code still tunes σ per backbone (0.5 or 0.1).
 
     Args:
         ratio: M as a multiple of the global batch; the paper's best is 3, and more than 8 hurts.

@@ -26,23 +26,24 @@ _Mixture = tuple[Tensor, Tensor, Tensor]
 class GaussianMixtureNegatives(NegativeSampler):
     """M draws from a Gaussian mixture of the outputs of past steps (thesis, "GMM sampling").
 
-    The thesis says that the mixture is updated at each step with the outputs of previous steps, not how. Here: stepwise
-    EM. One E-step per optimiser step gives the responsibilities r_nk of component k for anchor x_n; the discounted sums
+    The thesis says that the mixture is updated at each step with the outputs of previous steps, but not how. This class
+    uses stepwise EM. One E-step per optimiser step gives the responsibilities r_nk of component k for anchor x_n. The
+    discounted sums
 
         m_k ← d m_k + Σ_n r_nk,    with the means μ_k and scatters S_k (about μ_k) that go with them,
 
-    are merged in centred form, so that nothing cancels; then π_k = m_k / Σ m and Σ_k = S_k / m_k + f I. The floor f is
-    a share of the mean variance of the whole mixture. A component with less than 1 % of its even part of the mass (all
-    have none at first) takes a random anchor for its mean and the variances of the batch. Nothing is drawn before the
-    first update. Anchors that are not finite are replaced by others of their batch (`finite_rows`).
+    are merged in centred form, to avoid cancellation; then π_k = m_k / Σ m and Σ_k = S_k / m_k + f I. The floor f is
+    a share of the mean variance of the whole mixture. A component with less than 1 % of an equal share of the mass
+    (all components at first) gets a random anchor as its mean, and the variances of the batch. Nothing is drawn before
+    the first update. Non-finite anchors are replaced by other anchors of their batch (`finite_rows`).
 
-    The thesis's code forgets the mixture at each step and fits scikit-learn's anew to the last 8 batches, the current
-    one among them, with 8 full components: ``window=8``. The device waits for that fit: on 512 rows 0.4 s a step of
-    width 384 and 1.3 s of width 768, on one core of a CPU.
+    The thesis's code discards the mixture at each step and fits scikit-learn's mixture to the last 8 batches, including
+    the current one, with 8 full components: ``window=8``. The device waits for this fit: for 512 rows, 0.4 s per step
+    at width 384 and 1.3 s at width 768, on one core of a CPU.
 
     Args:
         components: K.
-        covariance: ``"diag"``, or ``"full"``: a D×D matrix per component, which wants many more outputs than D.
+        covariance: ``"diag"``, or ``"full"``: a D×D matrix per component, which needs many more outputs than D.
         decay: d in (0, 1] of a step; 1 forgets nothing.
         variance_floor: f as a share of the mean variance, > 0.
         ratio: M as a multiple of the global batch.

@@ -16,9 +16,9 @@ from sentrep.types import EncoderSpec
 class MemoryBank(NegativeSampler):
     """The last ``size`` anchors of past global batches: first in, first out (thesis, "memory bank").
 
-    Nothing is drawn before there is a past, and no more than there is: M grows from 0 to ``size``. A global batch may
-    have any size; of one that is larger than the bank, the last ``size`` sentences are kept, with a warning. Anchors
-    that are not finite are replaced by others of their batch (`finite_rows`).
+    The bank starts empty: M grows from 0 to ``size``. A global batch may
+    have any size; of a batch larger than the bank, the last ``size`` sentences are kept, with a warning. Non-finite
+    anchors are replaced by other anchors of their batch (`finite_rows`).
 
     Args:
         size: rows of the bank; the thesis has as many as the batch.

@@ -18,9 +18,9 @@ class MixedNegatives(NegativeSampler):
     Zhang, Zhang, Mensah, Liu, Mao: Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives,
     AAAI 2022. No gradient flows through h̃. A batch of one sentence gets no negatives.
 
-    The released code departs from that, and we follow the paper: there j is the next sentence of the batch, nothing is
-    scaled to length 1 before the mixing, every anchor is pushed away from the mixtures of the others too, and mixtures
-    of anchors are negatives of the positives besides.
+    We follow the paper, not the released code. In the code j is the next sentence of the batch, vectors are not
+    normalised before mixing, the mixtures of other anchors are negatives, too, and mixtures
+    of anchors are also negatives of the positives.
 
     Args:
         share: λ in [0, 1), of the positive in the mixture; the paper's is 0.2.

@@ -12,11 +12,11 @@ from sentrep.negatives.base import NegativeSampler, check_ratio, count
 class NoisyAnchorNegatives(NegativeSampler):
     """Anchor + N(0, σ_z²), with the deviation σ_z of each dimension over the anchors (thesis, "GNI to anchor").
 
-    Every anchor is pushed away from noisy copies of all anchors, its own among them: that row of table 5 (68.79) is far
+    Every anchor is pushed away from noisy copies of all anchors, its own included: this row of table 5 (68.79) is far
     below the baseline (74.80). A batch of one sentence has no deviation and gets no negatives.
 
     Args:
-        ratio: M as a multiple of the global batch; the copies go round the anchors.
+        ratio: M as a multiple of the global batch; the copies cycle through the anchors.
         weight: λ ≥ 0.
 
     Raises:

@@ -15,8 +15,8 @@ from sentrep.negatives.base import NegativeSampler, check_ratio, count
 class RefinedNoiseNegatives(NegativeSampler):
     """M vectors from N(0, σ²), then some steps of ascent on the non-uniformity loss (DCLR, eq. 1–4).
 
-    The gradient has a closed form; see `sentrep.functional.refine_noise`. No gradient flows into the encoder. σ matters
-    here: a step has the length β whatever the length of the vector that it turns.
+    The gradient has a closed form; see `sentrep.functional.refine_noise`. No gradient flows into the encoder. σ has
+    an effect: a step has the length β for vectors of any length.
 
     Args:
         ratio: k, M as a multiple of the global batch (the paper: 1 to 5, by backbone).

@@ -29,25 +29,26 @@ class VAENegatives(NegativeSampler):
 
         mean over x of  ½ ‖x − x̂(z)‖² + KL(N(μ(x), σ²(x)) ‖ N(0, I)),     z = μ(x) + σ(x) ε
 
-    on outputs that are standardised with the window's mean and deviation per dimension. The thesis leaves sizes and
-    training open. Nothing is drawn before the first update.
+    on outputs that are standardised with the window's mean and deviation per dimension. The thesis gives no sizes and
+    no training settings. Nothing is drawn before the first update.
 
     The thesis's code has another network, ``autoencoder="released"``, on outputs as they are:
 
         e = drop(relu(A drop(relu(B x)))),   μ = C e,   s = S e,   z = μ + s ε,   x̂(z) = E drop(relu(F z))
         mean over x of  ‖x − x̂(z)‖² / D + ½ Σ (μ² + exp(s) − 1 − s)
 
-    with biases and a dropout of 0.5 that draws have, too. s is a scale in z and a log-variance in the divergence: a
-    slip. The error is a mean over dimensions, which the divergence outweighs, so draws come to point one way: their
-    mean cosine is 0.90 after 8 steps on outputs of all-MiniLM-L6-v2, whose own is 0.56, and rises. The code takes 30
+    with biases and a dropout of 0.5, also for draws. s is a scale in z but a log-variance in the divergence, an
+    error of the code. The reconstruction error is a mean over dimensions and smaller than the divergence, so the draws
+    become similar: their mean cosine is 0.90 after 8 steps on outputs of all-MiniLM-L6-v2 (whose mean cosine is 0.56),
+    and rises. The code takes 30
     steps on the current batch before it draws: ``train_on="batch"``, ``hidden=400``, ``latent=100``, ``steps=30``. The
-    fit is made twice then, for the draw and for what stays (0.3 s a step of 64 rows and width 384, 0.6 s of width 768,
-    on one core of a CPU). The code starts from weights in a file of its own; here they are random, so the code's number
-    cannot be reproduced exactly.
+    fit then runs twice, for the draw and for the stored weights (per step of 64 rows 0.3 s at width 384, 0.6 s at width
+    768, on one core of a CPU). The code starts from weights in an unpublished file; here they are random, so the
+    code's number cannot be reproduced exactly.
 
-    The weights are parameters without gradient, so that neither the main optimiser nor DDP takes them; they, Adam's
-    state and the window are part of the checkpoint. Every process fits the same VAE. Anchors that are not finite are
-    replaced by others of their batch (`finite_rows`).
+    The weights are parameters without gradient, so that the main optimiser and DDP ignore them. Weights, Adam's
+    state and the window are part of the checkpoint. Every process fits the same VAE. Non-finite anchors are
+    replaced by other anchors of their batch (`finite_rows`).
 
     Args:
         latent: width of z.

@@ -14,7 +14,7 @@ class Alignment(Objective):
 
         mean_i ‖h_i − h_i⁺‖²
 
-    Alone it is lowest for an encoder that maps everything to one point: combine it with `Uniformity`.
+    Alone, its minimum is an encoder that maps all sentences to one point: combine it with `Uniformity`.
 
     Examples:
         >>> import torch

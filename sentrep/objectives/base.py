@@ -21,17 +21,17 @@ T = TypeVar("T")
 
 
 class Objective(Configurable, nn.Module, ABC):
-    """One term of the training loss: a function of the views, with what state it needs.
+    """One term of the training loss: a function of the views, optionally with a state.
 
     Subclass it in your own file, write `forward`, and name the class in the configuration by ``class_path``. The
     encoder has already run when `forward` is called; the same pass serves all objectives.
 
-    The class attributes below may be set on an object too, say by an objective that holds others, before `build` ends.
+    The class attributes below may also be set on an object before `build` ends, for example by an outer objective.
 
     Attributes:
-        metrics: scalars that the last `forward` wants logged, by name: tensors of one number, or plain numbers.
-        reads_tokens: whether `forward` reads ``token_states`` or ``input_embeddings`` of the encoder's output. One that
-            needs the vectors alone says False: that saves a part of the last layer, and with ``rows_at_once`` the
+        metrics: scalars of the last `forward` to log, by name: tensors of one number, or plain numbers.
+        reads_tokens: whether `forward` reads ``token_states`` or ``input_embeddings`` of the encoder's output. Set
+            False if it reads only vectors: this saves a part of the last layer, and with ``rows_at_once`` the
             memory of all tokens' states.
         reads_layers: the layers whose outputs `forward` reads (`EncoderOutput.layers`): 0 is the embedding layer, k the
             k-th, −1 the last. They are kept for all tokens of all views. `build` may set it, for `EncoderSpec.layers`.
@@ -39,9 +39,9 @@ class Objective(Configurable, nn.Module, ABC):
             shapes in every step.
         projects_extra: whether `Views.projected` has the extra inputs' vectors after the projection head.
         parameter_options: settings of the optimiser for the objective's own parameters, for example ``{"lr": 1e-3}``,
-            instead of the run's; the schedule multiplies them. Parameters shared with the encoder, say tied word
-            embeddings, has the run's.
-        step: optimiser steps done: the same on every process and after a resume.
+            instead of the run's; the schedule scales the learning rate. Parameters shared with the encoder, for example
+            tied word embeddings, keep the run's settings.
+        step: number of optimiser steps so far: the same on every process and after a resume.
 
     Examples:
         >>> import torch
@@ -89,12 +89,12 @@ class Objective(Configurable, nn.Module, ABC):
 
 
 def between(width: int, other: int) -> nn.Module:
-    """What brings vectors of one width to another: a linear layer, or nothing where the widths are the same."""
+    """A map from vectors of one width to another: a linear layer, or the identity for equal widths."""
     return nn.Identity() if width == other else nn.Linear(width, other)
 
 
 def draw_weights(module: nn.Module, std: float = 0.02) -> None:
-    """Begin a module as BERT began: matrices from N(0, std²), biases 0; what scales a norm stays."""
+    """Initialise a module like BERT: matrices from N(0, std²), biases 0; the scales of norms do not change."""
     for name, parameter in module.named_parameters():
         if parameter.ndim > 1:
             nn.init.normal_(parameter, std=std)
@@ -271,12 +271,12 @@ def _named(objectives: Mapping[str, Objective | None] | Sequence[Objective]) -> 
 
 
 def check_term(name: str, kind: str, loss: Any) -> None:
-    """Refuse what would train something else, or nothing, in silence.
+    """Refuse a loss that would silently train nothing, or something else.
 
     Args:
         name: of the objective in the configuration.
         kind: its class, for the message.
-        loss: what its `forward` has returned.
+        loss: the result of its `forward`.
 
     Raises:
         InputError: for anything but a scalar tensor of floating point with a gradient.
@@ -286,7 +286,7 @@ def check_term(name: str, kind: str, loss: Any) -> None:
 
 
 def check_metric(name: str, metric: str, value: Any) -> Tensor:
-    """A metric of an objective as a scalar tensor without gradient; plain numbers are welcome.
+    """A metric of an objective as a scalar tensor without gradient; plain numbers are converted.
 
     Raises:
         InputError: for anything else.

@@ -12,12 +12,12 @@ from sentrep.types import TextBatch, Views
 
 
 class BidirectionalMargin(Objective):
-    """A sentence's soft negative, its negation, is a little less similar than its positive (SNCSE, Wang et al. 2022).
+    """A sentence's soft negative, its negation, is slightly less similar than its positive (SNCSE, Wang et al. 2022).
 
         ℓ_i = ReLU(Δ_i + α) + ReLU(−Δ_i − β),   Δ_i = cos(h_i, h_i') − cos(h_i, h_i⁺)
 
     h' is the soft negative, the third column of the corpus; ℓ is 0 where Δ lies in [−β, −α]. The paper adds it to
-    InfoNCE, in which h' has no part (`Contrastive` with ``hard_negatives: false``), with weight λ = 1e-3.
+    InfoNCE without h' (`Contrastive` with ``hard_negatives: false``), with weight λ = 1e-3.
 
     Metrics: ``difference``, the mean of Δ.
 

@@ -14,13 +14,13 @@ from sentrep.weighting import PairWeighting
 
 
 class BinaryContrastive(Objective):
-    """A binary cross-entropy for every pair, over the softmax of its row: what DCLR's released code minimises.
+    """A binary cross-entropy for every pair, over the softmax of its row: the loss of DCLR's released code.
 
         p_i = softmax_j(w_ij cos(h_i, h_j⁺) / τ),     ℓ = mean over i, j of −[y_ij log p_ij + (1 − y_ij) log(1 − p_ij)]
 
     y_ij is 1 for j = i and 0 elsewhere; j runs over the sentences of all processes, then over the extra negatives. A
     weight multiplies the logit and removes no pair. The paper's eq. 6 is `Contrastive`, whose gradient is about N + M
-    times as large: norms here are 0.03 to 0.08, on which clipping at norm 1 never acts.
+    times as large: norms here are 0.03 to 0.08, so clipping at norm 1 has no effect.
 
     Args:
         temperature: τ > 0.

@@ -27,31 +27,31 @@ class Contrastive(Objective):
 
         ℓ_i = −log  exp(s(h_i, h_i⁺)) / ( Σ_j w_ij exp(s(h_i, h_j⁺)) + Σ_m w_im exp(s(h_i, n_m)) ),   s = cosine / τ
 
-    j runs over the sentences of all processes. The extra negatives n_m are the hard negatives of all rows, where the
-    corpus has them, and whatever ``negatives`` draw, for all anchors or for h_i alone. Where the views bring a second
-    view of their own (`Views.second`), that stands for the other sentences, and h_i⁺ for its own anchor alone.
+    j runs over the sentences of all processes. The extra negatives n_m are the corpus's hard negatives of all rows, and
+    the draws of ``negatives``, for all anchors or for h_i alone. If the views have a second view (`Views.second`), its
+    vectors are the in-batch negatives, and h_i⁺ is only the positive of its own anchor.
 
-    Metrics: of the weighting; and of what samplers drew, ``hardness``, the mean cosine of a drawn negative and its
-    anchor, and ``harder_than_batch``, the share of these pairs whose cosine is above the anchor's cosine with every
-    other sentence of the batch.
+    Metrics: of the weighting; and of drawn negatives ``hardness``, their mean cosine with their
+    anchor, and ``harder_than_batch``, the share of these pairs whose cosine is above all cosines of the anchor with
+    other sentences of the batch.
 
     Args:
         temperature: τ > 0.
-        negatives: samplers of extra negatives, by name; None entries are left out.
-        weighting: weights w of the pairs, but for negatives that are drawn for one anchor alone; None for all 1.
+        negatives: samplers of extra negatives, by name; None entries are ignored.
+        weighting: weights w of the pairs, except negatives that are drawn for one anchor alone; None for all 1.
         label_smoothing: ε in [0, 1) of the cross-entropy.
         hard_negative_weight: bonus in [−80, 80] on the logit of a row's own hard negative (log space, 0 for none).
         block: rows of the similarity matrix in memory at a time; 0 for all, None to decide by its size
-            (`sentrep.functional.info_nce`). Weights, where there are any, are a matrix of that size too.
+            (`sentrep.functional.info_nce`). Weights, if any, are a matrix of the same size.
         in_batch: whether the other sentences of the batch are negatives; without them only n_m are.
-        nt_xent: NT-Xent (SimCLR, eq. 1; ConSERT): all 2N anchors and positives are queries, and each is pushed away
-            from the 2N − 2 that are neither it nor its partner. Extra negatives count in both directions.
+        nt_xent: NT-Xent (SimCLR, eq. 1; ConSERT): all 2N anchors and positives are queries, each with the 2N − 2
+            vectors of other sentences as negatives. Extra negatives count in both directions.
         angular_margin: m in [0, 90] degrees, added to the angle of every positive pair (ArcCon of ArcCSE, Zhang et al.
-            2022: 10): exp(cos(θ_ii + m) / τ) takes the place of exp(cos θ_ii / τ), above and below.
-        hard_negatives: whether the corpus's hard negatives count here; False leaves them to another objective
+            2022: 10): exp(cos(θ_ii + m) / τ) replaces exp(cos θ_ii / τ) in numerator and denominator.
+        hard_negatives: whether the corpus's hard negatives are used; False leaves them to another objective
             (`BidirectionalMargin`).
-        keep_hardest: share in (0, 1] of each sampler's draws that is kept: those with the largest cosine to any anchor
-            of the global batch, or to their own anchor where they are of one anchor alone (thesis, section 8).
+        keep_hardest: share in (0, 1] of each sampler's draws to keep: the draws with the largest cosine to any anchor
+            of the global batch, or, for draws of one anchor, to this anchor (thesis, section 8).
 
     Raises:
         InputError: for values out of range, for a batch of one sentence without extra negatives, and for ``nt_xent``

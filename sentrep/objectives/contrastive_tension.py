@@ -15,24 +15,24 @@ from sentrep.types import EncoderSpec, Need, TextBatch, Views
 
 
 class ContrastiveTension(Objective):
-    """Two encoders tell the pairs of a sentence with itself from those with others (CT, Carlsson et al. 2021).
+    """Two encoders classify pairs as one sentence or two different sentences (CT, Carlsson et al. 2021).
 
         L = mean over the pairs of −y log σ(f₁(s)·f₂(t)) − (1 − y) log(1 − σ(f₁(s)·f₂(t))),   y = 1 where s = t, else 0
 
-    f₁ is the trained encoder, f₂ a copy that begins with its weights and is trained on its own. Both see every sentence
-    as often in the one place as in the other, so that either may be kept; here it is f₁, and f₂ is only in the
-    checkpoint. Dot products, not cosines. Each sentence has one pair with itself and ``negatives`` with other sentences
-    of the global batch.
+    f₁ is the trained encoder, f₂ a trained copy that starts with the same weights. Both read every sentence equally
+    often in both places, so that either could be kept; here f₁ is the model, and f₂ is only in the checkpoint. The loss
+    uses dot products, not cosines. Each sentence has one pair with itself and ``negatives`` pairs
+    with other sentences of the global batch.
 
-    **Departures from the paper**: the other sentences are those that follow in the batch, which is in random order,
-    instead of further draws from the corpus, so that every sentence is read once by each encoder. Where the corpus has
-    positives of its own, f₂ reads those.
+    **Departures from the paper**: the other sentences are the next sentences of the batch, which is in random order,
+    instead of further draws from the corpus. Each encoder thus reads every sentence once. If the corpus has
+    positives, f₂ reads them.
 
-    Metrics: ``positive`` and ``negative``, the mean dot product of such pairs.
+    Metrics: ``positive`` and ``negative``, the mean dot products of both kinds of pairs.
 
     Args:
-        negatives: K, pairs with others for each pair of a sentence with itself; 7 in the paper. In a smaller batch it
-            is all others, with a warning.
+        negatives: K, pairs with other sentences for each pair of a sentence with itself; 7 in the paper. A smaller
+            batch uses all others, with a warning.
 
     Raises:
         InputError: for a number below 1, and for a batch of one sentence.

@@ -23,28 +23,28 @@ class Denoising(Objective):
 
         L = mean_t −log softmax(head(Dec(dropout_p(E(x)), z)_t))[x_t]
 
-    The decoder Dec (`sentrep.decoders.DenoisingDecoder`) has no causal mask: it reads all of the noisy sentence and, by
-    cross-attention, the vector z. Its input is the encoder's embedding-layer output E(x), positions included and
-    without gradient, under a dropout p so large that the tokens can hardly be rebuilt without z. The head is the
-    backbone's own masked-LM head on the word embeddings, both trained along. t runs over the real tokens of the global
-    batch, special tokens and prompt included (the paper prints the sum over them, its code takes the mean).
+    The decoder Dec (`sentrep.decoders.DenoisingDecoder`) has no causal mask: it reads the whole noisy sentence and, by
+    cross-attention, the vector z. Its input is the encoder's embedding-layer output E(x), with positions and
+    without gradient. Dropout p is so strong that the decoder needs z to rebuild the tokens. The head is the
+    backbone's masked-LM head on the word embeddings; both are trained. t runs over the real tokens of the global
+    batch, special tokens and prompt included (the paper prints their sum, its code takes the mean).
 
-    The vector z is the anchor's, after the projection head. Which sentence x is rebuilt is the *discrete* noise.
-    **Departure from the paper**, following the authors' code: the paper puts the anchor's tokens at the output and the
-    rewritten sentence at the input, which only makes sense position by position where both are aligned. By default the
-    positive is both input and output here, rebuilt with the anchor's vector. Views whose word embeddings are shuffled
-    or cut off (`sentrep.views.EncodedViews`) are rebuilt clean and in order, views of other tokens (`Views.read`) as
-    they were read.
+    z is the anchor's vector, after the projection head. The choice of the rebuilt sentence x is the *discrete* noise.
+    **Departure from the paper**, following the authors' code: the paper has the anchor's tokens at the output and the
+    rewritten sentence at the input, which needs aligned positions. Here, by default, the
+    positive is both input and output, and the anchor's vector helps to rebuild it. Views with shuffled word embeddings
+    or feature cutoff (`sentrep.views.EncodedViews`) are rebuilt clean and in order, views of changed tokens
+    (`Views.read`) with their changed tokens.
 
-    With ``causal`` and ``token_deletion`` it is TSDAE (Wang et al. 2021): the encoder reads the anchor with tokens
-    deleted, and the decoder, seeing the tokens so far, predicts the next one of the whole sentence. There z is the
-    pooled vector of the shortened anchor, *without* projection head (TSDAE has none), and the shortened anchors add
-    one more copy of the batch to the shared pass. Unlike TSDAE's, this decoder shares no weights with the encoder and
-    starts from random ones. Where this is the only objective, leave the projection head out: nothing would train it.
+    With ``causal`` and ``token_deletion`` it is TSDAE (Wang et al. 2021): the encoder reads the anchor with deleted
+    tokens, and the decoder predicts each token of the whole sentence from the previous tokens. There z is the
+    pooled vector of the shortened anchor, *without* projection head (TSDAE has none). The shortened anchors add
+    one more copy of the batch to the shared pass. Unlike TSDAE's decoder, this one shares no weights with the encoder
+    and starts at random. If this is the only objective, remove the projection head, which would not be trained.
 
-    Noise and deletions are drawn at every call, in evaluation mode too: they are the task.
+    Noise and deletions are drawn at every call, also in evaluation mode, because they are the task.
 
-    Metrics: ``accuracy``, the share of this process's tokens that the decoder names.
+    Metrics: ``accuracy``, the share of this process's tokens that the decoder predicts correctly.
 
     Args:
         layers: of the decoder; the paper's best of 12, 14, 16.
@@ -52,12 +52,12 @@ class Denoising(Objective):
         feed_forward: width of the decoder's hidden layers.
         activation: of the hidden layers, ``relu`` or ``gelu``.
         dropout: of the decoder.
-        noise: p in [0, 1), the dropout on the decoder's input; with 0 and no causal mask there is nothing to learn.
-        target: which sentence is rebuilt, ``positive`` or ``anchor``. Without given positives it is the same sentence,
-            with the embedding-layer output of another dropout mask.
-        causal: predict each token from those before it, instead of from its own noisy copy and all others.
-        token_deletion: share in [0, 1) of the anchor's own tokens that the encoder does not read; one token always
-            stays. 0: the contrastive objective's vector. TSDAE has 0.6.
+        noise: p in [0, 1), the dropout on the decoder's input; 0 without a causal mask gives a trivial task.
+        target: the rebuilt sentence, ``positive`` or ``anchor``. Without given positives both are the same sentence,
+            but the positive has another dropout mask in the embedding layer.
+        causal: predict each token from the previous tokens, instead of from the noisy copies of all tokens.
+        token_deletion: share in [0, 1) of the anchor's own tokens that are deleted from the encoder's input; one token
+            always remains. 0: the contrastive objective's vector. TSDAE has 0.6.
 
     Raises:
         InputError: for values out of range; for heads that do not divide the width; for a backbone whose masked-LM head

@@ -24,11 +24,11 @@ class Distillation(Objective):
         listmle:    ℓ_i = −log P(order of t_i | s_i / τ)      (`sentrep.functional.list_mle`)
         pointwise:  ℓ_i = mean_j (s_ij − t_ij)²
 
-    ``listnet`` with one teacher is "Knowledge Distillation" of DCLR (table 2), which the paper names without a formula:
-    the relational form, which lets teacher and student differ in width. A teacher that knows each sentence's positive
-    for certain makes this InfoNCE. ``listnet`` and ``listmle`` are the ranking distillation of RankCSE (Liu et al.
-    2023), with t = α t_first + (1 − α) t_second of two teachers. RankCSE prints ListNet as a cross-entropy: the KL
-    divergence differs from it by the teacher's entropy, a constant. ``pointwise`` is not the paper's.
+    ``listnet`` with one teacher is "Knowledge Distillation" of DCLR (table 2). The paper prints no formula; this is
+    the relational form, in which teacher and student may differ in width. With a teacher that is certain of each
+    positive, it equals InfoNCE. ``listnet`` and ``listmle`` are the ranking distillation of RankCSE (Liu et al.
+    2023), with t = α t_first + (1 − α) t_second for two teachers. RankCSE prints ListNet as a cross-entropy, which
+    differs from the KL divergence by the teacher's entropy, a constant. ``pointwise`` is ours.
 
     Args:
         model: the teacher, as a model folder, a checkpoint or a hub id; it must share the student's tokenizer and
@@ -37,8 +37,8 @@ class Distillation(Objective):
         teacher_temperature: τ_T > 0 of ``listnet``; None for τ. RankCSE has τ / 2.
         kind: of the loss; see above.
         second_model: another teacher, or None.
-        first_share: α in [0, 1], the first teacher's share where there are two.
-        own: whether a sentence's list holds the sentence itself.
+        first_share: α in [0, 1], the first teacher's share of two.
+        own: whether a sentence's list contains the sentence itself.
 
     Raises:
         InputError: for values out of range; when training starts for a teacher that cannot be loaded or has another

@@ -15,11 +15,11 @@ class FlowLikelihood(Objective):
 
         L = −mean_i [ log N(f(x_i); 0, I) + log |det ∂f/∂x (x_i)| ]
 
-    over the anchors; f is the `sentrep.encoder.Flow` that is the last of ``model.encoder.modules``. The paper trains
-    the flow alone: set ``model.encoder.trainable: false``, and ``dropout: 0.0``. A projection head is not read.
+    over the anchors; f is the `sentrep.encoder.Flow` at the end of ``model.encoder.modules``. The paper trains
+    only the flow: set ``model.encoder.trainable: false``, and ``dropout: 0.0``. A projection head is ignored.
 
     Raises:
-        InputError: where no flow is the last module.
+        InputError: if the last module is no flow.
     """
 
     reads_tokens = False

@@ -24,12 +24,12 @@ class LayerContrast(Objective):
 
     Kim, Yoo, Lee: Self-Guided Contrastive Learning for BERT Sentence Representations, ACL 2021. c_i is the anchor's
     pooled vector before any projection head of the model. h_ik is the mean of the token states (special tokens
-    included) behind layer k of BERT_F, the encoder as it was before the first step, frozen and without dropout; k = 0
-    is the embedding layer. j runs over the sentences of all processes. f is a projection of its own, two layers with
-    GELU. θ are the weights of both BERTs, the squares summed over all of them.
+    included) after layer k of BERT_F, a frozen copy of the start encoder without dropout; k = 0
+    is the embedding layer. j runs over the sentences of all processes. f is a separate projection of two layers with
+    GELU. θ are all weights of both BERTs.
 
-    This is the optimised loss: of NT-Xent it leaves out what pushes vectors from vectors, the layers' states from
-    anything, and a sentence's layers apart. Instead of sampling one layer for each sentence it takes all of them.
+    This is the paper's optimised loss. Unlike NT-Xent, it does not push sentence vectors from each other, layer states
+    from anything, or the layers of one sentence apart. It uses all layers instead of sampling one per sentence.
 
     Metrics: ``distance``, ‖θ_T − θ_F‖².
 

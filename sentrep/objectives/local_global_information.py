@@ -19,10 +19,10 @@ class LocalGlobalInformation(Objective):
 
         L = mean_i mean_{t of i} [ sp(−T(c_it, s_i)) + mean_{j≠i} sp(T(c_it, s_j)) ],    sp(x) = log(1 + eˣ)
 
-    s are the anchors' vectors of all processes, c the features of their tokens: of the `ConvolutionalPooling` among
-    ``model.encoder.modules``, or without one the last hidden states. T(c, s) = sᵀ W c, W learned. Departures: in
-    the authors' code T is the plain dot product, without W; here tokens count within their sentence first, so that long
-    sentences weigh as much as short.
+    s are the anchors' vectors of all processes. c are the features of their tokens, from the `ConvolutionalPooling` in
+    ``model.encoder.modules``, or otherwise the last hidden states. T(c, s) = sᵀ W c with a learned W. Departures: in
+    the authors' code T is the plain dot product, without W; here the mean is first over the tokens of a sentence, so
+    that long and short sentences have the same weight.
 
     Raises:
         InputError: for a batch of one sentence, which has no negatives.

@@ -21,19 +21,19 @@ class MaskedLanguageModeling(Objective):
         L = −(1/m) Σ_k log p(x_k | masked sentences),   k over the m chosen tokens of all processes
 
     A share ``probability`` of each batch's tokens is chosen; special tokens and the prompt's words never are. Of those,
-    ``mask`` become the mask token, ``random`` a random token, the rest stays as it is. The masked sentences ride in the
-    pass that is shared by all objectives. Logits, through the backbone's own head, are built for chosen tokens only.
+    ``mask`` become the mask token, ``random`` a random token, and the rest does not change. The shared pass encodes
+    the masked sentences. Logits, by the backbone's own head, are computed for chosen tokens only.
 
-    BERT chooses 15 % of each sentence; here it is 15 % of the batch, which is the same on average and leaves no
-    sentence's share to rounding. (SimCSE's code draws every token with probability 0.15 by itself.)
+    BERT chooses 15 % of each sentence; here it is 15 % of the batch, which is the same on average and does not round
+    the share of a sentence. (SimCSE's code draws each token independently with probability 0.15.)
 
     Args:
         probability: share of the tokens that is chosen, in (0, 1).
         whole_word: choose words instead of tokens.
         mask: probability that a chosen token becomes the mask token.
         random: probability that it becomes a random token; ``mask + random`` ≤ 1.
-        both_copies: mask the positives as well (without given ones the anchors a second time, by another draw), as
-            SimCSE's code does; that code masks hard negatives too. False masks the anchors alone, at half the cost.
+        both_copies: also mask the positives (without given positives the anchors a second time, by another draw), as
+            SimCSE's code does, which masks hard negatives, too. False masks only the anchors, at half the cost.
 
     Raises:
         InputError: for values out of range, and for a tokenizer without a mask token.

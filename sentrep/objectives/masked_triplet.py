@@ -13,21 +13,21 @@ from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 
 class MaskedTriplet(Objective):
-    """The partial order of a sentence and two shortenings of it (ArcCSE, Zhang et al. 2022, the triplet term).
+    """The order of a sentence and two shortened versions (ArcCSE, Zhang et al. 2022, the triplet term).
 
         ℓ_i = max(0, cos(h_i, h_i″) − cos(h_i, h_i′) + margin)
 
-    h′ is the vector of the sentence with a span of ``less`` of its own tokens masked, h″ with a span of ``more`` that
-    holds the first: the sentence entails h′, which entails h″. The masked sentences ride in the pass that is shared by
-    all objectives. The spans are drawn at every call. A
-    sentence so short that both spans are the same has the loss ``margin`` up to its dropout, and hardly a gradient.
+    h′ is the vector of the sentence with a masked span of a share ``less`` of its own tokens. h″ has a larger masked
+    span, of a share ``more``, that contains the first: the sentence entails h′, which entails h″. The shared pass
+    encodes the masked sentences. The spans are drawn at every call. If a sentence is so short that both spans are
+    equal, its loss is ``margin`` up to dropout, with almost no gradient.
 
     **Departures**: spans are of tokens, not of words, and their lengths are rounded; the margin's default is ours.
 
     Args:
-        less: share of the own tokens that h′ misses, in (0, 1).
-        more: share that h″ misses, in (``less``, 1).
-        margin: ≥ 0, by how much the cosines must differ.
+        less: share of masked tokens for h′, in (0, 1).
+        more: share of masked tokens for h″, in (``less``, 1).
+        margin: ≥ 0, the required difference of the cosines.
 
     Raises:
         InputError: for values out of range, and for a tokenizer without a mask token.

@@ -13,12 +13,12 @@ from sentrep.types import TextBatch, Views
 
 
 class SignFlippedContrastive(Objective):
-    """A cross-entropy whose positive has the wrong sign: a slip, kept because a published number rests on it.
+    """A cross-entropy whose positive has the wrong sign: an error, kept because a published number depends on it.
 
         ℓ_i = −log  exp(s_ii) / Σ_j exp(s_ij),   s_ii = −cos(h_i, h_i⁺) / τ,   s_ij = scale · cos(h_i, h_j⁺) / τ
 
-    with every s clipped to [0, 20]. It stands for "FGSM" in the code behind table 2 of the thesis (41.22 ± 13.53); the
-    attack that the text means is `sentrep.views.FGSM`. A positive of positive cosine has the logit 0 and no gradient,
+    with every s clipped to [0, 20]. The code of table 2 of the thesis computes "FGSM" (41.22 ± 13.53) in this way; the
+    attack of the text is `sentrep.views.FGSM`. A positive with a positive cosine has the logit 0 and no gradient,
     so only the negatives are trained, down to a cosine of 0.
 
     Args:

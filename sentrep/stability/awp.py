@@ -19,18 +19,18 @@ class AdversarialWeightPerturbation(PerturbedWeights):
         ε_l = γ ‖w_l‖ g_l / ‖g_l‖,  so that ‖ε_l‖ = γ ‖w_l‖
 
     ‖·‖ is the Frobenius norm of one weight matrix. As in the authors' code there is one step of ascent, and biases and
-    norms (parameters of one dimension) are left alone. Unlike there, w is restored before the base optimiser steps, so
-    that weight decay acts on w, and both gradients are of one and the same loss: there is no proxy model. Of the word
-    embeddings, one matrix, only the rows of the batch's tokens have a gradient, so ε moves those alone.
+    norms (parameters of one dimension) are not perturbed. Unlike in their code, w is restored before the base optimiser
+    steps, so that weight decay acts on w, and both gradients are of the same loss, without a proxy model. In the matrix
+    of word embeddings only the rows of the batch's tokens have a gradient, so ε moves only these rows.
 
     Combine it with `sentrep.views.GaussianNoise` or `sentrep.views.FGSM` on the input for the thesis's rows
-    "AWP + GNI" and "AWP + FGSM" as its text has them; its code never applies the noise.
+    "AWP + GNI" and "AWP + FGSM" as in its text; its code never applies the noise.
 
     Args:
         params: parameters, or groups of them.
         base_optimizer: makes the optimiser that steps.
-        gamma: γ > 0; 0.005 in the paper, for image classifiers. The thesis prints no value; its code has this same
-            definition and was run with 3e-5, a size for fine-tuning.
+        gamma: γ > 0; 0.005 in the paper, for image classifiers. The thesis prints no value; its code has the same
+            definition and ran with 3e-5, a value for fine-tuning.
 
     Raises:
         InputError: for γ ≤ 0.

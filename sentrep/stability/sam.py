@@ -23,7 +23,7 @@ class SAM(PerturbedWeights):
     Args:
         params: parameters, or groups of them.
         base_optimizer: makes the optimiser that steps.
-        rho: ρ > 0; 0.05 in the paper and the thesis. Adaptive ones are about ten times as large.
+        rho: ρ > 0; 0.05 in the paper and the thesis. With ``adaptive`` use about ten times as much.
         adaptive: measure ε relative to the size of each weight.
 
     Raises:

@@ -18,7 +18,7 @@ Kind = Literal["hard", "soft"]
 
 
 class Threshold:
-    """Weight of a negative that is as similar as s to its anchor, with the threshold φ.
+    """Weight of a negative with the similarity s to its anchor, for the threshold φ.
 
         hard:  w = 0 where s ≥ φ, else 1                     (DCLR, eq. 5)
         soft:  w = sigmoid((φ − s) / softness), ½ at φ       (our extension; tends to ``hard`` as softness → 0)
@@ -28,7 +28,7 @@ class Threshold:
     Args:
         threshold: φ in [−1, 1].
         kind: ``hard`` or ``soft``.
-        softness: > 0, over how wide a range of cosines the soft weight falls; ``hard`` does without it.
+        softness: > 0, the width of the range in which the soft weight falls; unused for ``hard``.
 
     Raises:
         InputError: for values out of range.
@@ -56,26 +56,26 @@ class Threshold:
 
 
 class ComplementaryWeighting(PairWeighting):
-    """A frozen complementary model C, for example a trained SimCSE, takes out false negatives (DCLR, §4.2, eq. 5).
+    """A frozen complementary model C, for example a trained SimCSE, masks false negatives (DCLR, §4.2, eq. 5).
 
         α = 0 where sim_C(h_i, h⁻) ≥ φ, else 1
 
-    For an in-batch negative sim_C is the cosine of C's own vectors of the two sentences. An extra negative has no
-    sentence: with ``mask_noise`` it is compared, as the paper writes it, with C's vector of the anchor.
+    For an in-batch negative, sim_C is the cosine of C's vectors of the two sentences. An extra negative has no
+    sentence: with ``mask_noise`` it is compared with C's vector of the anchor, as in the paper.
 
-    The authors' released code departs from the paper. There the weight multiplies the logit, so that a masked pair
-    still adds exp(0), and the loss is a binary cross-entropy (`BinaryContrastive` does both); noise is never masked
-    (``mask_noise: false``); φ is applied to cosine / 0.05 as 20 φ, which is the same; C's vectors are BERT's pooler
-    output, where we take the pooling and head that C's folder states. Three slips we do not follow: the released code
+    The authors' released code departs from the paper. Its weight multiplies the logit, so that a masked pair
+    still adds exp(0), and its loss is a binary cross-entropy (`BinaryContrastive` does both). It never masks noise
+    (``mask_noise: false``), and applies φ to cosine / 0.05 as 20 φ, which is equal. C's vectors are BERT's pooler
+    output; we use the pooling and head of C's folder. We do not follow three errors: the released code
     passes no attention mask to either model, leaves C's dropout on, and selects checkpoints by the pooler's output.
-    Eq. 6 as printed has no positive in the denominator; `Contrastive`, as all released code, has it there.
+    Eq. 6 as printed has no positive in the denominator; `Contrastive`, like all released code, includes it.
 
     Args:
         model: C, as a model folder, a checkpoint or a hub id; it must share the trained encoder's tokenizer and prompt.
             The checkpoint holds its name and a fingerprint, never its weights.
         threshold: φ in [−1, 1]; 0.9 for BERT, 0.85 for RoBERTa in the paper.
-        mask_noise: whether extra negatives are weighted too; needs a C as wide as they are (for large models, whose C
-            is a base one, false).
+        mask_noise: whether extra negatives are weighted, too; C must have their width (set false for large models with
+            a base-size C).
         kind: ``hard`` (eq. 5) or ``soft`` weights; see `Threshold`.
         softness: width of the soft threshold.
 
@@ -129,7 +129,7 @@ class ComplementaryWeighting(PairWeighting):
 
 
 class SelfWeighting(PairWeighting):
-    """The model is its own complementary model: eq. 5 with the very cosines of the loss (DCLR, table 2).
+    """The model is its own complementary model: eq. 5 with the cosines of the loss (DCLR, table 2).
 
     Args:
         threshold: φ in [−1, 1].
