@@ -20,6 +20,16 @@ class InputError(ValueError):
     """
 
 
+def first_line(error: Exception) -> str:
+    """The line of an error's text that names the cause; the error's class where it has no text.
+
+    Examples:
+        >>> first_line(OSError("no connection\\nsee the log")), first_line(EOFError())
+        ('no connection', 'EOFError')
+    """
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:250]
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The hint to append to a message, empty when nothing is similar.
 

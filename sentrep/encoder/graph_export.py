@@ -20,9 +20,8 @@ from sentrep.encoder import encode as encoding
 from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.graph_encoder import INPUTS, STATES, VECTORS, Backend
-from sentrep.encoder.loading.model_files import first_line
 from sentrep.encoder.loading.st_folders import GRAPH_FILES, missing_for
-from sentrep.errors import InputError
+from sentrep.errors import InputError, first_line
 from sentrep.extras import require
 from sentrep.io.files import atomic_folder
 from sentrep.io.paths import writing

@@ -13,7 +13,7 @@ from transformers import AutoModelForSeq2SeqLM
 
 from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
 from sentrep.data.augmentation.model_options import Generation
-from sentrep.errors import InputError
+from sentrep.errors import InputError, first_line
 from sentrep.extras import require
 from sentrep.io.hashes import hash_weights
 from sentrep.io.hub import fail_fast
@@ -79,7 +79,7 @@ class Translator:
         try:
             self._model.to(device, numbers(how, device)).eval()
         except (RuntimeError, AssertionError) as error:  # torch's own message goes on over pages
-            raise InputError(f"device {device} cannot be used here: {str(error).splitlines()[0]}") from None
+            raise InputError(f"device {device} cannot be used here: {first_line(error)}") from None
         self._model.generation_config.max_length = None  # the limit is given with every batch
         self._limit = getattr(self._model.config, "max_position_embeddings", None) or how.max_tokens
         self._max_tokens = min(how.max_tokens, self._limit)
@@ -158,7 +158,7 @@ def _load(name: str) -> tuple[Any, Any]:
     except InputError:
         raise
     except (ImportError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         if isinstance(error, ImportError):
             require(f"{name}: its tokenizer", "backtranslate", "sentencepiece")
             problem = f"a package is missing: {reason}"

@@ -10,7 +10,7 @@ import fsspec
 from fsspec import AbstractFileSystem
 from huggingface_hub import hf_hub_download
 
-from sentrep.errors import InputError
+from sentrep.errors import InputError, first_line
 from sentrep.io.hub import fail_fast
 
 HUB_FILE = "hf://datasets/"
@@ -80,8 +80,3 @@ def download_hub_file(address: str) -> Path:
             f"{address}: cannot be had from the Hub ({first_line(error)}); check the address and the network, or "
             "download the file and give its path"
         ) from error
-
-
-def first_line(error: Exception) -> str:
-    """The line of an error's text that names the cause."""
-    return str(error).strip().split("\n")[0]

@@ -16,9 +16,9 @@ from sentrep.data import toy
 from sentrep.data.text.cells import TRIPLET, Columns, pick_columns, shown
 from sentrep.data.text.fingerprints import hash_columns, hash_files, hash_of
 from sentrep.data.text.formats import Block
-from sentrep.data.text.locations import first_line, is_address
+from sentrep.data.text.locations import is_address
 from sentrep.data.text.tables import Source, has_table_ending, reading
-from sentrep.errors import InputError, did_you_mean
+from sentrep.errors import InputError, did_you_mean, first_line
 from sentrep.io.hub import fail_fast
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from sentrep.data.text.compressed import COMPRESSED, open_files
 from sentrep.data.text.fingerprints import hash_files
 from sentrep.data.text.formats import FORMATS, Block
 from sentrep.data.text.locations import file_system, is_address
-from sentrep.errors import InputError
+from sentrep.errors import InputError, first_line
 from sentrep.io.paths import check_plain
 
 T = TypeVar("T")
@@ -166,5 +166,6 @@ def reading(name: str) -> Iterator[None]:
             raise InputError(
                 f"{name}: not valid UTF-8 (byte 0x{error.object[error.start]:02x}: {error.reason}); convert it to UTF-8"
             ) from error
-        said = str(error).strip().split("\n")[0][:300] or type(error).__name__
-        raise InputError(f"{name}: cannot be read ({said}); is the file damaged, empty or cut off?") from error
+        raise InputError(
+            f"{name}: cannot be read ({first_line(error)}); is the file damaged, empty or cut off?"
+        ) from error

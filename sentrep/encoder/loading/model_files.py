@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sentrep.errors import InputError
+from sentrep.errors import InputError, first_line
 from sentrep.io.files import write_text
 from sentrep.io.paths import writing
 
@@ -51,8 +51,3 @@ def one_sentence(says: str, reason: bool = True) -> Iterator[None]:
         raise
     except Exception as error:
         raise InputError(f"{says}: {first_line(error)}" if reason else says) from error
-
-
-def first_line(error: Exception) -> str:
-    """The message of an exception, as one line of limited length."""
-    return str(error).strip().splitlines()[0][:250] if str(error).strip() else type(error).__name__

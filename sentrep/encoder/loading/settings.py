@@ -10,9 +10,9 @@ from typing import Any
 from sentrep import checks
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.pooling import POOLINGS
-from sentrep.encoder.loading.model_files import first_line, read_json
+from sentrep.encoder.loading.model_files import read_json
 from sentrep.encoder.text.tokenizer import Prompt
-from sentrep.errors import InputError
+from sentrep.errors import InputError, first_line
 
 SETTINGS_FILE = "sentrep.json"
 MODULES_FILE = "sentrep_modules.safetensors"

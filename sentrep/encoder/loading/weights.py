@@ -12,12 +12,11 @@ from torch import nn
 from sentrep.encoder import adapters
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.loading.backbones import load_backbone
-from sentrep.encoder.loading.model_files import first_line
 from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.soundness import check_weights
 from sentrep.encoder.loading.sources import MODULES, Source, config_from
 from sentrep.encoder.modules import SentenceModule, described
-from sentrep.errors import InputError
+from sentrep.errors import InputError, first_line
 from sentrep.io.checkpoint_file import below
 from sentrep.io.strangers import quiet_transformers
 
