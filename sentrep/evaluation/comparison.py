@@ -271,7 +271,8 @@ def read_scores(path: Path) -> dict[str, Array]:
         with np.load(path) as arrays:
             return {key: arrays[key] for key in arrays.files}
     except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path}: no readable scores ({error}); sentrep compare makes them again") from error
+        what = f"no readable scores ({error}); delete the file, and sentrep compare makes them again"
+        raise InputError(f"{path}: {what}") from error
 
 
 def _read(paths: Mapping[int, Path], fixed: bool) -> tuple[RecipeScores, list[str]]:

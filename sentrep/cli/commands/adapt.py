@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sentrep import checks
 from sentrep.cli.errors import UsageError
 from sentrep.io.paths import check_target, expanded
 
@@ -68,9 +67,6 @@ def adapt(
     from sentrep.data.text.corpus import open_corpus
     from sentrep.data.text.documents import load_documents
 
-    checks.positive("adapt", minutes=minutes)
-    checks.whole("adapt", 100, passages=passages)
-    checks.whole("adapt", 0, 2**32 - 1, seed=seed)
     check_target(output, [text], folder=True)
     if Path(os.path.realpath(expanded(output))).is_relative_to(os.path.realpath(expanded(text))):
         raise UsageError(
@@ -84,17 +80,17 @@ def adapt(
             start = load(backbone, pooling)
             split = split_documents(documents, seed)
         asked = None if questions is None else open_corpus(questions, ["sent0", "sent1"])
-        tree = None if recipe is None else parse_request([word for file in recipe for word in ("-c", file)]).tree
+        files = recipe or ["adapt/simcse" if split is None else "adapt/pairs"]
+        tree = parse_request([word for file in files for word in ("-c", file)]).tree
         more = {"recipe": tree, "minutes": minutes, "questions": asked and asked.fingerprint}
         work.claim(documents, backbone=backbone, pooling=pooling, passages=passages, **more)
         trained_from = source(start, backbone, pooling, work)
         outcome = Adaptation(text=text, backbone=backbone, documents=len(documents), seconds=work.seconds)
+        outcome.settings = {"recipe": ", ".join(files)}
         if split is None:
-            files = recipe or ["adapt/simcse"]
-            outcome.settings = {"recipe": ", ".join(files)}
             if force:
                 outcome.passages = write_sentences(documents, work.files)
-                if status := work.fit(files, start, trained_from):
+                if status := work.fit(tree, start, trained_from):
                     return status
             leave_unjudged(outcome, work, start, force)
         else:
@@ -104,9 +100,7 @@ def adapt(
                 pairs = [] if asked is None else [row.sentences for row in asked.rows() if not row.blank]
                 material = prepare(documents, split, model, work.files, minutes, passages, seed, pairs)
             outcome.passages, outcome.pairs = material.passages, material.pairs
-            files = recipe or ["adapt/pairs"]
-            outcome.settings = {"recipe": ", ".join(files)}
-            if status := work.fit(files, start, trained_from):
+            if status := work.fit(tree, start, trained_from):
                 return status
             choose_and_judge(outcome, work, model, lexical, force)
         report(outcome, work)

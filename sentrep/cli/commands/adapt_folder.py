@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from sentrep.adaptation.preparation import CHOOSE, PAIRS, SENTENCES
-from sentrep.cli.config.configuration import Tree, merge, parse_request
+from sentrep.cli.config.configuration import Tree, merge
 from sentrep.cli.errors import UsageError
 from sentrep.cli.fit import fit
 from sentrep.cli.runs.logs import say
@@ -104,19 +104,12 @@ class AdaptationFolder:
         runs = [path for path in self.files.glob("run/version_*") if selected_step(path) is not None]
         return max(runs, key=version_of, default=None)
 
-    def fit(self, recipes: Sequence[str], start: SentenceEncoder, backbone: str) -> int:
-        """Train, or go on with it; returns the exit status.
-
-        Raises:
-            UsageError: the recipe trains on pairs, and there are none.
-        """
+    def fit(self, recipe: Tree, start: SentenceEncoder, backbone: str) -> int:
+        """Train, or resume the training; returns the exit status."""
         if self.trained is not None:
             say("it is trained already")
             return 0
-        tree = parse_request([word for file in recipes for word in ("-c", file)]).tree
-        tree = merge(tree, self._overlay(tree, start, backbone))
-        if not Path(tree["data"]["train"]).is_file():
-            raise UsageError("adapt: this text gives sentences alone, and the recipe wants pairs; take adapt/simcse")
+        tree = merge(recipe, self._overlay(recipe, start, backbone))
         write_text(self.files / _RECIPE, json.dumps(tree, indent=1))  # JSON is YAML
         words = ["-c", str(self.files / _RECIPE)]
         words += ["--ckpt_path", "last"] if any(self.files.glob("run/version_*/checkpoints/*.ckpt")) else []

@@ -13,10 +13,10 @@ from rich.console import Console
 from sentrep.adaptation.questions import ASKED
 from sentrep.cli.commands.maps import row_progress
 from sentrep.cli.commands.models import sentences_of
-from sentrep.cli.commands.price import Price
 from sentrep.data.augmentation.filters import KEPT, PairFilter, contrasting
 from sentrep.data.augmentation.finished_pairs import VERDICT
 from sentrep.data.augmentation.language_model import COUNTS, Answer, LanguageModel, ask_parts
+from sentrep.data.augmentation.model_options import Price
 from sentrep.data.parts import Parts, Text
 from sentrep.data.text.cells import TRIPLET
 from sentrep.data.text.corpus import Corpus, CorpusRow, open_corpus

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from sentrep import checks
 from sentrep.cli.errors import UsageError
 from sentrep.io.files import hold, remove_leftovers
 from sentrep.io.paths import check_target, expanded
@@ -22,8 +20,8 @@ class Competitors:
     """Recipes and variants to compare, read from the words that are no option of the command."""
 
     recipes: list[str] = field(default_factory=list)
-    variants: dict[str, list[str]] = field(default_factory=dict)
-    """By name, the flags of each variant of the first recipe."""
+    variants: list[tuple[str, list[str]]] = field(default_factory=list)
+    """The name and the flags of each variant of the first recipe."""
     shared: list[str] = field(default_factory=list)
     """The words for every ``sentrep fit``."""
 
@@ -36,7 +34,7 @@ class Competitors:
             for recipe, stem in zip(self.recipes, stems, strict=True)
         ]
         rows = [(name, recipe, self.shared) for name, recipe in zip(names, self.recipes, strict=True)]
-        return rows + [(name, self.recipes[0], self.shared + own) for name, own in self.variants.items()]
+        return rows + [(name, self.recipes[0], self.shared + own) for name, own in self.variants]
 
 
 def compare(
@@ -86,7 +84,6 @@ def compare(
     from sentrep.cli.config.configuration import check_sections, parse_request
     from sentrep.cli.config.paper_tables import read_table
 
-    checks.whole("compare", 1, 1000, jobs=jobs)
     check_target(output, folder=True)
     competitors = sort_words(words)
     if table is None and (rows or adapt):
@@ -102,8 +99,6 @@ def compare(
     if read is not None:
         competitors.recipes = [str(path) for path in read.recipes(place / "recipes")]
         untrained = {name: row.untrained for name, row in read.rows.items()}
-        if not competitors.recipes:
-            raise UsageError(f"compare: {table} has nothing to run in these rows: all are absent")
 
     from sentrep.cli.commands.compare_runs import LOCK, check, headline, plan, report
     from sentrep.cli.commands.seeded_runs import Wanted, train_all
@@ -133,30 +128,18 @@ def sort_words(words: list[str]) -> Competitors:
         if key == "config" and value is not None:
             found.recipes.append(value)
         elif key == "variant":
-            name, own = _variant(value, found.variants)
-            found.variants[name] = own
+            found.variants.append(_variant(value or ""))
         else:
             found.shared += [f"--{key}"] if value is None else [f"--{key}", value]
     return found
 
 
-def _variant(text: str | None, others: Mapping[str, list[str]]) -> tuple[str, list[str]]:
+def _variant(text: str) -> tuple[str, list[str]]:
     """Name and words of ``NAME=--model.x 1 --data.y 2``."""
-    from sentrep.cli.config.configuration import split_words
-
-    name, equals, flags = (text or "").partition("=")
-    if not equals or not re.fullmatch(r"\w[\w.+-]{0,99}", name):  # it names a folder
+    found = re.fullmatch(r"(\w[\w.+-]{0,99})=(.*)", text, re.DOTALL)  # the name is that of a folder
+    if not found:
         raise UsageError(
             f"compare: --variant {text}: expected a name of letters, digits, dots, hyphens and underscores, and flags: "
             "--variant low='--model.objectives.simcse.temperature 0.03'"
         )
-    if name in others:
-        raise UsageError(f"compare: two variants are called {name}; rename one")
-    try:
-        words = shlex.split(flags)
-        list(split_words(words))
-    except (ValueError, UsageError) as error:
-        raise UsageError(f"compare: --variant {name}: {error}") from None
-    if not words:
-        raise UsageError(f"compare: --variant {name} changes nothing; give it flags, or leave it out")
-    return name, words
+    return found[1], shlex.split(found[2])

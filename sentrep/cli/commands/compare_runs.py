@@ -11,8 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from sentrep import checks
-from sentrep.cli.commands.seeded_runs import Run, Wanted, has_results, untrained_encoder
+from sentrep.cli.commands.seeded_runs import Run, Wanted, untrained_encoder
 from sentrep.cli.config.building import build
 from sentrep.cli.config.configuration import Request, Tree, parse_request, with_flags
 from sentrep.cli.config.paper_tables import Table
@@ -41,10 +40,7 @@ THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
 def seed_list(seeds: int | list[int]) -> list[int]:
     """The seeds themselves, where a number of them is given."""
     if isinstance(seeds, list):
-        for seed in seeds:
-            checks.whole("compare", 0, 2**32 - 1, seeds=seed)
         return seeds
-    checks.whole("compare", 1, 10_000, seeds=seeds)
     derived = (derive_seed("compare", number) % 2**31 for number in range(len(THESIS_SEEDS), seeds))
     return [*THESIS_SEEDS[:seeds], *derived]
 
@@ -90,7 +86,7 @@ def plan(
 def headline(runs: Sequence[Run], table: Table | None) -> str:
     """The first printed line: the rows, the seeds and the baseline."""
     labels = dict.fromkeys(run.label for run in runs)
-    first = next(iter(labels)) if table is None else table.baseline
+    first = next(iter(labels)) if table is None else table.first
     others = [label for label in labels if label != first]
     seeds = len({run.seed for run in runs})
     if not others:
@@ -108,14 +104,7 @@ def check(runs: Sequence[Run], folder: Path, wanted: Wanted, table: Table | None
     if reports and not any(folder.glob("*/seed-*/settings*.json")):
         raise UsageError(f"compare: {reports[0]} would be replaced, and is of no comparison; choose another --output")
     if table is not None:
-        recipes = table.recipes(folder / "recipes")
-        done = {run.folder.parent.name for run in runs if has_results(run.folder)}
-        for path, content in recipes.items():
-            if path.stem in done and path.exists() and path.read_text(encoding="utf-8", errors="replace") != content:
-                raise UsageError(
-                    f"compare: {path} is of a row with other settings; choose another --output, or delete it"
-                )
-        for path, content in recipes.items():
+        for path, content in table.recipes(folder / "recipes").items():
             write_text(path, content)
     check_runs(runs, wanted)
 
@@ -187,7 +176,7 @@ def published(table: Table) -> Published:
         table.seeds,
         {name: row.reading_of for name, row in table.rows.items() if row.reading_of is not None},
         [name for name, row in table.rows.items() if row.untrained],
-        table.baseline,
+        table.first,
     )
 
 

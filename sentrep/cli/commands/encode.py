@@ -95,7 +95,6 @@ def encode(
     from sentrep.encoder.fingerprint import fingerprint
 
     process, ending = Shard.of(shard), Path(output).suffix
-    checks.whole("encode", 1, batch_size=batch_size, rows_per_file=stored.rows_per_file)
     _check_sharing(output, ending, process.count, process.origin, engine)
     if ending and ending not in SAVE:
         raise InputError(f"cannot write {output}: it must end in {' or '.join(SAVE)}, or be a folder of parts")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from sentrep import checks
 from sentrep.cli.errors import UsageError
 from sentrep.io.files import atomic_folder, hold, remove_leftovers
 from sentrep.io.paths import check_target, expanded, is_there, writing
@@ -59,7 +58,6 @@ def export(
     from sentrep.evaluation import SuiteSets, load_suite
 
     if format is not None:
-        checks.within("export", -1, 1, least_cosine=least_cosine)
         check_graph(format, quantize, calibration is not None)
     elif any(option is not None for option in (quantize, calibration, sts, sts_folder)):
         raise UsageError("--quantize, --calibration, --sts and --sts_folder are about a graph: name its --format")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from sentrep.cli.commands.price import Price
 from sentrep.data.augmentation.filters import PairFilter
-from sentrep.data.augmentation.model_options import Request, Server
+from sentrep.data.augmentation.model_options import Price, Request, Server
 
 REQUEST, FILTER, SERVER, PRICE = Request(), PairFilter(min_ratio=0.2, max_ratio=5.0), Server(), Price()
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from sentrep import checks
 from sentrep.adaptation.round_trip import RoundTrip
-from sentrep.cli.commands.price import Price
 from sentrep.data.augmentation.filters import KEPT
-from sentrep.data.augmentation.model_options import Generation, Request, Server
+from sentrep.data.augmentation.model_options import Generation, Price, Request, Server
 from sentrep.errors import InputError
 from sentrep.io.paths import expanded
 

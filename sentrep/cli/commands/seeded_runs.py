@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -24,12 +23,10 @@ from sentrep.cli.config.building import build
 from sentrep.cli.config.configuration import Tree, parse_request, read_config
 from sentrep.cli.config.sections import build_tree
 from sentrep.cli.errors import UsageError
-from sentrep.cli.runs.logs import say
 from sentrep.data import SentRepDataModule
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.errors import InputError
-from sentrep.evaluation.comparison import read_scores
 from sentrep.evaluation.runs import version_of
 from sentrep.evaluation.suites import SuiteSets, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import MODEL
@@ -131,12 +128,9 @@ def _refuse_other_settings(runs: Sequence[Run], wanted: Wanted) -> None:
     """Refuse to mix runs of different settings, before anything is trained; note the settings of each."""
     notes = {run.folder / f"settings{wanted.suffix}.json": run.settings(wanted) for run in runs}
     for note, settings in notes.items():
-        for other in note.parent.glob("settings*.json") if has_results(note.parent) else ():
-            found = None  # damaged
-            with suppress(ValueError):
-                found = json.loads(other.read_text(encoding="utf-8"))
-            known = isinstance(found, dict) and found.get("recipe") == settings["recipe"]
-            if not known or (other == note and found != settings):
+        for other in note.parent.glob("settings*.json") if _has_results(note.parent) else ():
+            found = json.loads(other.read_text(encoding="utf-8"))
+            if found["recipe"] != settings["recipe"] or (other == note and found != settings):
                 raise UsageError(
                     f"compare: {note.parent} holds a run with other settings; choose another --output, or delete it"
                 )
@@ -144,21 +138,15 @@ def _refuse_other_settings(runs: Sequence[Run], wanted: Wanted) -> None:
         write_text(note, json.dumps(settings))
 
 
-def has_results(folder: Path) -> bool:
+def _has_results(folder: Path) -> bool:
     """Whether a run has left anything that one with other settings must not be mixed with."""
     return any((*folder.glob(TRAINED), *folder.glob(SCORES.replace(".", "*.")), *folder.rglob("*.ckpt")))
 
 
 def _train_and_score(run: Run, wanted: Wanted, jobs: int) -> str | None:
     """One run to its end, unless it has been there; returns why it failed."""
-    scores = run.folder / wanted.scores
-    if scores.exists():
-        try:
-            read_scores(scores)
-            return None
-        except InputError as error:  # damaged scores are made again
-            say(str(error))
-            scores.unlink()
+    if (run.folder / wanted.scores).exists():
+        return None
     return (None if run.untrained else _train(run, jobs)) or _score(run, wanted)
 
 

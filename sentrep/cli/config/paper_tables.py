@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from jsonargparse import ArgumentParser
 
@@ -18,55 +18,33 @@ from sentrep.config import flat
 from sentrep.errors import did_you_mean
 from sentrep.io.paths import expanded
 
-T = TypeVar("T")
 _NUMBER = r"\d{1,9}(?:\.\d+)?"
 Printed = tuple[float, float | None]
 """Mean and standard deviation."""
 
 
 @dataclass(frozen=True)
-class WrittenTable:
-    """A table as its file has it, without the rows."""
-
-    title: str = ""
-    base: str | None = None
-    metric: str = ""
-    seeds: int | None = None
-    baseline: str | None = None
-
-
-@dataclass(frozen=True)
-class WrittenRow:
-    """A row as its file has it."""
-
-    base: str | None = None
-    change: dict[str, Any] | None = None
-    """Read apart from the others; the field lets a misspelt key find its name."""
-    published: float | str | None = None
-    sets: dict[str, float | str] = field(default_factory=dict)
-    reading: Literal["paper", "released"] = "paper"
-    untrained: bool | Literal["whitened"] = False
-    absent: str | None = None
-
-
-@dataclass(frozen=True)
 class Row:
     """One row: a whole configuration, or only the published numbers."""
 
-    tree: Tree
-    """Empty for a row that is absent."""
-    published: Printed | None
+    base: str | None = field(default=None, compare=False)
+    """The recipe that it changes."""
+    change: dict[str, Any] = field(default_factory=dict)
+    """Dotted keys as flags have them, and values."""
+    published: Printed | None = None
     """None if the paper prints no number."""
-    sets: Mapping[str, Printed] = field(default_factory=dict)
+    sets: dict[str, Printed] = field(default_factory=dict)
     """The same of single sets, by name."""
-    reading: str = "paper"
+    reading: Literal["paper", "released"] = "paper"
     """Whether the settings are the ``paper``'s or the ``released`` code's."""
-    untrained: bool | str = False
+    untrained: bool | Literal["whitened"] = False
     """Whether the encoder is scored as it is; ``whitened``: after a whitening on the training text."""
     absent: str | None = None
     """Why there is nothing to run."""
     reading_of: str | None = None
-    """The paper's row that a reading of released code is another reading of."""
+    """The paper's row that a reading of released code is another reading of; not in the file."""
+    tree: Tree = field(default_factory=dict)
+    """The whole configuration, not in the file; empty for a row that is absent."""
 
 
 @dataclass(frozen=True)
@@ -74,21 +52,23 @@ class Table:
     """Rows in the paper's order."""
 
     file: str
-    title: str
-    metric: str
-    """The metric of the published numbers."""
     rows: dict[str, Row]
-    named_baseline: str | None = None
-    """The row that the others are compared with, where the file names one."""
+    title: str = ""
+    base: str | None = None
+    """The recipe that the rows change which name no other."""
+    metric: str = ""
+    """The metric of the published numbers."""
     seeds: int | None = None
     """The number of seeds behind each published mean ± standard deviation."""
+    baseline: str | None = None
+    """The row that the others are compared with, where the file names one."""
 
     @property
-    def baseline(self) -> str:
-        """The row that the others are compared with: the one named, or else the first of those that are trained."""
+    def first(self) -> str:
+        """The row that the others are compared with: `baseline`, or else the first of those that are trained."""
         here = [name for name, row in self.rows.items() if row.absent is None]
         trained = [name for name in here if not self.rows[name].untrained]
-        return self.named_baseline if self.named_baseline in here else [*trained, *here][0]
+        return self.baseline if self.baseline in here else [*trained, *here][0]
 
     def only(self, names: Iterable[str] | None) -> Table:
         """The rows of these names, in the paper's order; None takes all.
@@ -179,57 +159,41 @@ def read_table(file: str) -> Table:
     rows = content.pop("rows", None)
     if not isinstance(rows, dict) or not rows:
         raise UsageError(f"{name}: expected rows by name, as 'rows: {{sam: {{published: 73.71, change: ...}}}}'")
-    table = _typed(WrittenTable, content, name)
+    table = Table(name, {}, **{"title": Path(name).stem, **_typed(Table, content, name, "file", "rows")})
     bases: dict[str, Tree] = {}
-    read: dict[str, Row] = {}
     paper: str | None = None
     for row, settings in rows.items():
         where = f"{name}, row {row}"
-        if not re.fullmatch(r"\w[\w.+-]{0,99}", row):  # it names files and folders
-            raise UsageError(f"{where}: a name has letters, digits, dots, hyphens and underscores")
-        if not isinstance(settings, (dict, type(None))):
-            raise UsageError(f"{where}: found {settings!r}; expected keys such as 'published' and 'change'")
-        settings = {"base": table.base, **(settings or {})}
-        change = settings.pop("change", None)  # as it is: jsonargparse would make numbers of texts
-        written = _typed(WrittenRow, settings, where)
-        tree = _tree(written.base, change or {}, name, where, bases) if written.absent is None else {}
-        paper = row if written.reading == "paper" else paper
-        if paper is None:
-            raise UsageError(f"{where}: a released reading stands below the paper's row, and there is none")
-        read[row] = Row(
-            tree,
-            None if written.published is None else _printed(written.published, where),
-            {key: _printed(value, f"{where}, {key}") for key, value in written.sets.items()},
-            written.reading,
-            written.untrained,
-            written.absent,
-            None if paper == row else paper,
-        )
-    if table.baseline is not None and (table.baseline not in read or read[table.baseline].absent is not None):
+        settings = {"base": table.base, "published": None, "sets": {}, "change": {}, **(settings or {})}
+        settings["published"] = _printed(settings["published"], where)
+        settings["sets"] = {key: _printed(value, f"{where}, {key}") for key, value in settings["sets"].items()}
+        read = _typed(Row, settings, where, "tree", "reading_of")
+        read["change"] = settings["change"]  # as it is: jsonargparse would make numbers of texts
+        paper = row if read["reading"] == "paper" else paper
+        tree = {} if read["absent"] is not None else _tree(read["base"], read["change"], name, where, bases)
+        table.rows[row] = Row(**read, tree=tree, reading_of=None if paper == row else paper)
+    if table.baseline is not None and table.first != table.baseline:
         raise UsageError(f"{name}: baseline is {table.baseline!r}; name one of the rows that are not absent")
-    return Table(name, table.title.strip() or Path(name).stem, table.metric, read, table.baseline, table.seeds)
+    return table
 
 
-def _typed(kind: type[T], settings: Any, where: str) -> T:
-    """A part of the file as a dataclass, its keys and types checked by jsonargparse."""
+def _typed(kind: type, settings: Tree, where: str, *made: str) -> Tree:
+    """The fields of a dataclass but those that are ``made`` here, their names and types checked by jsonargparse."""
     parser = ArgumentParser(exit_on_error=False)
-    parser.add_function_arguments(kind)
+    parser.add_function_arguments(kind, skip={*made})
     try:
         with summarized(parser, settings):
             config = parser.parse_object(settings)
         refuse_dropped(settings, config)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
-    return kind(**vars(config))
+    return vars(config)
 
 
-def _tree(base: str | None, change: Any, name: str, where: str, bases: dict[str, Tree]) -> Tree:
+def _tree(base: str | None, change: Tree, name: str, where: str, bases: dict[str, Tree]) -> Tree:
     """The whole recipe of a row."""
-    if base is None or not isinstance(change, dict):
-        raise UsageError(
-            f"{where}: expected a recipe, as 'base: bert-base.yaml' beside the table, and keys to change, as 'change: "
-            "{data.batch_size: 128}'"
-        )
+    if base is None:
+        raise UsageError(f"{where}: expected a recipe beside the table or by name, as 'base: bert-base.yaml'")
     try:
         if base not in bases:
             beside = expanded(name).parent / base
@@ -246,7 +210,9 @@ def _tree(base: str | None, change: Any, name: str, where: str, bases: dict[str,
     return {**tree, "model": {**model, "objectives": there}}  # a row is a whole recipe: null is not there at all
 
 
-def _printed(value: float | str, where: str) -> Printed:
+def _printed(value: float | str | None, where: str) -> Printed | None:
+    if value is None:
+        return None
     found = re.fullmatch(rf"({_NUMBER})(?: ± ({_NUMBER}))?", str(value))
     if not found:
         raise UsageError(f"{where}: published is {value!r}; expected a number, or '74.80 ± 1.12'")

@@ -50,8 +50,6 @@ class BestCheckpoint(ModelCheckpoint):
     ) -> None:
         self._every, self._interval = 0, None
         if monitor is not None and monitor.startswith("val/"):
-            # refuses what Lightning refuses: a negative number, and steps beside epochs
-            ModelCheckpoint(every_n_train_steps=every_n_train_steps, every_n_epochs=options.get("every_n_epochs"))
             self._every, every_n_train_steps = every_n_train_steps or 0, None
             self._interval, train_time_interval = train_time_interval, None
             save_on_train_epoch_end = False

@@ -15,7 +15,6 @@ from sentrep.config import flat
 RECORD = "sentrep_run"
 """Key of a checkpoint under which `run_settings` lie."""
 
-_PRECISIONS = {"16": "16-mixed", "bf16": "bf16-mixed", "32": "32-true", "64": "64-true"}
 _DATA = ("batch_size", "reading.fraction", "seed", "held_out")
 _TRAINER = (
     "precision", "accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "limit_train_batches",
@@ -29,11 +28,6 @@ Differences = dict[str, tuple[Any, Any]]
 """``{dotted key: (value in the checkpoint, value now)}``."""
 
 
-def canonical_precision(precision: Any) -> str:
-    """Lightning's name of a precision as configurations write it; None is float32."""
-    return {"None": "32-true", **_PRECISIONS}.get(str(precision), str(precision))
-
-
 def run_settings(config: Tree, trainer: Trainer) -> Tree:
     """What changes a run besides its model, ``{dotted key: value}``, with the precision that it comes to.
 
@@ -43,7 +37,7 @@ def run_settings(config: Tree, trainer: Trainer) -> Tree:
     section = {**config["data"], "reading.fraction": config["data"]["reading"]["fraction"]}
     data = {f"data.{key}": section[key] for key in _DATA}
     settings = {f"trainer.{key}": config["trainer"][key] for key in _TRAINER}
-    settings["trainer.precision"] = canonical_precision(trainer.precision)
+    settings["trainer.precision"] = str(trainer.precision)
     return {"seed_everything": config["seed_everything"], **data, **settings, "processes": trainer.world_size}
 
 

@@ -133,17 +133,10 @@ class SentRepCLI(LightningCLI):
             raise InputError(f"the training is done, but {failure} and resume with --ckpt_path last")
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        """The trainer, with checkpoints written atomically where no other plug-in was asked for.
-
-        Raises:
-            InputError: for float16 on a CPU, which Lightning replaces in silence.
-        """
-        asked = self.config[self._command].trainer
+        """The trainer, with checkpoints written atomically where no other plug-in was asked for."""
         if self._command == "fit":
-            kwargs = {**settle_precision(asked, self._checkpoint), **kwargs}
+            kwargs = {**settle_precision(self.config.fit.trainer, self._checkpoint), **kwargs}
         trainer = super().instantiate_trainer(**kwargs)
-        if asked.precision == "16-mixed" and trainer.precision != "16-mixed":  # Lightning takes another and warns
-            raise InputError("trainer.precision 16-mixed: a CPU has no mixed precision in float16; use bf16-mixed")
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = AtomicCheckpointIO()
         return trainer
