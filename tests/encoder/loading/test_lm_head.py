@@ -93,7 +93,7 @@ def test_a_source_without_a_head_is_warned_of_once_and_gets_a_fresh_one(tmp_path
     tiny_encoder().save_pretrained(tmp_path / "plain")
     encoder = SentenceEncoder(str(tmp_path / "plain"))
     spec = encoder.spec(seed=0)
-    with pytest.warns(UserWarning, match="plain has no masked-LM head") as caught:
+    with pytest.warns(UserWarning, match="plain has no complete masked-LM head") as caught:
         assert spec.lm_head() is spec.lm_head()
     assert len(caught) == 1
     with warnings.catch_warnings():
