@@ -17,8 +17,8 @@ _PLAIN = (str, int, float, bool, type(None))
 class Configurable:
     """Remembers the constructor's arguments.
 
-    Every plug-in derives from it. The arguments are caught in ``__new__``, so subclasses write an ordinary ``__init__``
-    and call ``super().__init__()`` as usual.
+    Every plug-in derives from it. The arguments are recorded in ``__new__``, so subclasses write an ordinary
+    ``__init__`` and call ``super().__init__()`` as usual.
 
     Examples:
         >>> class Scale(Configurable):
@@ -73,7 +73,7 @@ def to_config(value: Any) -> Any:
         For an object ``{"class_path": ..., "init_args": {...}}``, else the value in plain types.
 
     Raises:
-        TypeError: for anything else, a lambda for example: it cannot be written down.
+        TypeError: for anything else, for example a lambda.
 
     Examples:
         >>> import functools, torch
@@ -101,15 +101,15 @@ def to_config(value: Any) -> Any:
 
 
 def walk(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every plug-in and every plain value of a configuration, in the order in which they stand.
+    """Every plug-in and every plain value of a configuration, in order.
 
     Args:
         tree: plain data, as `to_config` and the command line write it.
         path: the key of the tree itself.
 
     Yields:
-        The dotted key of the flag, in which ``init_args`` has no part, and the value: the whole section of a plug-in,
-        or anything that is no section.
+        The dotted key of the flag, without ``init_args``, and the value: the whole section of a plug-in,
+        or a plain value.
 
     Examples:
         >>> dict(walk({"views": {"class_path": "a.B", "init_args": {"n": 1}}}, "model"))
@@ -127,7 +127,7 @@ def walk(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def flat(settings: Any, path: str = "") -> dict[str, Any]:
-    """Settings by dotted keys as flags have them; a plug-in's own key has the name of its class.
+    """Settings by the dotted keys of flags; a plug-in's own key holds the name of its class.
 
     Examples:
         >>> flat({"views": {"class_path": "sentrep.views.EncodedViews", "init_args": {"both": True}}}, "model")

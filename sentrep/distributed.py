@@ -37,17 +37,17 @@ def rank() -> int:
 
 
 def leave_gloo_group() -> None:
-    """Leave the process group, where its back end is gloo.
+    """Leave the process group if its back end is gloo.
 
-    Gloo's threads abort a process that ends (status 134) while they run, now and then. Lightning leaves groups of nccl
-    alone.
+    If a process ends while gloo's threads run, they sometimes abort it (status 134). Lightning ends groups of nccl
+    itself.
     """
     if dist.is_available() and dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()
 
 
 def says_peer_is_lost(error: BaseException) -> bool:
-    """Whether an exception is the back end's way to say that another process of the run has gone."""
+    """Whether an exception of the back end means that another process of the run was lost."""
     text = str(error)
     if "gloo/transport" in text:  # a RuntimeError: closed or reset connection, time-out
         return True
@@ -59,7 +59,7 @@ def explain_lost_peer() -> Iterator[None]:
     """Turn the back end's traceback into one sentence.
 
     Raises:
-        InputError: another process of the run has gone.
+        InputError: another process of the run was lost.
     """
     try:
         yield
@@ -112,7 +112,7 @@ def _gather_all(x: Tensor) -> Tensor:
 
 
 def share(items: Sequence[T]) -> Sequence[T]:
-    """Every W-th of the items: the part of this process, one of W. Together the parts are all items, once."""
+    """Every W-th of the items, the part of this process of W. Together the parts contain each item once."""
     return items[rank() :: world_size()]
 
 
@@ -124,7 +124,7 @@ def own_rows(count: int, device: torch.device | str | None = None) -> Tensor:
 def total(x: Tensor) -> Tensor:
     """Sum over the processes, without gradient; equal on every process.
 
-    Where at most one process has a number other than 0 at each place, the sum is this number, to the bit.
+    If at most one process has a number other than 0 at each place, the sum is this number, to the bit.
     """
     if world_size() > 1:
         x = x.detach().clone()
@@ -174,27 +174,27 @@ def global_seed() -> int:
 
 
 def step_generator(seed: int, stream: str, step: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A generator for one step's noise: the same on every rank and after a resume, apart from every other stream.
+    """A generator for one step's noise: the same on every rank and after a resume, independent of other streams.
 
     Args:
         seed: the run's noise seed (`EncoderSpec.seed`).
-        stream: who draws, for example the sampler's name.
+        stream: the name of the drawing object, for example the sampler's.
         step: number of the optimiser step.
-        device: where the numbers are drawn.
+        device: of the generator.
     """
     return torch.Generator(device).manual_seed(derive_seed(seed, stream, step))
 
 
 @contextmanager
 def own_draws(*parts: int | str, device: torch.device | str = "cpu") -> Iterator[None]:
-    """Draw from a seed of one's own (`derive_seed` of ``parts``); afterwards torch goes on undisturbed.
+    """Draw from an own seed (`derive_seed` of ``parts``), without changing torch's random state.
 
-    For initial weights: they then depend on the run's seed alone, and nothing else depends on whether they were drawn.
-    For dropout in an evaluation likewise.
+    Initial weights thus depend only on the run's seed, and no later draw depends on them.
+    The same holds for dropout in an evaluation.
 
     Args:
         parts: the values that the draws depend on.
-        device: draw on this device too; the CPU's draws are always one's own.
+        device: also draw from this seed on this device, besides the CPU.
 
     Examples:
         >>> torch.manual_seed(0) and None
@@ -210,11 +210,11 @@ def own_draws(*parts: int | str, device: torch.device | str = "cpu") -> Iterator
 
 @contextmanager
 def forked_draws(device: torch.device | str, seed: int | None = None) -> Iterator[None]:
-    """Draw from a seed, or on from where torch is, on the CPU and a device; afterwards torch goes on undisturbed.
+    """Draw from a seed, or from torch's current state, on the CPU and a device, without changing torch's state.
 
     Args:
         device: draw on this device too.
-        seed: None draws on from where torch is.
+        seed: None for torch's current state.
     """
     place = torch.device(device)
     with torch.random.fork_rng([] if place.type == "cpu" else [place], device_type=place.type):
@@ -225,10 +225,10 @@ def forked_draws(device: torch.device | str, seed: int | None = None) -> Iterato
 
 @contextmanager
 def step_draws(seed: int, epoch: int, batch: int) -> Iterator[None]:
-    """Reseed torch for one training batch, differently on every rank: dropout then depends on nothing that came before.
+    """Reseed torch for one training batch, differently on every rank: dropout does not depend on earlier draws.
 
-    A resumed run draws the masks that the uninterrupted run would have drawn, whatever happened in between. Within the
-    block `plugin_draws` gives each plug-in a stream of its own.
+    A resumed run thus draws the same masks as the uninterrupted run. Within the
+    block `plugin_draws` gives each plug-in its own stream.
     """
     step = derive_seed(seed, "step", epoch, batch, rank())
     torch.manual_seed(step)
@@ -243,8 +243,8 @@ def step_draws(seed: int, epoch: int, batch: int) -> Iterator[None]:
 def plugin_draws(*stream: str, device: torch.device | str) -> Iterator[None]:
     """Draw in a plug-in's own stream of the step, so that the encoder's dropout is the same with and without it.
 
-    The stream depends on the run's seed, the batch, the rank and the name alone. Outside `step_draws`, say in a loop by
-    hand, and in a step that is compiled as one graph, torch's global generator is drawn from as ever.
+    The stream depends only on the run's seed, the batch, the rank and the name. Outside `step_draws` (for example in
+    your own loop), and in a step that is compiled as one graph, draws come from torch's global generator.
 
     Args:
         stream: the plug-in's name.

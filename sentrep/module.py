@@ -53,16 +53,16 @@ class SentRepModule(Configurable, LightningModule):
     Args:
         encoder: the encoder to train.
         objectives: by name, or a list; a None in a dict removes an inherited objective.
-        weights: of the objectives in the sum, by name; 1 where not given.
-        views: how anchors and positives are made.
+        weights: of the objectives in the sum, by name; default 1.
+        views: makes anchors and positives.
         head: projection head between encoder and objectives; None for none.
-        optimizer: called with parameter groups; biases and norms are in one without weight decay.
-        scheduler: course of the learning rate after the warm-up.
+        optimizer: called with parameter groups; the group of biases and norms has no weight decay.
+        scheduler: schedule of the learning rate after the warm-up.
         warmup_steps: optimiser steps of linear warm-up; a number below 1 is a fraction of all steps.
         seed: of dropout and of every draw; None for the global seed (``seed_everything``), or 0.
 
     Attributes:
-        terms: of the batch in hand, for a callback's ``on_before_backward``; None in SAM's and AWP's second pass.
+        terms: of the current batch, for a callback's ``on_before_backward``; None in SAM's and AWP's second pass.
 
     Examples:
         >>> from sentrep import SentenceEncoder, SentRepModule
@@ -157,8 +157,8 @@ class SentRepModule(Configurable, LightningModule):
     def compute_terms(self, batch: TextBatch, batch_idx: int, epoch: int = 0) -> StepTerms:
         """The losses of one batch and their weighted sum: a function of weights, seed, epoch, batch and rank alone.
 
-        Where another module or a loop of your own trains this one, call it there, and `end_step` after each step of the
-        optimiser.
+        If another module or your own loop trains this module, call this method there, and `end_step` after each
+        optimiser step.
 
         Args:
             batch: B rows.
@@ -201,7 +201,7 @@ class SentRepModule(Configurable, LightningModule):
         self.terms = None
 
     def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
-        """One optimiser step, then `after_step` of objectives and views: once, however often the closure ran."""
+        """One optimiser step, then `after_step` of objectives and views, once for any number of closure calls."""
         closure = optimizer_closure
         if self._replay is not None:
             closure = self._replay.closure(self, optimizer, closure)
@@ -215,7 +215,7 @@ class SentRepModule(Configurable, LightningModule):
 
     @torch.no_grad()
     def end_step(self, views: Views) -> None:
-        """After a step of the optimiser: memories take the vectors in, and copies of the encoder follow it.
+        """Call once per optimiser step: memories store the vectors, and copies of the encoder follow it.
 
         Args:
             views: of the step's last batch.
@@ -295,7 +295,7 @@ class SentRepModule(Configurable, LightningModule):
         checkpoint[PAYLOAD_KEY] = payload(self.encoder, self.seed, data, head_to_keep(self))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse one that was changed, or is of another module, before torch reads it."""
+        """Refuse a checkpoint that was changed, or that belongs to another module, before torch reads it."""
         training = self.trainer.state.fn == "fit"
         check(checkpoint, self, self.trainer.ckpt_path, training)
         self._resumed = checkpoint["loops"]["fit_loop"] if training else None
@@ -313,9 +313,9 @@ class SentRepModule(Configurable, LightningModule):
 
         Args:
             checkpoint_path: written by `sentrep fit`, or by a Trainer with a module built in Python.
-            map_location: where the weights go; None for the CPU.
-            strict: whether every weight must find its place.
-            trust_plugins: build classes that are not sentrep's where the checkpoint names them: this runs their code.
+            map_location: device of the weights; None for the CPU.
+            strict: whether every weight must be in both the checkpoint and the module.
+            trust_plugins: also build foreign classes that the checkpoint names, which runs their code.
             overrides: constructor arguments that replace the recorded ones.
 
         Raises:

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from sentrep.errors import InputError
 
 OptimizerCallable = Callable[[Iterable], Optimizer]
-"""Parameters, or groups of them, to an optimiser. Lightning's own stands in a module that needs jsonargparse, which a
+"""Parameters, or groups of them, to an optimiser. Lightning's own type is in a module that needs jsonargparse, which a
 machine that only trains may not have."""
 
 
@@ -34,8 +34,8 @@ class TokenBatch:
     real_tokens: int | None = None
     """Sum of ``attention_mask`` if the host knows it; None if only the device does."""
     prompt: Tensor | None = None
-    """(B,) int64, the number of the prompt around each sentence: 0 is the encoder's own, then come those that
-    `EncoderSpec.add_prompt` gave; None: its own around all."""
+    """(B,) int64, the number of the prompt around each sentence: 0 is the encoder's prompt, higher numbers come from
+    `EncoderSpec.add_prompt`; None: 0 for all sentences."""
 
     def __len__(self) -> int:
         return self.input_ids.shape[0]
@@ -44,13 +44,13 @@ class TokenBatch:
         """(B, L) bool, the tokens of the sentences themselves: no padding, special tokens or words of a prompt.
 
         Args:
-            frame: how many tokens stand before and after a sentence's own (`EncoderSpec.frame`), or (B, 1) of each.
+            frame: numbers of tokens before and after a sentence's own tokens (`EncoderSpec.frame`), or (B, 1) of each.
         """
         position = torch.arange(self.input_ids.shape[1], device=self.input_ids.device)
         return (position >= frame[0]) & (position < self.attention_mask.sum(1, keepdim=True) - frame[1])
 
     def count(self) -> int:
-        """Number of real tokens; the device is asked only where nobody counted before."""
+        """Number of real tokens; waits for the device only if ``real_tokens`` is None."""
         return self.real_tokens if self.real_tokens is not None else int(self.attention_mask.sum())
 
     def split(self, rows: int) -> list[TokenBatch]:
@@ -60,12 +60,12 @@ class TokenBatch:
         return [TokenBatch(ids, mask, prompt=prompt) for ids, mask, prompt in parts]
 
     def repeat(self, times: Tensor, width: int, pad_token_id: int) -> TokenBatch:
-        """Each real token as often as told, in their order; the device is not asked for lengths.
+        """Repeat each real token ``times`` times, in order, without waiting for the device.
 
         Args:
-            times: (B, L) int64; 0 leaves a token out.
-            width: L', at least the longest row that comes of it.
-            pad_token_id: what to fill the rest with.
+            times: (B, L) int64; 0 deletes a token.
+            width: L', at least the length of the longest resulting row.
+            pad_token_id: fills the rest.
 
         Returns:
             (B, L').
@@ -83,7 +83,7 @@ class TokenBatch:
 
         Args:
             batches: at least one batch; shapes (B_k, L_k).
-            pad_token_id: what to fill the new columns with.
+            pad_token_id: fills the new columns.
 
         Returns:
             A batch of shape (Σ B_k, max L_k).
@@ -105,7 +105,7 @@ class TokenBatch:
 
 @dataclass
 class TextBatch:
-    """One training batch: a sentence per row, with a given positive and hard negative where the corpus has them."""
+    """One training batch: a sentence per row, with a positive and a hard negative if the corpus has them."""
 
     anchor: TokenBatch
     """The sentences (B, L)."""
@@ -125,18 +125,18 @@ class Need:
     """The outputs of an encoder pass that are needed besides the pooled vectors."""
 
     tokens: bool = True
-    """Whether the states of all tokens are (`EncoderOutput.token_states` and ``input_embeddings``)."""
+    """Whether the states of all tokens are needed (`EncoderOutput.token_states` and ``input_embeddings``)."""
     layers: tuple[int, ...] = ()
     """The keys of `EncoderOutput.layers`."""
 
     @property
     def vectors_only(self) -> bool:
-        """Whether nothing else is read."""
+        """Whether only the vectors are needed."""
         return not self.tokens and not self.layers
 
 
 class Layers(dict[int, Tensor]):
-    """The layers' outputs that an objective asked for; who reads another one is told what to do."""
+    """The layers' outputs that objectives requested; reading another layer raises an error with advice."""
 
     def __missing__(self, layer: int) -> NoReturn:
         raise InputError(f"layer {layer} was not kept: an objective that reads it must say reads_layers = ({layer},)")
@@ -147,17 +147,17 @@ NOT_MADE = "the tokens' states were not made: an objective or module that reads 
 
 @dataclass(init=False, eq=False, repr=False)
 class EncoderOutput:
-    """What one pass of the encoder gives for B sentences; who reads tokens' states that were not made is told so."""
+    """The output of one encoder pass for B sentences; reading tokens' states that were not computed raises an error."""
 
     embedding: Tensor
-    """(B, D) what `SentenceEncoder.encode` gives: behind the pooling and the modules, before any projection head."""
+    """(B, D) the vectors of `SentenceEncoder.encode`: after pooling and modules, before any projection head."""
     token_states: Tensor
     """(B, L, H) last hidden states; rows of padding are undefined."""
     input_embeddings: Tensor
     """(B, L, E) output of the embedding layer; rows of padding are undefined."""
     layers: dict[int, Tensor]
-    """(B, L, H) each, the layers' outputs that `Objective.reads_layers` asked for, by the number it gave: 0 is the
-    embedding layer's, k the k-th layer's, −1 the last one's; rows of padding are undefined."""
+    """(B, L, H) each, the outputs of the layers in `Objective.reads_layers`, by their number: 0 is the
+    embedding layer, k the k-th layer, −1 the last layer; rows of padding are undefined."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Writing checkpoint files: whole or not at all."""
+"""Writing complete checkpoint files, or none."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 class AtomicCheckpointIO(TorchCheckpointIO):
     """Writes a checkpoint under a temporary name in its own folder, syncs it to the disk, then renames it.
 
-    A process that dies while it saves leaves the previous file of this name as it was. Where the disk is full, the
-    temporary file is removed, a warning says how much space is needed and free, and training goes on; the next save is
-    tried as usual. Until one succeeds no older checkpoint is removed. ``sentrep fit`` uses it; in Python::
+    If a process dies during a save, the previous file of this name does not change. If the disk is full, the
+    temporary file is removed, a warning names the needed and the free space, and training continues; the next save is
+    tried as usual. No older checkpoint is removed until a save succeeds. ``sentrep fit`` uses it; in Python::
 
         Trainer(plugins=[AtomicCheckpointIO()], ...)
 
     Paths with a protocol (``s3://...``) are left to Lightning.
 
     Attributes:
-        failure: why the last save failed; None where it succeeded.
+        failure: the error of the last save; None if it succeeded.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         self.failure: str | None = None
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
-        """Write one file, whole or not at all; it is put together in memory first, as Lightning does.
+        """Write one complete file or none; it is built in memory first, as in Lightning.
 
         Raises:
             OSError: for anything but a full disk or an exhausted quota.
@@ -65,7 +65,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     def load_checkpoint(
         self, path: str | Path, map_location: Callable | None = lambda storage, _: storage, weights_only: Any = None
     ) -> dict[str, Any]:
-        """Read a file after `verify`, without running code from it unless ``weights_only=False`` asks for that.
+        """Read a file after `verify`, without running its code unless ``weights_only=False``.
 
         Raises:
             InputError: for a file that is missing or damaged.
@@ -75,6 +75,6 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         return super().load_checkpoint(path, map_location, True if weights_only is None else weights_only)
 
     def remove_checkpoint(self, path: str | Path) -> None:
-        """Remove a file, unless the last save failed: then the older one is all there is."""
+        """Remove a file, unless the last save failed, because then the older file is still needed."""
         if self.failure is None:
             super().remove_checkpoint(path)

@@ -1,4 +1,4 @@
-"""A checkpoint written and read back in memory before the first step: what could not be read at the end is said now."""
+"""Write and read a checkpoint in memory before the first step, to report unreadable content early."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _READABLE = (torch.Tensor, nn.Parameter, int, float, bool, str, type(None))
 
 
 class Rehearsal(CheckpointIO):
-    """Looks at a checkpoint instead of writing it.
+    """Checks a checkpoint instead of writing it.
 
     Attributes:
-        problem: why it could not be read back; None where it could.
+        problem: why it could not be read back; None if it could.
     """
 
     problem: str | None = None
@@ -44,7 +44,7 @@ class Rehearsal(CheckpointIO):
 
 
 def rehearse(trainer: Trainer, module: LightningModule) -> None:
-    """Make the checkpoint that the trainer would write now, and see that all of it could be read back.
+    """Build the checkpoint that the trainer would write now, and check that it could be read back.
 
     All processes must call this together.
 
@@ -72,7 +72,7 @@ def rehearse(trainer: Trainer, module: LightningModule) -> None:
 
 
 def check_readable(value: Any, path: tuple[Any, ...] = ()) -> None:
-    """Refuse what ``torch.load(weights_only=True)`` would not read back.
+    """Refuse content that ``torch.load(weights_only=True)`` would not read back.
 
     Args:
         value: the content of a checkpoint, or a part of it.

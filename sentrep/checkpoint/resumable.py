@@ -1,4 +1,4 @@
-"""A checkpoint compared with the module and the optimiser that go on from it, before torch reads it.
+"""Compare a checkpoint with the module and optimiser that resume from it, before torch reads it.
 
 An optimiser's state of another shape makes torch's fused kernels write beyond their tensors.
 """

@@ -1,4 +1,4 @@
-"""Where a resumed run goes on: edits of the loops' state in a checkpoint, which Lightning reads back."""
+"""Edit the loops' state in a checkpoint, from which Lightning resumes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ _COUNTS = ("ready", "started", "processed", "completed")
 
 
 def align_position(checkpoint: dict[str, Any], accumulate: int, batches: float) -> None:
-    """Make a checkpoint stand between two optimiser steps of one epoch, where a resumed run can go on exactly.
+    """Move a checkpoint's position between two optimiser steps of one epoch, from which a run resumes exactly.
 
     Gradients are not saved. A checkpoint from the middle of an optimiser step (an exception, a validation between two
-    micro-batches, a time limit) would go on without those that were accumulated. Here the step's batches count as not
-    seen, so the resumed run computes the whole step again. One from between two steps stays as it is. An epoch that
-    Lightning has ticked off because training ended within it (``max_steps``, ``max_time``) is open again. One from the
-    end of an epoch becomes the start of the next: Lightning would count an epoch without a batch first, and everything
-    that depends on the number of the epoch (order, dropout) would be another.
+    micro-batches, a time limit) would resume without the accumulated gradients. Therefore the step's batches count as
+    not seen, and the resumed run repeats the whole step. A position between two steps does not change. An epoch that
+    Lightning has closed because training ended within it (``max_steps``, ``max_time``) is open again. The end
+    of an epoch becomes the start of the next epoch: otherwise Lightning would count an epoch without a batch first,
+    which would change everything that depends on the number of the epoch (order, dropout).
 
     Args:
-        checkpoint: as Lightning dumps it; changed in place.
+        checkpoint: of Lightning; changed in place.
         accumulate: batches per optimiser step.
         batches: per epoch; the last one ends a step, too.
     """

@@ -34,14 +34,14 @@ vectors themselves, memory does not grow with the text."""
 
 
 class TextEncoder(ABC):
-    """Turns texts into vectors; what computes them is torch (`SentenceEncoder`) or an exported graph (`GraphEncoder`).
+    """Turns texts into vectors, by torch (`SentenceEncoder`) or an exported graph (`GraphEncoder`).
 
     Attributes:
         tokenize: text to token ids.
         max_seq_length: longest sequence of `encode`, in tokens; None for the model's own limit.
         prompts: texts before a sentence, by name: ``query`` for `encode_query`, ``document`` (or ``passage``,
             ``corpus``) for `encode_document`.
-        default_prompt_name: the prompt that `encode` takes, by its name; None for none.
+        default_prompt_name: name of the prompt of `encode`; None for none.
     """
 
     tokenize: TextTokenizer
@@ -69,7 +69,7 @@ class TextEncoder(ABC):
         """Vectors (B, D) as `encode` gives them."""
 
     def evaluating(self) -> TextEncoder:
-        """The same encoder in evaluation mode; the mode of this one stays as it is."""
+        """The same encoder in evaluation mode; the mode of this object does not change."""
         return self
 
     def encode(
@@ -87,12 +87,12 @@ class TextEncoder(ABC):
 
         Args:
             sentences: one sentence, or any number of them.
-            batch_size: sentences of average length in one forward pass; of shorter ones there are more.
+            batch_size: sentences of average length in one forward pass; shorter sentences make larger batches.
             show_progress_bar: None shows it when logging is at INFO or below.
             convert_to_numpy: return one numpy array.
             convert_to_tensor: return one tensor on the encoder's device; takes precedence.
             normalize_embeddings: scale every vector to length 1.
-            truncate_dim: keep the first so many dimensions; where a module has scaled vectors, they are scaled again.
+            truncate_dim: number of first dimensions to keep; vectors that a module has normalised are normalised again.
             prompt: text before each sentence; None for the default prompt (``default_prompt_name``).
 
         Returns:
@@ -115,7 +115,7 @@ class TextEncoder(ABC):
         return found if single else list(vectors)
 
     def encode_query(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
-        """`encode` with the prompt called ``query`` before each text, where the model has one."""
+        """`encode` with the prompt called ``query`` before each text, if the model has it."""
         return self.encode(sentences, prompt=_first(self.prompts, "query"), **options)
 
     def encode_document(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
@@ -133,13 +133,13 @@ class TextEncoder(ABC):
     ) -> Neighbours:
         """The k nearest of a corpus to each query, by cosine.
 
-        Texts are encoded by `encode_query` and `encode_document`, a corpus of them 8,192 at a time, of which only the
-        best stay. To ask again, encode the corpus once and give its vectors.
+        Texts are encoded by `encode_query` and `encode_document`; a corpus is encoded 8,192 texts at a time, and only
+        the best results are kept. For several searches, encode the corpus once and pass its vectors.
 
         Args:
             queries: one text, Q texts, or their vectors (Q, D) or (D,).
             corpus: N texts, or their vectors (N, D).
-            k: how many for each query; N where there are fewer.
+            k: number of results for each query, at most N.
             batch_size: see `encode`.
             show_progress_bar: see `encode`.
 
@@ -182,8 +182,8 @@ def encode(
 ) -> Tensor:
     """Vectors (n, D), float32, on the CPU, in the order given; for ``prompt`` see `TextEncoder.encode`.
 
-    With ``shared``, every process must be given the same sentences; each encodes a share, and all get all vectors. It
-    is whole batches that are shared out, the same batches as of one process, because rounding depends on the padding:
+    With ``shared``, every process must get the same sentences; each encodes a share, and all return all vectors. Shares
+    are whole batches, the same batches as with one process, because rounding depends on the padding:
     any number of processes (with the same threads each) gives bit-identical vectors.
     """
     _check(sentences, batch_size)
@@ -248,7 +248,7 @@ def as_list(sentences: object) -> list[str]:
     """The sentences as a list; a single one is a list of one.
 
     Raises:
-        InputError: for what holds no sentences.
+        InputError: for another type than a string or an iterable.
     """
     if isinstance(sentences, str):
         return [sentences]
@@ -275,7 +275,7 @@ def encode_pairs(
 def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | str = "cpu") -> TokenBatch:
     """Right-pad lists of ids to the longest of them: (n, L), L ≥ 1.
 
-    The copy to a GPU does not wait for the work before it.
+    The copy to a GPU does not wait for earlier work.
     """
     width = max(1, *map(len, ids))
     input_ids = torch.tensor([[*row, *[pad_token_id] * (width - len(row))] for row in ids])
@@ -288,13 +288,13 @@ def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | 
 
 
 def length_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Batches of rows by falling length, as many at a time as keep padded rows × columns within ``tokens``.
+    """Batches of rows by falling length, each with at most ``tokens`` padded tokens.
 
-    The longest sentences come first: memory peaks at once, and the progress bar gets faster rather than slower.
+    The longest sentences come first: memory peaks at once, and the progress bar speeds up rather than down.
 
     Args:
         lengths: tokens of each sentence.
-        tokens: the most tokens of a batch, padding included.
+        tokens: maximum number of tokens of a batch, padding included.
     """
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
     start = 0

@@ -1,4 +1,4 @@
-"""`SentenceEncoder`: a transformer, a pooling and how text becomes tokens, in one object."""
+"""`SentenceEncoder`: a transformer, a pooling and a tokenizer in one object."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             ``mask``.
         max_length: longest sequence in training, in tokens; with a prompt, the length of the text alone.
         max_seq_length: the same for `encode`; None means the model's own limit.
-        pretrained: False takes the architecture with random weights.
+        pretrained: False uses the architecture with random weights.
         tokenizer: folder or hub id of another tokenizer than the backbone's; ``toy`` is the embedded one.
         dropout: replaces every dropout rate of the backbone; None keeps its own.
         compute: how passes run (`Compute`): layout, GradCache, compilation.
         trainable: the trained part of the backbone: True for all of it, False for nothing, patterns of its parameters'
-            names as ``encoder.layer.1[01].*``, or low-rank matrices beside it (`Lora`). Frozen parts keep their dropout
-            in training. A folder holds the matrices merged, a checkpoint both; others than the checkpoint's begin
-            beside the merged ones.
+            names such as ``encoder.layer.1[01].*``, or low-rank matrices beside it (`Lora`). Frozen parts keep their
+            dropout in training. A folder holds merged weights, a checkpoint both parts. An adapter that differs from
+            the checkpoint's starts beside the merged weights.
         modules: modules of the model after the pooling, in this order (`sentrep.encoder.SentenceModule`).
             None: the modules of a checkpoint ``backbone``; else none.
 
     Attributes:
         prompts: texts before a sentence, by name, as in sentence-transformers: ``query`` for `encode_query`,
-            ``document`` (or ``passage``, ``corpus``) for `encode_document`. Training takes none. They come with a
-            model, and may be set.
-        default_prompt_name: the prompt that `encode` takes, by its name; None for none.
+            ``document`` (or ``passage``, ``corpus``) for `encode_document`. Training uses none. A model folder may
+            have prompts, and you may set them.
+        default_prompt_name: name of the prompt of `encode`; None for none.
 
     Raises:
         InputError: for anything that cannot be found or does not fit together.
@@ -178,10 +178,10 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         return max([*rates, attention or 0.0]) > 0
 
     def set_modules(self, modules: Iterable[SentenceModule]) -> None:
-        """Replace the modules after the pooling by others, which are built already.
+        """Replace the modules after the pooling by other built modules.
 
         Raises:
-            InputError: for one that is made for another vocabulary.
+            InputError: for a module that is made for another vocabulary.
         """
         self.sentence_modules = nn.ModuleList(modules).to(self.device)
         for module in self.sentence_modules:
@@ -192,10 +192,10 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.init_args["modules"] = list(self.sentence_modules)  # for checkpoints, which build it again
 
     def attach_head(self, head: ProjectionHead | None) -> None:
-        """Put a projection head for training behind the vectors (`project`).
+        """Add a projection head for training after the vectors (`project`).
 
         Raises:
-            InputError: for one of kind ``pooler`` where the model has no trained pooler.
+            InputError: for the kind ``pooler`` if the model has no trained pooler.
         """
         if head is not None:
             head.build(self.embedding_dim, self._initial_std)
@@ -206,7 +206,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.head = head
 
     def spec(self, seed: int) -> EncoderSpec:
-        """What objectives need to know when they create their tensors; the masked-LM head is made when first asked for.
+        """The encoder's description for `Objective.build`; the masked-LM head is created on its first request.
 
         Args:
             seed: of the run.
@@ -244,7 +244,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         return self._pass(tokens, word_embeddings, need)
 
     def compile_encoding(self) -> None:
-        """From now on run `encode` through `torch.compile`; worth it for text that takes many minutes on a GPU."""
+        """Run later calls of `encode` through `torch.compile`; useful for text that takes many minutes on a GPU."""
         check_compiler(self.device.type)
         self.set_compute(replace(self.compute, compile="encode"))
 
@@ -291,10 +291,10 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         return embedding if self.head is None else self.head(embedding)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder that sentrep, transformers and sentence-transformers load, or the last refuses.
+        """Write a folder for sentrep, transformers and sentence-transformers (which refuses parts that it lacks).
 
         Raises:
-            InputError: the folder cannot be one, or the encoder holds code that no folder holds.
+            InputError: the folder cannot be written, or the encoder has code that no folder can hold.
         """
         check_storable(self)
         folders.write(self, Path(folder))
@@ -314,7 +314,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             name: as the constructor's ``backbone``.
             revision: branch, tag or commit of a hub's model; None for the main one.
             trust_remote_code: let the model run its own code.
-            overrides: replace arguments of the constructor that are stored there.
+            overrides: constructor arguments that replace the stored ones.
         """
         backbone = {"name": str(name), "revision": revision, "trust_remote_code": trust_remote_code}
         source: Any = sources.open_source(backbone, whole=True)
@@ -375,10 +375,10 @@ def _template(ids: TextTokenizer) -> Template:
 
 
 def check_storable(encoder: SentenceEncoder) -> None:
-    """Refuse an encoder, before it is trained or exported, of which settings and weights are not everything.
+    """Refuse an encoder that settings and weights do not describe completely, before training or export.
 
     Raises:
-        InputError: for a class of its own, or a module with arguments that cannot be written down.
+        InputError: for a foreign class, or a module whose arguments are not plain data.
     """
     if type(encoder) is not SentenceEncoder:
         raise InputError(

@@ -14,19 +14,19 @@ from sentrep.errors import InputError
 class ProjectionHead(Configurable, nn.Module):
     """A layer D → D' for training only: ``linear`` (DenoSent) or ``mlp``, linear then tanh (SimCSE, §6.3).
 
-    ``pooler`` is an ``mlp`` that starts from the backbone's own ``pooler.dense`` (H → H), as DCLR trains large models:
-    in a published SimCSE that *is* its trained MLP. Of a checkpoint of `sentrep fit` it is the head trained there, and
-    with random weights a fresh one.
+    ``pooler`` is an ``mlp`` that starts from the backbone's ``pooler.dense`` (H → H), as in DCLR's training of large
+    models: in a published SimCSE this layer *is* the trained MLP. For a checkpoint of `sentrep fit` it starts from the
+    trained head, and for random weights at random.
 
-    Unsupervised SimCSE trains with the MLP and drops it afterwards. Supervised SimCSE keeps it: that is a module of the
-    encoder, `sentrep.encoder.Dense`.
+    Unsupervised SimCSE trains with the MLP and drops it afterwards. Supervised SimCSE keeps the MLP, as a module of the
+    encoder (`sentrep.encoder.Dense`).
 
     Args:
         kind: ``linear``, ``mlp`` or ``pooler``.
         out_features: D'; None for D, which a ``pooler`` always has.
 
     Raises:
-        InputError: for an unknown kind, a width below 1, or one with ``pooler``.
+        InputError: for an unknown kind, a width below 1, or a width with ``pooler``.
 
     Examples:
         >>> import torch

@@ -22,13 +22,13 @@ _K1 = 1.2
 
 
 class LexicalFeatures(SentenceModule):
-    """Appends a vector of the tokens themselves, weighted as BM25 does, to the sentence's own; needs `fit_lexical`.
+    """Appends a vector of the tokens with BM25 weights to the sentence's vector; needs `fit_lexical`.
 
         v = [√(1 − w) x/‖x‖, √w s/‖s‖],    s = Σ_t f_t (k₁ + 1) / (f_t + k₁) · idf_t u_t
 
-    over the distinct tokens t of a text, f_t times each: so cos(v, v') = (1 − w) cos(x, x') + w cos(s, s'), a mixture
-    of the two similarities that any index of vectors can search by. u_t is a row of the factors that latent semantic
-    analysis finds (Deerwester et al. 1990). Sums of a sparse and a dense score are the hybrids of Luan et al. 2021
+    over the distinct tokens t of a text with their counts f_t: so cos(v, v') = (1 − w) cos(x, x') + w cos(s, s'), a
+    mixture of both similarities that any vector index can search. u_t is a row of the factors of latent semantic
+    analysis (Deerwester et al. 1990). Sums of a sparse and a dense score are the hybrids of Luan et al. 2021
     (Sparse, Dense, and Attentional Representations for Text Retrieval); here both are one vector.
 
     Args:
@@ -75,17 +75,17 @@ def mixture(embedding: Tensor, words: Tensor, weight: float) -> Tensor:
 
 
 def fit_lexical(encoder: SentenceEncoder, texts: Iterable[str], features: int = 384, seed: int = 0) -> LexicalFeatures:
-    """The module of these texts, not yet part of the encoder: see `with_lexical`.
+    """Fit the module on these texts, without changing the encoder: see `with_lexical`.
 
         idf_t = ln(1 + (N − n_t + ½) / (n_t + ½)),  n_t of N texts have token t
 
-    A token of none of the texts is as rare as can be, and has no direction: it counts for nothing.
+    A token that occurs in no text has no direction and no effect.
 
     Args:
-        encoder: whose tokens are counted, as it encodes the texts (prompts, special tokens and all: what every text has
-            counts for nothing).
+        encoder: its tokens are counted, prompts and special tokens included; tokens of every text have almost no
+            effect.
         texts: any number, read once.
-        features: m; fewer where the texts have fewer directions.
+        features: m; fewer if the texts have fewer directions.
         seed: of the factorisation.
 
     Raises:
@@ -114,10 +114,10 @@ def fit_lexical(encoder: SentenceEncoder, texts: Iterable[str], features: int = 
 
 
 def with_lexical(encoder: SentenceEncoder, module: LexicalFeatures, weight: float = 0.2) -> SentenceEncoder:
-    """Let an encoder end with the module, at this weight; vectors have length 1 from then on.
+    """Add the module at the end of an encoder, with this weight; its vectors then have length 1.
 
     Args:
-        encoder: changed in place; a `Normalize` at its end goes behind the module.
+        encoder: changed in place; a final `Normalize` moves after the module.
         module: of `fit_lexical`, for an encoder with the same tokens.
         weight: w.
 

@@ -22,10 +22,10 @@ class SentenceModule(Configurable, nn.Module, ABC):
     and trust (``trust_remote_code``).
 
     Attributes:
-        reads_tokens: whether `forward` reads ``token_states``. One that does costs the whole last layer.
+        reads_tokens: whether `forward` reads ``token_states``, which costs the whole last layer.
         reads_ids: whether `forward` takes the token ids, (B, L) int64, as one more argument.
-        vocabulary: V of the only tokenizers whose ids it knows; None where that does not matter.
-        out_features: D', the width of what `forward` gives; set by `build`.
+        vocabulary: required vocabulary size V of the tokenizer; None for any.
+        out_features: D', the width of `forward`'s output; set by `build`.
 
     Examples:
         >>> import torch
@@ -49,8 +49,8 @@ class SentenceModule(Configurable, nn.Module, ABC):
         """Create parameters and buffers; called once. Sets ``out_features``, here to ``width``.
 
         Args:
-            width: D, of the vectors that come in.
-            std: of the normal distribution that the backbone's own weights began from.
+            width: D of the input vectors.
+            std: of the normal distribution of the backbone's initial weights.
         """
         self.out_features = width
 
@@ -59,8 +59,8 @@ class SentenceModule(Configurable, nn.Module, ABC):
         """(B, D) → (B, D').
 
         Args:
-            embedding: (B, D) of the pooling, or of the module before.
-            token_states: (B, L, H) last hidden states, rows of padding undefined; there only where ``reads_tokens``.
+            embedding: (B, D) of the pooling, or of the previous module.
+            token_states: (B, L, H) last hidden states, rows of padding undefined; only with ``reads_tokens``.
             mask: (B, L) int64, 1 on real tokens.
         """
 
@@ -122,7 +122,7 @@ def chain(modules: Iterable[SentenceModule], width: int, std: float) -> list[Sen
     """Build modules one after the other, for vectors of ``width``.
 
     Raises:
-        InputError: for one that cannot be built, or written down.
+        InputError: for a module that cannot be built, or has arguments that are not plain data.
     """
     built = []
     for module in modules:
@@ -141,7 +141,7 @@ def described(modules: Iterable[Any]) -> list[dict[str, Any]]:
     """Class and arguments of modules, as plain data.
 
     Raises:
-        InputError: for an argument that cannot be written down.
+        InputError: for an argument that is not plain data.
     """
     try:
         return to_config(list(modules))

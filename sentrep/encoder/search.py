@@ -32,10 +32,10 @@ class Neighbours(NamedTuple):
 
 @dataclass
 class TopK:
-    """The k documents of highest cosine to each of Q queries, of documents that come block by block.
+    """The k documents with the highest cosine to each of Q queries, from blocks of documents.
 
-    Documents of equal cosine are ordered by a number that the caller gives, so that the result does not depend on the
-    device's sorting, nor on the blocks beyond the rounding of a matrix product.
+    Documents of equal cosine are ordered by the caller's numbers, so that the result does not depend on the
+    device's sorting, and depends on the blocks only by the rounding of a matrix product.
 
     Args:
         queries: (Q, D).

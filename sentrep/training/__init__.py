@@ -1,1 +1,1 @@
-"""What `SentRepModule` hands over: the checks of its arguments, its parameter groups, its settings for loggers."""
+"""Helpers of `SentRepModule`: checks of its arguments, its parameter groups, its settings for loggers."""

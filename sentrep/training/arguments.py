@@ -1,4 +1,4 @@
-"""The arguments of `SentRepModule`, checked before anything is built of them."""
+"""Checks of the arguments of `SentRepModule`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sentrep.views import ViewMaker
 
 
 def check_module(arguments: Mapping[str, Any]) -> None:
-    """Refuse values that would fail, or be misunderstood, only in training.
+    """Refuse values that would fail, or have another effect, only in training.
 
     Args:
         arguments: of `SentRepModule`, by name.
@@ -40,10 +40,10 @@ def check_module(arguments: Mapping[str, Any]) -> None:
 
 
 def check_strategy(strategy: Strategy) -> None:
-    """Refuse a strategy that divides the weights among the processes: the checkpoint is one file of whole ones.
+    """Refuse a strategy that divides the weights among the processes: a checkpoint is one file with all weights.
 
     Raises:
-        InputError: names the strategies and settings that take its place.
+        InputError: names the strategies and settings to use instead.
     """
     if isinstance(strategy, (FSDPStrategy, ModelParallelStrategy)):
         raise InputError(
@@ -54,7 +54,7 @@ def check_strategy(strategy: Strategy) -> None:
 
 
 def check_options(objectives: nn.Module, make: Any) -> None:
-    """Refuse settings of single objectives (`Objective.parameter_options`) that an optimiser would not look at.
+    """Refuse settings of single objectives (`Objective.parameter_options`) that the optimiser would ignore.
 
     Args:
         objectives: all of them, those within others too.
@@ -78,7 +78,7 @@ def check_options(objectives: nn.Module, make: Any) -> None:
 
 
 def check_optimizer(make: Any) -> None:
-    """Refuse an optimiser's settings before anything is read: torch itself looks at them when training begins.
+    """Refuse an optimiser's settings before data are read; torch itself checks them when training begins.
 
     Args:
         make: called with parameter groups.

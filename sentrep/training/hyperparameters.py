@@ -11,7 +11,7 @@ from sentrep.config import flat
 
 
 def log_settings(module: LightningModule, settings: Mapping[str, Any] | None) -> None:
-    """Tell every logger the settings of a run, and which text it trains on.
+    """Log the settings of a run, and the fingerprint of its text, to every logger.
 
     Args:
         module: in a Trainer that is about to train it.

@@ -1,4 +1,4 @@
-"""Which parameters are decayed, and which have settings of their own."""
+"""Parameter groups: with and without weight decay, and with objectives' own settings."""
 
 from __future__ import annotations
 

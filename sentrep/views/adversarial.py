@@ -13,16 +13,16 @@ from sentrep.views.perturbation import ContrastiveLoss, Perturbation
 class FGSM(Perturbation):
     """x + ε · sign(∂L/∂x), one step up the contrastive loss L (thesis, 4.1; Goodfellow et al. 2014, 2.3).
 
-    The gradient is taken with respect to ``x`` alone: gradients of the parameters are neither computed nor touched, and
-    DDP, whose hooks sit on the accumulation of those, does not see the inner pass. On several processes L is the global
+    The gradient is taken only with respect to ``x``: gradients of the parameters are neither computed nor changed, so
+    DDP's hooks do not see the inner pass. On several processes L is the global
     batch's. At the encoder's input this costs one more forward and backward pass; at its output, no pass at all.
 
     Args:
         epsilon: ε ≥ 0, in units of ``x``; "very small" in the thesis, which prints no value. Its scripts have 3e-5 and
             1e-3.
         temperature: τ of L.
-        descend: step down the loss, x − ε · sign(∂L/∂x): a slip of the thesis's code at the input, whose table 3 rests
-            on it. There the parameters' gradients of the clean pass stay in the sum too, which we leave out.
+        descend: step down the loss, x − ε · sign(∂L/∂x): an error of the thesis's code at the input, on which its
+            table 3 depends. The code also adds the parameters' gradients of the clean pass, which we do not.
 
     Raises:
         InputError: for values out of range.

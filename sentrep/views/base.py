@@ -1,4 +1,4 @@
-"""What every way of making views has in common."""
+"""The base class of view makers."""
 
 from __future__ import annotations
 

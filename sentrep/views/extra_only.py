@@ -13,8 +13,8 @@ from sentrep.views.base import ViewMaker
 class ExtraInputsOnly(ViewMaker):
     """Encode only the extra inputs of the objectives, for example the masked sentences of pre-training.
 
-    Two thirds of the work of a step are saved where nothing is contrasted. Anchor and positive are both the vectors of
-    the first such input, so that the run's statistics have something to show; no other objective should be trained on
+    Without a contrastive term this saves two thirds of a step. Anchor and positive are both the vectors of
+    the first extra input, for the run's statistics only; no other objective should train on
     them.
 
     Raises:

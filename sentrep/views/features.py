@@ -14,8 +14,8 @@ from sentrep.views.perturbation import ContrastiveLoss, Perturbation, Place
 class FeatureDropout(Perturbation):
     """Each dimension is zeroed for a whole sentence with probability ``rate`` (thesis, 4.1.2; DCLR, fig. 3).
 
-    This is the feature cutoff of ConSERT, with a Bernoulli draw per dimension, as in the thesis, where ConSERT's code
-    takes exactly ⌊rate · E⌋ of them. As there, the remaining features are not rescaled.
+    This is ConSERT's feature cutoff with a Bernoulli draw per dimension, as in the thesis; ConSERT's code
+    zeroes exactly ⌊rate · E⌋ dimensions. As there, the remaining features are not rescaled.
 
     Args:
         rate: in [0, 1).
@@ -49,7 +49,7 @@ class FeatureMask(Perturbation):
     Args:
         which: ``trivial``, the ⌊rate · D⌋ smallest, or ``significant``, the largest.
         rate: in [0, 1).
-        by: the compared quantity: ``magnitude`` |x_d|, or the signed ``value`` x_d, as the thesis's code has it.
+        by: the compared quantity: ``magnitude`` |x_d|, or the signed ``value`` x_d, as in the thesis's code.
 
     Raises:
         InputError: for another rate or name.

@@ -20,19 +20,19 @@ from sentrep.views.perturbation import Perturbation, check_place, contrastive_lo
 class OutputPerturbedViews(ViewMaker):
     """The positive is a perturbed copy of the anchor's vector (thesis, 4.1.1 and table 2).
 
-    The thesis works on "the output of the anchor", right where the cosine is taken ("there are no layers after the
+    The thesis perturbs "the output of the anchor", directly before the cosine ("there are no layers after the
     encoder output"), so the perturbation comes after the projection head. The gradient flows through both copies.
 
-    Expect bad encoders: the table has 41 to 50 where SimCSE has 75.
+    Expect bad encoders: the table has 41 to 50, and 75 for SimCSE.
 
     Args:
-        perturbation: how the copy differs.
-        negatives: what pushes the anchors apart: the ``copies`` of the other sentences, as the thesis reads, or, as its
-            code has it, their ``second_view`` under another dropout mask (`Views.second`), which takes twice the work.
-            `sentrep.views.FGSM` attacks the contrast with the copies either way.
+        perturbation: of the copy.
+        negatives: the vectors of other sentences: their ``copies``, as in the thesis's text, or their ``second_view``
+            under another dropout mask (`Views.second`), as in its code, for twice the work.
+            `sentrep.views.FGSM` attacks the contrast with the copies in both cases.
 
     Raises:
-        InputError: for a perturbation of tokens, and for a corpus that has positives of its own.
+        InputError: for a perturbation of tokens, and for a corpus with positives.
 
     Examples:
         >>> from sentrep.views import GaussianNoise, OutputPerturbedViews

@@ -23,17 +23,17 @@ Place = Literal["input", "output"]
 class Perturbation(Configurable, nn.Module, ABC):
     """A small change to embeddings that makes a positive of a sentence.
 
-    Random kinds draw as torch does by default; the view maker gives them a stream of their own for every batch and rank
-    (`sentrep.distributed.plugin_draws`). They leave the encoder's dropout as it is without them, and repeat after a
+    Random kinds draw from torch's default generator; the view maker gives each its own stream for every batch and rank
+    (`sentrep.distributed.plugin_draws`). They do not change the encoder's dropout, and repeat after a
     resume and in a second closure call.
 
     Args:
-        strength: how much is changed; 0 changes nothing.
+        strength: size of the change; 0 changes nothing.
 
     Attributes:
-        places: where it makes sense.
-        spares_frame: at the input, whether it must leave special tokens and the prompt's words alone. Padding is never
-            touched.
+        places: the supported places, ``input`` and ``output``.
+        spares_frame: at the input, whether special tokens and the prompt's words must not change. Padding never
+            changes.
 
     Examples:
         >>> import torch
@@ -63,7 +63,7 @@ class Perturbation(Configurable, nn.Module, ABC):
 
         Args:
             x: (B, L, E) word embeddings or (B, D) vectors; not changed in place.
-            mask: (B, L) or (B,) bool, the embeddings that may be touched.
+            mask: (B, L) or (B,) bool, the embeddings that may change.
             loss_fn: the batch's contrastive loss at other values of ``x``; see `ContrastiveLoss`.
 
         Returns:
@@ -83,7 +83,7 @@ def contrastive_loss(anchor: Tensor, positive: Tensor, negative: Tensor | None, 
 
 
 def check_place(perturbation: Perturbation, place: Place) -> None:
-    """Refuse a perturbation where it makes no sense.
+    """Refuse a perturbation at a place that it does not support.
 
     Raises:
         InputError: names the right view maker; for another object than a perturbation.

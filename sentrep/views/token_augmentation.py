@@ -11,18 +11,18 @@ from sentrep.types import EncoderSpec, TokenBatch
 
 
 class TokenAugmentation(Configurable, nn.Module, ABC):
-    """A small change to the token ids of sentences that makes a view of them, before anything is looked up.
+    """A small change to the token ids of sentences that makes a view of them.
 
-    Random kinds draw as a `sentrep.Perturbation` does: they leave the encoder's dropout as it is, and repeat after a
-    resume and in a second closure call. The batch's `sentrep.TextBatch` stays as it is; the changed ids are in
+    Random kinds draw like a `sentrep.Perturbation`: they do not change the encoder's dropout, and repeat after a
+    resume and in a second closure call. The batch's `sentrep.TextBatch` does not change; the changed ids are in
     `sentrep.Views.read`.
 
     Args:
-        strength: how much is changed; 0 changes nothing.
+        strength: size of the change; 0 changes nothing.
 
     Attributes:
         frame: number of special tokens and prompt's words before and after a sentence's own tokens, which stay.
-        longest: tokens that no sentence may exceed; None for no limit.
+        longest: maximum number of tokens of a sentence; None for no limit.
         pad_token_id: of padding.
 
     Examples:
@@ -61,6 +61,6 @@ class TokenAugmentation(Configurable, nn.Module, ABC):
             tokens: (B, L), right-padded, in the encoder's own prompt; not changed in place.
 
         Returns:
-            (B, L'), right-padded. L' must not depend on values on the device, for which a step would have to wait;
-            `TokenBatch.real_tokens` is right or None (then a packed pass on an accelerator waits to count).
+            (B, L'), right-padded. L' must not depend on values on the device, because a step would wait for them.
+            `TokenBatch.real_tokens` is correct or None (then a packed pass on an accelerator waits for the count).
         """

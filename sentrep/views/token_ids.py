@@ -16,11 +16,11 @@ from sentrep.views.tokens import random_order
 
 
 class WordRepetition(TokenAugmentation):
-    """Repeats some sub-words right behind themselves, so that the views differ in length (ESimCSE, Wu et al. 2022, §3).
+    """Repeats some sub-words in place, so that the views differ in length (ESimCSE, Wu et al. 2022, §3).
 
-    Their number is drawn for each sentence, uniformly from 0, …, max(2, ⌊rate · n⌋), and which they are without
-    replacement. There are never more than the sentence has, nor than fit into the longest sequence of training, which
-    the paper does not say.
+    The number of repeated sub-words is uniform in 0, …, max(2, ⌊rate · n⌋) for each sentence, and they are drawn
+    without replacement. Beyond the paper, their number is limited by the sentence's sub-words and the longest training
+    sequence.
 
     Args:
         rate: in (0, 1]; 0.32 in the paper.
@@ -49,9 +49,9 @@ class WordRepetition(TokenAugmentation):
 
 
 class TokenDeletion(TokenAugmentation):
-    """Leaves out ⌊rate · n⌋ tokens of each sentence, drawn without replacement; the rest moves together.
+    """Deletes ⌊rate · n⌋ tokens of each sentence, drawn without replacement, and closes the gaps.
 
-    `sentrep.views.TokenCutoff` erases tokens and keeps their places.
+    `sentrep.views.TokenCutoff` zeroes tokens and keeps their places.
 
     Args:
         rate: in [0, 1).

@@ -18,7 +18,7 @@ from sentrep.views.perturbation import ContrastiveLoss, Perturbation, Place
 class TokenCutoff(Perturbation):
     """Erases the word embeddings of ⌊rate · n⌋ tokens of each sentence, drawn without replacement.
 
-    The erased token keeps its place: position and type embeddings stay, and it is still attended to.
+    An erased token keeps its place: its position and type embeddings remain, and other tokens still attend to it.
 
     Args:
         rate: in [0, 1).
@@ -89,8 +89,8 @@ class SpanCutoff(Perturbation):
 class TokenShuffling(Perturbation):
     """Puts each sentence's tokens into a random order.
 
-    ConSERT permutes the position ids. Permuting the word embeddings instead gives the same pooled vector, because
-    attention sees a token's content and position but not its row, and it serves encoders with relative positions too.
+    ConSERT permutes the position ids. Permuting the word embeddings gives the same pooled vector, because
+    attention depends on a token's content and position but not on its row. It also works with relative positions.
     `EncoderOutput.token_states` of such a positive are in the shuffled order.
 
     Examples:

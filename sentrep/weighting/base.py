@@ -11,10 +11,10 @@ from sentrep.types import EncoderSpec, TextBatch, Views
 
 
 class PairWeighting(Configurable, nn.Module, ABC):
-    """How much each (anchor, negative) pair counts in the denominator of InfoNCE.
+    """Weights of (anchor, negative) pairs in the denominator of InfoNCE.
 
     Attributes:
-        metrics: detached scalars that the last `forward` wants logged, by name.
+        metrics: detached scalars of the last `forward` to log, by name.
 
     Examples:
         >>> import torch
@@ -40,8 +40,8 @@ class PairWeighting(Configurable, nn.Module, ABC):
         Args:
             batch: this process's B sentences.
             views: their views.
-            negatives: (M, D) extra negatives of all anchors, detached; M may be 0. Those that a sampler draws for one
-                anchor alone are not weighted.
+            negatives: (M, D) extra negatives of all anchors, detached; M may be 0. Negatives of one anchor alone
+                are not weighted.
 
         Returns:
             (B, N + M) in [0, ∞), without gradient: first the N in-batch keys of the global batch in rank order, then
