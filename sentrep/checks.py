@@ -138,24 +138,15 @@ def instance(owner: object, kind: type | tuple[type, ...], **values: Any) -> Non
 
 
 def named(owner: object, kind: type, **values: Any) -> None:
-    """Dicts of objects of a class, or None, by names that a `torch.nn.ModuleDict` takes.
+    """Dicts of objects of a class, or None.
 
     Raises:
-        InputError: for anything else, and a name that it refuses: an empty one, one with a dot, one of its own methods.
+        InputError: for anything else.
     """
-    from torch import nn  # a command line that only shows its help does without
-
     for name, value in values.items():
         if not isinstance(value, Mapping):
             raise InputError(f"{_name(owner)}: {name} must be a dict of {kind.__name__} by name, got {_short(value)}")
         for key, element in value.items():
-            try:
-                nn.ModuleDict({key: nn.Identity()})
-            except (KeyError, TypeError):
-                raise InputError(
-                    f"{_name(owner)}: {name} has the name {key!r}, which torch.nn.ModuleDict refuses; take "
-                    "another word, without a dot"
-                ) from None
             if element is not None:
                 instance(owner, kind, **{f"{name}.{key}": element})
 

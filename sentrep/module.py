@@ -100,11 +100,6 @@ class SentRepModule(Configurable, LightningModule):
         spec = encoder.spec(self.seed)
         self.views.build(spec)  # first: copies of the encoder then know its prompts
         self.objectives.build(spec)
-        if not any(parameter.requires_grad for parameter in self.parameters()):
-            raise InputError(
-                "nothing is left to train: model.encoder.trainable is false, and neither the head nor an objective has "
-                "parameters; name what to train, for example trainable: [encoder.layer.11.*]"
-            )
         check_options(self.objectives, optimizer)
         if encoder.compute.training_mode is not None:
             self.objectives.compile_terms(encoder.compute.training_mode)

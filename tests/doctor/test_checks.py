@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib.metadata
 import json
 from collections.abc import Callable
@@ -15,7 +14,8 @@ import torch
 
 from sentrep import SentRepModule, distributed
 from sentrep.cli import main
-from sentrep.cli.commands.doctor import TINY
+from sentrep.cli.commands.doctor import QUICK
+from sentrep.cli.config.configuration import parse_request, with_flags
 from sentrep.doctor import CHECKS, Outcome, Subject, diagnose, diagnosis, processes
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # lightning comments on the folders and the tiny model
@@ -23,7 +23,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # lightning comments on the f
 
 @pytest.fixture
 def subject() -> Subject:
-    return Subject(copy.deepcopy(TINY["model"]), dict(TINY["data"]), "cpu", seed=3)
+    request = parse_request(QUICK)
+    tree = with_flags(request.tree, request.flags)
+    return Subject(tree["model"], tree["data"], "cpu", seed=3)
 
 
 def test_all_is_green_on_the_toy(

@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from sentrep.cli.errors import UsageError
 
-TINY: dict[str, Any] = {
-    "model": {
-        "encoder": {
-            "backbone": {
-                "model_type": "bert",
-                "vocab_size": 2500,
-                "hidden_size": 32,
-                "num_hidden_layers": 2,
-                "num_attention_heads": 2,
-                "intermediate_size": 64,
-                "max_position_embeddings": 64,
-            },
-            "tokenizer": "toy",
-            "pooling": "mean",
-        },
-        "objectives": {
-            "simcse": {
-                "class_path": "Contrastive",
-                "init_args": {"temperature": 0.1, "negatives": {"noise": {"class_path": "GaussianNegatives"}}},
-            }
-        },
-    },
-    "data": {"train": "toy"},
-}
-"""Where no configuration is given."""
+QUICK = ["-c", "quickstart", "--model.objectives.simcse.negatives", "{noise: GaussianNegatives}"]
+"""Where no configuration is given: a small model that draws noise, and the toy corpus."""
 
 
 def doctor(words: list[str], *, output: str | None = None, overwrite: bool = False) -> int:
     """Check that a configuration trains correctly on this machine.
 
-    Without -c FILE and flags of sentrep fit it takes a tiny model and the toy corpus. The versions must be those that
+    Without -c FILE and flags of sentrep fit it takes a small model and the toy corpus. The versions must be those that
     sentrep allows, a step must work in fp32 and bf16, two processes must equal one, and a resumed run must equal an
     uninterrupted one.
 
@@ -49,15 +25,15 @@ def doctor(words: list[str], *, output: str | None = None, overwrite: bool = Fal
     Returns:
         The exit status: 0 when all is well, 1 otherwise.
     """
-    from sentrep.cli.config.configuration import check_sections, merge, parse_request
+    from sentrep.cli.config.configuration import check_sections, parse_request
     from sentrep.cli.config.paper_tables import add_row
 
     request = add_row(parse_request(words))
+    if not request.files:
+        request = parse_request([*QUICK, *words])
     if request.rest:
         raise UsageError(f"doctor: unexpected '{request.rest[0]}'; write flags as --key value")
     check_sections(request)
-    if not request.files:
-        request.tree = merge(TINY, request.tree)
 
     from sentrep.cli.config.building import build
     from sentrep.cli.config.sections import build_tree

@@ -93,9 +93,16 @@ def encode(
     from sentrep.data.text.corpus import open_corpus
     from sentrep.data.text.locations import is_address
     from sentrep.encoder.fingerprint import fingerprint
+    from sentrep.extras import require
 
     process, ending = Shard.of(shard), Path(output).suffix
-    _check_sharing(output, ending, process.count, process.origin, engine)
+    if engine == "ray":
+        require("--engine ray", "ray", "ray")
+    if ending and process.count > 1:
+        raise InputError(
+            f"{output}: {process.count} processes ({process.origin}) write a folder of parts; give an output without "
+            "an ending"
+        )
     if ending and ending not in SAVE:
         raise InputError(f"cannot write {output}: it must end in {' or '.join(SAVE)}, or be a folder of parts")
     with tempfile.TemporaryDirectory(prefix="sentrep-") as kept:
@@ -124,17 +131,3 @@ def encode(
         join(parts, output)
     blank = f" ({text.blank} of them blank)" if text.blank else ""
     print(printable(f"{text.rows} sentences{blank}: {output}"), file=sys.stderr)
-
-
-def _check_sharing(output: str, ending: str, processes: int, origin: str, engine: str) -> None:
-    """Refuse an output that the processes cannot write, or parts that are given away twice."""
-    if engine == "ray":
-        from sentrep.extras import require
-
-        require("--engine ray", "ray", "ray")
-        if processes > 1:
-            raise InputError(f"--engine ray gives all parts to the cluster; leave out the shards ({origin})")
-    if ending and processes > 1:
-        raise InputError(
-            f"{output}: {processes} processes ({origin}) write a folder of parts; give an output without an ending"
-        )
