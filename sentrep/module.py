@@ -20,7 +20,7 @@ from sentrep.checkpoint.rebuild import payload, rebuild, record
 from sentrep.checkpoint.rehearsal import rehearse
 from sentrep.checkpoint.resumable import check
 from sentrep.checkpoint.resume import align_position
-from sentrep.config import Configurable, check_initialised
+from sentrep.config import Configurable
 from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
@@ -87,8 +87,6 @@ class SentRepModule(Configurable, LightningModule):
     ) -> None:
         super().__init__()
         check_module(self.init_args)
-        for name, plugin in (("head", head), ("views", views)):
-            check_initialised(plugin, name)
         self.encoder = encoder.train()  # `SentenceEncoder.from_pretrained` returns it in evaluation mode
         if head is not None:
             encoder.attach_head(head)

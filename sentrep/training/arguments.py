@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from sentrep import checks
+from sentrep.config import check_initialised
 from sentrep.encoder import ProjectionHead, SentenceEncoder
 from sentrep.errors import InputError, did_you_mean
 from sentrep.objectives import Objective
@@ -30,6 +31,8 @@ def check_module(arguments: Mapping[str, Any]) -> None:
     checks.instance(owner, SentenceEncoder, encoder=arguments["encoder"])
     checks.instance(owner, ProjectionHead, **checks.given(head=arguments["head"]))
     checks.instance(owner, ViewMaker, **checks.given(views=arguments["views"]))
+    for name in ("head", "views"):
+        check_initialised(arguments[name], name)
     checks.one_of(owner, ("linear", "constant", "cosine"), scheduler=arguments["scheduler"])
     warmup = arguments["warmup_steps"]
     checks.not_negative(owner, warmup_steps=warmup)

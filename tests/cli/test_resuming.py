@@ -97,11 +97,11 @@ def test_damaged_checkpoints(harm: Any, workplace: Path, capsys: pytest.CaptureF
     assert fit("--ckpt_path", str(last)) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
     assert line.endswith(f"; use another checkpoint; the newest intact checkpoint there is {best}")
-    assert newest_intact(CHECKPOINTS, report=True) == best
+    assert newest_intact(CHECKPOINTS) == best
     assert capsys.readouterr().err == f"sentrep: {last} is damaged or incomplete, and is passed over\n"
     assert last.exists()
     assert (CHECKPOINTS / ".x.ckpt.0123abcd.tmp").exists()  # perhaps of a run that is not over
-    assert newest_intact(CHECKPOINTS, report=True, tidy=True) == best
+    assert newest_intact(CHECKPOINTS, tidy=True) == best
     assert "; it is now called last.ckpt.damaged" in capsys.readouterr().err
     assert {path.name for path in CHECKPOINTS.iterdir()} == {best.name, "last.ckpt.damaged"}
     harm(best)

@@ -175,7 +175,7 @@ def test_an_intact_checkpoint_that_cannot_be_loaded_keeps_its_name(
     torch.save({"global_step": 2}, tmp_path / "weights.ckpt")
     edited = {key: {} for key in ("sentrep", "state_dict", "loops", "optimizer_states")}
     torch.save({**edited, "global_step": "one"}, tmp_path / "edited.ckpt")
-    assert newest_intact(tmp_path, report=True, tidy=True) is None
+    assert newest_intact(tmp_path, tidy=True) is None
     assert {path.name for path in tmp_path.iterdir()} == {"edited.ckpt", "last.ckpt", "weights.ckpt"}
     said = capsys.readouterr().err
     assert f"{tmp_path}/last.ckpt is intact but cannot be loaded here" in said
@@ -191,5 +191,5 @@ def test_a_checkpoint_that_cannot_be_opened_stops_the_command(tmp_path: Path, mo
 
     monkeypatch.setattr(zipfile, "ZipFile", refuse)
     with pytest.raises(InputError, match=r"last\.ckpt: cannot be read \(Permission denied\)"):
-        newest_intact(tmp_path, report=True, tidy=True)
+        newest_intact(tmp_path, tidy=True)
     assert [path.name for path in tmp_path.iterdir()] == ["last.ckpt"]

@@ -63,7 +63,7 @@ def settle_last(request: Request, tree: Tree, folders: RunFolders | None) -> Non
     if folders is not None:
         folders.hold(run)
     any_there = any(folder.glob("[!.]*.ckpt*"))  # damaged ones included, half-written ones not
-    path = newest_intact(folder, report=True, tidy=fit and is_leader())
+    path = newest_intact(folder, tidy=fit and is_leader())
     if fit and is_leader():
         remove_leftovers(run, below=False)
         remove_leftovers(run / MODEL)
@@ -81,15 +81,15 @@ def settle_last(request: Request, tree: Tree, folders: RunFolders | None) -> Non
     request.flags["ckpt_path"] = str(path)
 
 
-def newest_intact(folder: Path, without: Path | None = None, report: bool = False, tidy: bool = False) -> Path | None:
+def newest_intact(folder: Path, without: Path | None = None, tidy: bool = False) -> Path | None:
     """The checkpoint of a folder with the most optimiser steps among those that pass `verify`.
 
-    Of several of the same step ``last.ckpt`` comes first: it is written behind the best one.
+    Of several of the same step ``last.ckpt`` comes first: it is written after the best one. Each file that is skipped is
+    named on standard error.
 
     Args:
         folder: its ``*.ckpt`` files.
         without: a file to leave aside.
-        report: name each file that is passed over on standard error.
         tidy: append ``.damaged`` to the names of damaged files, so that the run can write under their names again, and
             remove what a killed process has half written. Only for a folder that no other process writes to.
 
@@ -118,8 +118,7 @@ def newest_intact(folder: Path, without: Path | None = None, report: bool = Fals
             continue  # renamed by the process that tidies
         except Exception as error:  # what torch does not load is of many types
             why = f"is intact but cannot be loaded here ({type(error).__name__})"
-        if report:
-            say(f"{path} {why}, and is passed over{renamed}")
+        say(f"{path} {why}, and is passed over{renamed}")
     if tidy:
         remove_leftovers(folder)
     return max(steps, key=lambda path: (steps[path], path.stem.startswith("last"), path.name), default=None)
