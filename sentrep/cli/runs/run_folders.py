@@ -37,29 +37,19 @@ def newest_training(folder: Path) -> int:
     return max(map(version_of, found), default=-1)
 
 
-class RunFolders:
+class RunFolders(ExitStack):
     """The folders that this process trains in: no other process gets one of them until this one ends.
 
-    A context manager. Folders that were made for a run which then wrote nothing are removed at its end. In the other
-    processes of a distributed run it does nothing: the first one (`is_leader`) holds the folders for all. The folder of
-    a run that only scores (``trains=False``) is its own, and is not locked.
+    Folders that were made for a run which then wrote nothing are removed at its end. In the other processes of a
+    distributed run it does nothing: the first one (`is_leader`) holds the folders for all. The folder of a run that only
+    scores (``trains=False``) is its own, and is not locked.
     """
 
     def __init__(self, trains: bool = True) -> None:
+        super().__init__()
         self._trains = trains
-        self._locks = ExitStack()
         self._held: list[Path] = []
-        self._made: list[Path] = []
         self._leads = is_leader()
-
-    def __enter__(self) -> RunFolders:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._locks.close()
-        for folder in reversed(self._made):
-            with suppress(OSError):  # gone, or in use
-                folder.rmdir()
 
     def hold(self, folder: str | Path) -> None:
         """Lock a folder, and create it if it is missing. An address has no locks and is skipped.
@@ -77,7 +67,7 @@ class RunFolders:
         if not any(path.name != LOCK for path in place.iterdir()):  # the lock is no reason for Lightning to warn
             told = "(Checkpoint|Experiment logs) directory"
             warnings.filterwarnings("ignore", message=f"{told} {re.escape(str(place))} exists and is not empty")
-        self._locks.enter_context(hold(place / LOCK, f"the run in {place}"))
+        self.enter_context(hold(place / LOCK, f"the run in {place}"))
         self._held.append(place.resolve())
 
     def claim_version(self, parent: Path) -> int:
@@ -89,7 +79,7 @@ class RunFolders:
             folder = parent / f"version_{number}"
             with suppress(FileExistsError, BusyError):
                 folder.mkdir()  # whoever makes it has it
-                self._made.append(folder)
+                self.callback(_remove_empty, folder)
                 self.hold(folder)
                 return number
 
@@ -123,4 +113,10 @@ class RunFolders:
         missing = [place for place in (folder, *folder.parents) if not place.exists()]
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        self._made += reversed(missing)
+        for place in reversed(missing):
+            self.callback(_remove_empty, place)
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # gone, or in use
+        folder.rmdir()

@@ -67,7 +67,6 @@ class SentRepCLI(LightningCLI):
         callbacks: list[Callback] = [SavePredictions(), RememberBest(), stop]
         if command == "fit" and request.allow_changes:
             callbacks.insert(0, StartEpochAgain())
-        self._parsers: list[LightningArgumentParser] = []
         options: dict[str, Any] = {"exit_on_error": False, "allow_abbrev": False}
         super().__init__(
             SentRepModule,
@@ -86,7 +85,7 @@ class SentRepCLI(LightningCLI):
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add the sections of the default callbacks."""
-        self._parsers.append(parser)
+        self._sections = parser
         for key, (kind, default) in CALLBACKS.items():
             parser.add_lightning_class_args(kind, key, subclass_mode=True, required=False)
             parser.set_defaults({key: default})
@@ -94,7 +93,7 @@ class SentRepCLI(LightningCLI):
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         """Parse the arguments given; Lightning's own warns when the process has a command line as well."""
         assert isinstance(args, list)
-        with summarized(self._parsers[-1], self._tree, self._command):
+        with summarized(self._sections, self._tree, self._command):
             self.config = parser.parse_args(args)
         refuse_dropped(self._tree, self.config[self._command])
 
@@ -148,8 +147,7 @@ class SentRepCLI(LightningCLI):
         if self._command == "fit":
             settle_sets(config)
             settle_monitor(config)
-        for parser in self._parsers:
-            parser.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]
+        self._sections.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]
 
     def instantiate_classes(self) -> None:
         """Build everything (`first_refusal`)."""
