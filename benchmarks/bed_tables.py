@@ -9,24 +9,30 @@ picture is ``docs/bed/<paper>-<table>.png``.
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from reproduction import RESULTS, ROOT, between, comparison_of, rank_lines, record_of, run
 from tables import table
 
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.plots.comparison import plot_beside_published, plot_comparison
 from sentrep.evaluation.rank_agreement import ORDERS
+from sentrep.evaluation.significance import RecipeScores
 
 PAGE = ROOT / "docs" / "results.md"
 PICTURES = ROOT / "docs" / "bed"
 FRONT = ROOT / "docs" / "comparison.png", "denosent-ablation"
 """The picture of a comparison on the first page, and its table."""
 START = "<!-- generated: python benchmarks/bed_tables.py --write -->"
+WARM = ROOT / "benchmarks" / "results" / "bed" / "close-rows.json"
+"""``report.json`` of rows that differ little from SimCSE, from the warm bed."""
+WARM_START = "<!-- close rows: python benchmarks/bed_tables.py --write -->"
 ORDER = (
     "thesis-outputs",
     "thesis-inputs",
@@ -51,7 +57,22 @@ def main() -> None:
 def with_tables(page: str) -> str:
     """The page with the tables as the results are now."""
     names = [name for name in ORDER if (RESULTS / f"{name}.json").exists()]
+    page = between(page, WARM_START, [close_rows()])
     return between(page, START, [summary(names), *map(section, names)])
+
+
+def close_rows() -> str:
+    """How far the differences to SimCSE scatter over the seeds, paired, of rows that differ little from it."""
+    record = json.loads(WARM.read_text(encoding="utf-8"))
+    recipes = {
+        label: RecipeScores(tuple(record["seeds"]), scores={name: np.array(own) for name, own in row["sets"].items()})
+        for label, row in record["rows"].items()
+    }
+    baseline, *others = recipes.values()
+    scattered = ["", *(f"{(other.per_seed - baseline.per_seed).std(ddof=1):.2f}" for other in others)]
+    shown = Comparison.of(recipes).table()[["recipe", "mean", "difference", "p", "verdict"]].to_numpy().tolist()
+    columns = ["row", "here", "difference", "p", "verdict", "sd of the paired differences"]
+    return "\n" + table(columns, [[*cells, sd] for cells, sd in zip(shown, scattered, strict=True)])
 
 
 def summary(names: Sequence[str]) -> str:
