@@ -42,7 +42,7 @@ def keep_traceback(error: Exception) -> str:
     """Write the traceback into the folder of the run that failed (``run_folder`` of the error), or else into the cache.
 
     Returns:
-        Where it is, as the end of a sentence.
+        The end of a sentence that names its place.
     """
     text = "".join(traceback.format_exception(error))
     folder = Path(getattr(error, "run_folder", None) or default_cache_dir())

@@ -19,27 +19,27 @@ def quickstart(words: list[str]) -> int:
 
 
 def fit(words: list[str]) -> int:
-    """Train an encoder as a configuration file says.
+    """Train an encoder by a recipe or a configuration file.
 
     usage: sentrep fit -c RECIPE [-c FILE ...] [--KEY VALUE ...]
 
     options:
       -c FILE, --config FILE
-            a recipe's name or a configuration file; several make one run, the
-            later laid over the earlier (compare trains each -c by itself)
+            a recipe's name or a configuration file; several make one run, later
+            files override earlier ones (compare trains each -c separately)
       --KEY VALUE
-            a setting by its path through the configuration, which wins over the
+            a setting by its path through the configuration, which overrides the
             files: --model.objectives.simcse.temperature 0.03, --data.train FILE,
             --trainer.max_steps 100, --checkpoint.monitor val/sts
       --table FILE --row NAME
-            a row of a paper's table, below all files
+            a row of a paper's table, which all files override
       --ckpt_path FILE
-            the checkpoint to go on from or to score; last: the newest intact one
+            the checkpoint to resume from or to score; last: the newest intact one
             of the newest run of this name
       --allow-changes
-            of fit: go on with settings that differ from the checkpoint's
+            of fit: resume with settings that differ from the checkpoint's
       --trust-plugins
-            let the checkpoint name classes that are not sentrep's
+            allow foreign classes in the checkpoint
       --sts_folder FOLDER
             short for --data.sts_folder: the SentEval data
       --seed_everything SEED
@@ -47,7 +47,7 @@ def fit(words: list[str]) -> int:
       --print_config
             print the whole resulting configuration and stop
       --KEY.help CLASS
-            the arguments of a class that may stand there, as
+            the arguments of a possible class of this key, for example
             --checkpoint.help ModelCheckpoint
 
     sections:

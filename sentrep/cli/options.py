@@ -29,7 +29,7 @@ def parse(command: str, function: Callable[..., Any], words: list[str]) -> dict[
 
     Parameters without a default are positional, those behind ``*`` are options. ``--base-url`` is ``--base_url``. A
     list of words is written ``[a,b]`` or as one word after the other. The fields of a dataclass are options of their
-    own, ``--generation.beams``. A parameter ``words`` takes what is no option of the function, the flags of `fit`.
+    own, ``--generation.beams``. A parameter ``words`` takes all other words, the flags of `fit`.
 
     Raises:
         UsageError: for words that do not fit the signature; it quotes the example of the docstring.

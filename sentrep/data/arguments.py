@@ -78,8 +78,7 @@ def check_arguments(data: Any) -> None:
     needed = {"reading.fraction": reading.fraction != 1, **{name: getattr(data, name) for name in _WHOLE}}
     if reading.streaming and (asked := " and ".join(f"data.{name}" for name in needed if needed[name])):
         raise InputError(
-            f"data.reading.streaming reads the text from start to end and has never all of it at hand, which {asked} "
-            "would need: leave out one or the other"
+            f"data.reading.streaming never holds the whole text in memory, which {asked} needs: remove one of them"
         )
 
 

@@ -35,14 +35,15 @@ logger = logging.getLogger("sentrep")
 class SentRepDataModule(LightningDataModule):
     """The data of a run.
 
-    With a Trainer, the tokenizer and the training length come from the module's ``encoder``, or that of the one part of
-    it that has one. Without a Trainer, or where several parts have encoders: ``datamodule.connect(encoder.tokenize,
-    encoder.max_length)``, then (without) ``setup("fit")`` and ``train_dataloader()``.
+    With a Trainer, the tokenizer and the training length come from the module's ``encoder``, or from the ``encoder`` of
+    its only part with one. Without a Trainer, or if several parts have encoders, call
+    ``datamodule.connect(encoder.tokenize, encoder.max_length)``; without a Trainer then call ``setup("fit")`` and
+    ``train_dataloader()``.
 
     Args:
         train: the training text: a file (txt, csv, tsv, jsonl, parquet, compressed or not), a glob, a folder written by
             ``save_to_disk``, the id of a data set on the Hub, a list of these, or ``toy``, the embedded corpus. In
-            Python also what is in memory: a list of texts, of pairs or of triples, a ``datasets.Dataset`` or a pandas
+            Python also data in memory: a list of texts, pairs or triples, a ``datasets.Dataset`` or a pandas
             ``DataFrame``.
         columns: the columns of the training text: one (sentences), two (sentence, positive) or three (with hard
             negative); numbers from 0 for a csv or tsv file without a header; None picks the usual names.
@@ -51,7 +52,7 @@ class SentRepDataModule(LightningDataModule):
             `sentrep.data.sets.proxy_tasks.write_proxy_tasks` makes them.
         test: evaluation sets for ``test``, likewise.
         metrics: further metrics of each set of ``val`` and ``test``, by name, logged as ``<stage>/<set>/<name>``: any
-            class of torchmetrics, or of yours, whose ``update`` takes cosines (P,) and gold scores (P,).
+            class of torchmetrics, or your own, whose ``update`` takes cosines (P,) and gold scores (P,).
         sts_folder: folder of the SentEval data, which contains ``STS`` and ``SICK``; None: named sets are from the Hub.
         predict: the sentences for ``predict``, like ``train``; the first column is encoded, blank rows too.
         batch_size: sentences in a batch of one process.
@@ -59,8 +60,8 @@ class SentRepDataModule(LightningDataModule):
         pairs: positives for a training text of sentences, joined by sentence: anything that ``train`` can be, with a
             column of sentences and one of positives (``reading.pair_columns``). A sentence without a pair is
             its own positive (counted).
-        held_out: how many sentences are taken out of the training text, to validate on without labels
-            (`sentrep.evaluation.label_free.label_free_criteria`); the same ones whatever the seed.
+        held_out: number of sentences to hold out of the training text, for validation without labels
+            (`sentrep.evaluation.label_free.label_free_criteria`); the same sentences for every seed.
         no_duplicates: no two rows of a batch of all processes share a sentence, see `sentrep.data.DistinctBatches`.
         reading: how the text is read and kept: split, fraction, cache, workers, streaming.
 
@@ -124,7 +125,7 @@ class SentRepDataModule(LightningDataModule):
         self._connected, self._connected_in = (tokenize, max_length), self.trainer
 
     def training_text(self) -> Corpus:
-        """The sentences to train on, with those of `pairs`; nothing is read yet.
+        """The training text, joined with `pairs`; nothing is read yet.
 
         Raises:
             InputError: a file is missing.

@@ -60,9 +60,9 @@ class Parts:
         text: whose rows are mapped.
         size: rows of a part, at least 1.
         ending: of the parts' names.
-        save: writes what the map gives for the rows of a part into an open file.
+        save: writes the map's result for the rows of a part into an open file.
         settings: everything else that the result depends on, as plain data.
-        overwrite: replace parts that were made otherwise instead of refusing them.
+        overwrite: replace parts of other settings instead of refusing them.
 
     Raises:
         InputError: the folder holds something else, or nothing can be written there.
@@ -121,10 +121,10 @@ class Parts:
         return [f"{self.folder}/{name}" for name in self.names]
 
     def left(self, rows: Iterable[Any], shard: Shard = EVERYTHING) -> Iterator[tuple[int, list[Any]]]:
-        """Number and rows of each of a shard's parts that is not there yet.
+        """Number and rows of each missing part of a shard.
 
         Args:
-            rows: of the whole text, whatever the shard; those of other parts are read over.
+            rows: of the whole text; rows of other parts are skipped.
             shard: of this process.
         """
         for number, some in enumerate(chunks_of(rows, self.size)):

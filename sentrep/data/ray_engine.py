@@ -15,13 +15,13 @@ _ANSWERS_WITHIN = 20
 
 
 class Worker:
-    """What runs on one device of the cluster.
+    """The worker on one device of the cluster.
 
     Args:
         parts: where the results go, which every machine of the cluster must reach.
-        load: gives the model; called once, in the first task, so that what it raises is an answer and no lost worker.
-        mapped: model and rows of a part to what is stored of them.
-        folder: that relative paths are meant from.
+        load: returns the model; called once, in the first task, so that an error is an answer and not a lost worker.
+        mapped: maps model and rows of a part to the stored result.
+        folder: base of relative paths.
     """
 
     def __init__(
@@ -50,19 +50,19 @@ def map_on_ray(
     mapped: Callable[[Any, list[Any]], Any],
     device: str | None,
 ) -> Iterator[int]:
-    """Do the parts that are not there yet, on the cluster of ``RAY_ADDRESS`` or this machine; give each one's rows.
+    """Compute the missing parts on the cluster of ``RAY_ADDRESS`` or this machine, and yield the rows of each.
 
-    Ray starts a worker anew that is lost, where a device is free, and gives it the same part again.
+    Ray restarts a lost worker on a free device, and gives it the same part again.
 
     Args:
         parts: in a folder that all machines share.
         rows: of the whole text, read here.
-        load: gives the model, on the worker.
-        mapped: model and rows of a part to what is stored of them.
-        device: ``cpu`` for a worker on every CPU; otherwise on every GPU, where the cluster has any.
+        load: returns the model, on the worker.
+        mapped: maps model and rows of a part to the stored result.
+        device: ``cpu`` for a worker on every CPU; otherwise on every GPU, if the cluster has any.
 
     Raises:
-        InputError: no cluster answers, what a worker met, or a folder that is another one on another machine.
+        InputError: no cluster answers, a worker failed, or the folder differs between machines.
     """
     import ray
     from ray.exceptions import RayTaskError

@@ -132,7 +132,7 @@ class AdaptationFolder:
         return end
 
     def _overlay(self, tree: Tree, start: SentenceEncoder, backbone: str) -> Tree:
-        """Settings laid over the recipe: pooling and prompt of the model, the files, the time."""
+        """Settings that override the recipe: pooling and prompt of the model, the files, the time."""
         encoder: Tree = {"backbone": backbone, "pooling": start.pooling, "max_seq_length": start.max_seq_length}
         if start.prompt is not None:
             encoder["prompt"] = {"template": start.prompt, "subtract": start.subtract_template}

@@ -57,26 +57,26 @@ def compare(
     """Train recipes under several seeds, score them, and say whether they differ from the first one.
 
     Every recipe (-c FILE) and every variant of the first (--variant NAME='FLAGS') is a row; both may be repeated. In
-    fit a second -c is laid over the first one; here it is a row of its own, and --over lays a file over every row.
+    fit a second -c overrides the first; here it is another row, and --over FILE overrides every row.
     Every other option goes to each sentrep fit, for example --model.encoder.backbone FOLDER. Finished runs are kept:
     run the same command again after an interruption, or with more seeds or recipes.
 
     Args:
         words: recipes, variants, and the flags of every run.
-        seeds: how many (the thesis's five come first), or a list of them; fewer than four give no verdict.
-        vary: what the seeds change: order (of the training text), noise (initial head, dropout, draws) or both.
-        suite: what to score: sts (similarity), or another suite of sentrep evaluate.
-        sets: of the suite; by default each recipe's own data.test, of other suites all that evaluate takes by default.
+        seeds: the number of seeds (the thesis's five come first), or a list; fewer than four give no verdict.
+        vary: the effect of a seed: order (of the training text), noise (initial head, dropout, draws) or both.
+        suite: the tasks: sts (similarity), or another suite of sentrep evaluate.
+        sets: of the suite; by default each recipe's own data.test, or for other suites the default sets of evaluate.
         split: retrieval, rerank, clustering: which split of a folder; test by default.
         columns: names or positions of the columns of csv files.
         format: print the table as latex, csv or markdown; all three are written to files, too.
-        over: configuration files laid over every recipe.
+        over: configuration files that override every recipe.
         output: folder of all runs and of the report.
         jobs: runs at the same time, each with its share of the cores.
-        table: compare the rows of a paper's table instead of recipes; the published numbers stand beside the scores.
-        rows: of the table, those to train; by default all.
-        adapt: other values for every row of the table that has a key of such an end: '{lr: 1.0e-4, weighting.model:
-            FOLDER}', where a flag would go to all rows, those without that plug-in included.
+        table: compare the rows of a paper's table instead of recipes, and show the published numbers.
+        rows: the rows of the table to train; by default all.
+        adapt: other values for the rows of the table that have a key of this ending: '{lr: 1.0e-4, weighting.model:
+            FOLDER}'; a flag would apply to all rows, also to rows without the plug-in.
 
     Returns:
         The exit status, which is 1 when some run failed.
@@ -91,7 +91,7 @@ def compare(
     if table is None and not competitors.recipes:
         raise UsageError("compare: name at least one recipe: -c simcse/minilm, or --table FILE")
     if table is not None and (competitors.recipes or competitors.variants):
-        raise UsageError("compare: give one --table, or recipes by -c; --over '[FILE]' lays files over every row")
+        raise UsageError("compare: give one --table, or recipes by -c; --over '[FILE]' overrides every row")
     for recipe in competitors.recipes:
         check_sections(parse_request(["-c", recipe, *competitors.shared]))
     place, untrained = expanded(output), {}
@@ -136,7 +136,7 @@ def sort_words(words: list[str]) -> Competitors:
 
 def _variant(text: str) -> tuple[str, list[str]]:
     """Name and words of ``NAME=--model.x 1 --data.y 2``."""
-    found = re.fullmatch(r"(\w[\w.+-]{0,99})=(.*)", text, re.DOTALL)  # the name is that of a folder
+    found = re.fullmatch(r"(\w[\w.+-]{0,99})=(.*)", text, re.DOTALL)  # the name is used for a folder
     if not found:
         raise UsageError(
             f"compare: --variant {text}: expected a name of letters, digits, dots, hyphens and underscores, and flags: "

@@ -55,14 +55,14 @@ def plan(
 ) -> list[Run]:
     """Every run, one seed of all recipes before the next, so that an interrupted comparison is balanced.
 
-    What trains nothing is the same under every seed, and is run once.
+    A row that trains nothing is the same under every seed, and runs once.
 
     Args:
-        rows: of each its name, its recipe, and its words behind ``sentrep fit``.
+        rows: of each its name, its recipe, and its words after ``sentrep fit``.
         folder: of the comparison.
         seeds: how many, or which.
-        vary: what the seeds change: ``order``, ``noise`` or ``both``.
-        over: files that are laid over every recipe.
+        vary: the effect of a seed: ``order``, ``noise`` or ``both``.
+        over: files that override every recipe.
         untrained: by name, see `Run`.
 
     Raises:

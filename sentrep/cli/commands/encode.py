@@ -72,7 +72,7 @@ def encode(
         pooling: replaces the model's own, for a plain transformers folder for example.
         device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one, under torchrun or srun the GPU of the
             process.
-        precision: fp32, or bf16 to compute in bfloat16 where that is safe; faster if the processor supports it.
+        precision: fp32, or bf16 for mixed precision in bfloat16; faster if the processor supports it.
         backend: what computes: torch; compiled, by torch.compile, which takes a minute or two at the start, for long
             texts on a GPU; or onnx or openvino on the CPU for a folder of sentrep export --format.
         shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.

@@ -37,14 +37,14 @@ def evaluate(
             all seven sets by default. transfer: [mr,cr,subj,mpqa,sst2,trec,mrpc], the default. retrieval and rerank:
             folders in BEIR's layout. mteb: names such as [Banking77Classification], folders with train.csv and test.csv
             of text and label to classify, or files of them to cluster.
-        sts_folder: folder of the SentEval data, for the named sets of sts and transfer; without it those of sts come
-            from the hub.
+        sts_folder: folder of the SentEval data, for the named sets of sts and transfer; without it the sets of sts are
+            downloaded from the Hub.
         split: retrieval, rerank: which split of a folder; test by default.
         columns: names or positions of the columns of csv files: [sentence1,sentence2,score] or [text,label].
         batch_size: sentences of average length in one forward pass.
         pooling: replaces the model's own.
         device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one.
-        precision: fp32, or bf16 to compute in bfloat16 where that is safe; similarities are always float32.
+        precision: fp32, or bf16 for mixed precision in bfloat16; similarities are always float32.
         backend: what computes: torch, compiled, or onnx or openvino on the CPU for a folder of sentrep export --format.
         whiten: file of sentences to fit a whitening on (BERT-whitening) before the evaluation.
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.

@@ -57,13 +57,13 @@ def load_encoder(
 
 
 def in_precision(precision: Precision, encoder: SentenceEncoder) -> torch.autocast:
-    """The context in which the encoder computes in that precision; its vectors are float32 in either.
+    """The context in which the encoder computes in this precision; its vectors are always float32.
 
     Raises:
         InputError: for bf16 and a graph.
     """
     if precision == "bf16" and not isinstance(encoder, SentenceEncoder):
-        raise InputError("precision bf16 is for the backend torch; a graph computes in what it was exported in")
+        raise InputError("precision bf16 is for the backend torch; a graph computes in its exported precision")
     return torch.autocast(encoder.device.type, torch.bfloat16, enabled=precision == "bf16")
 
 

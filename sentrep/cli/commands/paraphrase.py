@@ -40,7 +40,7 @@ def paraphrase(
         column: name of the column with the sentences.
         skip_failed: leave out sentences that get no answer, instead of leaving the work unfinished.
         overwrite: replace an output that is there already, or the beginning of other work.
-        request: what is asked for.
+        request: the content of a request.
         filter: which paraphrases are left out.
         server: how to treat the server.
         price: of a million tokens.

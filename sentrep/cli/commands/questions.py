@@ -55,7 +55,7 @@ def questions(
         skip_failed: leave out passages that get no answer, instead of leaving the work unfinished.
         overwrite: replace an output that is there already, or the beginning of other work.
         round_trip: which questions are kept.
-        request: what is asked for.
+        request: the content of a request.
         server: how to treat the server.
         price: of a million tokens.
         generation: how a sequence-to-sequence model writes.

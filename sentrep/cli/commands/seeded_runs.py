@@ -212,7 +212,7 @@ def _suite_scores(encoder: SentenceEncoder, suite: str, sets: Sequence[Any]) -> 
 
 def untrained_encoder(run: Run, tree: Tree) -> SentenceEncoder:
     """The encoder of a row that trains nothing, by its configuration."""
-    own = read_config(run.words[1])[1]  # such rows differ in their pooling, so nothing is laid over it
+    own = read_config(run.words[1])[1]  # such rows differ in their pooling, so nothing overrides it
     tree["model"]["encoder"].update(checks.given(pooling=own["model"]["encoder"].get("pooling")))
     torch.manual_seed(tree["seed_everything"])  # of weights that are not loaded
     return build(SentenceEncoder, "encoder", tree["model"]["encoder"])

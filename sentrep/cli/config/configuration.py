@@ -1,8 +1,8 @@
 """From the words of the command line and the configuration files to one nested dict.
 
-jsonargparse takes a second file's dict of plug-ins with a new key in the place of the first's, and its flags reach
-neither a plug-in inside a plug-in nor one that another flag has added. A run's name, its checkpoint and wrong keys are
-wanted before anything is imported. So files and flags are merged here, into a plain tree, by one rule.
+jsonargparse replaces the first file's dict of plug-ins if a second file has a new key, and its flags reach
+neither a plug-in inside a plug-in nor a plug-in of another flag. A run's name, its checkpoint and wrong keys must be
+known before anything is imported. So this module merges files and flags into a plain tree, by one rule.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Request:
 
     @property
     def name(self) -> str:
-        """The run's name: that of the first file, or of the table, with its folders below ``configs``, and the row's.
+        """The run's name: the name of the first file or table, with its folders below ``configs``, and the row's name.
 
         ``configs/dclr/bert-base.yaml`` gives ``dclr-bert-base``: methods have recipes of one name.
         """
@@ -165,14 +165,14 @@ def check_sections(request: Request) -> None:
 
 
 def with_flags(tree: Tree, flags: dict[str, str]) -> Tree:
-    """The tree with the flags laid over it: a flag wins over every file, at any position on the line."""
+    """The tree with flags, which override every file at any position on the line."""
     for key, value in flags.items():
         tree = assigned(tree, key, _plain(value, key))
     return tree
 
 
 def assigned(tree: Tree, key: str, value: Any) -> Tree:
-    """The tree with a value laid over it at a dotted key, in which ``init_args`` may be left out.
+    """The tree with a value at a dotted key, in which ``init_args`` may be omitted.
 
     Examples:
         >>> assigned({"objectives": {"simcse": "Contrastive"}}, "objectives.simcse.temperature", 0.1)
@@ -185,7 +185,7 @@ def assigned(tree: Tree, key: str, value: Any) -> Tree:
 
 
 def read_config(text: str) -> tuple[str, Tree]:
-    """A YAML or JSON file, a shipped recipe's name where there is no such file, or the content itself in braces.
+    """Read a YAML or JSON file, a shipped recipe if no such file exists, or the content itself in braces.
 
     Returns:
         The path of the file, which is its name in messages, and the data.

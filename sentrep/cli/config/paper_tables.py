@@ -145,12 +145,12 @@ def read_table(file: str) -> Table:
 
     Args:
         file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe beside the table, or a shipped one),
-            ``baseline`` (the row that others are compared with, by default the first that is trained), ``seeds`` (how
-            many each published ``±`` is over) and ``rows``: by name, ``change`` (dotted keys as flags have them, and
-            values), ``published`` (``75.1`` or ``74.80 ± 1.12``), ``sets`` (published numbers of single sets, by name),
-            a ``base`` of its own, and ``reading: released`` where the row is what the authors' code does and not what
-            the paper says; it stands below the paper's row. ``untrained: true`` stands for the encoder as it is,
-            ``untrained: whitened`` for one with a whitening, and ``absent``, a sentence, for a row that cannot be run.
+            ``baseline`` (the row for comparisons, by default the first trained row), ``seeds`` (the number of seeds of
+            each published ``±``) and ``rows``: by name, ``change`` (values by the dotted keys of flags),
+            ``published`` (``75.1`` or ``74.80 ± 1.12``), ``sets`` (published numbers of single sets, by name),
+            its own ``base``, and ``reading: released`` if the row follows the authors' code instead of
+            the paper; it comes after the paper's row. ``untrained: true`` is the untrained encoder,
+            ``untrained: whitened`` the encoder with a whitening, and ``absent``, a sentence, a row that cannot run.
 
     Raises:
         UsageError: names the file, the row and the key that is wrong.

@@ -74,16 +74,16 @@ def shipped() -> dict[str, Path]:
 
 
 def locate(name: str) -> str:
-    """The file that a name stands for: a file of the user's or, where there is none, a shipped one.
+    """The file of a name: the user's file, or otherwise a shipped recipe.
 
-    A shipped one may be named as in a source checkout, ``configs/simcse/minilm.yaml``. A name without either is left.
+    A shipped recipe may be named as in a clone, ``configs/simcse/minilm.yaml``. Unknown names are returned unchanged.
     """
     recipe = None if expanded(name).is_file() else shipped().get(_bare(name))
     return name if recipe is None else str(recipe)
 
 
 def no_recipe(name: str) -> str:
-    """The end of the sentence that refuses a name which is no file either; empty where nothing but a file was meant."""
+    """The end of the error for an unknown name; empty if the name can only mean a file."""
     hint = did_you_mean(_bare(name), shipped())
     if not hint and Path(name).suffix:
         return ""
@@ -113,12 +113,12 @@ def list_recipes() -> None:
 
 
 def show(name: str) -> None:
-    """Print a recipe or table, with what it says of itself.
+    """Print a recipe or table, with its description.
 
     For example: sentrep recipes show simcse/minilm
 
     Args:
-        name: of a recipe that ships, such as simcse/minilm.
+        name: of a shipped recipe, such as simcse/minilm.
 
     Raises:
         InputError: there is none of this name.
@@ -127,7 +127,7 @@ def show(name: str) -> None:
 
 
 def copy(name: str, *, output: str | None = None, overwrite: bool = False) -> None:
-    """Write a recipe or table into a file of yours, to change it.
+    """Write a copy of a recipe or table, to change it.
 
     For example: sentrep recipes copy simcse/minilm
 

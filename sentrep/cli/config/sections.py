@@ -31,7 +31,7 @@ TRAINER_DEFAULTS = {
     "enable_model_summary": False,
 }
 """The sampler of `SentRepDataModule` knows its rank; Lightning's would shuffle the evaluation and repeat rows. Its
-summary of a model ends in a column of zeros, the FLOPs; `Progress` says what is trained."""
+summary of a model ends in a column of zeros, the FLOPs; `Progress` reports the trained parameters."""
 
 _RUNS = "runs"
 """Where the folders of runs are."""
@@ -149,11 +149,11 @@ def settle_sets(config: Namespace) -> None:
 def settle_monitor(config: Namespace) -> None:
     """The criterion of the best checkpoint, its direction and its file name, as far as the data allow.
 
-    Without labelled sets it is the score of the tasks without labels, else a criterion on held-out sentences and,
-    without these, nothing.
+    Without labelled sets the criterion is the score of the tasks without labels, or else a criterion on held-out
+    sentences; without these there is no criterion.
 
     Raises:
-        UsageError: for a criterion on held-out sentences where none are held out.
+        UsageError: for a criterion on held-out sentences without held-out sentences.
     """
     monitor = config.get("checkpoint.init_args.monitor")
     if not monitor or not monitor.startswith("val/"):

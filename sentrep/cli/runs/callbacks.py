@@ -94,5 +94,5 @@ class SavePredictions(Callback):
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Leave no half-written file."""
-        with suppress(OSError, AttributeError):  # what it has not written yet finds no room either; or nothing began
+        with suppress(OSError, AttributeError):  # the unwritten rest finds no room either; or nothing began
             self._unfinished.__exit__(type(exception), exception, None)

@@ -27,7 +27,7 @@ _TO_GO_ON = {PAYLOAD_KEY, "state_dict", "loops", "optimizer_states"}
 def checkpoint_content(ckpt_path: str | None) -> dict[str, Any] | None:
     """The content of the checkpoint that ``--ckpt_path`` names, its checksums compared.
 
-    None where there is no file to look into: an address, or a word such as ``best`` that only the trainer understands.
+    None without a file to read: an address, or a word such as ``best`` that only the trainer understands.
 
     Raises:
         UsageError: for a file that is missing, damaged, or not one of ours; names the newest intact one beside it.
@@ -91,7 +91,7 @@ def newest_intact(folder: Path, without: Path | None = None, tidy: bool = False)
         folder: its ``*.ckpt`` files.
         without: a file to leave aside.
         tidy: append ``.damaged`` to the names of damaged files, so that the run can write under their names again, and
-            remove what a killed process has half written. Only for a folder that no other process writes to.
+            remove half-written files of a killed process. Only for a folder that no other process writes to.
 
     Raises:
         InputError: a file cannot be read.

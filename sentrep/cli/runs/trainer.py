@@ -180,7 +180,7 @@ def launch(command: str, request: Request) -> int:
         warnings.filterwarnings("ignore", message="The dirpath has changed from")
     if len(request.files) > 1:
         below, *over = request.files
-        say(f"one run: {below}, and laid over it {', '.join(over)}")
+        say(f"one run: {below}, overridden by {', '.join(over)}")
     stop = StopOnSignal()
     with RunFolders(trains=command == "fit") as folders, explain_lost_peer():
         if request.get("ckpt_path") == "last":

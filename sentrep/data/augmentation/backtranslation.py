@@ -22,10 +22,10 @@ def back_translate(
     """Rows with their back-translations and verdicts.
 
     Args:
-        rows: best of like lengths.
+        rows: preferably of similar lengths.
         forward: into the pivot language.
         backward: and back.
-        check: what is kept.
+        check: decides which rows are kept.
 
     Examples:
         >>> def upper(sentences, draw):

@@ -48,9 +48,9 @@ class PairFilter:
     check_script: bool = True
     """leave out rewritings in which more than a tenth of the letters are of scripts that the sentence does not use."""
     min_ratio: float = 0.5
-    """least length of the rewriting over that of the sentence, in characters."""
+    """minimum ratio of the rewriting's length to the sentence's length, in characters."""
     max_ratio: float = 2.0
-    """greatest such ratio."""
+    """maximum of this ratio."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_ratio < self.max_ratio:

@@ -159,18 +159,18 @@ async def ask_parts(
     skip_failed: bool,
     advance: Callable[[Answer], None],
 ) -> None:
-    """Ask about the rows of every part that is not there yet, of several parts at a time.
+    """Request answers for the rows of all missing parts, several parts at a time.
 
     Args:
         parts: where the answers go.
         rows: of the whole text.
-        model: whom to ask.
-        finish: row and answer to what is stored.
+        model: answers the requests.
+        finish: maps row and answer to the stored dict.
         skip_failed: whether rows without an answer count as finished, once all others have one.
-        advance: is told every answer.
+        advance: called with every answer.
 
     Raises:
-        InputError: no request can succeed, none does any more, or some rows got no answer. What is complete is kept.
+        InputError: no request can succeed, requests stopped succeeding, or rows got no answer. Complete parts are kept.
     """
     concurrency = model.concurrency
     gate, in_a_row, problems = asyncio.Semaphore(concurrency), 0, list[str]()

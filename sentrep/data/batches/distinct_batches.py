@@ -12,15 +12,15 @@ from sentrep.errors import InputError
 
 
 class DistinctBatches:
-    """Puts rows into batches so that no two rows of a batch share a sentence, in whatever columns it stands.
+    """Puts rows into batches so that no two rows of a batch share a sentence in any column.
 
-    Rows whose sentences stand nowhere else fit everywhere. The others are placed first, one by one in a random order,
-    each into a random batch that has room and none of its sentences; where there is no such batch the row is left out
-    of the epoch. The rows without repetitions fill the rest. The time is that of a sort of all rows and of a loop over
+    Rows with unique sentences fit into every batch. Rows with repeated sentences are placed first, one by one in a
+    random order, each into a random batch with room and without its sentences; a row without such a batch is skipped
+    in this epoch. The unique rows fill the rest. The time is a sort of all rows and a loop over
     the rows with repeated sentences.
 
-    The number of batches is one number for all epochs: as many as the first placement fills. An epoch whose own draws
-    fill fewer (which takes a text with hardly any other sentences than repeated ones) uses the rows of the first
+    All epochs have the same number of batches, the number of the first placement. If the draws of an epoch
+    fill fewer batches (in a text of almost only repeated sentences), it uses the rows of the first
     placement, with the batches in another order.
 
     Args:

@@ -65,7 +65,7 @@ class ResumableLoader:
         )
 
     def __len__(self) -> int:
-        return len(self.sampler)  # type: ignore[arg-type]  # TypeError, as lightning expects, where it is unknown
+        return len(self.sampler)  # type: ignore[arg-type]  # TypeError for an unknown length, as lightning expects
 
     def __iter__(self) -> Iterator[TextBatch]:
         if not self._resuming:

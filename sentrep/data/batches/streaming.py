@@ -85,7 +85,7 @@ class StreamedBatches(BatchOrder):
         self._blank = 0
 
     def settings(self) -> dict[str, int | float | str]:
-        """What the order depends on."""
+        """The settings on which the order depends."""
         processes = {"processes": self.world_size} if self._divides and self.world_size > 1 else {}
         return {
             "global batch size": self.global_batch_size,

@@ -40,7 +40,7 @@ class RankingSet:
     """By query: ids of the documents to rerank; None for retrieval from the whole corpus."""
 
     def documents(self) -> Iterator[tuple[str, str]]:
-        """Id and text (title and text, where there is a title) of every document, streamed from the disk."""
+        """Id and text (with the title, if any) of every document, streamed from the disk."""
         table = TableFile(self.corpus)
         title = ["title"] if "title" in table.columns(["title"]) else []
         for where, (identity, *parts) in table.rows(["_id", *title, "text"]):
@@ -140,7 +140,7 @@ def _read_judgements(file: Path, documents: set[str]) -> Judgements:
         if number != int(number):
             raise InputError(f"{where}: the score {grade!r} is not a whole number")
         if judgements[str(query)].setdefault(str(document), int(number)) != int(number):
-            raise InputError(f"{where}: {query!r} and {document!r} stand there a second time, with another score")
+            raise InputError(f"{where}: {query!r} and {document!r} occur a second time, with another score")
         unknown += document not in documents
     if unknown and unknown == sum(map(len, judgements.values())):
         raise InputError(f"{file}: no judged document is in the corpus; do corpus.jsonl and qrels belong together?")

@@ -39,10 +39,10 @@ def jaccard(first: set[str], second: set[str]) -> float:
 
 
 class NearIndex:
-    """Sentences to be found again by sentences that share most of their character trigrams with them.
+    """An index that finds sentences which share most of their character trigrams with a query.
 
-    Every pair that is given back was verified: its Jaccard similarity is computed from the trigrams themselves. A pair
-    may be missed (chance at most 1 in 100 at the threshold, less above), because MinHash proposes what is verified.
+    Every returned pair is verified: its Jaccard similarity is computed from the trigrams themselves. A pair
+    may be missed (chance at most 1 in 100 at the threshold, less above), because MinHash proposes the pairs.
 
     Args:
         sentences: distinct, normalised.

@@ -92,8 +92,8 @@ def pick_columns(source: str, found: Sequence[str], columns: Columns | None) -> 
     """Positions of the wanted columns among those found, see `Source.blocks`.
 
     Raises:
-        InputError: a column is missing or stands there twice; or none is wanted, and the usual names are absent or
-            the only column is a line of cells that another character separates.
+        InputError: a column is missing or occurs twice; or no columns are named, and the usual names are absent or
+            the only column has cells that another character separates.
     """
     found = list(found)
     if columns is None and len(found) == 1:
@@ -116,7 +116,7 @@ def pick_columns(source: str, found: Sequence[str], columns: Columns | None) -> 
             hint = position or did_you_mean(column, found)
             raise InputError(f"{source}: no column {column!r}; found {quoted(found)}{hint}")
         if found.count(column) > 1:
-            raise InputError(f"{source}: the column {column!r} stands there twice; rename or remove one of the two")
+            raise InputError(f"{source}: the column {column!r} occurs twice; rename or remove one of the two")
     return [found.index(str(column)) for column in columns]
 
 

@@ -53,7 +53,7 @@ class Document:
 
 
 def load_documents(source: str | Path, columns: Sequence[str] | None = None) -> list[Document]:
-    """Read all documents; blank ones and repeated ones are left out and counted, very long ones are cut into sections.
+    """Read all documents; blank and repeated documents are skipped and counted, very long ones are cut into sections.
 
     Args:
         source: a folder with .txt and .md files, however deep (a file is a document, a section of Markdown one of its
@@ -63,7 +63,7 @@ def load_documents(source: str | Path, columns: Sequence[str] | None = None) -> 
         columns: ``[title, text]`` or ``[text]``; None looks for `TITLES` and `TEXTS`.
 
     Raises:
-        InputError: nothing is there, it cannot be read, no column is known, or there is no text in it.
+        InputError: the source does not exist or cannot be read, no column is known, or there is no text.
     """
     if columns is not None and not 1 <= len(columns) <= 2:
         raise InputError(f"columns {list(columns)}: expected [title,text] or [text]")
@@ -132,7 +132,7 @@ def _document(title: str | None, text: str | Iterable[str]) -> Document | None:
 
 
 def _sections(document: Document) -> Iterator[Document]:
-    """The document, or its sections where it is more than two of them long; the first one has the title."""
+    """The document, or its sections if it is longer than two of them; the first section has the title."""
     words = list(accumulate((len(sentence.split()) for sentence in document.sentences), initial=0))
     if words[-1] <= 2 * _SECTION:
         yield document

@@ -47,7 +47,7 @@ def hash_files(label: str, paths: Sequence[str]) -> str:
 
 
 def keys_of(values: Iterable[str | bytes]) -> NDArray[np.uint64]:
-    """64 bits of each value, the same in every process; those of different values are practically never the same.
+    """64 bits of each value, equal in every process; different values practically never have equal bits.
 
     Examples:
         >>> keys_of(["a", "b", "a"]).tolist() == keys_of(["a", "b"])[[0, 1, 0]].tolist()

@@ -116,7 +116,7 @@ def hold_texts(held: Any, columns: Columns | None) -> HeldTable:
     """A table of texts in memory, see `in_memory`; the caller must not change the texts.
 
     Raises:
-        InputError: a row is no text and no pair as the first one is.
+        InputError: a row is not a text, or not a pair like the first row.
     """
     table = HeldTable(IN_MEMORY, _table(held, columns), lambda: hash_columns(row.cells for row in table.rows(columns)))
     return table

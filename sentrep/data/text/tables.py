@@ -71,10 +71,10 @@ class Source(ABC):
         return found
 
     def blocks(self, columns: Columns | None = None) -> Iterator[Block]:
-        """The wanted cells as they are, many rows at a time; those of a jsonl or parquet file may be no text.
+        """The wanted cells, unchanged, many rows at a time; cells of jsonl or parquet files may be other than text.
 
         Args:
-            columns: what to read; None means the only column, or ``sent0, sent1[, hard_neg]``, ``text``, ``sentence``.
+            columns: to read; None means the only column, or ``sent0, sent1[, hard_neg]``, ``text``, ``sentence``.
         """
         if columns is None or not (self.has_positions and isinstance(columns[0], int)):
             names = self.columns(columns or ())

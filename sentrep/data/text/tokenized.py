@@ -228,7 +228,7 @@ def _report(corpus: Corpus, tokens: TokenizedCorpus, max_length: int | None, how
     share = counts.cut / (counts.kept * len(tokens.columns))
     if max_length and share > _MANY:
         logger.warning(
-            "%.0f %% of the sentences are cut, and what stands behind is not trained on: model.encoder.max_length: %d "
+            "%.0f %% of the sentences are cut, and their ends are not trained on: model.encoder.max_length: %d "
             "in the configuration keeps more of it, in more time and memory; or give one sentence a line",
             *(100 * share, 2 * max_length),
         )
