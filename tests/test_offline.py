@@ -41,7 +41,7 @@ def test_the_hub_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, capfd: pytes
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(InputError, match="the model hub did not answer"):
         open_source("owner/no-such-model")
-    with pytest.raises(InputError, match="cannot be had from the Hub"):
+    with pytest.raises(InputError, match="cannot be downloaded from the Hub"):
         download_hub_file("hf://datasets/owner/name/file.txt")
     assert "Retrying" not in capfd.readouterr().err
 

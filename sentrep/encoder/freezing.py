@@ -19,7 +19,7 @@ def make_trainable(backbone: nn.Module, trainable: bool | list[str] | Lora) -> N
             which are put into it, and the parameters that they name beside themselves.
 
     Raises:
-        InputError: for a pattern that fits no name, or adapters that cannot be had.
+        InputError: for a pattern without a matching name, or adapters that cannot be added.
     """
     if trainable is True:
         return  # some families have tables that are never trained

@@ -60,7 +60,7 @@ def load_task(name: str, columns: Sequence[str | int] | None = None) -> LoadedTa
         columns: of text and label in own tables; None looks for the usual names.
 
     Raises:
-        InputError: an unknown name, data that cannot be had or read, or mteb is not installed.
+        InputError: an unknown name, data that cannot be downloaded or read, or mteb is not installed.
     """
     require("the suite mteb", "mteb", "mteb")
     path = expanded(name)
@@ -126,7 +126,7 @@ def _hub_task(name: str) -> LoadedTask:
         raise InputError(f"mteb has no task {name!r} ({hint}); give a task's name, a folder or a file") from error
     except (OSError, ValueError, RuntimeError) as error:
         raise InputError(
-            f"{name}: the data of mteb's task cannot be had from the hub ({type(error).__name__}); check the network"
+            f"{name}: mteb's data cannot be downloaded from the Hub ({type(error).__name__}); check the network"
         ) from error
     return LoadedTask(name, task, "{path}@{revision}".format(**metadata.dataset))
 

@@ -85,8 +85,8 @@ class TrainingReport(Callback):
             self._history.add(0, {name: torch.tensor(score) for name, score in scores.items()})
             if scores.get(_SATURATES, 0) >= 100 and getattr(trainer.checkpoint_callback, "monitor", "") == _SATURATES:
                 rank_zero_warn(
-                    f"{_SATURATES} is 100 before training: it has nothing to choose a checkpoint by. Give labelled "
-                    "pairs of your own (data.val), or keep the last step and know it (--checkpoint.monitor null)"
+                    f"{_SATURATES} is 100 before training: it has nothing to choose a checkpoint by. Give your "
+                    "own labelled pairs (data.val), or keep the last step (--checkpoint.monitor null)"
                 )
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -165,7 +165,7 @@ def test_sets_that_cannot_be_had_are_no_error(
     monkeypatch.setattr(sections, "not_at_hand", lambda names: dict.fromkeys(names))
     with caplog.at_level("INFO", logger="lightning.pytorch.utilities.rank_zero"):
         assert fit("--data.val=[stsb-dev]", "--trainer.max_steps=1") == 0
-    assert "stsb-dev cannot be had from the Hub, and training goes on without; to follow it" in caplog.text
+    assert "stsb-dev cannot be downloaded from the Hub; training continues without. For scores" in caplog.text
     assert "data.val is empty: checkpoints are kept by recency" in caplog.text
     assert saved_config(workplace)["data"]["val"] == []
 

@@ -136,13 +136,13 @@ def settle(config: Namespace) -> None:
 
 
 def settle_sets(config: Namespace) -> None:
-    """Train without the evaluation sets of the Hub that cannot be had from it, and say so."""
+    """Remove evaluation sets that cannot be downloaded from the Hub, with a message."""
     if config.data.sts_folder is not None or not (missing := not_at_hand(config.data.val or [])):
         return
     config.data.val = [spec for spec in config.data.val if spec not in missing]
     rank_zero_info(
-        f"{', '.join(missing)} cannot be had from the Hub, and training goes on without; to follow it by scores give "
-        "--data.sts_folder FOLDER (the SentEval data), or pairs of your own, --data.val '[FILE]'"
+        f"{', '.join(missing)} cannot be downloaded from the Hub; training continues without. For scores give "
+        "--data.sts_folder FOLDER (the SentEval data), or your own pairs, --data.val '[FILE]'"
     )
 
 

@@ -66,7 +66,7 @@ def download_hub_file(address: str) -> Path:
     """Local copy of ``hf://datasets/owner/name/path``, fetched if it is not there yet.
 
     Raises:
-        InputError: the address is incomplete, or the file cannot be had.
+        InputError: the address is incomplete, or the file cannot be downloaded.
     """
     owner, _, rest = address.removeprefix(HUB_FILE).partition("/")
     name, _, path = rest.partition("/")
@@ -77,6 +77,6 @@ def download_hub_file(address: str) -> Path:
         return Path(hf_hub_download(f"{owner}/{name}", path, repo_type="dataset"))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{address}: cannot be had from the Hub ({first_line(error)}); check the address and the network, or "
-            "download the file and give its path"
+            f"{address}: cannot be downloaded from the Hub ({first_line(error)}); check the address and the network, "
+            "or download the file and give its path"
         ) from error

@@ -102,7 +102,7 @@ def hold_hub(name: str, split: str, streaming: bool = False) -> list[HeldTable]:
         dataset = datasets.load_dataset(name, split=split, **({"streaming": True} if streaming else {}))
     except (OSError, ValueError, RuntimeError) as error:
         raise InputError(
-            f"{name}: no such local file, and the data set (split {split!r}) cannot be had from the Hub "
+            f"{name}: no such local file, and the data set (split {split!r}) cannot be downloaded from the Hub "
             f"({first_line(error)}); check the name and the network, or download it and give the path"
         ) from error
     if not streaming:
