@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from sentrep.evaluation import plot_training_curves, training_report  # noqa: E4
 from support import FAMILIES, tiny_encoder, toy_sentences  # noqa: E402
 
 settings.register_profile("many", max_examples=2000)
+# Lightning keeps its log lines from the root logger, whose handlers fill `caplog`, if that had none when it was imported
+logging.getLogger("lightning.pytorch").propagate = True
 
 
 def pytest_sessionstart() -> None:

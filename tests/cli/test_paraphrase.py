@@ -80,9 +80,7 @@ def test_a_server_that_goes_away_and_comes_back(capsys: pytest.CaptureFixture[st
     with stub_server(behave) as stub:
         assert main(command(stub.url, "--server.retries", "0")) == 1
         error = capsys.readouterr().err
-        assert "sentrep: error: the last 12 requests got no answer (status 503" in error.replace(
-            "Error code: 503 - ", ""
-        )
+        assert re.search(r"sentrep: error: the last 12 requests got no answer \(.*status 503", error)
         first = stub.asked
         stub.behave = lambda sentence, before: Reply()
         assert main(command(stub.url, "--server.retries", "0")) == 0

@@ -190,7 +190,7 @@ def _score(run: Run, wanted: Wanted) -> str | None:
     except InputError as error:
         return f"evaluation failed: {error}"
     with atomic_write(run.folder / wanted.scores) as file:
-        np.savez(file, allow_pickle=False, **arrays)
+        np.savez(file, **arrays)
     return None
 
 
