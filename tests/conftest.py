@@ -24,7 +24,7 @@ from sentrep.evaluation import plot_training_curves, training_report  # noqa: E4
 from support import FAMILIES, tiny_encoder, toy_sentences  # noqa: E402
 
 settings.register_profile("many", max_examples=2000)
-# Lightning keeps its log lines from the root logger, whose handlers fill `caplog`, if that had none when it was imported
+# Lightning keeps its lines from the root logger, where `caplog` listens, if that had no handler when it was imported
 logging.getLogger("lightning.pytorch").propagate = True
 
 

@@ -166,6 +166,11 @@ def test_these_objectives_are_compiled() -> None:
     ]
 
 
+def test_these_objectives_project_what_they_add() -> None:
+    kinds = {name: getattr(objectives, name) for name in objectives.__all__}
+    assert [name for name, kind in kinds.items() if getattr(kind, "projects_extra", False)] == ["MaskedTriplet"]
+
+
 PLUGINS = {name: one for name, one in PUBLIC.items() if isinstance(one, type) and not inspect.isabstract(one)}
 
 
@@ -178,6 +183,8 @@ REQUIRED = {
     "threshold": 0.5,
     "which": "trivial",
     "objectives": {"alignment": objectives.Alignment()},
+    "objective": objectives.Alignment(),
+    "dims": [2],
     "perturbation": views.GaussianNoise(),
 }
 
@@ -190,6 +197,22 @@ def test_every_argument_is_checked(name: str, argument: str) -> None:
     given = {key: value for key, value in REQUIRED.items() if key in required}
     with pytest.raises(InputError, match=rf"\b{argument}\b"):
         PLUGINS[name](**given, **{argument: "nonsense"})
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        (name, p.name)
+        for name, one in PLUGINS.items()
+        for p in inspect.signature(one.__init__).parameters.values()
+        if p.default is p.empty and p.name in REQUIRED.keys() - {"params", "base_optimizer"}
+    ],
+)
+def test_every_required_argument_is_checked(name: str, argument: str) -> None:
+    others = {p.name for p in inspect.signature(PLUGINS[name].__init__).parameters.values() if p.default is p.empty}
+    given = {key: value for key, value in REQUIRED.items() if key in others - {argument}}
+    with pytest.raises(InputError, match=rf"\b{argument}\b"):
+        PLUGINS[name](**given, **{argument: object()})
 
 
 BELOW_1 = 1 - 1e-9

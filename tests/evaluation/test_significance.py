@@ -242,6 +242,7 @@ def test_one_seed_or_no_noise_to_measure_gives_no_interval() -> None:
 def test_the_verdict_follows_the_p_value(mean: float, p_value: float, seeds: int, said: str) -> None:
     found = Difference(mean, 1.0, 3.0, p_value, seeds)
     assert found.verdict == said
+    assert found.paired
     assert not found.marked
     assert dataclasses.replace(found, adjusted=0.049).marked == (said in ("better", "worse"))
     assert not dataclasses.replace(found, adjusted=0.05).marked

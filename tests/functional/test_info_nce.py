@@ -117,3 +117,15 @@ def test_a_zero_vector_gives_a_finite_loss_and_gradient() -> None:
 def test_refuses_a_temperature_that_is_not_positive() -> None:
     with pytest.raises(ValueError, match="temperature"):
         info_nce(torch.randn(2, 3), torch.randn(2, 3), temperature=0.0)
+
+
+@pytest.mark.parametrize("margin", [0.0, 90.0])
+def test_a_margin_may_be_a_right_angle(margin: float) -> None:
+    """cos(θ + 90°) = −sin θ."""
+    x = torch.eye(3)
+    positive = -1.0 if margin else 1.0
+    y = torch.stack([x[0] + x[1], x[1] + x[2], x[2] + x[0]]) if margin else x
+    positive = -(0.5**0.5) if margin else 1.0
+    logits = torch.nn.functional.cosine_similarity(x[:, None], y[None], dim=-1)
+    expected = torch.nn.functional.cross_entropy(logits.fill_diagonal_(positive), torch.arange(3))
+    torch.testing.assert_close(info_nce(x, y, temperature=1.0, margin=margin), expected)

@@ -140,6 +140,7 @@ def test_noisy_anchor_equals_the_loop() -> None:
 @pytest.mark.parametrize("kind", ["batch gaussian", "standard", "multiplied", "full covariance", "noisy anchor"])
 def test_a_single_anchor_has_no_deviation_and_gets_no_negatives(kind: str) -> None:
     assert built(kind).sample(*embeddings(rows=1)).shape == (0, WIDTH)
+    assert len(built(kind).sample(*embeddings(rows=2))) > 0
 
 
 @pytest.mark.parametrize("denominator", ["noise", "batch_and_noise"])

@@ -178,3 +178,21 @@ def test_the_density_is_that_of_normal_distributions(kind: str) -> None:
     whole = torch.diag_embed(covariance) if kind == "diag" else covariance
     expected = torch.distributions.MultivariateNormal(mean, whole).log_prob(rows[:, None])
     torch.testing.assert_close(gaussian_mixture._log_density(rows, mean, covariance), expected)
+
+
+def test_a_component_of_less_than_one_row_has_its_own_variance() -> None:
+    sampler = _mixture(components=2, variance_floor=1e-6)
+    sampler.mass.copy_(torch.tensor([0.5, 8.0]))
+    sampler.scatter.fill_(2.0)
+    expected = torch.tensor([4.0, 0.25])[:, None].expand(2, WIDTH)
+    torch.testing.assert_close(sampler._covariance(torch.full_like(sampler.scatter, 7.0)), expected, rtol=0, atol=1e-4)
+
+
+def test_a_moved_component_is_as_likely_as_any_other() -> None:
+    rows = embeddings(0, rows=6)[0]
+    sampler = _mixture(components=2)
+    sampler.mass[0], sampler.mean[0], sampler.scatter[0] = 10.0, rows.mean(0), 10 * rows.var(0, correction=0)
+    found = sampler._responsibilities(rows)
+    wide = rows.var(0, correction=0).expand(2, -1)
+    density = gaussian_mixture._log_density(rows, sampler.mean, sampler._covariance(wide))
+    torch.testing.assert_close(found, (torch.tensor([10.0, 10.0 / 2]).log() + density).softmax(1))

@@ -43,6 +43,12 @@ def test_a_bank_smaller_than_the_batch_says_so_once() -> None:
     assert torch.equal(bank.sample(*embeddings()), embeddings(1)[0][-3:].roll(bank.pointer, 0))
 
 
+def test_a_bank_of_one_batch_says_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        built("bank", size=8).update(embeddings(0)[0])
+
+
 def test_broken_rows_are_replaced_by_sound_ones_of_their_batch() -> None:
     bank, (anchors, _) = built("bank", size=8), embeddings()
     broken = anchors.clone()

@@ -130,3 +130,13 @@ def test_weights_start_from_seed_and_stream() -> None:
         sampler.build(spec(), stream)
     assert torch.equal(first.network.output.weight, again.network.output.weight)
     assert not torch.equal(first.network.output.weight, other.network.output.weight)
+
+
+def test_vectors_that_hardly_differ_are_standardised() -> None:
+    network, rows = _vae().network, 1e-3 * embeddings()[0]
+    rows[:, 0] = 2.0
+    network.observe(rows)
+    expected = rows.std(0)
+    expected[0] = 1e-6  # no deviation: the dimension keeps its mean
+    torch.testing.assert_close(network.scale, expected)
+    torch.testing.assert_close(network.location, rows.mean(0))

@@ -24,7 +24,7 @@ from sentrep import (
     Views,
 )
 from sentrep.functional import alignment
-from sentrep.objectives import Contrastive, MaskedLanguageModeling
+from sentrep.objectives import Contrastive, MaskedLanguageModeling, WeightedSum
 from sentrep.stability import SAM, AdversarialWeightPerturbation
 from sentrep.training.parameter_groups import parameter_groups
 from support import loss_and_gradients, text_batch, tiny_encoder, toy_sentences
@@ -204,3 +204,18 @@ def test_training_with_own_settings_resumes_exactly(tmp_path: Path, optimizer: A
 def test_settings_that_no_optimizer_has_are_refused(options: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         SentRepModule(tiny_encoder(), {"a": Reversed(options=options)}, optimizer=ADAMW)
+
+
+def test_an_objective_may_have_any_letter_for_a_name() -> None:
+    objective = Reversed()
+    SentRepModule(tiny_encoder(), {"X": objective})
+    assert objective.name == "X"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({"a": 3}, r"objectives\.a must be"), ([3], r"objectives\[0\] must be"), ("simcse", "a list of")],
+)
+def test_what_is_no_objective_is_refused_at_its_place(given: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        WeightedSum(given)

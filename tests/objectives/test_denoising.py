@@ -534,3 +534,10 @@ def test_a_head_within_a_wrapped_objective_is_found_again(tmp_path: Path) -> Non
     next_run = SentenceEncoder(str(tmp_path / "a.ckpt"))
     head: Any = module.objectives.terms["mine"].inner.lm_head
     assert_same(next_run.spec(seed=5).lm_head().state_dict(), head.state_dict())
+
+
+def test_the_mean_of_one_token_is_its_loss() -> None:
+    """A blank sentence that is read from left to right has one token to predict; two of them have the same mean."""
+    module = built(tiny_encoder(dropout=0.0), causal=True, noise=0.0)
+    one, two = (step(module, text_batch(module.encoder, [""] * count))[0] for count in (1, 2))
+    torch.testing.assert_close(one, two)

@@ -11,7 +11,7 @@ from torch import Tensor
 from sentrep import InputError, SentRepModule
 from sentrep.objectives import Contrastive, MaskedLanguageModeling
 from sentrep.objectives.masked_language_modeling import KEY
-from sentrep.types import TokenBatch
+from sentrep.types import Need, TokenBatch
 from sentrep.views import EncodedViews, ExtraInputsOnly
 from support import FAMILIES, assert_same_gradients, text_batch, tiny_encoder, toy_sentences
 
@@ -34,7 +34,7 @@ def test_equal_to_a_loop_over_the_chosen_tokens(copies: str) -> None:
     clean = [ids[mask.bool()] for c in (batch.anchor, second) for ids, mask in _rows(c)]
     assert len(masked) == (5 if copies == "anchors" else 10)
     width = masked.input_ids.shape[1]
-    terms = []
+    terms, right = [], 0
     for position in objective._chosen.tolist():
         row, column = divmod(position, width)
         ids = masked.input_ids[row : row + 1, : len(clean[row])]
@@ -42,7 +42,9 @@ def test_equal_to_a_loop_over_the_chosen_tokens(copies: str) -> None:
         hidden = torch.nn.functional.gelu(head.transform.dense(state))
         logits = words @ head.transform.LayerNorm(hidden) + head.bias
         terms.append(torch.logsumexp(logits, 0) - logits[clean[row][column]])
+        right += int(logits.argmax() == clean[row][column])
     expected = torch.stack(terms).mean()
+    assert float(objective.metrics["accuracy"]) == pytest.approx(right / len(terms))
     assert_same_gradients(loss, expected, [words, head.transform.dense.weight, head.bias])
 
 
@@ -64,6 +66,8 @@ def test_the_share_of_own_tokens_is_masked_and_nothing_else(prompt: str | None, 
     objective = MaskedLanguageModeling(probability=0.25, whole_word=whole_word, mask=1.0, random=0.0)
     objective.build(encoder.spec(seed=1))
     batch = text_batch(encoder, toy_sentences(8))
+    assert (objective.word_starts is not None) == whole_word
+    assert not [name for name in objective.state_dict() if "word_starts" in name], "the tokenizer's, not a state"
     before, after = len(encoder.tokenize.prefix), len(encoder.tokenize.suffix)
     (masked,) = objective.extra_inputs(batch).values()
     changed = masked.input_ids != batch.anchor.input_ids
@@ -108,8 +112,14 @@ def test_alone_it_encodes_the_masked_sentences_only() -> None:
     views = module.views_of(batch)
     assert rows == [6]
     assert torch.isfinite(module.objectives(views, batch)[0])
+    layers = ExtraInputsOnly()(encoder, batch, {"masked": batch.anchor}, Need(True, (1,))).anchor_output.layers
+    assert list(layers) == [1]
     with pytest.raises(InputError, match="needs an objective with inputs of its own"):
         ExtraInputsOnly()(encoder, batch, {})
+
+
+def test_no_token_need_become_the_mask_token() -> None:
+    assert MaskedLanguageModeling(mask=0, random=0.5).mask == 0
 
 
 def _rows(tokens: TokenBatch) -> Iterator[tuple[Tensor, Tensor]]:

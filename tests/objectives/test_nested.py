@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from samplers import spec
@@ -36,6 +38,21 @@ def test_matryoshka_equals_the_loop() -> None:
     assert_equals(loss, whole + 0.5 * first, anchors, positives)
     assert set(objective.metrics) == {"d6", "d2"}
     torch.testing.assert_close(objective.metrics["d2"], first.detach())
+
+
+def test_hard_negatives_and_second_views_are_cut_too() -> None:
+    anchors, positives, further, _ = vectors()
+
+    def cut(views: Views, dim: int) -> Views:
+        parts = {name: getattr(views, name) for name in ("anchor", "positive", "negative", "second")}
+        return replace(views, **{name: None if x is None else x[:, :dim] for name, x in parts.items()})
+
+    for views in (
+        Views(anchors, positives, further, NOTHING, NOTHING),
+        Views(anchors, positives, None, NOTHING, NOTHING, second=further),
+    ):
+        expected = Contrastive(0.3)(cut(views, 2), NOTHING)
+        assert_equals(Matryoshka(Contrastive(0.3), dims=[2])(views, NOTHING), expected, anchors, positives, further)
 
 
 def test_each_width_has_its_own_samplers() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from references import phrases
-from sentrep import InputError, ProjectionHead
+from sentrep import InputError, ProjectionHead, distributed
 from sentrep.functional.phrases import find_phrases
 from sentrep.objectives import PhraseReconstruction
+from sentrep.types import TextBatch, TokenBatch
 from sentrep.views import EncodedViews
 from support import assert_same_gradients, text_batch, tiny_encoder, toy_sentences
 
@@ -58,6 +61,12 @@ def test_value_and_gradients_are_those_of_the_loops(width: int | None) -> None:
         objective, views.anchor, masked.embedding, views.anchor_output.input_embeddings, sentences, firsts
     )
     assert_same_gradients(found, expected, [*encoder.parameters(), *objective.parameters()])
+    spans = [(first, phrases.phrases(ids, sentences, 0.4)[1]) for first, ids in zip(firsts, sentences, strict=True)]
+    read = tokens.input_ids.clone()
+    for row, (first, size) in enumerate(spans):
+        read[row, before + first : before + first + size] = encoder.spec(0).mask_token_id
+    (masked_tokens,) = objective.extra_inputs(batch).values()
+    assert torch.equal(masked_tokens.input_ids, read)
     found.backward()
     for name, parameter in [*encoder.named_parameters(), *objective.named_parameters()]:
         assert parameter.grad is not None, name
@@ -67,3 +76,56 @@ def test_value_and_gradients_are_those_of_the_loops(width: int | None) -> None:
 def test_heads_divide_the_width() -> None:
     with pytest.raises(InputError, match="heads must divide the encoder's width 32"):
         PhraseReconstruction(heads=5).build(tiny_encoder().spec(seed=1))
+
+
+def rows_of(*sentences: list[int]) -> TextBatch:
+    """A batch of these ids, between two special tokens."""
+    ids = torch.tensor([[2, *sentence, 3] for sentence in sentences])
+    return TextBatch(TokenBatch(ids, torch.ones_like(ids)), None, None, torch.arange(len(ids)))
+
+
+def answers(objective: PhraseReconstruction, batch: TextBatch, guess: Tensor) -> Tensor:
+    """The loss where the head names these tokens, (B, T), with a logit of 3."""
+    encoder = tiny_encoder(dropout=0.0)
+    objective.build(encoder.spec(seed=1))
+    views = EncodedViews()(encoder, batch, objective.extra_inputs(batch))
+    logits = 3.0 * F.one_hot(guess, encoder.vocab_size)
+    objective.lm_head.forward = lambda states: logits  # type: ignore[method-assign]
+    return objective(views, batch)
+
+
+def test_a_phrase_at_the_end_of_a_long_sentence_is_reconstructed() -> None:
+    """Nine of ten tokens; the first one is in both sentences. A tenth step would lie behind the last place."""
+    objective = PhraseReconstruction(share=0.9, layers=1, heads=2)
+    batch = rows_of([5, *range(10, 19)], [5, *range(20, 29)])
+    wanted = F.pad(batch.anchor.input_ids[:, 2:-1], (0, 2))
+    answers(objective, batch, wanted)
+    assert objective.metrics["accuracy"] == 1
+    answers(objective, batch, wanted + 1)
+    assert objective.metrics["accuracy"] == 0
+
+
+def test_the_mean_is_over_the_tokens_of_all_processes_be_they_fewer_than_one_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One token here, none at another process: half a token on average."""
+    objective = PhraseReconstruction(share=0.5, layers=1, heads=2)
+    guess = torch.tensor([[7, 7]])
+    alone = answers(objective, rows_of([7]), guess)
+    assert objective.metrics["accuracy"] == 1
+    monkeypatch.setattr(distributed, "average", lambda x: x / 2)
+    torch.testing.assert_close(answers(objective, rows_of([7]), guess), 2 * alone)
+
+
+def test_every_token_can_be_in_a_phrase() -> None:
+    objective = PhraseReconstruction(share=0.5, layers=1, heads=2)
+    for start in (98, 99, 100, 101):
+        batch = rows_of([start, start])
+        answers(objective, batch, torch.full((1, 2), start))
+        assert objective.metrics["accuracy"] == 1
+
+
+def test_the_start_is_drawn_as_bert_draws() -> None:
+    objective = PhraseReconstruction(heads=2, layers=1)
+    objective.build(tiny_encoder().spec(seed=1))
+    assert 0.01 < objective.start.std() < 0.03

@@ -42,6 +42,12 @@ def test_two_teachers_are_remembered() -> None:
     again = Distillation("one", second_model="two")
     again.set_extra_state(state)
     assert again.get_extra_state() == state
+    alone = Distillation("one").get_extra_state()
+    again.set_extra_state(alone)  # of a run with one teacher
+    assert again.get_extra_state()["second"] == state["second"]
+    one = Distillation("one")
+    one.set_extra_state(state)
+    assert one.get_extra_state() == alone
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -49,6 +55,12 @@ def test_consistency_equals_the_loop(own: bool) -> None:
     anchors, positives, *_ = vectors()
     loss = RankingConsistency(0.3, own)(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
     assert_equals(loss, consistency_loop(anchors, positives, 0.3, own), anchors, positives)
+
+
+def test_two_sentences_have_a_ranking_with_themselves() -> None:
+    anchors, positives, *_ = vectors(2)
+    loss = RankingConsistency(0.3)(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
+    assert_equals(loss, consistency_loop(anchors, positives, 0.3, True), anchors, positives)
 
 
 def test_two_sentences_without_themselves_have_no_ranking() -> None:
@@ -79,7 +91,10 @@ def test_the_margin_is_on_positives_alone_and_bears_identical_views() -> None:
 def test_triplets_equal_the_loop() -> None:
     whole, less, more, _ = vectors()
     views = Views(whole, NOTHING, None, NOTHING, NOTHING, projected={"less": less, "more": more})
-    assert_equals(MaskedTriplet()(views, NOTHING), triplet_loop(whole, less, more, 0.1), whole, less, more)
+    objective = MaskedTriplet()
+    assert_equals(objective(views, NOTHING), triplet_loop(whole, less, more, 0.1), whole, less, more)
+    nearer = torch.cosine_similarity(whole, less) > torch.cosine_similarity(whole, more)
+    assert objective.metrics["ordered"] == nearer.float().mean()
 
 
 def test_the_smaller_span_lies_in_the_larger() -> None:
@@ -96,4 +111,8 @@ def test_the_smaller_span_lies_in_the_larger() -> None:
         assert torch.equal(masked.sum(1), (share * own.sum(1)).round().clamp_min(1).long())
         starts: Tensor = masked & ~torch.nn.functional.pad(masked, (1, 0))[:, :-1]
         assert (starts.sum(1) == 1).all(), "one span"
-    assert len(set(more.float().argmax(1).tolist())) > 1
+    first, inner = more.float().argmax(1), less.float().argmax(1)
+    assert len(set(first.tolist())) > 1
+    begins_later, ends_earlier = inner > first, (inner + less.sum(1)) < (first + more.sum(1))
+    assert begins_later.any()
+    assert ends_earlier.any()

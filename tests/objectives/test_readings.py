@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from references.dclr import released_loss
 from references.info_nce import info_nce_loop, nt_xent_loop, second_view_loop, sign_flipped_loop
-from sentrep import InputError, Objective, SentRepModule
+from sentrep import InputError, Objective, SentRepModule, distributed
 from sentrep.functional.binary import binary_info_nce
 from sentrep.negatives import GaussianNegatives, MemoryBank, MixedNegatives, NegativeSampler
 from sentrep.objectives import Alignment, BinaryContrastive, Contrastive, SignFlippedContrastive
@@ -252,3 +252,21 @@ def test_a_binary_contrast_knows_no_second_view_and_no_negative_of_one_anchor() 
     mixed = built(BinaryContrastive(negatives={"mixed": MixedNegatives()}))
     with pytest.raises(InputError, match="negatives of one anchor alone"):
         mixed(Views(first, positive, None, NOTHING, NOTHING), NOTHING)
+
+
+def test_the_flipped_sign_of_two_sentences_has_the_whole_scale() -> None:
+    anchors, positives, *_ = vectors(2)
+    views = Views(anchors, positives, None, NOTHING, NOTHING)
+    both = [SignFlippedContrastive(0.3, scale)(views, NOTHING) for scale in (None, 1.0)]
+    assert_equals(*both, anchors, positives)
+
+
+def test_binary_contrast_finds_its_rows_among_those_of_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the second of two processes, whose rows are the last."""
+    anchors, positives, others, _ = vectors(3)
+    monkeypatch.setattr(distributed, "gather", lambda x: torch.cat([others, x]))
+    monkeypatch.setattr(distributed, "own_rows", lambda count, device: torch.arange(3, 6))
+    loss = BinaryContrastive(0.3)(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
+    keys = torch.cat([others, positives])
+    expected = binary_info_nce(anchors, keys, temperature=0.3, positives=torch.arange(3, 6), negatives=keys[:0])
+    assert_equals(loss, expected, anchors, positives)

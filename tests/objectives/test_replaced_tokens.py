@@ -41,6 +41,15 @@ def test_the_loss_equals_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     detect, backbone = objective.detect, objective.discriminator.encoder.backbone
     expected = detection_loop(backbone, detect.weight, detect.bias, vectors, read, wanted)
     assert_same_gradients(loss, expected, [vectors, detect.weight, backbone.get_input_embeddings().weight])
+    changed, right = [], []
+    for vector, ids, before in zip(vectors, read, wanted, strict=True):
+        words = torch.cat([vector[None], backbone.get_input_embeddings().weight[torch.tensor(ids[1:])]])
+        logits = detect(backbone(inputs_embeds=words[None]).last_hidden_state[0])[:, 0]
+        changed += [one != other for one, other in zip(ids, before, strict=True)]
+        right += [bool(logit > 0) for logit in logits]
+    correct = [one == other for one, other in zip(changed, right, strict=True)]
+    assert float(objective.metrics["accuracy"]) == pytest.approx(sum(correct) / len(correct))
+    assert float(objective.metrics["replaced"]) == pytest.approx(sum(changed) / len(changed))
 
 
 def test_masked_tokens_are_drawn_from_the_generator(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,3 +104,13 @@ def test_vectors_of_another_width_enter_by_a_layer() -> None:
     (enter,) = (gradient for name, gradient in gradients.items() if name.endswith("enter.weight"))
     assert enter.shape == (32, 12)
     assert enter.any()
+
+
+def test_of_one_token_one_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    objective, encoder, _ = built()
+    chosen: list[Tensor] = []
+    logits = torch.zeros(1, encoder.vocab_size)
+    monkeypatch.setattr(objective, "_guess", lambda masked, places: chosen.append(places) or logits)
+    before, after = encoder.spec(0).frame
+    objective.edit(TokenBatch(torch.full((1, before + 1 + after), 7), torch.ones(1, before + 1 + after).long()))
+    assert [places.tolist() for places in chosen] == [[before]]

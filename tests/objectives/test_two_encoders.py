@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import torch
 from torch import Tensor
 
 from references.two_encoders import contrastive_tension, momentum_contrast
-from sentrep import InputError, Objective, SentRepModule
+from sentrep import InputError, Objective, SentRepModule, distributed
+from sentrep.functional import info_nce
 from sentrep.objectives import ContrastiveTension, MomentumContrast
 from sentrep.types import Need
 from support import assert_same_gradients, text_batch, tiny_encoder, toy_sentences
@@ -82,3 +84,30 @@ def test_momentum_contrast_equals_the_loop_over_three_steps(given: bool, in_batc
         past += [*fresh]
         objective.after_step(views)
     assert objective.queue.fill == 6
+
+
+def test_momentum_contrast_asks_for_vectors_alone() -> None:
+    objective = MomentumContrast()
+    step(objective, SENTENCES, False)
+    asked: list[Any] = []
+    objective.follower.register_forward_pre_hook(lambda _, __, given: asked.append(given["need"]), with_kwargs=True)
+    step(objective, SENTENCES, False)
+    assert asked == [Need(tokens=False)]
+
+
+def test_momentum_contrast_finds_its_rows_among_those_of_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the second of two processes, whose rows are the last."""
+    objective = MomentumContrast(temperature=0.3, in_batch=True)
+    _, views, batch = step(objective, SENTENCES[:4], False)
+    others = torch.randn_like(views.positive)
+    monkeypatch.setattr(distributed, "gather", lambda x: torch.cat([others, x]))
+    monkeypatch.setattr(distributed, "own_rows", lambda count, device: torch.arange(4, 8))
+    keys = torch.cat([others, views.positive])
+    expected = info_nce(views.anchor, keys, temperature=0.3, positives=torch.arange(4, 8))
+    torch.testing.assert_close(objective(views, batch), expected)
+
+
+def test_contrastive_tension_with_enough_others_says_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step(ContrastiveTension(negatives=3), SENTENCES[:4], False)

@@ -187,3 +187,54 @@ def _decide(folder: str) -> bool:
 def test_all_processes_decide_alike(tmp_path: Path) -> None:
     assert run_processes(_decide, 2, str(tmp_path)) == [True, True]
     assert json.loads((tmp_path / "nonfinite-step=1.json").read_text())["rows"] == [[0, 1]]
+
+
+def begin(guard: NonFiniteGuard, folder: Path, scaler: Any = None) -> SimpleNamespace:
+    """The trainer of a run that begins on a CPU: what the guard asks of it."""
+    saver = ModelCheckpoint(folder, save_on_exception=True)
+    trainer = SimpleNamespace(
+        global_step=0, scaler=scaler, log_dir=str(folder / "logs"), default_root_dir=str(folder),
+        checkpoint_callbacks=[saver],
+    )  # fmt: skip
+    guard.on_train_start(trainer, SimpleNamespace(device=torch.device("cpu")))  # type: ignore[arg-type]
+    return trainer
+
+
+def judge(guard: NonFiniteGuard, trainer: SimpleNamespace, terms: dict[str, float], gradient: float = 1.0) -> None:
+    """A step whose loss is the sum of these terms."""
+    weight, module = torch.nn.Parameter(torch.ones(2)), torch.nn.Module()
+    weight.grad = torch.full((2,), gradient)
+    losses = {name: torch.tensor(value) for name, value in terms.items()}
+    module.terms = StepTerms(None, losses, {}, torch.tensor([7]), None)  # type: ignore[arg-type, assignment]
+    guard.on_before_backward(trainer, module, torch.tensor(sum(terms.values())))  # type: ignore[arg-type]
+    guard.on_before_optimizer_step(trainer, module, torch.optim.SGD([weight]))  # type: ignore[arg-type]
+
+
+def test_on_a_cpu_a_bad_step_ends_the_training_at_once_and_names_all_that_failed(tmp_path: Path) -> None:
+    guard = NonFiniteGuard()
+    trainer = begin(guard, tmp_path)
+    judge(guard, trainer, {"fine": 1.0})
+    with pytest.raises(InputError, match=r"loss is nan \(objective one, other\)"):
+        judge(guard, trainer, {"one": torch.nan, "fine": 1.0, "other": torch.inf})
+    assert [file.parent.name for file in tmp_path.rglob("*.json")] == ["logs"], "beside the logs"
+
+
+def test_a_gradient_that_overflows_is_for_the_loss_scaler_and_a_loss_is_not(tmp_path: Path) -> None:
+    guard = NonFiniteGuard()
+    trainer = begin(guard, tmp_path, scaler=object())
+    judge(guard, trainer, {"one": 1.0}, gradient=torch.inf)
+    with pytest.raises(InputError, match="loss is inf"):
+        judge(guard, trainer, {"one": torch.inf})
+    guard = NonFiniteGuard("skip")
+    trainer = begin(guard, tmp_path, scaler=object())
+    with pytest.warns(UserWarning, match="left out"):
+        judge(guard, trainer, {"one": torch.inf})  # the scaler leaves the step out
+    assert guard.skipped == 1
+
+
+def test_another_exception_is_saved(tmp_path: Path) -> None:
+    guard = NonFiniteGuard()
+    trainer = begin(guard, tmp_path)
+    judge(guard, trainer, {"one": 1.0})
+    guard.on_exception(trainer, None, KeyboardInterrupt())  # type: ignore[arg-type]
+    assert trainer.checkpoint_callbacks[0].save_on_exception

@@ -19,6 +19,7 @@ from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule,
 from sentrep.config import to_config
 from sentrep.objectives import Contrastive
 from sentrep.stability import SAM, AdversarialWeightPerturbation
+from sentrep.stability.replay import calls_again
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.views import FGSM, EncodedViews, GaussianNoise
 from support import run_processes, text_batch, tiny_encoder, toy_sentences
@@ -266,3 +267,11 @@ def test_two_processes_equal_one() -> None:
     expected = two_steps()
     for result in run_processes(two_steps, 2):
         assert_equal(result, expected, atol=1e-9)
+
+
+def test_of_torchs_own_optimizers_lbfgs_alone_calls_its_closure_again() -> None:
+    class OfAUser(SGD):
+        pass
+
+    kinds = (SGD, AdamW, torch.optim.LBFGS, OfAUser)
+    assert [calls_again(kind([nn.Parameter(torch.ones(1))], lr=0.1)) for kind in kinds] == [False, False, True, True]

@@ -36,6 +36,7 @@ def test_one_pass_and_a_positive_that_differs(perturbation: Perturbation) -> Non
     torch.testing.assert_close(views.extra["more"].embedding, encoder(more).embedding, rtol=1e-4, atol=1e-6)
     assert (views.positive != views.anchor).any(-1).all()
     assert views.negative is None
+    assert views.second is None, "every sentence is encoded once"
 
 
 def test_the_perturbation_comes_after_the_head() -> None:

@@ -52,3 +52,4 @@ def test_what_is_removed_leaves_the_positive_out() -> None:
     assert shares["masked"].item() == pytest.approx(1 / 4)
     assert shares["masked_extra"].item() == pytest.approx(0.5 / 4)
     assert removed(torch.ones(1, 1), keys=1) == {}
+    assert removed(torch.tensor([[1.0, 0.0], [1.0, 1.0]]), keys=2)["masked"].item() == pytest.approx(1 / 2)
