@@ -10,6 +10,7 @@ the seeds, the settings and the scores by set and seed are read; everything else
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
@@ -143,10 +144,16 @@ def section(paper: str) -> str:
 def tables_of(paper: str) -> Iterator[tuple[Path, str, Table]]:
     """A paper's files: the file, where it stands in the paper, and the rows. Tables of our own are left out."""
     for file in sorted((ROOT / "configs" / paper / "tables").glob("*.yaml")):
-        rows = read_table(str(file))
+        rows = table_of(file)
         head, found, _ = rows.title.partition(": ")
         if found:
             yield file, head.partition(", ")[2] or "text", rows
+
+
+@functools.cache
+def table_of(file: Path) -> Table:
+    """A table as commands read it."""
+    return read_table(str(file))
 
 
 def number(row: Row) -> str:
@@ -187,7 +194,7 @@ def comparison_of(paper: str, name: str) -> Comparison:
     """The recorded runs compared: over seeds, as the cosines of their sentence pairs were not kept."""
     record = record_of(paper, name)
     scores = {label: row["sets"] for label, row in record["rows"].items() if "sets" in row}
-    printed = published(read_table(str(ROOT / f"configs/{paper}/tables/{name}.yaml")).only(scores))
+    printed = published(table_of(ROOT / f"configs/{paper}/tables/{name}.yaml").only(scores))
     recipes = {}
     for label, by_set in scores.items():
         arrays = {key: np.array(values) for key, values in by_set.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import os
@@ -11,6 +12,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 
 WALL = Path(__file__).parent / "without_network"
@@ -21,7 +23,7 @@ sys.modules.pop("sitecustomize", None)  # a Python may come with one of its own
 import sitecustomize  # noqa: E402 (it blocks when it is imported, before anything of sentrep is)
 
 from sentrep.evaluation import plot_training_curves, training_report  # noqa: E402
-from support import FAMILIES, tiny_encoder, toy_sentences  # noqa: E402
+from support import FAMILIES, PRELOADED, tiny_encoder, toy_sentences  # noqa: E402
 
 settings.register_profile("many", max_examples=2000)
 # Lightning keeps its lines from the root logger, where `caplog` listens, if that had no handler when it was imported
@@ -29,9 +31,11 @@ logging.getLogger("lightning.pytorch").propagate = True
 
 
 def pytest_sessionstart() -> None:
-    """A worker's server of processes imports what they need while the worker collects, and no test waits for it."""
+    """What tests need is imported before the first of them, in a worker and, meanwhile, in its server of processes."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         forkserver.ensure_running()
+        for name in PRELOADED:
+            importlib.import_module(name)
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +64,12 @@ def without_curves() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training_report, "plot_training_curves", lambda history, path, **_: Path(path).touch())
         yield
+
+
+@pytest.fixture(scope="session")
+def tracer() -> None:
+    """What torch loads for its first graph, which takes longer than to trace one, is loaded."""
+    torch.compile(torch.sin, backend="eager")(torch.ones(1))
 
 
 @pytest.fixture

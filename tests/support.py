@@ -31,12 +31,13 @@ from sentrep.encoder.encode import pad
 
 __all__ = ["loss_and_gradients", "run_processes"]  # for the tests, which find all that they share here
 
-# What processes of tests need is imported once, by the server of which they are forks.
+PRELOADED = [
+    "hypothesis", "pytest", "sentrep.cli.commands.maps", "sentrep.cli.runs.trainer", "tensorboard.summary",
+    "torch._dynamo", "torch.utils.tensorboard", "transformers.models.bert.modeling_bert",
+]  # fmt: skip
+"""What processes of tests need is imported once, by the server of which they are forks."""
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    ["hypothesis", "pytest", "sentrep.cli.commands.maps", "sentrep.cli.runs.trainer", "tensorboard.summary",
-     "torch._dynamo", "torch.utils.tensorboard", "transformers.models.bert.modeling_bert"]
-)  # fmt: skip
+_FORKS.set_forkserver_preload(PRELOADED)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

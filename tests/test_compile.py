@@ -43,7 +43,7 @@ Result = tuple[Tensor, dict[str, Tensor]]
 
 
 @pytest.fixture
-def graphs() -> Iterator[list[fx.GraphModule]]:
+def graphs(tracer: None) -> Iterator[list[fx.GraphModule]]:
     """Every graph that was traced."""
     traced: list[fx.GraphModule] = []
 
@@ -236,13 +236,13 @@ def test_encode_is_compiled_once_for_all_shapes(
     family: str, arguments: dict[str, Any], graphs: list[fx.GraphModule]
 ) -> None:
     encoder = tiny_encoder(family, **arguments).eval()
-    sentences = toy_sentences(200)
+    sentences = toy_sentences(60)
     eager = encoder.encode(sentences, batch_size=2)
     encoder.compile_encoding()
     np.testing.assert_allclose(encoder.encode(sentences, batch_size=2), eager, rtol=0, atol=1e-5)
     encoder.encode(sentences[0])
     assert len(graphs) == 2  # torch compiles a batch of one by itself
-    encoder.encode(toy_sentences(300), batch_size=3)
+    encoder.encode(toy_sentences(90), batch_size=3)
     assert len(graphs) == 2
 
 

@@ -57,6 +57,7 @@ def compiled() -> tuple[Tensor, dict[str, Tensor]]:
         return contrastive("hard negatives", compile=True)
 
 
+@pytest.mark.slow
 def test_compiled_on_two_processes_it_equals_eager_on_one() -> None:
     assert_equal_to_one_process(run_processes(compiled, WORLD), *contrastive("hard negatives"))
 

@@ -70,7 +70,7 @@ LIGHT = {
 
 
 @pytest.fixture
-def eager_compiler() -> Iterator[None]:
+def eager_compiler(tracer: None) -> Iterator[None]:
     """Graphs are traced, and run as they are: minutes of C++ less."""
     torch.compiler.reset()
     with torch.compiler.set_stance("default", force_backend="eager"):

@@ -136,7 +136,7 @@ class WeightedSum(nn.Module):
         unknown = set(weights or {}) - set(terms)
         if unknown:
             raise InputError(f"weights for unknown objectives {sorted(unknown)}; the objectives are {sorted(terms)}")
-        checks.within("model.weights", -checks.LARGEST, checks.LARGEST, **(weights or {}))
+        checks.within("model.weights", -checks.LARGEST, checks.LARGEST, open_below=False, **(weights or {}))
         for name, objective in terms.items():
             check_initialised(objective, f"objective {name!r}")
         self.terms = nn.ModuleDict(terms)

@@ -190,7 +190,7 @@ def _score(run: Run, wanted: Wanted) -> str | None:
     except InputError as error:
         return f"evaluation failed: {error}"
     with atomic_write(run.folder / wanted.scores) as file:
-        np.savez(file, **arrays)
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # NumPy 2.1 has no argument allow_pickle
     return None
 
 

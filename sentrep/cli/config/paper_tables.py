@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterable
@@ -179,8 +180,7 @@ def read_table(file: str) -> Table:
 
 def _typed(kind: type, settings: Tree, where: str, *made: str) -> Tree:
     """The fields of a dataclass but those that are ``made`` here, their names and types checked by jsonargparse."""
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_function_arguments(kind, skip={*made})
+    parser = _parser(kind, *made)
     try:
         with summarized(parser, settings):
             config = parser.parse_object(settings)
@@ -188,6 +188,13 @@ def _typed(kind: type, settings: Tree, where: str, *made: str) -> Tree:
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     return vars(config)
+
+
+@functools.cache  # a table has dozens of rows, and a parser takes longer to make than to run
+def _parser(kind: type, *made: str) -> ArgumentParser:
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_function_arguments(kind, skip={*made})
+    return parser
 
 
 def _tree(base: str | None, change: Tree, name: str, where: str, bases: dict[str, Tree]) -> Tree:
