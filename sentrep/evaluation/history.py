@@ -83,7 +83,7 @@ def read_metrics(path: Path) -> pd.DataFrame:
         InputError: the file is damaged.
     """
     try:
-        table = pd.read_csv(path, index_col=False, float_precision="round_trip").astype(float)
+        table = pd.read_csv(path, index_col=False, dtype=str).astype(float)  # pandas 2 rounds numbers that it reads
         table["step"] = table["step"].astype(int) + ("epoch" in table)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{path}: not a table of steps and metrics ({error}); was it edited or cut off?") from error

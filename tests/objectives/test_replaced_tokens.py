@@ -85,7 +85,7 @@ def test_the_generator_is_the_first_encoder_and_stays(tmp_path: Path) -> None:
     assert trained == {"discriminator", "detect"}
     encoder.save_pretrained(tmp_path / "model")
     named, _, _ = built(str(tmp_path / "model"))
-    with pytest.warns(UserWarning, match="no masked-LM head"):
+    with pytest.warns(UserWarning, match="no complete masked-LM head"):
         assert named._guess(batch.anchor, chosen).shape == expected.shape
     assert {name.split(".")[0] for name in named.state_dict()} == {"discriminator", "detect", "_extra_state"}
     assert named.get_extra_state()["model"] == str(tmp_path / "model")
