@@ -46,6 +46,7 @@ from sentrep.adaptation.splitting import split_documents
 from sentrep.adaptation.verdict import Judgement, judge
 from sentrep.adaptation.words import WEIGHTS, WithWords
 from sentrep.cli.commands.adapt_folder import AdaptationFolder
+from sentrep.cli.config.configuration import merge, read_config
 from sentrep.cli.runs.precision import has_bf16
 from sentrep.data.sets.beir import RankingSet, load_retrieval
 from sentrep.data.sets.labelled import load_labelled_file
@@ -170,10 +171,8 @@ class Domain:
         changes: dict[str, Any] = {"trainer": steps, "data": {"batch_size": self.options.batch}}
         if rate is not None:
             changes["model"] = {"optimizer": {"init_args": {"lr": rate}}}
-        write_text(place / "changes.yaml", json.dumps(changes))
-        if status := folder.fit(
-            [str(CONFIGS / f"{own}.yaml"), str(place / "changes.yaml")], start.encoder, self.options.backbone
-        ):
+        tree = merge(read_config(str(CONFIGS / f"{own}.yaml"))[1], changes)
+        if status := folder.fit(tree, start.encoder, self.options.backbone):
             raise SystemExit(status)
         end = Remembered(folder.end(start.encoder), start.bf16)
         words = fit_lexical(start.encoder, pq.read_table(folder.files / PASSAGES)["text"].to_pylist(), seed=seed)

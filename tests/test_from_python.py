@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sentrep import InputError, Objective, SentRepDataModule, SentRepModule
+from sentrep import InputError, SentRepDataModule, SentRepModule
 from sentrep.objectives import Alignment, Contrastive, MomentumContrast
 from support import assert_same, quiet_trainer, text_batch, tiny_encoder, toy_data, toy_sentences
 
@@ -103,13 +103,6 @@ def test_a_global_seed_that_is_none_is_said(seed: str, monkeypatch: pytest.Monke
     data.setup("fit")
     with pytest.raises(InputError, match="PL_GLOBAL_SEED"):
         data.train_dataloader()
-
-
-@pytest.mark.parametrize("name", ["train", "training", "forward", "a.b", "", "keys", "_modules", 3])
-def test_a_name_that_no_module_can_have_is_refused(name: Any) -> None:
-    named: dict[str, Objective | None] = {name: Contrastive()}
-    with pytest.raises(InputError, match=rf"model: objectives has the name {name!r}.*another word, without a dot"):
-        SentRepModule(tiny_encoder(), named)
 
 
 class Steps:

@@ -454,12 +454,10 @@ def test_tokens_are_written_nowhere(
         monkeypatch.setenv(name, secret)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
-    from sentrep.cli.commands.doctor import TINY
-
     (tmp_path / "corpus.txt").write_text("\n".join(toy_sentences(16)))
-    content = {**TINY, "data": {"train": "corpus.txt", "batch_size": 4}, "trainer": {"max_steps": 1}}
-    (tmp_path / "run.yaml").write_text(json.dumps(content))
-    assert main(["fit", "-c", "run.yaml", "--trainer.accelerator", "cpu"]) == 0
+    text = ["--data.train", "corpus.txt", "--data.batch_size", "4"]
+    words = ["fit", "-c", "quickstart", *text, "--trainer.max_steps", "1", "--trainer.accelerator", "cpu"]
+    assert main(words) == 0
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(path.suffix == ".ckpt" for path in files)
     out, err = capfd.readouterr()
