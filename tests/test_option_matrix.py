@@ -94,7 +94,9 @@ def assert_trained(folder: Path) -> None:
 
 # In bf16 the heavy ones are met in pairs, below, and the light ones do not look at numbers.
 @pytest.mark.parametrize("precision", ["32-true", pytest.param("bf16-mixed", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", [*LIGHT, *HEAVY])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "compile" else name for name in (*LIGHT, *HEAVY)]
+)
 def test_the_stock_recipe_trains_with_each_option(
     name: str, precision: str, tiny: list[str], tmp_path: Path, eager_compiler: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
