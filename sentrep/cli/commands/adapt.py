@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from sentrep import checks
 from sentrep.cli.errors import UsageError
 from sentrep.io.paths import check_target, expanded
 
@@ -67,6 +68,7 @@ def adapt(
     from sentrep.data.text.corpus import open_corpus
     from sentrep.data.text.documents import load_documents
 
+    checks.positive("adapt", minutes=minutes)  # a training of no time would pass for one that gained nothing
     check_target(output, [text], folder=True)
     if Path(os.path.realpath(expanded(output))).is_relative_to(os.path.realpath(expanded(text))):
         raise UsageError(

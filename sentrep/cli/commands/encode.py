@@ -98,6 +98,8 @@ def encode(
     process, ending = Shard.of(shard), Path(output).suffix
     if engine == "ray":
         require("--engine ray", "ray", "ray")
+        if process.count > 1:  # each of them would encode the whole text
+            raise InputError(f"--engine ray gives all parts to the cluster; leave out the shards ({process.origin})")
     if ending and process.count > 1:
         raise InputError(
             f"{output}: {process.count} processes ({process.origin}) write a folder of parts; give an output without "
