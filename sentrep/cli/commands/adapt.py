@@ -68,7 +68,7 @@ def adapt(
     from sentrep.data.text.corpus import open_corpus
     from sentrep.data.text.documents import load_documents
 
-    checks.positive("adapt", minutes=minutes)  # a training of no time would pass for one that gained nothing
+    checks.positive("adapt", minutes=minutes)  # else one second of training would be judged
     check_target(output, [text], folder=True)
     if Path(os.path.realpath(expanded(output))).is_relative_to(os.path.realpath(expanded(text))):
         raise UsageError(

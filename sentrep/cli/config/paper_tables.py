@@ -165,12 +165,16 @@ def read_table(file: str) -> Table:
     paper: str | None = None
     for row, settings in rows.items():
         where = f"{name}, row {row}"
+        if not re.fullmatch(r"\w[\w.+-]{0,99}", row):  # it names files and folders
+            raise UsageError(f"{where}: a name has letters, digits, dots, hyphens and underscores")
         settings = {"base": table.base, "published": None, "sets": {}, "change": {}, **(settings or {})}
         settings["published"] = _printed(settings["published"], where)
         settings["sets"] = {key: _printed(value, f"{where}, {key}") for key, value in settings["sets"].items()}
         read = _typed(Row, settings, where, "tree", "reading_of")
         read["change"] = settings["change"]  # as it is: jsonargparse would make numbers of texts
         paper = row if read["reading"] == "paper" else paper
+        if paper is None:
+            raise UsageError(f"{where}: a released reading comes after the paper's row, and there is none")
         tree = {} if read["absent"] is not None else _tree(read["base"], read["change"], name, where, bases)
         table.rows[row] = Row(**read, tree=tree, reading_of=None if paper == row else paper)
     if table.baseline is not None and table.first != table.baseline:
