@@ -5,7 +5,7 @@
 
 All encode the same sentences, mean pooling, the model's own length limit. sentrep and sentence-transformers do it with
 ``encode(sentences, batch_size=...)``; both sort by length. The plain loop tokenises everything, sorts by length, and
-takes batches of equal size. "sentrep, compiled" is ``compile_encoding``: on a GPU, or if ``--variants`` asks for it.
+takes batches of equal size.
 bf16 is autocast around the call. "onnxruntime" and "openvino" run graphs of `sentrep.encoder.write_graph` in sentrep's
 batches, in the rows of fp32, where the packages are installed; those in int8 too. Tokenising counts; first calls on two
 batches and on one sentence do not. In float32 the unit vectors of any two, but for int8, must agree to 1e-6 in every
@@ -26,7 +26,7 @@ import harness
 import inputs
 import machine
 import tables
-from harness import COMPILED, OURS, PEER, PLAIN, PROCESSOR, Job
+from harness import OURS, PEER, PLAIN, PROCESSOR, Job
 
 _ONNX = ("onnx", "onnxscript", "onnxruntime")
 NEEDS = {PEER: ("sentence_transformers",)}
@@ -53,8 +53,6 @@ def encoder(job: Job) -> Callable[[list[str]], Any]:
         from sentrep import SentenceEncoder
 
         model = SentenceEncoder(job.folder, pooling="mean").eval().to(job.device)
-        if job.variant == COMPILED:
-            model.compile_encoding()
     inputs.check_weights(model)
     return lambda sentences: model.encode(sentences, batch_size=size, show_progress_bar=False)
 
@@ -140,7 +138,7 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
     """
     threads = options.threads if options.device == "cpu" and not options.one_process else None
     found: dict[str, Any] = {"rows": [], "measurements": [], "largest_difference": {}, "left_out": []}
-    usual = [PEER, PLAIN, OURS, *([COMPILED] if options.device == "cuda" else GRAPHS)]
+    usual = [PEER, PLAIN, OURS, *([] if options.device == "cuda" else GRAPHS)]
     variants = harness.present(options.variants or usual, NEEDS)
     with tempfile.TemporaryDirectory() as temporary:
         corpus = inputs.write_sentences(options.corpus, options.sentences, Path(temporary) / "sentences.txt")
@@ -185,7 +183,7 @@ def report(found: dict[str, Any]) -> str:
 def parser() -> argparse.ArgumentParser:
     """The options."""
     found = harness.parser("Encoding speed beside others.", batch_sizes=(32,), sentences=4000)
-    found.add_argument("--variants", nargs="+", choices=[PEER, PLAIN, OURS, COMPILED, *GRAPHS])
+    found.add_argument("--variants", nargs="+", choices=[PEER, PLAIN, OURS, *GRAPHS])
     found.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
     return found
 

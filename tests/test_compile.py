@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from plugins import objectives
 from torch import Tensor, fx
 
 from sentrep import InputError, Objective, SentenceEncoder, SentRepModule, negatives
-from sentrep.cli import main
 from sentrep.encoder import Compute, ConvolutionalPooling, Dense, Normalize, Prompt
 from sentrep.encoder.compute import compiled, recompute
 from sentrep.encoder.encode import pad
@@ -218,45 +216,6 @@ def test_a_run_resumes_exactly_and_goes_on_without_compiling_and_the_other_way_r
         module = build(not compile)
         quiet_trainer(max_steps=4).fit(module, toy_data(), ckpt_path=half)
         assert module.state_dict().keys() == eager.state_dict().keys()
-
-
-@pytest.mark.parametrize("family", ["bert", pytest.param("modernbert", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"pooling": "mean"},
-        pytest.param({"pooling": "last"}, marks=pytest.mark.slow),
-        pytest.param(
-            {"prompt": Prompt('"[X]" means [MASK].', subtract=True), "pooling": "mask"}, marks=pytest.mark.slow
-        ),
-    ],
-    ids=["mean", "last", "prompt"],
-)
-def test_encode_is_compiled_once_for_all_shapes(
-    family: str, arguments: dict[str, Any], graphs: list[fx.GraphModule]
-) -> None:
-    encoder = tiny_encoder(family, **arguments).eval()
-    sentences = toy_sentences(60)
-    eager = encoder.encode(sentences, batch_size=2)
-    encoder.compile_encoding()
-    np.testing.assert_allclose(encoder.encode(sentences, batch_size=2), eager, rtol=0, atol=1e-5)
-    encoder.encode(sentences[0])
-    assert len(graphs) == 2  # torch compiles a batch of one by itself
-    encoder.encode(toy_sentences(90), batch_size=3)
-    assert len(graphs) == 2
-
-
-def test_sentrep_encode_compiles(tmp_path: Path, graphs: list[fx.GraphModule]) -> None:
-    tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
-    (tmp_path / "text.txt").write_text("\n".join(SENTENCES))
-    vectors = []
-    for more in ([], ["--backend", "compiled"]):
-        output = tmp_path / f"{len(more)}.npy"
-        words = ["encode", str(tmp_path / "model"), "--input", str(tmp_path / "text.txt"), "--output", str(output)]
-        assert main([*words, *more]) == 0
-        assert bool(graphs) == bool(more)
-        vectors.append(np.load(output))
-    np.testing.assert_allclose(vectors[1], vectors[0], rtol=0, atol=1e-5)
 
 
 def test_cheap_dropout_steps_aside(graphs: list[fx.GraphModule]) -> None:

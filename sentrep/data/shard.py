@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-
-from lightning.fabric.plugins.environments import SLURMEnvironment
+from typing import Any
 
 from sentrep.errors import InputError
 
@@ -44,8 +43,8 @@ EVERYTHING = Shard(0, 1, "default")
 
 def local_rank() -> int:
     """The rank of this process on its machine, which is the number of its GPU; 0 without a launcher."""
-    if "LOCAL_RANK" not in os.environ and _is_started_by_srun():
-        return SLURMEnvironment().local_rank()
+    if "LOCAL_RANK" not in os.environ and (slurm := _slurm()) is not None:
+        return int(slurm.local_rank())
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
@@ -53,11 +52,15 @@ def _launched() -> tuple[str, str]:
     """I/N of this process, and what started it."""
     if "RANK" in os.environ:  # torchrun goes first, as in Lightning: it can be used inside of SLURM
         return f"{os.environ['RANK']}/{os.environ.get('WORLD_SIZE', '1')}", "torchrun"
-    if _is_started_by_srun():
-        slurm = SLURMEnvironment()
+    if (slurm := _slurm()) is not None:
         return f"{slurm.global_rank()}/{slurm.world_size()}", "srun"
     return "0/1", "default"
 
 
-def _is_started_by_srun() -> bool:
-    return "SLURM_NTASKS" in os.environ and SLURMEnvironment.detect()  # SLURMEnvironment warns outside of a job
+def _slurm() -> Any:
+    """Lightning's `SLURMEnvironment` of a process that srun has started, else None."""
+    if "SLURM_NTASKS" not in os.environ:  # SLURMEnvironment warns outside of a job
+        return None
+    from lightning.fabric.plugins.environments import SLURMEnvironment  # seconds that `encode` does without
+
+    return SLURMEnvironment() if SLURMEnvironment.detect() else None

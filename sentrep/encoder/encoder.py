@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from sentrep import checks
 from sentrep.config import Configurable
 from sentrep.encoder.adapters import Lora
-from sentrep.encoder.compute.compiled import check_compiler
+from sentrep.encoder.cached_graph import CachedGraph
 from sentrep.encoder.compute.layout import position_limit
 from sentrep.encoder.compute.plan import Compute, Pass, prepare, remove_recorders
 from sentrep.encoder.compute.template import Prompts, Template
@@ -76,6 +76,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         >>> encoder.encode(["A dog barks.", "It rains."]).shape
         (2, 16)
     """
+
+    _graph: CachedGraph | None = None
 
     def __init__(
         self,
@@ -184,6 +186,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             InputError: for a module that is made for another vocabulary.
         """
         self.sentence_modules = nn.ModuleList(modules).to(self.device)
+        self._graph = None if self._graph is None else CachedGraph()
         for module in self.sentence_modules:
             if module.vocabulary not in (None, self.vocab_size):
                 known = f"vocabulary {module.vocabulary}, and the model has {self.vocab_size} tokens"
@@ -243,11 +246,6 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         """
         return self._pass(tokens, word_embeddings, need)
 
-    def compile_encoding(self) -> None:
-        """Run later calls of `encode` through `torch.compile`; useful for text that takes many minutes on a GPU."""
-        check_compiler(self.device.type)
-        self.set_compute(replace(self.compute, compile="encode"))
-
     def set_compute(self, compute: Compute) -> None:
         """Run later passes in another way; changes of the backbone itself stay."""
         self.compute = compute
@@ -277,14 +275,20 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         if not any(module.training for module in self.modules()):
             return self
         shared = (self.tokenize, self._source, *self.parameters(), *self.buffers())
-        other: SentenceEncoder = copy.deepcopy(self, {id(part): part for part in shared}).eval()
-        if self.compute.compile:  # which would be compiled anew for each copy
-            other.set_compute(replace(self.compute, compile=False))
-        return other
+        return copy.deepcopy(self, {id(part): part for part in shared}).eval()
 
     def embed(self, tokens: TokenBatch) -> Tensor:
         """See `TextEncoder.embed`; no states of a layer are kept."""
         return self._pass.embed(tokens)
+
+    def embed_unchanged(self, tokens: TokenBatch) -> Tensor:
+        """See `TextEncoder.embed_unchanged`: by a graph, if the encoder was loaded and never in training mode since."""
+        return self.embed(tokens) if self._graph is None else self._graph.embed(self, tokens)
+
+    def train(self, mode: bool = True) -> SentenceEncoder:
+        """See `nn.Module.train`; an encoder that is trained has no graph."""
+        self._graph = None if mode else self._graph
+        return super().train(mode)
 
     def project(self, embedding: Tensor) -> Tensor:
         """The projection head on vectors, (B, D) → (B, D'); without a head, the vectors themselves."""
@@ -323,6 +327,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         encoder = cls(source, **{**(source.settings or Settings()).arguments(), **overrides})
         encoder.init_args["backbone"] = backbone  # for checkpoints, which hold plain data
         encoder.trained = source.trained
+        encoder._graph = CachedGraph()
         return encoder.eval()
 
     def _plan(self) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sentrep.encoder.compute.layout import position_limit
 from sentrep.encoder.encode import TextEncoder
+from sentrep.encoder.graph import INPUTS, VECTORS, Run, check_outputs, open_graph, run_graph
 from sentrep.encoder.loading.model_files import one_sentence
 from sentrep.encoder.loading.settings import SETTINGS_FILE, read_settings
 from sentrep.encoder.loading.sources import open_source
@@ -25,13 +26,6 @@ from sentrep.io.paths import expanded
 from sentrep.types import TokenBatch
 
 Backend = Literal["onnx", "openvino"]
-
-INPUTS = ("input_ids", "attention_mask")
-VECTORS, STATES = "sentence_embedding", "last_hidden_state"
-"""Outputs: the vectors (B, D) of `encode`, and the tokens' states (B, L, H) where sentence-transformers can read on."""
-
-Run = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Token ids and mask (B, L), int64 → vectors (B, D), float32."""
 
 
 class GraphEncoder(TextEncoder):
@@ -80,7 +74,7 @@ class GraphEncoder(TextEncoder):
 
     def embed(self, tokens: TokenBatch) -> Tensor:
         """Vectors (B, D), float32, see `TextEncoder.embed`."""
-        return torch.from_numpy(self._run(tokens.input_ids.numpy(), tokens.attention_mask.numpy()))
+        return run_graph(self._run, tokens)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The graph's files as bytes, by which `sentrep.encoder.fingerprint` tells graphs apart."""
@@ -99,19 +93,7 @@ class GraphEncoder(TextEncoder):
 
 def _open_onnx(file: Path) -> tuple[Run, int]:
     require("backend onnx", "onnx", "onnxruntime")
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    shapes = {output.name: output.shape for output in session.get_outputs()}
-    _check_outputs(shapes, file)
-
-    def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        found: np.ndarray = session.run([VECTORS], dict(zip(INPUTS, (ids, mask), strict=True)))[0]
-        return found
-
-    return run, shapes[VECTORS][1]
+    return open_graph(file)
 
 
 def _open_openvino(file: Path) -> tuple[Run, int]:
@@ -120,7 +102,7 @@ def _open_openvino(file: Path) -> tuple[Run, int]:
 
     core = openvino.Core()
     model = core.read_model(file)
-    _check_outputs({name for output in model.outputs for name in output.names}, file)
+    check_outputs({name for output in model.outputs for name in output.names}, file)
     inputs = [model.input(name).node for name in INPUTS]
     vectors = openvino.Model([model.output(VECTORS).node], inputs)  # without what only the tokens' states need
     # by itself it would compute in bfloat16 where the machine has it
@@ -132,11 +114,6 @@ def _open_openvino(file: Path) -> tuple[Run, int]:
         return found
 
     return run, vectors.output(0).partial_shape[1].get_length()
-
-
-def _check_outputs(names: Any, file: Path) -> None:
-    if VECTORS not in names:
-        raise InputError(f"{file}: it has no output {VECTORS}, so it is none of sentrep's; export the model anew")
 
 
 _OPENERS: dict[str, Callable[[Path], tuple[Run, int]]] = {"onnx": _open_onnx, "openvino": _open_openvino}

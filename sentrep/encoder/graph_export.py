@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import functools
-import logging
 import tempfile
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from sentrep.encoder import encode as encoding
 from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.encoder import SentenceEncoder
-from sentrep.encoder.graph_encoder import INPUTS, STATES, VECTORS, Backend
+from sentrep.encoder.graph import INPUTS, quiet, save_graph
+from sentrep.encoder.graph_encoder import Backend
 from sentrep.encoder.loading.st_folders import GRAPH_FILES, missing_for
-from sentrep.errors import InputError, first_line
+from sentrep.errors import InputError
 from sentrep.extras import require
 from sentrep.io.files import atomic_folder
 from sentrep.io.paths import writing
-from sentrep.types import TokenBatch
 
 Quantize = Literal["int8"]
 
@@ -54,12 +48,14 @@ def write_graph(
         InputError: a package is missing, or the model cannot be written so.
     """
     check_graph(backend, quantize, bool(calibration))
-    with writing(folder), atomic_folder(folder) as place, tempfile.TemporaryDirectory() as temporary, _quiet():
+    with writing(folder), atomic_folder(folder) as place, tempfile.TemporaryDirectory() as temporary, quiet():
         plain = Path(temporary) / "plain.onnx"
         encoder = SentenceEncoder.from_pretrained(
-            folder, trust_remote_code=trust_remote_code, compute=Compute(layout="padded", products="torch")
+            folder,
+            trust_remote_code=trust_remote_code,
+            compute=Compute(layout="padded", products="torch", backend="torch"),
         )
-        _export(encoder, plain)
+        save_graph(encoder, plain, states=missing_for(encoder.settings) is None)
         target = place / GRAPH_FILES[backend]
         target.parent.mkdir()
         graph = plain
@@ -84,40 +80,6 @@ def check_graph(backend: str, quantize: str | None, calibrated: bool) -> None:
     require(f"backend {backend}", backend, "onnx", "onnxscript", "onnxruntime", *{"openvino"} & {backend})
     if backend == "openvino" and quantize is not None and not calibrated:
         raise InputError("int8 for openvino scales activations beforehand: name a file of sentences with --calibration")
-
-
-class _Graph(nn.Module):
-    """Token ids and mask (B, L) → [states (B, L, H),] vectors (B, D)."""
-
-    def __init__(self, encoder: SentenceEncoder, states: bool) -> None:
-        super().__init__()
-        self.encoder, self.states = encoder, states
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
-        tokens = TokenBatch(input_ids, attention_mask)
-        if not self.states:
-            return self.encoder.embed(tokens).float()
-        output = self.encoder(tokens)
-        return output.token_states, output.embedding.float()
-
-
-def _export(encoder: SentenceEncoder, file: Path) -> None:
-    """Write the graph for any number of sentences of any length."""
-    graph = _Graph(encoder, states=missing_for(encoder.settings) is None).eval()
-    ids = encoder.tokenize
-    tokens = encoding.pad([[*ids.prefix, *[ids.suffix[-1]] * n, *ids.suffix] for n in (3, 5)], ids.pad_token_id)
-    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=ids.limit)}
-    try:
-        program: Any = torch.onnx.export(
-            graph, (tokens.input_ids, tokens.attention_mask), dynamo=True, verbose=False,
-            input_names=INPUTS, output_names=[STATES, VECTORS] if graph.states else [VECTORS],
-            dynamic_shapes=(sizes, sizes),
-        )  # fmt: skip
-        program.save(file)
-    except Exception as error:  # of torch's exporter, which has a page for each
-        raise InputError(f"this model cannot be written as a graph: {first_line(error)}") from error
-    if any(isinstance(size, int) for value in program.model.graph.inputs for size in value.shape):
-        raise InputError("this model cannot be written as a graph: its code computes with a fixed number of tokens")
 
 
 def _quantize(plain: Path, target: Path, encoder: SentenceEncoder, calibration: Sequence[str]) -> None:
@@ -149,16 +111,3 @@ def _products(graph: Path, layers: int) -> list[str]:
     weighted = [node for node in model.node if node.op_type == "MatMul" and node.input[1] in shapes]
     bearing = [node.name for node in weighted if shapes[node.input[1]][0] <= shapes[node.input[1]][1]]
     return bearing[: -(len(bearing) // layers)] or bearing
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the exporter and the quantiser."""
-    former = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(former)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -281,3 +284,14 @@ def test_a_cluster_that_does_not_answer_is_said_at_once(
     monkeypatch.setenv("RAY_ADDRESS", address)
     assert run(model, "out", "--engine", "ray") == 1
     assert f"RAY_ADDRESS={address}: no Ray cluster answers there" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_command_does_without_lightning(model: str) -> None:
+    """Its import, with matplotlib and torchmetrics, takes a third of the command's start."""
+    words = ["encode", model, "--input", "lines.txt", "--output", "v.npy", "--device", "cpu"]
+    code = f"import sys; from sentrep.cli import main; main({words!r}); print([*sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ast.literal_eval(done.stdout.splitlines()[-1]))
+    assert "transformers" in loaded
+    assert not loaded & {"lightning", "matplotlib", "torchmetrics", "tensorboard", "sklearn"}

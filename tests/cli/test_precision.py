@@ -66,6 +66,18 @@ def test_a_resumed_run_keeps_its_precision_on_any_device(
     assert not products
 
 
+@pytest.mark.parametrize("able", [{}, {"avx512_bf16": True}, {"amx_bf16": True}], ids=str)
+def test_bf16_without_its_instructions_is_said_to_be_slow(
+    able: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"architecture": "x86_64", **able}, raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    settle_precision(trainer(precision="bf16-mixed"), None)
+    assert ("no instructions for bfloat16" in capfd.readouterr().err) == (not able)
+    settle_precision(trainer(precision="32-true"), None)
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.slow
 def test_the_precision_is_recorded_and_a_named_one_must_be_the_checkpoints(
     workplace: Path, capsys: pytest.CaptureFixture[str]

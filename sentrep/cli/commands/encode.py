@@ -45,7 +45,7 @@ def encode(
     pooling: str | None = None,
     device: str | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
-    backend: Literal["torch", "compiled", "onnx", "openvino"] = "torch",
+    backend: Literal["torch", "onnx", "openvino"] = "torch",
     shard: str | None = None,
     engine: Literal["local", "ray"] = "local",
     overwrite: bool = False,
@@ -73,8 +73,7 @@ def encode(
         device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one, under torchrun or srun the GPU of the
             process.
         precision: fp32, or bf16 for mixed precision in bfloat16; faster if the processor supports it.
-        backend: what computes: torch; compiled, by torch.compile, which takes a minute or two at the start, for long
-            texts on a GPU; or onnx or openvino on the CPU for a folder of sentrep export --format.
+        backend: what computes: torch, or onnx or openvino on the CPU for a folder of sentrep export --format.
         shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.
         engine: local does this process's share here; ray gives all parts to the machines of a Ray cluster, with a
             worker on each GPU, or on each CPU of machines without a GPU.
@@ -124,6 +123,10 @@ def encode(
         settings = {"command": "encode", "model": fingerprint(encoder), "precision": precision, "ending": ending}
         checks.within("the model", 1, encoder.embedding_dim, **checks.given(truncate_dim=stored.truncate_dim))
         parts = Parts(folder, text, stored.rows_per_file, ending, SAVE[ending], settings | how, overwrite)
+        if precision == "bf16" and encoder.device.type == "cpu":
+            from sentrep.cli.runs.precision import warn_of_slow_bf16
+
+            warn_of_slow_bf16()
         mapped = functools.partial(embed, batch_size=batch_size, precision=precision, **how)
         if engine == "ray":
             map_parts_on_ray(parts, sentences_of(corpus), functools.partial(load, device), mapped, device)

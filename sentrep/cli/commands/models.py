@@ -16,12 +16,12 @@ from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.shard import local_rank
 from sentrep.data.stored_embeddings import Embedded
 from sentrep.data.text.corpus import Corpus, open_corpus
-from sentrep.encoder import GraphEncoder, SentenceEncoder
+from sentrep.encoder import Compute, GraphEncoder, SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.io.chunks import chunks_of
 
 Precision = Literal["fp32", "bf16"]
-Backend = Literal["torch", "compiled", "onnx", "openvino"]
+Backend = Literal["torch", "onnx", "openvino"]
 CHUNK = 4096
 """Sentences between two steps of the progress bar; enough that sorting them by length leaves little padding."""
 
@@ -46,13 +46,12 @@ def load_encoder(
             raise InputError(f"a graph has its own pooling and computes on the CPU: with backend {backend} leave out "
                              "pooling and device")  # fmt: skip
         return cast(SentenceEncoder, GraphEncoder(model, backend, trust_remote_code))
+    compute = Compute(backend="torch")  # a resumed command gives the same bits
     encoder = SentenceEncoder.from_pretrained(
-        model, trust_remote_code=trust_remote_code, **checks.given(pooling=pooling)
+        model, trust_remote_code=trust_remote_code, compute=compute, **checks.given(pooling=pooling)
     )
     own = f"cuda:{local_rank()}" if torch.cuda.is_available() else "cpu"
     encoder.to(own if device is None else device)
-    if backend == "compiled":
-        encoder.compile_encoding()
     return encoder
 
 

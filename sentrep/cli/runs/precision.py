@@ -26,6 +26,8 @@ def settle_precision(trainer: Namespace, checkpoint: Tree | None) -> dict[str, A
         checkpoint: the content of the one that the run goes on from, or None.
     """
     if trainer.precision is not None or trainer.plugins:
+        if "bf16" in str(trainer.precision) and not _on_cuda(trainer):
+            warn_of_slow_bf16()
         return {}
     default = _of_device(trainer)
     record = (checkpoint or {}).get(RECORD)
@@ -46,6 +48,13 @@ def cpu_has_bf16() -> bool:
     """Whether the CPU multiplies bfloat16 by itself; without that, bf16-mixed costs time instead of saving it."""
     able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in every torch
     return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
+
+
+def warn_of_slow_bf16() -> None:
+    """Say that this CPU emulates bfloat16, where it is known to (x86 without its instructions)."""
+    able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    if able.get("architecture") == "x86_64" and not cpu_has_bf16():
+        say("this processor has no instructions for bfloat16: bf16 takes 8 to 10 times as long as float32")
 
 
 def has_bf16(device: torch.device) -> bool:

@@ -1,4 +1,4 @@
-"""Passes through `torch.compile`: nothing is compiled after warm-up, in training nor in `encode`."""
+"""Training passes through `torch.compile`: nothing is compiled after warm-up."""
 
 from __future__ import annotations
 
@@ -66,17 +66,6 @@ def train(eager: Eager, mode: Mode, tokens: TokenBatch, words: Tensor | None, ne
     return EncoderOutput(pooled, last, embedded, Layers(zip(need.layers, layers, strict=True)))
 
 
-def encode(eager: Eager, tokens: TokenBatch) -> Tensor:
-    """Pooled vectors (B, H), by one piece of code for all shapes of batches.
-
-    Raises:
-        InputError: where torch finds no compiler.
-    """
-    _prepare(eager.backbone, tokens.input_ids)
-    vectors: Tensor = _compiled(_encoded, "default", dynamic=True)(eager, tokens.input_ids, tokens.attention_mask)
-    return vectors
-
-
 @functools.cache
 def check_compiler(device: str) -> None:
     """Refuse to compile where torch cannot.
@@ -96,8 +85,8 @@ def check_compiler(device: str) -> None:
 
 
 @functools.cache
-def _compiled(function: Callable[..., Any], mode: Mode, dynamic: bool = False) -> Callable[..., Any]:
-    return torch.compile(function, dynamic=dynamic, mode=mode)
+def _compiled(function: Callable[..., Any], mode: Mode) -> Callable[..., Any]:
+    return torch.compile(function, dynamic=False, mode=mode)
 
 
 def _vectors(eager: Eager, ids: Tensor, mask: Tensor, words: Tensor | None, prompt: Tensor | None) -> Tensor:
@@ -109,11 +98,6 @@ def _tokens(
 ) -> tuple[Tensor, ...]:
     output = eager.run(TokenBatch(ids, mask, prompt=prompt), words, need)
     return output.embedding, output.token_states, output.input_embeddings, *output.layers.values()
-
-
-def _encoded(eager: Eager, ids: Tensor, mask: Tensor) -> Tensor:
-    """`_vectors` under another name: torch limits how often it compiles one function."""
-    return _vectors(eager, ids, mask, None, None)
 
 
 def _prepare(backbone: PreTrainedModel, ids: Tensor) -> None:

@@ -28,6 +28,11 @@ from sentrep.types import NOT_MADE, EncoderOutput, Layers, Need, TokenBatch
 _FAMILIES = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
 """Families whose layers continue after the attention with ``attention.output(attended, residual)``."""
 
+_PLAIN = {
+    "layout": "padded", "cheap_dropout": False, "short_last_layer": False, "products": "torch", "backend": "torch"
+}  # fmt: skip
+"""The fields of `Compute` without any fast path."""
+
 _READ = threading.local()
 """What `LastLayer.only` reads of which module's input: several threads may encode at once."""
 
@@ -48,10 +53,14 @@ class Compute:
             pass. None: all rows.
         products: the library for float32 products of linear layers on a CPU: ``torch`` as torch does, ``onednn``, or
             ``auto``, which takes oneDNN on AMD's processors from Zen 5 on (`sentrep.encoder.compute.products`).
+        backend: the library that computes `SentenceEncoder.encode` of a loaded, unchanged encoder on a CPU in float32
+            (`sentrep.encoder.cached_graph`): ``torch``; ``onnx`` for onnxruntime; or ``auto``, which takes onnxruntime
+            after 500 passes where the extra onnx is installed.
         compile: run training passes, and the objectives that allow it, through `torch.compile`; ``reduce-overhead``
-            adds CUDA graphs. ``encode`` compiles `SentenceEncoder.encode` instead. Compiled recipes of one seed need
-            not share their dropout, and a step that you compile as one graph seeds nothing within
-            (`sentrep.distributed.plugin_draws`): `sentrep compare` refuses both modes of training.
+            adds CUDA graphs. Compiled recipes of one seed need not share their dropout, and a step that you compile as
+            one graph seeds nothing within (`sentrep.distributed.plugin_draws`): `sentrep compare` refuses both modes.
+        fast: False turns ``layout``, ``cheap_dropout``, ``short_last_layer``, ``products`` and ``backend`` off at once:
+            passes run as transformers and torch run them.
 
     Raises:
         InputError: for a value out of range, or settings that exclude each other.
@@ -67,17 +76,22 @@ class Compute:
     short_last_layer: bool = True
     rows_at_once: int | None = None
     products: Literal["auto", "torch", "onednn"] = "auto"
-    compile: bool | Literal["reduce-overhead", "encode"] = False
+    backend: Literal["auto", "torch", "onnx"] = "auto"
+    compile: bool | Literal["reduce-overhead"] = False
+    fast: bool = True
 
     def __post_init__(self) -> None:
         owner = "compute"
         checks.one_of(owner, ("auto", "padded", "packed"), layout=self.layout)
-        checks.flag(owner, cheap_dropout=self.cheap_dropout, short_last_layer=self.short_last_layer)
+        checks.flag(owner, cheap_dropout=self.cheap_dropout, short_last_layer=self.short_last_layer, fast=self.fast)
         checks.whole(owner, 1, **checks.given(rows_at_once=self.rows_at_once))
         checks.one_of(owner, ("auto", "torch", "onednn"), products=self.products)
-        checks.one_of(owner, (False, True, "reduce-overhead", "encode"), compile=self.compile)
+        checks.one_of(owner, ("auto", "torch", "onnx"), backend=self.backend)
+        checks.one_of(owner, (False, True, "reduce-overhead"), compile=self.compile)
         if self.compile and self.layout == "packed":  # its shapes change always
             raise InputError("compute: compile does not go with layout packed; leave one of them out")
+        if not self.fast:
+            vars(self).update(_PLAIN)
 
     @property
     def training_mode(self) -> compiled.Mode | None:
@@ -123,8 +137,6 @@ class Pass:
 
     def embed(self, tokens: TokenBatch) -> Tensor:
         """The vectors (B, D) of sentences of like length, as `encode` has them."""
-        if self._compute.compile == "encode":
-            return compiled.encode(self, tokens)
         packed = self._packs and self._compute.layout == "packed"
         return self.run(tokens, None, Need(tokens=False), packed).embedding
 
