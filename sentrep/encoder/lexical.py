@@ -38,6 +38,14 @@ class LexicalFeatures(SentenceModule):
 
     Raises:
         InputError: for values out of range.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep.encoder import LexicalFeatures
+        >>> part = LexicalFeatures(vocabulary=10, features=2)
+        >>> part.build(width=4, std=0.02)
+        >>> part(torch.ones(1, 4), torch.ones(1, 3, 4), torch.ones(1, 3), torch.tensor([[1, 2, 3]])).shape
+        torch.Size([1, 6])
     """
 
     reads_ids: ClassVar[bool] = True

@@ -39,6 +39,10 @@ class GradientMonitor(Callback):
 
     Raises:
         InputError: for a number below 1; at the start of training, for one that is no multiple.
+
+    Examples:
+        >>> from sentrep.evaluation import GradientMonitor
+        >>> monitor = GradientMonitor(every_n_steps=50)  # for Trainer(callbacks=[monitor])
     """
 
     def __init__(self, every_n_steps: int = 100) -> None:

@@ -49,6 +49,10 @@ class CollapseMonitor(Callback):
 
     Raises:
         InputError: for other numbers.
+
+    Examples:
+        >>> from sentrep.evaluation import CollapseMonitor
+        >>> monitor = CollapseMonitor(grace_steps=50)  # for Trainer(callbacks=[monitor])
     """
 
     def __init__(

@@ -39,6 +39,10 @@ class SuiteEvaluation(Callback):
 
     Raises:
         InputError: for values that do not fit together; before training for sets that cannot be read.
+
+    Examples:
+        >>> from sentrep.evaluation import SuiteEvaluation
+        >>> trec = SuiteEvaluation("transfer", "test", sets=["trec"])  # for Trainer(callbacks=[trec])
     """
 
     def __init__(

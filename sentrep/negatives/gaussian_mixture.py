@@ -54,6 +54,15 @@ class GaussianMixtureNegatives(NegativeSampler):
 
     Raises:
         InputError: for values out of range.
+
+    Examples:
+        >>> import torch
+        >>> from types import SimpleNamespace
+        >>> from sentrep.negatives import GaussianMixtureNegatives
+        >>> sampler = GaussianMixtureNegatives(components=2)
+        >>> sampler.build(SimpleNamespace(seed=0, embedding_dim=8, name=""), "gmm"); sampler.update(torch.eye(4, 8))
+        >>> sampler.sample(torch.randn(4, 8), torch.randn(4, 8)).shape
+        torch.Size([4, 8])
     """
 
     mass: Tensor

@@ -63,6 +63,15 @@ class VAENegatives(NegativeSampler):
 
     Raises:
         InputError: for values out of range.
+
+    Examples:
+        >>> import torch
+        >>> from types import SimpleNamespace
+        >>> from sentrep.negatives import VAENegatives
+        >>> sampler = VAENegatives(latent=4, hidden=8)
+        >>> sampler.build(SimpleNamespace(seed=0, embedding_dim=8, name=""), "vae"); sampler.update(torch.randn(4, 8))
+        >>> sampler.sample(torch.randn(4, 8), torch.randn(4, 8)).shape
+        torch.Size([4, 8])
     """
 
     def __init__(

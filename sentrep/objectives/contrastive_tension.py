@@ -36,6 +36,14 @@ class ContrastiveTension(Objective):
 
     Raises:
         InputError: for a number below 1, and for a batch of one sentence.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepModule
+        >>> from sentrep.objectives import ContrastiveTension
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> module = SentRepModule(SentenceEncoder(small, tokenizer="toy"), [ContrastiveTension(negatives=3)])
+        >>> sorted(module.objectives.terms)
+        ['contrastivetension']
     """
 
     reads_tokens = False

@@ -43,6 +43,10 @@ class Distillation(Objective):
     Raises:
         InputError: for values out of range; when training starts for a teacher that cannot be loaded or has another
             tokenizer; after a resume for a teacher that has changed; for a batch of one sentence.
+
+    Examples:
+        >>> from sentrep.objectives import Contrastive, Distillation
+        >>> terms = {"simcse": Contrastive(), "teacher": Distillation("all-MiniLM-L6-v2")}  # for SentRepModule
     """
 
     reads_tokens = False

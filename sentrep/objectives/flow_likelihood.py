@@ -20,6 +20,14 @@ class FlowLikelihood(Objective):
 
     Raises:
         InputError: if the last module is no flow.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepModule
+        >>> from sentrep.encoder import Flow
+        >>> from sentrep.objectives import FlowLikelihood
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> encoder = SentenceEncoder(small, tokenizer="toy", modules=[Flow(steps=2)])
+        >>> module = SentRepModule(encoder, [FlowLikelihood()], head=None)
     """
 
     reads_tokens = False

@@ -42,6 +42,14 @@ class InformationReconstruction(Objective):
     Raises:
         InputError: for values out of range, for heads that do not divide the width, for a layer that the encoder does
             not have, and for a tokenizer without a mask token.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepModule
+        >>> from sentrep.objectives import InformationReconstruction
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> module = SentRepModule(SentenceEncoder(small, tokenizer="toy"), [InformationReconstruction(heads=2)])
+        >>> sorted(module.objectives.terms)
+        ['informationreconstruction']
     """
 
     reads_tokens = False

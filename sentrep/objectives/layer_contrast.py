@@ -40,6 +40,14 @@ class LayerContrast(Objective):
 
     Raises:
         InputError: for values out of range, and for a batch of one sentence.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepModule
+        >>> from sentrep.objectives import LayerContrast
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> module = SentRepModule(SentenceEncoder(small, tokenizer="toy"), [LayerContrast(projection=8)])
+        >>> sorted(module.objectives.terms)
+        ['layercontrast']
     """
 
     reads_tokens = False

@@ -26,6 +26,14 @@ class LocalGlobalInformation(Objective):
 
     Raises:
         InputError: for a batch of one sentence, which has no negatives.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepModule
+        >>> from sentrep.encoder import ConvolutionalPooling
+        >>> from sentrep.objectives import LocalGlobalInformation
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> encoder = SentenceEncoder(small, tokenizer="toy", modules=[ConvolutionalPooling()])
+        >>> module = SentRepModule(encoder, [LocalGlobalInformation()], head=None)
     """
 
     def build(self, spec: EncoderSpec) -> None:

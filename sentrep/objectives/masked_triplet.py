@@ -31,6 +31,14 @@ class MaskedTriplet(Objective):
 
     Raises:
         InputError: for values out of range, and for a tokenizer without a mask token.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepModule
+        >>> from sentrep.objectives import MaskedTriplet
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> module = SentRepModule(SentenceEncoder(small, tokenizer="toy"), [MaskedTriplet()])
+        >>> sorted(module.objectives.terms)
+        ['maskedtriplet']
     """
 
     reads_tokens = False

@@ -35,6 +35,14 @@ class MomentumContrast(Objective):
 
     Raises:
         InputError: for values out of range.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepModule
+        >>> from sentrep.objectives import MomentumContrast
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> module = SentRepModule(SentenceEncoder(small, tokenizer="toy"), [MomentumContrast(size=512)])
+        >>> sorted(module.objectives.terms)
+        ['momentumcontrast']
     """
 
     reads_tokens = False

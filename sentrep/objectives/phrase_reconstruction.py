@@ -51,6 +51,14 @@ class PhraseReconstruction(Objective):
     Raises:
         InputError: for values out of range; for heads that do not divide the width; for a tokenizer without a mask
             token; for a backbone whose masked-LM head cannot be used.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepModule
+        >>> from sentrep.objectives import PhraseReconstruction
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> module = SentRepModule(SentenceEncoder(small, tokenizer="toy"), [PhraseReconstruction(layers=1, heads=2)])
+        >>> sorted(module.objectives.terms)
+        ['phrasereconstruction']
     """
 
     def __init__(

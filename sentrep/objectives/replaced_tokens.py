@@ -47,6 +47,14 @@ class ReplacedTokenDetection(Objective):
     Raises:
         InputError: for values out of range; for a tokenizer without a mask token; for a generator that cannot be
             loaded, or has changed.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepModule
+        >>> from sentrep.objectives import ReplacedTokenDetection
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> module = SentRepModule(SentenceEncoder(small, tokenizer="toy"), [ReplacedTokenDetection()])
+        >>> sorted(module.objectives.terms)
+        ['replacedtokendetection']
     """
 
     reads_tokens = False

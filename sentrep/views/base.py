@@ -16,6 +16,14 @@ class ViewMaker(Configurable, nn.Module, ABC):
     """Makes the views of a batch with one forward pass of the encoder.
 
     Its own parameters and buffers are trained, saved and resumed with the module.
+
+    Examples:
+        >>> from sentrep import ViewMaker, Views
+        >>> class OneVector(ViewMaker):  # anchor and positive are the same vector
+        ...     def forward(self, encoder, batch, extra, need):
+        ...         output = encoder(batch.anchor, need=need)
+        ...         return Views(output.embedding, output.embedding, None, output, output)
+        >>> views = OneVector()
     """
 
     def build(self, spec: EncoderSpec) -> None:

@@ -19,6 +19,14 @@ class ExtraInputsOnly(ViewMaker):
 
     Raises:
         InputError: when no objective adds an input.
+
+    Examples:
+        >>> from sentrep import SentenceEncoder, SentRepModule
+        >>> from sentrep.objectives import MaskedLanguageModeling
+        >>> from sentrep.views import ExtraInputsOnly
+        >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> encoder = SentenceEncoder(small, tokenizer="toy")
+        >>> module = SentRepModule(encoder, [MaskedLanguageModeling()], views=ExtraInputsOnly())
     """
 
     def forward(

@@ -27,6 +27,10 @@ class WordRepetition(TokenAugmentation):
 
     Raises:
         InputError: for another rate.
+
+    Examples:
+        >>> from sentrep.views import EncodedViews, WordRepetition
+        >>> views = EncodedViews([WordRepetition(rate=0.32)])  # the argument ``views`` of SentRepModule
     """
 
     def __init__(self, rate: float = 0.32) -> None:
@@ -58,6 +62,14 @@ class TokenDeletion(TokenAugmentation):
 
     Raises:
         InputError: for another rate.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import TokenBatch
+        >>> from sentrep.views import TokenDeletion
+        >>> tokens = TokenBatch(torch.arange(12).view(2, 6), torch.ones(2, 6, dtype=torch.long))
+        >>> TokenDeletion(rate=0.5)(tokens).attention_mask.sum(1)
+        tensor([3, 3])
     """
 
     def __init__(self, rate: float = 0.1) -> None:
@@ -80,6 +92,14 @@ class TokenSwap(TokenAugmentation):
 
     Raises:
         InputError: for another rate.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import TokenBatch
+        >>> from sentrep.views import TokenSwap
+        >>> tokens = TokenBatch(torch.arange(12).view(2, 6), torch.ones(2, 6, dtype=torch.long))
+        >>> TokenSwap(rate=0.5)(tokens).input_ids.shape
+        torch.Size([2, 6])
     """
 
     def __init__(self, rate: float = 0.1) -> None:

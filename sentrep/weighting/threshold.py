@@ -82,6 +82,11 @@ class ComplementaryWeighting(PairWeighting):
     Raises:
         InputError: for values out of range; when training starts, for a C that cannot be loaded, has another tokenizer
             or the wrong width; after a resume for a C that has changed.
+
+    Examples:
+        >>> from sentrep.objectives import Contrastive
+        >>> from sentrep.weighting import ComplementaryWeighting
+        >>> objective = Contrastive(weighting=ComplementaryWeighting("my-trained-simcse", threshold=0.9))
     """
 
     def __init__(
@@ -139,6 +144,16 @@ class SelfWeighting(PairWeighting):
 
     Raises:
         InputError: for values out of range.
+
+    Examples:
+        >>> import torch
+        >>> from sentrep import Views
+        >>> from sentrep.weighting import SelfWeighting
+        >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
+        >>> SelfWeighting(threshold=0.9)(None, Views(x, x, None, None, None), torch.zeros(0, 2))
+        tensor([[0., 0., 1.],
+                [0., 0., 1.],
+                [1., 1., 0.]])
     """
 
     def __init__(self, threshold: float, mask_noise: bool = True, kind: Kind = "hard", softness: float = 0.05) -> None:
