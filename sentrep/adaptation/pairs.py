@@ -71,16 +71,6 @@ def make_pairs(
     return pairs
 
 
-def write_training_pairs(path: str | Path, pairs: Sequence[Pair], negatives: Sequence[str]) -> None:
-    """As a training text: sent0, sent1, hard_neg."""
-    columns = {
-        "sent0": [pair.query for pair in pairs],
-        "sent1": [pair.passage for pair in pairs],
-        "hard_neg": list(negatives),
-    }
-    write_columns(path, columns)
-
-
 def write_columns(path: str | Path, columns: Mapping[str, Sequence[str]]) -> None:
     """As a table of texts (parquet), whole or not at all."""
     with atomic_write(path) as file:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from sentrep.adaptation.budget import SAMPLE, Budget
 from sentrep.adaptation.mining import mine_hard_negatives
-from sentrep.adaptation.pairs import Pair, make_pairs, write_columns, write_training_pairs
+from sentrep.adaptation.pairs import Pair, make_pairs, write_columns
 from sentrep.adaptation.splitting import Split
 from sentrep.data.sets.proxy_tasks import write_proxy_tasks
 from sentrep.data.text.documents import Document, count_tokens, split_passages
@@ -64,14 +63,6 @@ class Remembered:
         return torch.stack([self._known[text] for text in texts])
 
 
-@dataclass(frozen=True)
-class Material:
-    """How much there is."""
-
-    passages: int
-    pairs: int
-
-
 def prepare(
     documents: Sequence[Document],
     split: Split,
@@ -81,7 +72,7 @@ def prepare(
     most: int = 10_000,
     seed: int = 0,
     questions: Sequence[tuple[str, ...]] = (),
-) -> Material:
+) -> tuple[int, int]:
     """Write passages, pairs with hard negatives, sentences, and the tasks.
 
     Args:
@@ -93,6 +84,9 @@ def prepare(
         most: passages to train on and to search in; of a larger text so many are drawn, whole documents at a time.
         seed: of every draw.
         questions: with their passages, more pairs; those whose passage is not trained on are left out and counted.
+
+    Returns:
+        The numbers of passages and of pairs to train on.
     """
     cut = functools.partial(_passages, documents, start.encoder)
     trained = cut(split.train)
@@ -112,12 +106,12 @@ def prepare(
         f" ({split.copies} were not, as another is nearly the same)" if split.copies else "",
     )
     titles = [document.title or document.sentences[-1] for document, _ in chosen.values()]
-    start([*texts, *titles, *(pair.query for pair in reached)])  # one reading, with one bar
+    queries = [pair.query for pair in reached]
+    start([*texts, *titles, *queries])  # one reading, with one bar
     vectors = start(texts)
-    negatives = mine_hard_negatives(
-        start([pair.query for pair in reached]), vectors, [pair.number for pair in reached], owners, seed
-    )
-    write_training_pairs(folder / PAIRS, reached, [texts[number] for number in negatives])
+    negatives = mine_hard_negatives(start(queries), vectors, [pair.number for pair in reached], owners, seed)
+    answers = [pair.passage for pair in reached]
+    write_columns(folder / PAIRS, {"sent0": queries, "sent1": answers, "hard_neg": [texts[n] for n in negatives]})
     write_columns(folder / PASSAGES, {"text": texts})
     write_columns(folder / SENTENCES, {"text": [sentence for passage in passages for sentence in passage]})
 
@@ -128,7 +122,7 @@ def prepare(
     few = hard[: min(_FEW, 2 * len(chosen))]
     write_proxy_tasks(folder / CHOOSE, chosen, {ids[n]: texts[n] for n in few}, seed)
     write_proxy_tasks(folder / JUDGE, judged, {ids[n]: texts[n] for n in everywhere[: budget.distractors]}, seed)
-    return Material(len(texts), len(reached))
+    return len(texts), len(reached)
 
 
 def write_sentences(documents: Sequence[Document], folder: Path) -> int:

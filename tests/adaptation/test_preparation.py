@@ -13,6 +13,7 @@ from adaptation.texts import documents
 from sentrep.adaptation.preparation import CHOOSE, JUDGE, PAIRS, PASSAGES, SENTENCES, Remembered, prepare
 from sentrep.adaptation.splitting import Split
 from sentrep.data.sets.proxy_tasks import load_proxy_tasks
+from sentrep.data.text.corpus import open_corpus
 from support import tiny_encoder
 
 
@@ -23,9 +24,11 @@ def test_what_is_held_out_is_nowhere_in_training(tmp_path: Path, caplog: pytest.
     own, other = made[0].text, made[80].text
     asked = [("what is it", own), ("what is it not", other)]
     start = Remembered(tiny_encoder(pooling="mean", max_seq_length=64))
-    material = prepare(made, split, start, tmp_path, 15.0, questions=asked)
+    counts = prepare(made, split, start, tmp_path, 15.0, questions=asked)
     pairs, passages, sentences = (pq.read_table(tmp_path / name) for name in (PAIRS, PASSAGES, SENTENCES))
-    assert (material.passages, material.pairs) == (len(passages), len(pairs))
+    assert counts == (len(passages), len(pairs))
+    row = next(iter(open_corpus(tmp_path / PAIRS).rows()))  # is read as a training text
+    assert row.sentences == tuple(pairs[name][0].as_py() for name in ("sent0", "sent1", "hard_neg"))
     assert "1 of 2 questions are about passages that are trained on" in caplog.text
     trained = " ".join(
         text for table in (pairs, passages, sentences) for column in table.columns for text in column.to_pylist()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -11,13 +9,12 @@ import torch
 from adaptation.texts import documents
 from sentrep.adaptation.interpolation import interpolate
 from sentrep.adaptation.mining import mine_hard_negatives
-from sentrep.adaptation.pairs import make_pairs, write_training_pairs
-from sentrep.data.text.corpus import open_corpus
+from sentrep.adaptation.pairs import make_pairs
 from sentrep.errors import InputError
 from support import tiny_encoder
 
 
-def test_pairs_follow_the_structure_and_are_read_as_a_training_text(tmp_path: Path) -> None:
+def test_pairs_follow_the_structure() -> None:
     made = dict(enumerate(documents(30)))
     passages = [(n, part) for n, d in made.items() for part in (d.sentences[:3], d.sentences[3:])]
     pairs = make_pairs(made, passages)
@@ -31,9 +28,6 @@ def test_pairs_follow_the_structure_and_are_read_as_a_training_text(tmp_path: Pa
     assert 0.02 < np.mean(stays) < 0.25
     assert all(pair.query in whole[pair.number] for pair in rests)
     assert sum(whole[pair.number].endswith(pair.query) for pair in rests) == 60
-    write_training_pairs(tmp_path / "pairs.parquet", pairs, [whole[0]] * len(pairs))
-    row = next(iter(open_corpus(tmp_path / "pairs.parquet").rows()))
-    assert row.sentences == (pairs[0].query, pairs[0].passage, whole[0])
 
 
 def test_hard_negatives_are_near_and_never_of_the_querys_document() -> None:
