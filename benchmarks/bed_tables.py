@@ -1,10 +1,9 @@
-"""The tables of papers that were trained on the test bed, as docs/results.md shows them.
+"""Tables of papers that were trained on small beds, as docs/results.md shows them.
 
     python benchmarks/bed_tables.py            # print them
-    python benchmarks/bed_tables.py --write    # write them into the page, and their pictures; a test compares
+    python benchmarks/bed_tables.py --write    # write them into the page, and the pictures; a test compares
 
-Each is computed from the scores of every seed in ``benchmarks/results/tables``, see ``reproduction.comparison_of``. Its
-picture is ``docs/bed/<paper>-<table>.png``.
+The results are those of ``reproduction.py``. ``docs/bed/published.png`` shows every table of the warm bed.
 """
 
 from __future__ import annotations
@@ -13,120 +12,191 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from reproduction import RESULTS, ROOT, between, comparison_of, rank_lines, record_of, run
+from reproduction import (
+    ROOT,
+    WARM,
+    between,
+    comparison_of,
+    mean_of,
+    on_the_test_bed,
+    on_the_warm_bed,
+    rank_lines,
+    run,
+)
 from tables import table
 
-from sentrep.evaluation.comparison import Comparison
-from sentrep.evaluation.plots.comparison import plot_beside_published, plot_comparison
-from sentrep.evaluation.rank_agreement import ORDERS
-from sentrep.evaluation.significance import RecipeScores
+from sentrep.evaluation.plots.comparison import plot_comparison
+from sentrep.evaluation.plots.style import BLUE, DOTS, GREY, ORANGE, new_figure, styled
+from sentrep.evaluation.plots.style import PAGE as WIDTH
+from sentrep.evaluation.rank_agreement import ORDERS, Order
+from sentrep.evaluation.significance import LEVEL
 
 PAGE = ROOT / "docs" / "results.md"
-PICTURES = ROOT / "docs" / "bed"
-FRONT = ROOT / "docs" / "comparison.png", "denosent-ablation"
-"""The picture of a comparison on the first page, and its table."""
-START = "<!-- generated: python benchmarks/bed_tables.py --write -->"
-WARM = ROOT / "benchmarks" / "results" / "bed" / "close-rows.json"
-"""``report.json`` of rows that differ little from SimCSE, from the warm bed."""
-WARM_START = "<!-- close rows: python benchmarks/bed_tables.py --write -->"
-ORDER = (
-    "thesis-outputs",
-    "thesis-inputs",
-    "thesis-stability",
-    "thesis-negatives",
-    "thesis-scale",
-    "dclr-ablation",
-    "gs_infonce-samples",
-    "denosent-ablation",
+FIGURE = ROOT / "docs" / "bed" / "published.png"
+FRONT = ROOT / "docs" / "comparison.png", ("denosent", "ablation")
+"""The picture of a comparison on the site's first page, and its table on the test bed."""
+CAPTION = "difference to the baseline: ● here, with 95 % interval (grey: it contains 0);  ◇ published"
+MARK = "<!-- {}: python benchmarks/bed_tables.py --write -->"
+Name = tuple[str, str]
+"""Paper and table."""
+ORDER: tuple[Name, ...] = (
+    ("thesis", "negatives"),
+    ("thesis", "inputs"),
+    ("thesis", "outputs"),
+    ("thesis", "stability"),
+    ("thesis", "scale"),
+    ("dclr", "ablation"),
+    ("gs_infonce", "samples"),
+    ("denosent", "ablation"),
 )
-COLUMNS = ["row", "published", "here", "difference", "p", "verdict", "the paper's order"]
+BEDS = "test", "warm"
+UNSUPPORTED = "not supported"
+"""An ordering that the paper's own ± does not support."""
+COLUMNS = ["row", "published", "here", "published difference", "difference here", "verdict", "the paper's order"]
 
 
 def main() -> None:
     """Print the tables, or write them into the page and draw the pictures."""
     run(PAGE, with_tables)
     if sys.argv[1:]:
-        for name in ORDER:
-            draw(name)
+        draw_published()
+        draw_front()
 
 
 def with_tables(page: str) -> str:
     """The page with the tables as the results are now."""
-    names = [name for name in ORDER if (RESULTS / f"{name}.json").exists()]
-    page = between(page, WARM_START, [close_rows()])
-    return between(page, START, [summary(names), *map(section, names)])
+    warm, older = beds()
+    page = between(page, MARK.format("close rows"), [close_rows()])
+    page = between(page, MARK.format("orderings"), [summary()])
+    page = between(page, MARK.format("warm bed"), map(section, warm, warm.values()))
+    alone = {name: result for name, result in older.items() if name not in warm}
+    return between(page, MARK.format("test bed"), map(section, alone, alone.values()))
+
+
+def beds() -> list[dict[Name, dict[str, Any]]]:
+    """The results of the warm bed and of the test bed, by paper and table."""
+    found = ({name: bed(*name) for name in ORDER} for bed in (on_the_warm_bed, on_the_test_bed))
+    return [{name: result for name, result in results.items() if result} for results in found]
 
 
 def close_rows() -> str:
     """How far the differences to SimCSE scatter over the seeds, paired, of rows that differ little from it."""
-    record = json.loads(WARM.read_text(encoding="utf-8"))
-    recipes = {
-        label: RecipeScores(tuple(record["seeds"]), scores={name: np.array(own) for name, own in row["sets"].items()})
+    record = json.loads((WARM / "close-rows.json").read_text(encoding="utf-8"))
+    scores = {label: np.mean([*row["sets"].values()], axis=0) for label, row in record["rows"].items()}
+    baseline, *_ = scores.values()
+    lines = [
+        [label, mean_of(row["mean"], row["mean sd"]), difference(row), row["verdict"], scattered]
         for label, row in record["rows"].items()
-    }
-    baseline, *others = recipes.values()
-    scattered = ["", *(f"{(other.per_seed - baseline.per_seed).std(ddof=1):.2f}" for other in others)]
-    shown = Comparison.of(recipes).table()[["recipe", "mean", "difference", "p", "verdict"]].to_numpy().tolist()
-    columns = ["row", "here", "difference", "p", "verdict", "sd of the paired differences"]
-    return "\n" + table(columns, [[*cells, sd] for cells, sd in zip(shown, scattered, strict=True)])
+        for scattered in ["" if row["difference"] is None else f"{(scores[label] - baseline).std(ddof=1):.2f}"]
+    ]
+    return "\n" + table(["row", "here", "difference", "verdict", "sd of the paired differences"], lines)
 
 
-def summary(names: Sequence[str]) -> str:
-    """How many published orderings of two rows hold in each table, in the paper's reading."""
-    counts: dict[str, list[int]] = {}
-    for name in names:
-        comparison = comparison_of(*name.split("-"))
-        found = list(comparison.agreements["paper"].orders.values())
-        counted = Counter(order.found for order in found if order.supported is not False)
-        bare, within = (sum(order.supported is kind for order in found) for kind in (None, False))
-        title = comparison.record()["title"].partition(":")[0]
-        counts[title] = [len(found), bare, within, *(counted[order] for order in ORDERS)]
-    counts["together"] = [sum(column) for column in zip(*counts.values(), strict=True)]
-    columns = ["table", "published orderings", "printed without ±", "within the paper's own ±, not counted", *ORDERS]
-    lines = [[title, *map(str, numbers)] for title, numbers in counts.items()]
-    return f"\n### Orderings, counted\n\n{table(columns, lines)}"
+def summary() -> str:
+    """Published orderings and differences of each table, in the paper's reading, and what both beds say about them."""
+    warm, older = beds()
+    lines = []
+    for name in ORDER:
+        found = [bed.get(name) for bed in (older, warm)]
+        result = warm.get(name) or older[name]
+        orders = orders_of(result)
+        counts = [str(len(orders)), str(orders.count(UNSUPPORTED))]
+        lines.append([short_title(result), *counts, *map(counted, found), *map(inside, found)])
+    names = [f"{bed} bed: {what}" for what in (" / ".join(ORDERS), "published differences inside") for bed in BEDS]
+    return "\n" + table(["table", "published orderings", "not supported by the paper's own ±", *names], lines)
 
 
-def section(name: str) -> str:
-    """One table: the command, the rows, the picture, how well the ranking agrees."""
-    paper, file = name.split("-")
-    comparison = comparison_of(paper, file)
-    record = comparison.record()
-    adapt = ", ".join(f"{key}: {value}" for key, value in record_of(paper, file)["adapt"].items())
-    command = f"$ sentrep compare --table configs/{paper}/tables/{file}.yaml --adapt '{{{adapt}}}' $BED"
-    rows = table(COLUMNS, cells(comparison), left=1)
-    picture = f"![Scores here against the paper's scores](bed/{name}.png)" if comparison.agreements else ""
-    ranks = "".join(f"- {line}\n" for line in rank_lines("Ranking", comparison))
-    parts = [f"### {record['title']}", f"```console\n{command}\n```", f"Published: {record['metric']}.", rows.rstrip()]
-    return "\n" + "\n\n".join(filter(None, [*parts, picture, ranks.rstrip()])) + "\n"
+def orders_of(result: dict[str, Any]) -> list[str]:
+    """What the runs say about each published ordering of two rows, in the paper's reading."""
+    return [str(Order(**order)) for order in result["rank_agreement"]["paper"]["orders"].values()]
 
 
-def cells(comparison: Comparison) -> list[list[str]]:
-    """The rows as the page shows them."""
-    released = comparison.published.released if comparison.published else {}
-    shown = comparison.table().set_index("recipe").loc[list(comparison.recipes)]
-    names = [f"{label} (as the released code does it)" if label in released else label for label in shown.index]
-    found = shown[["published", "mean", "difference", "p", "verdict", "order"]].to_numpy().tolist()
-    return [[name, *row] for name, row in zip(names, found, strict=True)]
+def counted(result: dict[str, Any] | None) -> str:
+    """How many published orderings hold, turn around and cannot be told."""
+    if result is None:
+        return ""
+    found = Counter(orders_of(result))
+    return " / ".join(str(found[order]) for order in ORDERS)
 
 
-def draw(name: str) -> None:
-    """The picture of a table: our scores over the paper's."""
-    comparison = comparison_of(*name.split("-"))
-    ranks, published = comparison.agreements.get("paper"), comparison.published
-    if ranks is None or published is None:
-        return
+def inside(result: dict[str, Any] | None) -> str:
+    """How many published differences to the baseline our intervals contain."""
+    if result is None:
+        return ""
+    gaps = [row for row in result["rows"].values() if None not in (row["difference"], row["published difference"])]
+    return f"{sum(row['low'] < row['published difference'] < row['high'] for row in gaps)} of {len(gaps)}"
+
+
+def section(name: Name, result: dict[str, Any]) -> str:
+    """One table: the command, the rows, how well the ranking agrees."""
+    adapt = ", ".join(f"{key}: {value}" for key, value in result["adapt"].items())
+    command = f"$ sentrep compare --table {name[0]}/tables/{name[1]} --adapt '{{{adapt}}}' $BED"
+    rows = table(COLUMNS, [line(label, row) for label, row in result["rows"].items()])
+    ranks = "".join(f"- {found}\n" for found in rank_lines("Ranking", result))
+    parts = [f"### {result['title']}", f"```console\n{command}\n```", f"Published: {result['metric']}.", rows.rstrip()]
+    return "\n" + "\n\n".join([*parts, ranks.rstrip()]) + "\n"
+
+
+def line(label: str, row: dict[str, Any]) -> list[str]:
+    """A row as the page shows it."""
+    gap = row["published difference"]
+    printed = "" if row["published"] is None else mean_of(row["published"], row["published sd"])
+    shown = [label, printed, mean_of(row["mean"], row["mean sd"]), "" if gap is None else f"{gap:+.2f}"]
+    return [*shown, difference(row), row["verdict"], row["order"] or ""]
+
+
+def difference(row: dict[str, Any]) -> str:
+    """The difference to the baseline with its interval; ``*`` where it holds for all rows of the table at once."""
+    if row["difference"] is None:
+        return ""
+    return f"{row['difference']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]{' *' if row['marked'] else ''}"
+
+
+def short_title(result: dict[str, Any]) -> str:
+    """Where the table stands: ``DCLR, table 2``."""
+    title: str = result["title"].partition(":")[0]
+    return title
+
+
+def draw_published() -> None:
+    """The tables of the warm bed, a panel each: differences to the baseline, published and here."""
+    warm, _ = beds()
+    tested = [
+        {label: row for label, row in result["rows"].items() if row["difference"] is not None}
+        for result in warm.values()
+    ]
+    with styled():
+        lines = [max(map(len, tested[place : place + 2])) for place in range(0, len(tested), 2)]
+        figure = new_figure(0.5 + sum(0.4 + 0.17 * count for count in lines), WIDTH)
+        panels = [*figure.subplots(len(lines), 2, squeeze=False, height_ratios=lines).flat]
+        for axes, result, rows in zip(panels, warm.values(), tested, strict=False):
+            for height, row in enumerate(rows.values()):
+                colour = BLUE if row["p"] < LEVEL else GREY
+                axes.plot([row["low"], row["high"]], [height, height], color=colour, linewidth=1.4)
+                axes.plot(row["difference"], height, "o", color=colour, markersize=3.5)
+                if row["published difference"] is not None:
+                    axes.plot(row["published difference"], height, "D", color=ORANGE, fillstyle="none", markersize=4)
+            axes.axvline(0, color="black", linewidth=0.6)
+            axes.set_yticks(range(len(rows)), [*rows])
+            axes.set_ylim(len(rows) - 0.5, -0.5)
+            axes.set_title(short_title(result))
+        for axes in panels[len(tested) :]:
+            axes.remove()
+        figure.supxlabel(CAPTION, fontsize="medium")
+        figure.savefig(FIGURE, dpi=DOTS)
+
+
+def draw_front() -> None:
+    """The picture of the site's first page, of the test bed."""
+    file, name = FRONT
+    comparison = comparison_of(*name)
     with tempfile.TemporaryDirectory() as folder:
-        stem = Path(folder) / "picture"
-        plot_beside_published(comparison.recipes, published.means(), stem, ranks.correlation(), published.released)
-        (PICTURES / f"{name}.png").write_bytes(stem.with_suffix(".png").read_bytes())
-        if name == FRONT[1]:
-            plot_comparison(comparison.recipes, comparison.differences, stem)
-            FRONT[0].write_bytes(stem.with_suffix(".png").read_bytes())
+        plot_comparison(comparison.recipes, comparison.differences, Path(folder) / "picture")
+        file.write_bytes((Path(folder) / "picture.png").read_bytes())
 
 
 if __name__ == "__main__":

@@ -254,7 +254,7 @@ def paper_tables() -> list[tuple[str, str, dict[str, tuple[Row, str]]]]:
     for paper, title in PAPERS.items():
         anchor = re.sub(r"[^\w]+", "-", title.lower()).strip("-")
         for file, item, content in sorted(tables_of(paper), key=lambda entry: order_of(entry[1])):
-            record = result_of(paper, file)
+            record = result_of(paper, file.stem)
             told = {name: (row, status(name, row, file, record)) for name, row in content.rows.items()}
             place = f"[{title.split(' (')[0]}, {item}](../reproduction.md#{anchor})"
             found.append((f"{paper}/{file.stem}", place, told))

@@ -4,8 +4,8 @@
     python benchmarks/reproduction.py --write    # write them into it; a test compares
 
 Rows come from ``configs/<paper>/tables/*.yaml``. A row counts as trained here once ``report.json`` of
-``sentrep compare`` lies as ``benchmarks/results/tables/<paper>-<table>.json``, as in ``thesis-negatives.json``. Of it
-the seeds, the settings and the scores by set and seed are read; everything else is computed from them.
+``sentrep compare`` lies as ``<paper>-<table>.json`` in ``benchmarks/results/bed`` (the warm bed) or in
+``benchmarks/results/tables`` (the test bed). The warm bed counts where there are both.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ from sentrep.cli.commands.compare_runs import published
 from sentrep.cli.config.configuration import read_config
 from sentrep.cli.config.paper_tables import Row, Table, read_table
 from sentrep.evaluation.comparison import Comparison
+from sentrep.evaluation.rank_agreement import Order, RankAgreement
 from sentrep.evaluation.significance import RecipeScores
 from sentrep.reports.text import markdown_text
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
+WARM = ROOT / "benchmarks" / "results" / "bed"
+"""Results of the warm bed, as ``compare`` wrote them; their intervals hold for other seeds and other sentence pairs."""
 RESULTS = ROOT / "benchmarks" / "results" / "tables"
+"""Older results of the test bed: the settings, and the scores by set and seed. The rest is computed from these."""
 START, END = "<!-- generated: python benchmarks/reproduction.py --write -->", "<!-- end -->"
 
 PAPERS = {
@@ -126,14 +130,14 @@ def section(paper: str) -> str:
     lines: list[list[str]] = []
     ranks: list[str] = []
     for file, item, rows in tables_of(paper):
-        record = result_of(paper, file)
+        record = result_of(paper, file.stem)
         bases = bases_of(file)
         for name, row in rows.rows.items():
             printed = "point" if item.startswith("figure") else number(rows.rows[row.reading_of or name])
             recipe, reading = f"`{recipe_name(file)}` on `{bases.get(name)}`", READINGS[row.reading]
             trained = ["", ""] if row.absent is not None else [recipe, reading]
             lines.append([item, name, printed, number(row), *trained, status(name, row, file, record)])
-        ranks += rank_lines(item, comparison_of(paper, file.stem)) if record else []
+        ranks += rank_lines(item, record)
     lines += [[item, what, printed, "", "", "", how] for item, what, printed, how in MEASUREMENTS[paper]]
     lines.sort(key=lambda line: order_of(line[0]))
     below = "".join(f"- {line}\n" for line in ranks)
@@ -184,29 +188,38 @@ def order_of(item: str) -> tuple[int, int, str]:
     return ("table", "figure", "text").index(item.split()[0]), int(number[0]) if number else 0, item
 
 
-def record_of(paper: str, name: str) -> dict[str, Any]:
-    """The record of the runs; empty where the table has not been trained."""
-    record = RESULTS / f"{paper}-{name}.json"
-    return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+def result_of(paper: str, name: str) -> dict[str, Any]:
+    """The record of a table's comparison on the warm bed, or else on the test bed; empty where there is none."""
+    return on_the_warm_bed(paper, name) or on_the_test_bed(paper, name)
+
+
+def on_the_warm_bed(paper: str, name: str) -> dict[str, Any]:
+    """The record of a table's comparison and its settings; empty where the table has not been trained."""
+    return stored(WARM / f"{paper}-{name}.json")
+
+
+def on_the_test_bed(paper: str, name: str) -> dict[str, Any]:
+    """As `on_the_warm_bed`."""
+    settings = stored(RESULTS / f"{paper}-{name}.json")
+    return {**settings, **comparison_of(paper, name).record()} if settings else {}
+
+
+def stored(file: Path) -> dict[str, Any]:
+    """The content of a result; empty where there is none."""
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def comparison_of(paper: str, name: str) -> Comparison:
-    """The recorded runs compared: over seeds, as the cosines of their sentence pairs were not kept."""
-    record = record_of(paper, name)
-    scores = {label: row["sets"] for label, row in record["rows"].items() if "sets" in row}
+    """The runs of the test bed compared: over seeds, as the cosines of their sentence pairs were not kept."""
+    settings = stored(RESULTS / f"{paper}-{name}.json")
+    scores = {label: row["sets"] for label, row in settings["rows"].items()}
     printed = published(table_of(ROOT / f"configs/{paper}/tables/{name}.yaml").only(scores))
     recipes = {}
     for label, by_set in scores.items():
         arrays = {key: np.array(values) for key, values in by_set.items()}
-        seeds = tuple(record["seeds"][: len(next(iter(arrays.values())))])
+        seeds = tuple(settings["seeds"][: len(next(iter(arrays.values())))])
         recipes[label] = RecipeScores(seeds, scores=arrays, fixed=label in printed.untrained)
     return Comparison.of(recipes, printed)
-
-
-def result_of(paper: str, file: Path) -> dict[str, Any]:
-    """The record and its comparison in one; empty where the table has not been trained."""
-    record = record_of(paper, file.stem)
-    return {**record, **comparison_of(paper, file.stem).record()} if record else {}
 
 
 def status(name: str, row: Row, file: Path, record: dict[str, Any]) -> str:
@@ -231,12 +244,14 @@ def scale(record: dict[str, Any]) -> str:
     return ", ".join([*parts, f"{len(record['seeds'])} seeds"])
 
 
-def rank_lines(item: str, comparison: Comparison) -> list[str]:
+def rank_lines(item: str, result: dict[str, Any]) -> list[str]:
     """How well the ranking of a result agrees with the paper's."""
     lines = []
-    for reading, found in comparison.agreements.items():
+    for reading, found in result.get("rank_agreement", {}).items():
         named = "the paper's readings" if reading == "paper" else "the released code's readings"
-        lines.append(f"{item}, {named}: {markdown_text(found.sentences())}")
+        orders = {tuple(pair.split(" > ")): Order(**order) for pair, order in found["orders"].items()}
+        agreement = RankAgreement(**{**found, "orders": orders})
+        lines.append(f"{item}, {named}: {markdown_text(agreement.sentences())}")
     return lines
 
 

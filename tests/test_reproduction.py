@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import scipy.stats
 
@@ -106,17 +107,31 @@ def test_the_page_is_made_from_the_files(reproduction: Any) -> None:
     assert page == reproduction.with_tables(page), "run: python benchmarks/reproduction.py --write"
 
 
-def test_the_tables_of_the_test_bed_are_made_from_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tables_of_the_beds_are_made_from_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     bed_tables = importlib.import_module("bed_tables")
     page = bed_tables.PAGE.read_text(encoding="utf-8")
     assert page == bed_tables.with_tables(page), "run: python benchmarks/bed_tables.py --write"
-    for name in bed_tables.ORDER:
-        assert f"bed/{name}.png" not in page or (ROOT / "docs/bed" / f"{name}.png").exists()
+    assert bed_tables.FIGURE.exists()
+
+
+def test_records_of_the_warm_bed_agree_with_their_seeds(reproduction: Any) -> None:
+    """Means, deviations and differences, from the scores of every seed."""
+    for file in reproduction.WARM.glob("*.json"):
+        record = json.loads(file.read_text(encoding="utf-8"))
+        scores = {label: np.mean([*row["sets"].values()], axis=0) for label, row in record["rows"].items()}
+        baseline = next(label for label, row in record["rows"].items() if row["verdict"] == "baseline")
+        for label, row in record["rows"].items():
+            assert row["mean"] == pytest.approx(scores[label].mean())
+            assert row["mean sd"] == pytest.approx(scores[label].std(ddof=1))
+            if label != baseline:
+                assert row["difference"] == pytest.approx((scores[label] - scores[baseline]).mean())
+                assert (row["verdict"] == "within noise") == (row["low"] < 0 < row["high"]), (file.name, label)
 
 
 def test_the_page_tells_what_was_trained(reproduction: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduction, "RESULTS", tmp_path)
+    monkeypatch.setattr(reproduction, "WARM", tmp_path / "none")
     rows = {"simcse": [48.0, 49.0, 50.0, 49.0], "memory-bank": [50.0, 51.5, 52.0, 51.0], "noisy-anchor": [30.0] * 4}
     record = {
         "rows": {label: {"sets": {"sts16": scores}} for label, scores in rows.items()},
