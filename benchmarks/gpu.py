@@ -1,4 +1,4 @@
-"""All that is measured on a GPU, by one command in at most eight minutes: training, profile, encoding, STS, loader.
+"""All that is tested and measured on a GPU, by one command: correctness, training, profile, encoding, STS, loader.
 
     python benchmarks/gpu.py [--json gpu.json] [--markdown gpu.md] [--minutes 8]
     python benchmarks/gpu.py --device cpu --quick       # to try the script out: tiny shapes, about a minute
@@ -6,13 +6,17 @@
 It needs torch, lightning, transformers, datasets, torchmetrics and what they bring; sentence-transformers takes part
 where it is installed. Everything runs in this process, so the kernels of one measurement are warm in the next, for
 all variants alike. What would go beyond the time is left out and named in the report, the most important comes first.
-A part that fails is named there too, a variant that fails on standard error, and the others go on. What each part
+A part that fails is named there too, a variant that fails on standard error, and the others go on. First, outside of
+the minutes, ``tests/test_on_gpu.py`` compares the GPU with the CPU: loss and gradients of every plug-in, steps in bf16,
+compiled, in a group of one process, and resumed; this needs pytest. What each part
 does: train_throughput.py, encode_throughput.py, sts_throughput.py, loader_throughput.py, flops.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +86,17 @@ def plan(quick: bool) -> list[Part]:
     ]
 
 
+def correctness() -> str:
+    """What the tests on a GPU say: their last lines."""
+    tests = Path(__file__).parents[1] / "tests"
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider"]
+    files = ["test_on_gpu.py", "test_fake_cuda.py", "negatives/test_contract.py", "evaluation/test_label_free.py"]
+    done = subprocess.run([*command, *(str(tests / file) for file in files)], capture_output=True, text=True)
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    return "\n".join(f"    {line}" for line in [*failed, lines[-1]])
+
+
 def main() -> None:
     """Measure and report."""
     options = _options()
@@ -92,6 +107,8 @@ def main() -> None:
         return
     about = machine.environment(options.device, torch.get_num_threads())
     text, results = "", {}
+    if options.device == "cuda":
+        text = f"## Correctness\n\n{correctness()}\n\n"
     start = time.monotonic()
     for part in plan(options.quick):
         try:

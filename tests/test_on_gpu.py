@@ -1,0 +1,117 @@
+"""A GPU computes what the CPU computes; run by ``python benchmarks/gpu.py``, and skipped on a machine without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import fake_cuda
+import pytest
+import torch
+import torch.distributed as dist
+from test_every_plugin import NAMES, build
+from test_grad_cache import ANCHORS, NEGATIVES, POSITIVES
+from torch import Tensor
+
+from sentrep import SentRepModule, TextBatch
+from sentrep.cli import main
+from sentrep.objectives import Contrastive
+from support import loss_and_gradients, text_batch, tiny_encoder
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+DEVICE = "cuda"
+
+
+@contextmanager
+def drawn_on_the_cpu() -> Iterator[None]:
+    """Random numbers of any device are the CPU's, for the same seeds."""
+    twins: dict[int, torch.Generator] = {}
+
+    def on_cpu(draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def drawn(*arguments: Any, device: Any = None, generator: Any = None, **options: Any) -> Tensor:
+            if generator is not None:
+                twin = torch.Generator().manual_seed(generator.initial_seed())
+                options["generator"] = twins.setdefault(id(generator), twin)
+            here = [x.cpu() if isinstance(x, Tensor) else x for x in arguments]
+            near = next((x.device for x in arguments if isinstance(x, Tensor)), "cpu")
+            return draw(*here, **options).to(device or near)
+
+        return drawn
+
+    with ExitStack() as stack:
+        for name in ("rand", "randn", "randint", "randn_like", "randperm", "multinomial"):
+            stack.enter_context(patch.object(torch, name, on_cpu(getattr(torch, name))))
+        yield
+
+
+def made(name: str, teacher: str, device: str) -> tuple[SentRepModule, TextBatch]:
+    """One of `NAMES`, and its batch."""
+    module, given = build(name, teacher)
+    batch = text_batch(module.encoder, ANCHORS, *([POSITIVES, NEGATIVES] if given else []))
+    return module.to(device), fake_cuda.on_cuda(batch, lambda x: x.to(device))
+
+
+def assert_equal(found: tuple[Tensor, dict[str, Tensor]], expected: tuple[Tensor, dict[str, Tensor]]) -> None:
+    """Loss and gradients, to 1e-5 of the largest gradient: a teacher computes in float32, all else in float64."""
+    torch.testing.assert_close(found[0].cpu(), expected[0].cpu(), rtol=1e-5, atol=1e-7)
+    assert found[1].keys() == expected[1].keys()
+    largest = max(gradient.abs().max().item() for gradient in expected[1].values())
+    for name, gradient in expected[1].items():
+        torch.testing.assert_close(found[1][name].cpu(), gradient.cpu(), rtol=0, atol=1e-5 * largest, msg=name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_loss_and_gradients_are_the_cpus(name: str, teacher: str) -> None:
+    results = []
+    for device in (DEVICE, "cpu"):
+        module, batch = made(name, teacher, device)
+        torch.manual_seed(5)
+        with drawn_on_the_cpu():
+            results.append(loss_and_gradients(module, batch))
+    assert_equal(*results)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_step_in_bf16_has_nearly_the_loss_of_float32(name: str, teacher: str) -> None:
+    losses = []
+    for bf16 in (False, True):
+        module, batch = made(name, teacher, DEVICE)
+        torch.manual_seed(5)
+        with drawn_on_the_cpu(), torch.autocast(DEVICE, torch.bfloat16, enabled=bf16):
+            loss, _ = module.objectives(module.views_of(batch), batch)
+        loss.backward()
+        losses.append(loss.detach())
+        assert all(p.grad.isfinite().all() for p in module.parameters() if p.grad is not None)
+    torch.testing.assert_close(losses[1], losses[0], rtol=0.1, atol=0.1)
+
+
+def test_a_compiled_step_is_the_eager_one() -> None:
+    results = []
+    for compiled in (True, False):
+        module = SentRepModule(tiny_encoder(dropout=0.0, compile=compiled), [Contrastive()]).to(DEVICE)
+        batch = fake_cuda.on_cuda(text_batch(module.encoder, ANCHORS), lambda x: x.to(DEVICE))
+        results.append(loss_and_gradients(module, batch))
+    assert_equal(*results)
+
+
+def test_one_process_of_a_group_has_the_loss_of_none(teacher: str, tmp_path: Path) -> None:
+    results = []
+    for grouped in (True, False):
+        if grouped:
+            backend = "nccl" if DEVICE == "cuda" else "gloo"
+            dist.init_process_group(backend, init_method=f"file://{tmp_path}/rendezvous", rank=0, world_size=1)
+        module, batch = made("contrastive", teacher, DEVICE)
+        try:
+            results.append(loss_and_gradients(module, batch))
+        finally:
+            if grouped:
+                dist.destroy_process_group()
+    assert_equal(*results)
+
+
+def test_the_doctor_finds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its checks run on the GPU: a step in both precisions, and a resumed run against an uninterrupted one."""
+    assert main(["doctor"]) == 0, capsys.readouterr().out
