@@ -124,10 +124,11 @@ def counted(result: dict[str, Any] | None) -> str:
 
 
 def inside(result: dict[str, Any] | None) -> str:
-    """How many published differences to the baseline our intervals contain."""
+    """How many published differences to the baseline our intervals contain, in the paper's reading."""
     if result is None:
         return ""
-    gaps = [row for row in result["rows"].values() if None not in (row["difference"], row["published difference"])]
+    rows = (result["rows"][label] for label in result["rank_agreement"]["paper"]["labels"])
+    gaps = [row for row in rows if None not in (row["difference"], row["published difference"])]
     return f"{sum(row['low'] < row['published difference'] < row['high'] for row in gaps)} of {len(gaps)}"
 
 
