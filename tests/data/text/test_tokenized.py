@@ -153,6 +153,8 @@ def build_in_process(path: Path) -> int:
 def test_processes_may_build_at_the_same_time(pairs: Path) -> None:
     with multiprocessing.get_context("fork").Pool(2) as pool:
         assert pool.map(build_in_process, [pairs] * 6) == [80] * 6
+        pool.close()  # leaving the block would kill them, and an inherited handler of SIGTERM may not let them die
+        pool.join()
     assert len(list(pairs.parent.glob("cache/*"))) == 1
 
 
