@@ -100,8 +100,9 @@ def adapt(
             say(f"{minutes:g} minutes of training, and on a CPU about as long to prepare, mix and judge")
             with work.timed("preparing"):
                 pairs = [] if asked is None else [row.sentences for row in asked.rows() if not row.blank]
-                counts = prepare(documents, split, model, work.files, minutes, passages, seed, pairs)
-            outcome.passages, outcome.pairs = counts
+                outcome.passages, outcome.pairs = prepare(
+                    documents, split, model, work.files, minutes, passages, seed, pairs
+                )
             if status := work.fit(tree, start, trained_from):
                 return status
             choose_and_judge(outcome, work, model, lexical, force)

@@ -85,7 +85,7 @@ def encode(
         InputError: for anything wrong with the files, the model or the device.
     """
     from sentrep.cli.commands.maps import map_parts, map_parts_on_ray
-    from sentrep.cli.commands.models import embed, load_encoder, sentences_of
+    from sentrep.cli.commands.models import check_precision, embed, load_encoder, sentences_of
     from sentrep.data.parts import Parts, Text, parts_of
     from sentrep.data.shard import Shard
     from sentrep.data.stored_embeddings import SAVE, join
@@ -123,10 +123,7 @@ def encode(
         settings = {"command": "encode", "model": fingerprint(encoder), "precision": precision, "ending": ending}
         checks.within("the model", 1, encoder.embedding_dim, **checks.given(truncate_dim=stored.truncate_dim))
         parts = Parts(folder, text, stored.rows_per_file, ending, SAVE[ending], settings | how, overwrite)
-        if precision == "bf16" and encoder.device.type == "cpu":
-            from sentrep.cli.runs.precision import warn_of_slow_bf16
-
-            warn_of_slow_bf16()
+        check_precision(precision, encoder)
         mapped = functools.partial(embed, batch_size=batch_size, precision=precision, **how)
         if engine == "ray":
             map_parts_on_ray(parts, sentences_of(corpus), functools.partial(load, device), mapped, device)

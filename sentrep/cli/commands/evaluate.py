@@ -53,7 +53,13 @@ def evaluate(
         overwrite: replace an output that is there already.
         trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
     """
-    from sentrep.cli.commands.models import in_precision, load_encoder, protocol_notes, whitening_corpus
+    from sentrep.cli.commands.models import (
+        check_precision,
+        in_precision,
+        load_encoder,
+        protocol_notes,
+        whitening_corpus,
+    )
     from sentrep.encoder import fit_whitening
     from sentrep.evaluation import Evaluation, SuiteSets, check_report_path, evaluate_suite, load_suite
 
@@ -62,10 +68,7 @@ def evaluate(
     loaded = load_suite(suite, SuiteSets(sets, sts_folder, split, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
     encoder = load_encoder(model, pooling, device, trust_remote_code, backend)
-    if precision == "bf16" and encoder.device.type == "cpu":
-        from sentrep.cli.runs.precision import warn_of_slow_bf16
-
-        warn_of_slow_bf16()
+    check_precision(precision, encoder)
     with in_precision(precision, encoder):
         if corpus is not None:
             fit_whitening(encoder, corpus, whiten_dim, batch_size)

@@ -55,14 +55,22 @@ def load_encoder(
     return encoder
 
 
-def in_precision(precision: Precision, encoder: SentenceEncoder) -> torch.autocast:
-    """The context in which the encoder computes in this precision; its vectors are always float32.
+def check_precision(precision: Precision, encoder: SentenceEncoder) -> None:
+    """Warn of bf16 on a CPU that emulates it.
 
     Raises:
         InputError: for bf16 and a graph.
     """
     if precision == "bf16" and not isinstance(encoder, SentenceEncoder):
         raise InputError("precision bf16 is for the backend torch; a graph computes in its exported precision")
+    if precision == "bf16" and encoder.device.type == "cpu":
+        from sentrep.cli.runs.precision import warn_of_slow_bf16  # with Lightning, which float32 does without
+
+        warn_of_slow_bf16()
+
+
+def in_precision(precision: Precision, encoder: SentenceEncoder) -> torch.autocast:
+    """The context in which the encoder computes in this precision; its vectors are always float32."""
     return torch.autocast(encoder.device.type, torch.bfloat16, enabled=precision == "bf16")
 
 
