@@ -5,7 +5,7 @@
 
 All encode the same sentences, mean pooling, the model's own length limit. sentrep and sentence-transformers do it with
 ``encode(sentences, batch_size=...)``; both sort by length. The plain loop tokenises everything, sorts by length, and
-takes batches of equal size.
+takes batches of equal size. "sentrep" computes by torch, "sentrep, onnx" by the graph of ``Compute(backend="onnx")``.
 bf16 is autocast around the call. "onnxruntime" and "openvino" run graphs of `sentrep.encoder.write_graph` in sentrep's
 batches, in the rows of fp32, where the packages are installed; those in int8 too. Tokenising counts; first calls on two
 batches and on one sentence do not. In float32 the unit vectors of any two, but for int8, must agree to 1e-6 in every
@@ -31,8 +31,10 @@ from harness import OURS, PEER, PLAIN, PROCESSOR, Job
 _ONNX = ("onnx", "onnxscript", "onnxruntime")
 NEEDS = {PEER: ("sentence_transformers",)}
 GRAPHS = {"onnxruntime": "onnx", "openvino": "openvino", "onnxruntime int8": "onnx", "openvino int8": "openvino"}
-"""Variants that run a graph, and its backend."""
+"""Variants that run an exported graph, and its backend."""
+OURS_BY_GRAPH = "sentrep, onnx"
 NEEDS |= {variant: (*_ONNX, "openvino") if backend == "openvino" else _ONNX for variant, backend in GRAPHS.items()}
+NEEDS |= {OURS_BY_GRAPH: _ONNX}
 TOLERANCE = 1e-6
 
 
@@ -49,6 +51,11 @@ def encoder(job: Job) -> Callable[[list[str]], Any]:
         return lambda sentences: graph.encode(sentences, batch_size=size, show_progress_bar=False)
     if job.variant == PEER:
         model = inputs.load_peer(job.folder, "mean", device=job.device)
+    elif job.variant == OURS_BY_GRAPH:
+        from sentrep import SentenceEncoder
+        from sentrep.encoder import Compute
+
+        model = SentenceEncoder.from_pretrained(job.folder, pooling="mean", compute=Compute(backend="onnx"))
     else:
         from sentrep import SentenceEncoder
 
@@ -138,7 +145,7 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
     """
     threads = options.threads if options.device == "cpu" and not options.one_process else None
     found: dict[str, Any] = {"rows": [], "measurements": [], "largest_difference": {}, "left_out": []}
-    usual = [PEER, PLAIN, OURS, *([] if options.device == "cuda" else GRAPHS)]
+    usual = [PEER, PLAIN, OURS, *([] if options.device == "cuda" else [OURS_BY_GRAPH, *GRAPHS])]
     variants = harness.present(options.variants or usual, NEEDS)
     with tempfile.TemporaryDirectory() as temporary:
         corpus = inputs.write_sentences(options.corpus, options.sentences, Path(temporary) / "sentences.txt")
@@ -154,7 +161,7 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
                     jobs = [
                         Job(name, setting, folder, corpus, options.device, 0, {"folder": written.get(name)})
                         for name in variants
-                        if precision == "fp32" or name not in GRAPHS
+                        if precision == "fp32" or name not in (OURS_BY_GRAPH, *GRAPHS)
                     ]
                     measurements = harness.run_jobs(
                         jobs, measure, repeats=options.repeats, threads=threads, until=until
@@ -183,7 +190,7 @@ def report(found: dict[str, Any]) -> str:
 def parser() -> argparse.ArgumentParser:
     """The options."""
     found = harness.parser("Encoding speed beside others.", batch_sizes=(32,), sentences=4000)
-    found.add_argument("--variants", nargs="+", choices=[PEER, PLAIN, OURS, *GRAPHS])
+    found.add_argument("--variants", nargs="+", choices=[PEER, PLAIN, OURS, OURS_BY_GRAPH, *GRAPHS])
     found.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
     return found
 
