@@ -3,7 +3,7 @@
     python benchmarks/bed_tables.py            # print them
     python benchmarks/bed_tables.py --write    # write them into the page, and the pictures; a test compares
 
-The results are those of ``reproduction.py``. ``docs/bed/published.png`` shows every table of the warm bed.
+``reproduction.py`` reads the results. ``docs/bed/published.png`` shows every table of the warm bed.
 """
 
 from __future__ import annotations

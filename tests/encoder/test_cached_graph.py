@@ -37,7 +37,10 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is done with graphs, which are copies of the encoder; if ``wrong`` is among it, their vectors are wrong."""
+    """A list of the calls: graphs are built, opened and run. A graph is a copy of the encoder here.
+
+    A test that appends ``wrong`` gets wrong vectors.
+    """
     found: list[str] = []
     graphs: dict[str, Any] = {}
 
