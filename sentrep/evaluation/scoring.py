@@ -2,75 +2,89 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule
+from torch import Tensor
 from torchmetrics import Metric
 
 from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.encode import TextEncoder, encode, encode_pairs, evaluation_batch
+from sentrep.errors import InputError
 from sentrep.evaluation.label_free import label_free_criteria
-from sentrep.evaluation.metrics import Alignment, Spearman, Uniformity
 from sentrep.evaluation.proxy import proxy_values, rank_passages, score_rankings
+from sentrep.functional import spearman, uniformity
 
+GEOMETRY = ("alignment", "alignment_all", "uniformity", "uniformity_first")
+"""Measures of a similarity set beside its score, logged as ``<set>/<name>``; lower is better."""
+_SAME_MEANING = 0.8
+"""Share of a set's highest gold score above which two sentences mean the same: 4 of 5 (SimCSE, footnote 3)."""
 _NONE: Mapping[str, Metric] = MappingProxyType({})
+_EQUAL: Any = {"sync_dist": True, "reduce_fx": "max"}
+"""Arguments of Lightning's ``log``: every process has the same score, and the largest of equal numbers is exact."""
 
 
-def pair_metrics(
+def pair_scores(
     encoder: TextEncoder,
     pairs: ScoredPairs,
     stage: str = "val",
     shared: bool = False,
     own: Mapping[str, Metric] = _NONE,
-) -> dict[str, Metric]:
-    """The logged metrics of one similarity set, by name: ``<set>``, ``<set>/`` with each of `GEOMETRY`, the user's.
+) -> dict[str, float]:
+    """The logged scores of one similarity set, by name: ``<set>``, ``<set>/`` with each of `GEOMETRY`, the user's.
+
+    - ``<set>``: Spearman's rank correlation × 100 of cosines and gold scores, ties at their mean rank;
+    - ``alignment``: mean ‖x − y‖² = 2 − 2 cos(x, y) of the pairs that mean the same (Wang & Isola 2020, eq. 1): those
+      whose gold score is above 0.8 × the set's highest, on STS-B above 4 of 5, as in SimCSE (footnote 3) and DCLR
+      (figure 4). A set without a gold score above 0 has none;
+    - ``alignment_all``: of every pair, as the thesis's code computes table 6;
+    - ``uniformity``: of all sentences, repetitions included (`sentrep.functional.uniformity`);
+    - ``uniformity_first``: of the first sentence of each pair, as the thesis's code computes table 6.
 
     Args:
         encoder: the encoder.
         pairs: the set.
         stage: for the message.
-        shared: every process is given the same pairs, encodes a share, and has all vectors: so each metric sees all
-            pairs in each process, and has nothing to gather.
-        own: the user's metrics of cosine and gold score; copies of them are given.
+        shared: every process is given the same pairs and encodes a share; all have all scores.
+        own: the user's metrics of cosine and gold score, which stay as they are.
+
+    Raises:
+        InputError: a cosine is NaN, or all are equal.
     """
-    size = evaluation_batch(encoder.device)
-    run = functools.partial(encode, encoder, batch_size=size, show_progress_bar=False, shared=shared)
-    first, second = (x.to(encoder.device) for x in encode_pairs(run, pairs.first, pairs.second))
-    gold = torch.tensor(pairs.scores, device=encoder.device)
-    name = pairs.name
-    graded: dict[str, Metric] = {name: Spearman(f"{stage} set {name}")}
-    graded[f"{name}/alignment_all"] = Alignment(all_pairs=True)
-    if max(pairs.scores) > 0:
-        graded[f"{name}/alignment"] = Alignment()
-    graded |= {f"{name}/{key}": metric.clone() for key, metric in own.items()}
-    spread = {f"{name}/uniformity": Uniformity(), f"{name}/uniformity_first": Uniformity(first_only=True)}
-    metrics: dict[str, Metric] = {**graded, **spread}
-    for key, metric in metrics.items():
-        metric.distributed_available_fn = _alone
-        metric.to(encoder.device).update(*((first, second) if key in spread else ((first * second).sum(1), gold)))
-    return metrics
-
-
-def _alone() -> bool:
-    """For torchmetrics: there is no other process to gather from."""
-    return False
+    first, second = (x.to(encoder.device) for x in encode_pairs(_reader(encoder, shared), pairs.first, pairs.second))
+    cosine, gold = (first * second).sum(1), torch.tensor(pairs.scores, device=encoder.device)
+    try:
+        score = spearman(cosine.cpu(), gold.cpu())
+    except ValueError as error:
+        raise InputError(f"{stage} set {pairs.name}: {error}; the encoder may have collapsed") from error
+    distance, highest = 2 - 2 * cosine, gold.max()
+    found: dict[str, Tensor] = {"alignment_all": distance.mean()}
+    if highest > 0:
+        found["alignment"] = distance[gold > _SAME_MEANING * highest].mean()
+    # the call of a metric, unlike its `compute`, gathers nothing from other processes, which have the same pairs
+    found |= {name: metric.clone().to(encoder.device)(cosine, gold) for name, metric in own.items()}
+    found |= {"uniformity": uniformity(torch.cat([first, second])), "uniformity_first": uniformity(first)}
+    return {pairs.name: score, **{f"{pairs.name}/{name}": float(value) for name, value in found.items()}}
 
 
 def proxy_scores(encoder: TextEncoder, tasks: ProxyTasks, shared: bool = False) -> dict[str, float]:
     """The logged scores of tasks without labels: ``proxy`` and ``proxy/<task>``; see `proxy_values`."""
+    return proxy_values(score_rankings(tasks, rank_passages(tasks, _reader(encoder, shared))))
+
+
+def _reader(encoder: TextEncoder, shared: bool) -> Callable[..., Tensor]:
+    """`encode` with the batches of an evaluation, without a bar."""
     size = evaluation_batch(encoder.device)
-    run = functools.partial(encode, encoder, batch_size=size, show_progress_bar=False, shared=shared)
-    return proxy_values(score_rankings(tasks, rank_passages(tasks, run)))
+    return lambda texts: encode(encoder, texts, size, show_progress_bar=False, shared=shared)
 
 
 class Scoring:
-    """Logs the metrics of each set of one stage, and the mean of the sets' scores.
+    """Logs the scores of each set of one stage, and the mean of the sets' scores.
 
     With several processes all get the same sets and each encodes a share; the scores equal one process's. Each
     distinct sentence of a set is encoded once.
@@ -81,40 +95,32 @@ class Scoring:
 
     def __init__(self, stage: str) -> None:
         self.stage = stage
-        self._scores: list[Metric] = []
+        self._scores: list[float] = []
 
     def score(self, module: LightningModule, batch: ScoredPairs | HeldOut | ProxyTasks) -> None:
-        """Log the `pair_metrics` of one set, or the criteria without labels.
+        """Log the `pair_scores` of one set, or the criteria without labels.
 
         Args:
             module: with an ``encoder``; in a validation or a test. The user's metrics come from its data module.
             batch: one set.
 
         Raises:
-            InputError: for held-out sentences without dropout.
+            InputError: for held-out sentences without dropout, and for vectors that give no score.
         """
         encoder: Any = module.encoder
-        values: Mapping[str, float | Metric]
         if isinstance(batch, HeldOut):
             values = label_free_criteria(encoder, batch.ids, shared=True)
         elif isinstance(batch, ProxyTasks):
-            values = proxy_scores(encoder, batch, True)
+            values = proxy_scores(encoder, batch, shared=True)
         else:
             own = getattr(getattr(module.trainer, "datamodule", None), "metrics", _NONE)
-            values = metrics = pair_metrics(encoder, batch, self.stage, True, own)
-            self._scores.append(metrics[batch.name])
+            values = pair_scores(encoder, batch, self.stage, True, own)
+            self._scores.append(values[batch.name])
         for name, value in values.items():
-            key = f"{self.stage}/{name}"
-            module.log(key, value, add_dataloader_idx=False, batch_size=len(batch), metric_attribute=key)
+            module.log(f"{self.stage}/{name}", value, add_dataloader_idx=False, batch_size=len(batch), **_EQUAL)
 
     def finish(self, module: LightningModule) -> None:
-        """Log ``<stage>/sts``, the mean over the similarity sets, where there are any, and start afresh.
-
-        Raises:
-            InputError: for vectors that give no score.
-        """
+        """Log ``<stage>/sts``, the mean over the similarity sets, where there are any, and start afresh."""
         if self._scores:
-            module.log(
-                f"{self.stage}/sts", sum(one.compute() for one in self._scores) / len(self._scores), prog_bar=True
-            )
+            module.log(f"{self.stage}/sts", sum(self._scores) / len(self._scores), prog_bar=True, **_EQUAL)
         self._scores = []

@@ -13,8 +13,8 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.evaluation.label_free import CRITERIA
-from sentrep.evaluation.metrics import GEOMETRY
 from sentrep.evaluation.proxy import CRITERION
+from sentrep.evaluation.scoring import GEOMETRY
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
 

@@ -16,7 +16,7 @@ from sentrep.encoder.modules import Normalize
 from sentrep.errors import InputError
 from sentrep.evaluation.label_free import label_free_criteria
 from sentrep.evaluation.run_report import UNTOUCHED
-from sentrep.evaluation.scoring import pair_metrics, proxy_scores
+from sentrep.evaluation.scoring import pair_scores, proxy_scores
 from sentrep.evaluation.sts import display_name
 from sentrep.reports.text import printable
 
@@ -49,8 +49,7 @@ def _similarity(encoder: SentenceEncoder, sets: Sequence[ScoredPairs], what: str
     if not sets:
         return {}
     rank_zero_info(f"Scoring {what}: {printable(', '.join(display_name(pairs.name) for pairs in sets))}")
-    metrics = {name: metric for pairs in sets for name, metric in pair_metrics(encoder, pairs).items()}
-    scores = {f"val/{name}": float(metric.compute()) for name, metric in metrics.items()}
+    scores = {f"val/{name}": score for pairs in sets for name, score in pair_scores(encoder, pairs).items()}
     return {**scores, "val/sts": sum(scores[f"val/{pairs.name}"] for pairs in sets) / len(sets)}
 
 

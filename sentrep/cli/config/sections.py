@@ -19,8 +19,8 @@ from sentrep.data.sets.proxy_tasks import is_proxy
 from sentrep.data.sets.sts import not_at_hand
 from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.evaluation.label_free import CRITERIA
-from sentrep.evaluation.metrics import GEOMETRY
 from sentrep.evaluation.proxy import CRITERION
+from sentrep.evaluation.scoring import GEOMETRY
 from sentrep.module import SentRepModule
 from sentrep.stability import NonFiniteGuard
 
