@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,7 @@ from reproduction import (
 )
 from tables import table
 
-from sentrep.evaluation.plots.comparison import plot_comparison
+from sentrep.evaluation.plots.comparison import draw_comparison
 from sentrep.evaluation.plots.style import BLUE, DOTS, GREY, ORANGE, new_figure, styled
 from sentrep.evaluation.plots.style import PAGE as WIDTH
 from sentrep.evaluation.rank_agreement import ORDERS, Order
@@ -195,9 +193,9 @@ def draw_front() -> None:
     """The picture of the site's first page, of the test bed."""
     file, name = FRONT
     comparison = comparison_of(*name)
-    with tempfile.TemporaryDirectory() as folder:
-        plot_comparison(comparison.recipes, comparison.differences, Path(folder) / "picture")
-        file.write_bytes((Path(folder) / "picture.png").read_bytes())
+    seeds = {label: scores.per_seed for label, scores in comparison.recipes.items()}
+    with styled():
+        draw_comparison(comparison.numbers.drop(columns="published"), seeds).savefig(file, dpi=DOTS)
 
 
 if __name__ == "__main__":

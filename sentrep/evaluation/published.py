@@ -18,11 +18,11 @@ Printed = tuple[float, float | None]
 class Published:
     """The published numbers of the recipes that are compared."""
 
-    title: str
+    title: str = "Comparison"
     """The title of the paper's table."""
-    metric: str
+    metric: str = ""
     """The quantity, as a sentence."""
-    scores: Mapping[str, Printed | None]
+    scores: Mapping[str, Printed | None] = field(default_factory=dict)
     """By recipe; None where nothing is printed."""
     sets: Mapping[str, Mapping[str, Printed]] = field(default_factory=dict)
     """By recipe and set, the numbers that the paper prints for single sets."""
@@ -84,6 +84,10 @@ class Published:
     def _printed(self, label: str) -> Printed:
         mean, deviation = self.scores[label] or (np.nan, None)
         return mean, 0.0 if deviation is None and label in self.untrained else deviation
+
+
+UNPUBLISHED = Published()
+"""For recipes that no paper has compared."""
 
 
 def with_released(labels: Sequence[str], released: Mapping[str, str]) -> list[str]:

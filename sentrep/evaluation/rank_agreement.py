@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import scipy.stats
@@ -49,6 +50,10 @@ class RankAgreement:
     """One-sided: how often rows in a random order would agree with the paper as well as ours, or better."""
     orders: Mapping[tuple[str, str], Order]
     """By pair of rows, the one with the higher published score first."""
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it: a pair of rows is ``upper > lower``."""
+        return {**asdict(self), "orders": {" > ".join(pair): asdict(order) for pair, order in self.orders.items()}}
 
     def correlation(self) -> str:
         """As a picture and a report print it."""

@@ -47,6 +47,14 @@ class RecipeScores:
         """(S,) mean over the sets."""
         return np.mean(list(self.by_set.values()), axis=0)
 
+    @property
+    def means(self) -> dict[str, float]:
+        """The number of seeds, and over them the mean of every set and of ``mean``, each with its ``sd``."""
+        found: dict[str, float] = {"seeds": len(self.per_seed)}
+        for name, scores in {**self.by_set, "mean": self.per_seed}.items():
+            found |= {name: scores.mean(), f"{name} sd": scores.std(ddof=1) if len(scores) > 1 else np.nan}
+        return found
+
     @cached_property
     def influences(self) -> dict[str, Array]:
         """By similarity set: `pair_influences`, (S, P)."""

@@ -25,7 +25,7 @@ from sentrep.data.sets.sts import not_at_hand
 from sentrep.distributed import derive_seed
 from sentrep.errors import InputError
 from sentrep.evaluation.comparison import Comparison, Format
-from sentrep.evaluation.published import Published
+from sentrep.evaluation.published import UNPUBLISHED, Published
 from sentrep.evaluation.suites import load_suite
 from sentrep.io.files import write_text
 from sentrep.module import SentRepModule
@@ -194,7 +194,7 @@ def report(
             scored[run.label][run.seed] = run.folder / wanted.scores
     if missing := [label for label, files in scored.items() if not files]:
         raise UsageError(f"compare: every run of {', '.join(missing)} failed; see {folder}/*/*/fit.log")
-    comparison = Comparison.read(scored, published(table) if table else None)
+    comparison = Comparison.read(scored, published(table) if table else UNPUBLISHED)
     if format is None:
         comparison.print(Console())
     else:

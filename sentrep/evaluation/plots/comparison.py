@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from pathlib import Path
-from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
-from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, PAGE, new_figure, save_figure, styled
-from sentrep.evaluation.significance import LEVEL, Difference, RecipeScores
+from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, PAGE, new_figure, styled
+from sentrep.evaluation.significance import LEVEL, Array
 from sentrep.reports.text import printable
 
 _LINE = 0.12
@@ -17,96 +18,74 @@ _LINE = 0.12
 _LEADER = {"arrowstyle": "-", "color": GREY, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 3, "relpos": (0, 0.5)}
 
 
-def plot_comparison(
-    recipes: Mapping[str, RecipeScores],
-    differences: Mapping[str, Difference],
-    stem: Path,
-    published: Mapping[str, float] = MappingProxyType({}),
-    measure: str = "Spearman",
-) -> None:
+def draw_comparison(rows: pd.DataFrame, seeds: Mapping[str, Array], measure: str = "Spearman") -> Figure:
     """Draw seeds and means (left), and differences to the baseline with 95 % intervals, orange without 0 (right).
 
     Args:
-        recipes: by label.
-        differences: by label, without the baseline.
-        stem: the files to write, without .png and .svg.
-        published: means that a paper printed, by label.
+        rows: of `sentrep.evaluation.comparison.Comparison.numbers`, those that were run.
+        seeds: by row, the mean score of each of its seeds.
         measure: name of the scores.
     """
-    labels = list(recipes)
+    heights = range(len(rows))
+    gaps = rows[["difference", "low", "high", "p"]].astype(float)
+    colours = np.where(gaps["p"] < LEVEL, ORANGE, GREY)
+    published = "published" in rows and rows["published"].notna().any()
     with styled():
-        figure = new_figure(0.9 + 0.24 * len(labels), PAGE)
+        figure = new_figure(0.9 + 0.24 * len(rows), PAGE)
         left, right = figure.subplots(1, 2, sharey=True)
-        for height, label in enumerate(labels):
-            scores = recipes[label].per_seed
-            left.plot(scores, [height] * len(scores), "o", color=GREY, markersize=3, alpha=0.8, zorder=2)
-            left.plot(scores.mean(), height, "|", color=BLUE, markersize=11, markeredgewidth=1.8, zorder=3)
-            if label in published:
-                left.plot(published[label], height, "D", color=ORANGE, fillstyle="none", markersize=5, zorder=4)
-            if label in differences:
-                found = differences[label]
-                colour = ORANGE if found.p_value is not None and found.p_value < LEVEL else GREY
-                right.plot(found.mean, height, "o", color=colour, markersize=4)
-                if found.low is not None and found.high is not None:
-                    right.plot([found.low, found.high], [height, height], color=colour, linewidth=1.4)
+        for height, label in enumerate(rows.index):
+            left.plot(seeds[label], [height] * len(seeds[label]), "o", color=GREY, markersize=3, alpha=0.8, zorder=2)
+        left.plot(rows["mean"], heights, "|", color=BLUE, markersize=11, markeredgewidth=1.8, zorder=3)
+        if published:
+            left.plot(rows["published"], heights, "D", color=ORANGE, fillstyle="none", markersize=5, zorder=4)
+        right.hlines(heights, gaps["low"], gaps["high"], colors=colours, linewidth=1.4)
+        right.scatter(gaps["difference"], heights, s=16, c=colours, zorder=2)
         right.axvline(0, color="black", linewidth=0.6)
-        baseline = next(label for label in labels if label not in differences)
-        left.set_yticks(range(len(labels)), [printable(label) for label in labels])
-        left.set_ylim(len(labels) - 0.5, -0.5)
-        beside = "; ◇ published" if published else ""
-        left.set_xlabel(f"mean {measure} × 100 (each seed, and their mean{beside})")
-        right.set_xlabel(f"difference to {baseline}, 95 % interval")
-    save_figure(figure, stem)
+        left.set_yticks(heights, [printable(label) for label in rows.index])
+        left.set_ylim(len(rows) - 0.5, -0.5)
+        left.set_xlabel(f"mean {measure} × 100 (each seed, and their mean{'; ◇ published' if published else ''})")
+        right.set_xlabel(f"difference to {rows.index[rows['verdict'] == 'baseline'][0]}, 95 % interval")
+    return figure
 
 
-def plot_beside_published(
-    recipes: Mapping[str, RecipeScores],
-    published: Mapping[str, float],
-    stem: Path,
-    title: str,
-    released: Collection[str] = (),
-) -> None:
+def draw_beside_published(rows: pd.DataFrame, title: str, released: Collection[str] = ()) -> Figure:
     """Draw our mean ± standard deviation over the published number, a point and a name for each row.
 
     Args:
-        recipes: by label; those without a published number are left out.
-        published: means that a paper printed, by label.
-        stem: the files to write, without .png and .svg.
+        rows: of `sentrep.evaluation.comparison.Comparison.numbers`; those without a published number, or without a run,
+            are left out.
         title: to stand above.
         released: rows that are readings of released code; their points are hollow.
     """
-    scores = {label: found.per_seed for label, found in recipes.items() if label in published}
+    rows = rows.dropna(subset=["mean", "published"])
+    hollow = rows.index.isin(list(released))
     with styled():
-        height = max(2.0, _LINE * len(scores))
+        height = max(2.0, _LINE * len(rows))
         figure = new_figure(height + 0.6, PAGE)
         axes = figure.subplots()
-        for label, found in scores.items():
-            colour, fill = (ORANGE, "white") if label in released else (BLUE, BLUE)
-            deviation = found.std(ddof=1) if len(found) > 1 else 0.0
-            point = axes.errorbar(published[label], found.mean(), deviation, color=colour, elinewidth=0.8)
-            point.lines[0].set(marker="o", markersize=4, markerfacecolor=fill)
-        hollow = "; ○ as the released code does it" if any(label in released for label in scores) else ""
-        axes.set_xlabel(f"published{hollow}")
+        for own, colour, fill in ((rows[~hollow], BLUE, BLUE), (rows[hollow], ORANGE, "white")):
+            look: Any = {"fmt": "o", "color": colour, "markersize": 4, "markerfacecolor": fill, "elinewidth": 0.8}
+            axes.errorbar(own["published"], own["mean"], own["mean sd"].fillna(0), **look)
+        axes.set_xlabel(f"published{'; ○ as the released code does it' if hollow.any() else ''}")
         axes.set_ylabel("here: mean ± sd over seeds")
         axes.set_title(title)
-        heights = {label: found.mean() for label, found in scores.items()}
         low, high = axes.get_ylim()
-        for label, place in _spread(heights, low, high, (high - low) * _LINE / height).items():
+        for label, place in _spread(rows["mean"], low, high, (high - low) * _LINE / height).items():
             axes.annotate(
                 printable(label),
-                (published[label], heights[label]),
+                rows.loc[label, ["published", "mean"]],
                 (1.03, (place - low) / (high - low)),
                 textcoords="axes fraction",
                 va="center",
                 arrowprops=_LEADER,
             )
-    save_figure(figure, stem)
+    return figure
 
 
-def _spread(heights: Mapping[str, float], low: float, high: float, gap: float) -> dict[str, float]:
+def _spread(heights: pd.Series, low: float, high: float, gap: float) -> pd.Series:
     """Heights in the same order, from low to high, no closer than the gap, and as near to the given ones as can be."""
-    labels = sorted(heights, key=heights.__getitem__)
-    steps = gap * np.arange(len(labels))
-    free = np.array([heights[label] for label in labels]) - steps
+    heights = heights.sort_values(kind="stable")
+    steps = gap * np.arange(len(heights))
+    free = heights.to_numpy() - steps
     free = (np.maximum.accumulate(free) + np.minimum.accumulate(free[::-1])[::-1]) / 2  # in order, and in the middle
-    return dict(zip(labels, np.clip(free, low, high - steps[-1]) + steps, strict=True))
+    return pd.Series(np.clip(free, low, high - steps[-1]) + steps, heights.index)
