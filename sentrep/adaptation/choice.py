@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sentrep.adaptation.interpolation import SHARES, interpolate
 from sentrep.adaptation.preparation import Remembered
@@ -10,6 +11,8 @@ from sentrep.adaptation.words import WEIGHTS, WithWords
 from sentrep.data.sets.proxy_tasks import ProxyTasks, document_of
 from sentrep.encoder import LexicalFeatures
 from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -59,15 +62,12 @@ def choose(tasks: ProxyTasks, start: Remembered, end: Remembered, words: Lexical
 def _every_second(tasks: ProxyTasks) -> ProxyTasks:
     """The questions of every second document, among its passages and all distractors."""
     out = set([*dict.fromkeys(map(document_of, tasks.queries))][1::2])
-    answers = {
-        task: {query: found for query, found in own.items() if document_of(query) not in out}
-        for task, own in tasks.answers.items()
-    }
-    passages, queries = (
-        {name: text for name, text in texts.items() if document_of(name) not in out}
-        for texts in (tasks.passages, tasks.queries)
-    )
-    return ProxyTasks(tasks.name, passages, queries, {task: own for task, own in answers.items() if own})
+
+    def kept(items: dict[str, Item]) -> dict[str, Item]:
+        return {name: item for name, item in items.items() if document_of(name) not in out}
+
+    answers = {task: half for task, own in tasks.answers.items() if (half := kept(own))}
+    return ProxyTasks(tasks.name, kept(tasks.passages), kept(tasks.queries), answers)
 
 
 def proxy(tasks: ProxyTasks, candidate: Remembered | WithWords) -> float:

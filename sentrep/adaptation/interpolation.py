@@ -7,7 +7,6 @@ from copy import deepcopy
 import torch
 
 from sentrep.encoder import SentenceEncoder
-from sentrep.errors import InputError
 
 SHARES = (0.25, 0.5, 0.75)
 """Shares of the trained end that are tried, between the two ends: 0 is the untouched model, 1 the trained one."""
@@ -20,20 +19,13 @@ def interpolate(start: SentenceEncoder, end: SentenceEncoder, share: float) -> S
         start: the untouched model.
         end: the trained model, of the same architecture; tensors that are not floating point come from it.
         share: in [0, 1].
-
-    Raises:
-        InputError: the two differ in their weights' names or shapes.
     """
-    first, second = start.state_dict(), end.state_dict()
-    other = [name for name, weight in second.items() if name not in first or first[name].shape != weight.shape]
-    if other:
-        raise InputError(f"weights of two models cannot be mixed: {other[0]} is not the same in both")
+    first, encoder = start.state_dict(), deepcopy(end)
     mixed = {
         name: torch.lerp(first[name].float(), weight.float(), share).to(weight.dtype)
         if weight.is_floating_point()
         else weight
-        for name, weight in second.items()
+        for name, weight in end.state_dict().items()
     }
-    encoder = deepcopy(end)
     encoder.load_state_dict(mixed)
     return encoder.eval()

@@ -79,27 +79,21 @@ class Adaptation:
     """Settings of the training, shown as a table."""
 
     def take_from(self, folder: Path) -> None:
-        """Take the number of seen pairs and the score of every validation from a run."""
+        """Take the settings, the number of seen pairs and the score of every validation from a run."""
         run = RunFolder(folder, folder.name)
-        self.seen = int(
-            run.metrics.index.max() * run.setting("data.batch_size") * run.setting("trainer.accumulate_grad_batches")
-        )
+        terms = {name: term["class_path"] for name, term in run.setting("model.objectives").items() if term}
+        batch = run.setting("data.batch_size")
+        self.settings |= {
+            "objectives": ", ".join(f"{name} ({kind.rpartition('.')[2]})" for name, kind in terms.items()),
+            "learning rate": f"{run.setting('model.optimizer.lr'):g}",
+            "batch": str(batch),
+            "tokens of a training passage": str(run.setting("model.encoder.max_length")),
+            "chosen step": str(selected_step(folder)),
+            "seed": str(run.setting("seed_everything")),
+        }
+        self.seen = int(run.metrics.index.max() * batch * run.setting("trainer.accumulate_grad_batches"))
         scores = run.metrics.filter(regex=f"^val/{CRITERION}").dropna(how="all").rename(columns=lambda name: name[4:])
         minutes = run.metrics.reindex(columns=[MINUTES])[MINUTES].fillna(0).round(2)
         self.curve = tuple(
             {"step": int(step), "minutes": minutes[step], **row.dropna()} for step, row in scores.iterrows()
         )
-
-
-def settings_of(run: Path) -> dict[str, str]:
-    """How was trained."""
-    asked = RunFolder(run, run.name)
-    terms = {name: term["class_path"] for name, term in asked.setting("model.objectives").items() if term}
-    return {
-        "objectives": ", ".join(f"{name} ({kind.rpartition('.')[2]})" for name, kind in terms.items()),
-        "learning rate": f"{asked.setting('model.optimizer.lr'):g}",
-        "batch": str(asked.setting("data.batch_size")),
-        "tokens of a training passage": str(asked.setting("model.encoder.max_length")),
-        "chosen step": str(selected_step(run)),
-        "seed": str(asked.setting("seed_everything")),
-    }

@@ -14,6 +14,7 @@ from torch import Tensor
 from sentrep.adaptation.budget import SAMPLE, Budget
 from sentrep.adaptation.mining import mine_hard_negatives
 from sentrep.adaptation.pairs import Pair, make_pairs, write_columns
+from sentrep.adaptation.questions import one_line
 from sentrep.adaptation.splitting import Split
 from sentrep.data.sets.proxy_tasks import write_proxy_tasks
 from sentrep.data.text.documents import Document, count_tokens, split_passages
@@ -133,12 +134,11 @@ def write_sentences(documents: Sequence[Document], folder: Path) -> int:
 
 
 def _asked(questions: Sequence[tuple[str, ...]], passages: Sequence[str]) -> list[Pair]:
-    numbers = {" ".join(passage.split()): number for number, passage in enumerate(passages)}
-    places = [numbers.get(" ".join(passage.split())) for _, passage, *_ in questions]
+    numbers = {one_line(passage): number for number, passage in enumerate(passages)}
     found = [
-        Pair(question, passage, place)
-        for (question, passage, *_), place in zip(questions, places, strict=True)
-        if place is not None and question.strip()
+        Pair(question, passage, numbers[one_line(passage)])
+        for question, passage, *_ in questions
+        if one_line(passage) in numbers and question.strip()
     ]
     if questions:
         logger.info("%d of %d questions are about passages that are trained on", len(found), len(questions))
@@ -161,16 +161,11 @@ def _drawn(
     documents: Mapping[int, tuple[Document, Cut]], most: int, seed: int
 ) -> tuple[list[tuple[str, ...]], list[int]]:
     """Passages of whole documents up to ``most`` of them, in the order of the text, and whose they are."""
-    order = np.random.default_rng(np.random.SeedSequence([seed, 5])).permutation(list(documents))
-    count, taken = 0, set[int]()
-    for number in order.tolist():
-        if count >= most:
-            break
-        taken.add(number)
-        count += len(documents[number][1])
+    order = np.random.default_rng(np.random.SeedSequence([seed, 5])).permutation(list(documents)).tolist()
+    counts = np.cumsum([len(documents[number][1]) for number in order])
+    taken = set(order[: np.searchsorted(counts, most) + 1])  # the last one reaches the limit
     rows = [(passage, number) for number, (_, split) in documents.items() if number in taken for passage in split]
-    passages, owners = [passage for passage, _ in rows], [owner for _, owner in rows]
-    return passages[:most], owners[:most]
+    return [passage for passage, _ in rows[:most]], [owner for _, owner in rows[:most]]
 
 
 def _texts(passages: Sequence[tuple[str, ...]]) -> list[str]:

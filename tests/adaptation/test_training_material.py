@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
 from adaptation.texts import documents
 from sentrep.adaptation.interpolation import interpolate
 from sentrep.adaptation.mining import mine_hard_negatives
 from sentrep.adaptation.pairs import make_pairs
-from sentrep.errors import InputError
 from support import tiny_encoder
 
 
@@ -61,5 +59,3 @@ def test_weights_lie_between_the_ends() -> None:
     for name, weight in between.items():
         first, second = start.state_dict()[name], end.state_dict()[name]
         torch.testing.assert_close(weight, 0.75 * first + 0.25 * second if weight.is_floating_point() else second)
-    with pytest.raises(InputError, match="cannot be mixed"):
-        interpolate(start, tiny_encoder("modernbert"), 0.5)

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
-from rich.progress import Progress
 
 from sentrep.adaptation.preparation import CHOOSE, PAIRS, SENTENCES
 from sentrep.cli.config.configuration import Tree, merge
@@ -174,19 +173,17 @@ class Told(Callback):
 
     def __init__(self, minutes: float) -> None:
         self._minutes = minutes
-        self._bar: Progress | None = None
+        console = Console(stderr=True)
+        self._bar = progress_bar(console, auto_refresh=False, transient=True, disable=not console.is_terminal)
+        self._task = self._bar.add_task("Training, seconds", total=round(60 * minutes), note="")
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start the clock."""
         self._began = time.monotonic()
-        console = Console(stderr=True)
-        self._bar = bar = progress_bar(console, auto_refresh=False, transient=True, disable=not console.is_terminal)
-        self._task = bar.add_task("Training, seconds", total=round(60 * self._minutes), note="")
-        bar.start()
+        self._bar.start()
 
     def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
         """Draw the bar."""
-        assert self._bar is not None
         self._bar.update(self._task, completed=round(time.monotonic() - self._began), refresh=True)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -197,8 +194,7 @@ class Told(Callback):
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Leave the terminal as it was, after an error as well."""
-        if self._bar is not None:
-            self._bar.stop()
+        self._bar.stop()
 
 
 def is_checkpoint(backbone: str) -> bool:

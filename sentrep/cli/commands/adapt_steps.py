@@ -12,7 +12,7 @@ import torch
 
 from sentrep.adaptation.choice import Choice, choose
 from sentrep.adaptation.neighbours import changed_neighbours
-from sentrep.adaptation.outcome import Adaptation, settings_of
+from sentrep.adaptation.outcome import Adaptation
 from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Remembered
 from sentrep.adaptation.report import task_table, write_report
 from sentrep.adaptation.verdict import Judgement, judge
@@ -63,7 +63,7 @@ def choose_and_judge(
     outcome.take_from(work.trained)
     outcome.verdict, outcome.tasks = judgement.verdict, judgement.tasks
     outcome.interpolation, outcome.lexical = choice.shares, choice.weights
-    outcome.settings |= settings_of(work.trained) | {"share of the trained weights": f"{choice.share:g}"}
+    outcome.settings["share of the trained weights"] = f"{choice.share:g}"
     if chosen is choice.worded:
         outcome.settings["weight of matching words"] = f"{chosen.weight:g}"
     sentence = _sentence(judgement, len({document_of(query) for query in tasks.queries}))
