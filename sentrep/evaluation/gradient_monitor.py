@@ -53,8 +53,6 @@ class GradientMonitor(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Refuse an interval at which nothing would be logged."""
-        if not hasattr(pl_module, "terms"):
-            raise InputError(f"GradientMonitor watches terms of SentRepModule; {type(pl_module).__name__} has none")
         log_every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]
         if log_every < 1 or self.every_n_steps % log_every:
             raise InputError(

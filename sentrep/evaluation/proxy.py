@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sentrep.data.sets.proxy_tasks import ProxyTasks, document_of
-from sentrep.errors import InputError
 from sentrep.evaluation.retrieval import TopK, ranking_score
+from sentrep.evaluation.vectors import refuse_collapse, refuse_not_finite
 
 DEPTH = 10
 """Ranks that count."""
@@ -42,10 +42,8 @@ def rank_passages(tasks: ProxyTasks, encode: Callable[[Sequence[str]], Tensor]) 
     """
     texts = list(dict.fromkeys([*tasks.passages.values(), *tasks.queries.values()]))
     vectors = encode(texts)
-    if not vectors.isfinite().all():
-        raise InputError(f"{tasks.name}: vectors are NaN or infinite; the encoder is broken")
-    if (vectors == vectors[0]).all():
-        raise InputError(f"{tasks.name}: all {len(vectors)} vectors are equal; the encoder has collapsed")
+    refuse_not_finite(vectors.numpy(), tasks.name)
+    refuse_collapse(vectors.numpy(), tasks.name)
     row = {text: number for number, text in enumerate(texts)}
     ids = list(tasks.passages)
     best = TopK(vectors[[row[text] for text in tasks.queries.values()]], DEPTH + 1)

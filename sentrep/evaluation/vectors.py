@@ -34,10 +34,18 @@ def encode_texts(
     """
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     vectors = np.asarray(encoder.encode(list(rows), batch_size=batch_size, show_progress_bar=show_progress_bar))
-    broken = int((~np.isfinite(vectors)).any(1).sum())
-    if broken:
-        raise InputError(f"{name}: {broken} of {len(vectors)} vectors are NaN or infinite; the encoder is broken")
+    refuse_not_finite(vectors, name)
     return vectors if len(rows) == len(texts) else vectors[[rows[text] for text in texts]]
+
+
+def refuse_not_finite(vectors: Vectors, name: str) -> None:
+    """Refuse vectors of a broken encoder.
+
+    Raises:
+        InputError: a vector is not finite.
+    """
+    if broken := int((~np.isfinite(vectors)).any(1).sum()):
+        raise InputError(f"{name}: {broken} of {len(vectors)} vectors are NaN or infinite; the encoder is broken")
 
 
 def refuse_collapse(vectors: Vectors, name: str) -> None:

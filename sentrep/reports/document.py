@@ -9,7 +9,7 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader
@@ -25,7 +25,6 @@ _INK = {"#ffffff": "var(--page)", "#000000": "currentColor", "#e0e0e0": "var(--r
 class Heading:
     """The heading of the document (level 1) or of a section."""
 
-    kind: ClassVar[str] = "heading"
     text: str
     level: int = 2
     look: str = ""
@@ -40,7 +39,6 @@ class Heading:
 class Text:
     """A paragraph."""
 
-    kind: ClassVar[str] = "text"
     text: str
     faint: bool = False
 
@@ -53,7 +51,6 @@ class Text:
 class Table:
     """A table of texts; the first cell of a row is its name."""
 
-    kind: ClassVar[str] = "table"
     frame: pd.DataFrame
     label: str
     """Description for screen readers."""
@@ -71,7 +68,6 @@ class Table:
 class Picture:
     """What matplotlib has drawn in the style of `sentrep.evaluation.plots.style`."""
 
-    kind: ClassVar[str] = "picture"
     svg: str
     """The content of the file."""
     alt: str
@@ -107,7 +103,6 @@ class Picture:
 class Change:
     """Texts of one sentence before and after; a page marks the new ones."""
 
-    kind: ClassVar[str] = "change"
     head: str
     before: Sequence[str]
     after: Sequence[str]

@@ -36,24 +36,8 @@ _LETTERS_PER_INCH = 17
 """How many letters of the legend's type fill an inch, about."""
 _LETTERS_OF_HANDLE = 6
 """How many letters would fill the room of a line or marker in the legend."""
-STYLE: Any = {
-    "font.size": 7,
-    "axes.titlesize": 7.5,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.linewidth": 0.3,
-    "grid.color": "#E0E0E0",
-    "axes.axisbelow": True,
-    "lines.linewidth": 1.1,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "legend.frameon": False,
-    "legend.fontsize": 7,
-    "svg.fonttype": "none",
-    "text.parse_math": False,  # labels hold names that people gave
-}
+STYLE = Path(__file__).with_name("sentrep.mplstyle")
+"""The settings of matplotlib, for `matplotlib.style.use` as well."""
 _METRICS = {
     "train/loss": "loss",
     "train/alignment": "alignment (↓)",
@@ -65,7 +49,7 @@ _METRICS = {
 
 def styled() -> Any:
     """The style for as long as something is drawn or written; matplotlib's own settings are left alone."""
-    return matplotlib.rc_context(STYLE)
+    return matplotlib.rc_context(fname=STYLE)
 
 
 class Picture(Figure):

@@ -52,12 +52,10 @@ def sweep_table(runs: Sequence[RunFolder], x: str, y: str, take: Take = "max") -
     newest = list(scores)
     settings = [run.settings_but(x) for run in newest]
     keys = [_written(own) for own in settings]
-    first = dict(zip(reversed(keys), zip(reversed(newest), reversed(settings), strict=True), strict=True))
-    names = _told_apart([run.without_seed for run, _ in first.values()], [own for _, own in first.values()])
-    lines = dict(zip(first, names, strict=True))
+    first = dict(zip(reversed(keys), reversed(newest), strict=True))  # the first run of a line names it
     table = pd.DataFrame(
         {
-            "line": [lines[key] for key in keys],
+            "line": _told_apart([first[key].without_seed for key in keys], settings),
             "x": _places([run.setting(x) for run in newest]),
             "seed": [_written(run.seeds) for run in newest],
             "score": list(scores.values()),
