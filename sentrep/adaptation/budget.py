@@ -1,4 +1,4 @@
-"""How much of a text the minutes of an adaptation allow, by the speed at which the untouched model reads."""
+"""How much of a text can be used in the minutes of an adaptation, by the untouched model's speed of reading."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from sentrep.io.files import write_text
 
 _FILE = "budget.json"
 SAMPLE, _WARM = 112, 16
-"""Passages that the speed is measured on, less the first of them, which the set-up of the first batch falls on."""
+"""Passages that measure the speed, and how many of them come first, for the set-up, and are not counted."""
 _READING = 0.7
 """Share of the minutes beside training that reading may take: the rest is for loading, tokenising and search."""
 _PASSAGES, _CHOOSE, _JUDGE, _DISTRACTORS = 0.2, 0.3, 0.25, 0.15
 """Shares of that reading. The missing tenth is for the queries of the pairs."""
 _CHOICES, _JUDGEMENTS = 20, 5
-"""Passages that are read for one document: one that chooses is read in two parts and with its questions, by the
-untouched model, at each validation and by the mixtures; one that judges by two models."""
+"""Passages that are read for one document. A document that chooses is read in two parts and with its questions, by the
+untouched model, at each validation and by the mixtures; a document that judges is read by two models."""
 _PAIR = 4
-"""Passages that are read in the time in which one pair is trained on, with its hard negative and its teacher."""
+"""Passages that are read in the time of one training pair, with its hard negative and its teacher."""
 _LEAST = {"passages": 500, "pairs": 1000, "choose": 60, "judge": 120, "distractors": 500}
-"""Fewer teach and tell nothing, however short the time."""
+"""Smaller numbers teach and show nothing, however short the time."""
 _MOST = {"distractors": 5000}
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that is trained on and read in the minutes of a command, which takes twice the minutes of training."""
+    """The largest numbers for the minutes of training; the whole command takes twice these minutes."""
 
     passages: int
-    """To train on, and to mine hard negatives in."""
+    """Passages to train on, and to mine hard negatives in."""
     pairs: int
-    """That training can reach, and that negatives are mined for."""
+    """Pairs that training can reach; hard negatives are mined for them."""
     choose: int
     """Documents to choose by."""
     judge: int
@@ -63,12 +63,12 @@ class Budget:
 
     @classmethod
     def of(cls, folder: Path, read: Callable[[Sequence[str]], object], texts: Sequence[str], minutes: float) -> Budget:
-        """The budget of an adaptation: measured once, and kept, so that an interrupted one finds its own pairs again.
+        """The budget of an adaptation, measured once and kept, so that an interrupted adaptation uses the same pairs.
 
         Args:
             folder: holds ``budget.json``.
             read: encodes texts.
-            texts: `SAMPLE` passages, or all there are where these are fewer.
+            texts: `SAMPLE` passages, or all of a smaller text.
             minutes: of training.
         """
         file = folder / _FILE
@@ -76,11 +76,11 @@ class Budget:
             return cls(**json.loads(file.read_text(encoding="utf-8")))
         read(texts[:_WARM])
         began = time.perf_counter()
-        read(texts)  # the first are known by now
+        read(texts)  # the first passages are remembered
         budget = cls.allowed(max(1, len(texts) - _WARM) / (time.perf_counter() - began), minutes)
         budget.write(folder)
         return budget
 
     def write(self, folder: Path) -> None:
-        """Keep it for `of`."""
+        """Write the budget for `of`."""
         write_text(folder / _FILE, json.dumps(asdict(self)))

@@ -17,13 +17,13 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Choice:
-    """The best candidates, and what each was worth."""
+    """The best candidates, and the score of each."""
 
     model: Remembered
     share: float
     """Share of the trained weights."""
     worded: WithWords | None
-    """That model with matching words, where these score higher."""
+    """The same model with matching words, if these score higher."""
     shares: tuple[tuple[float, float], ...]
     """(share, proxy of every second document's questions)."""
     weights: tuple[tuple[float, float], ...]
@@ -31,17 +31,17 @@ class Choice:
 
     @property
     def gain(self) -> float:
-        """What matching words add to the proxy."""
+        """The gain of matching words in the proxy score."""
         return max(value for _, value in self.weights) - self.weights[0][1]
 
 
 def choose(tasks: ProxyTasks, start: Remembered, end: Remembered, words: LexicalFeatures) -> Choice:
-    """Choose the share first, then the weight at that share; of equals, the nearest to the untouched model.
+    """Choose the share first, then the weight at that share; of equal scores, the one nearest to the untouched model.
 
     All shares are tried on every second document's questions. The best one must then beat the untouched model on all.
 
     Args:
-        tasks: those that are held out to choose by.
+        tasks: the tasks to choose by.
         start: the untouched model.
         end: the trained one.
         words: the lexical part, of `fit_lexical`.

@@ -1,4 +1,4 @@
-"""Between the model that training started from and the one that it ended with."""
+"""Weights between the start and the end of training."""
 
 from __future__ import annotations
 

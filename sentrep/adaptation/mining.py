@@ -1,4 +1,4 @@
-"""Hard negatives: passages that the model takes for near, and that are of another document."""
+"""Hard negatives: near passages of other documents."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Tensor
 from sentrep.functional.similarity import cosine_similarity_matrix
 
 _NEAREST = 20
-"""Passages that one is drawn from: the nearest alone would often be as good an answer."""
+"""A negative is drawn from so many passages; the nearest one would often be a good answer."""
 _MARGIN = 0.95
 """Share of the right passage's cosine from which another one counts as an answer too, and is no negative (Moreira et
 al. 2024, NV-Retriever, section 3: TopK-PercPos)."""
 _OFTEN = 5
-"""Times the average that one passage may be drawn: a few that are near to everything would teach little."""
+"""A passage may be drawn so many times as often as the average: a few near to everything would teach little."""
 _BLOCK = 1024
 
 
@@ -31,8 +31,8 @@ def mine_hard_negatives(
     Args:
         queries: (Q, D) vectors.
         passages: (P, D) vectors.
-        right: Q numbers of the passages that the queries are to find.
-        documents: P numbers of the documents that the passages are of; there are at least two.
+        right: Q numbers of the right passages.
+        documents: P numbers of the passages' documents, at least two different ones.
         seed: of the draws.
 
     Returns:

@@ -14,13 +14,13 @@ from sentrep.functional.similarity import cosine_similarity_matrix
 
 Vectors = NDArray[np.floating]
 _SAMPLE = 5000
-"""Texts among which the groups are looked for."""
+"""The groups are found among so many texts."""
 
 
 def changed_neighbours(
     texts: Sequence[str], before: Vectors, after: Vectors, count: int = 10, nearest: int = 3
 ) -> tuple[Neighbours, ...]:
-    """The nearest others of a few texts that are spread over the corpus; those whose neighbours changed most first.
+    """The nearest other texts of a few texts from all parts of the corpus; the most changed neighbours come first.
 
     The texts are those nearest to the centres of k-means in the space before, so that each stands for a part of the
     corpus. The choice is the same every time.
@@ -29,8 +29,8 @@ def changed_neighbours(
         texts: N.
         before: (N, D) vectors of the model before.
         after: (N, D') of the same texts by the model after.
-        count: how many texts; fewer where there are not as many different ones.
-        nearest: neighbours of each by cosine; a text equal to it is none.
+        count: the number of texts; fewer if the corpus has fewer different texts.
+        nearest: neighbours of each by cosine, without equal texts.
     """
     rows = _spread(texts, before, count)
     sides = (_nearest(texts, vectors, rows, nearest) for vectors in (before, after))
@@ -39,7 +39,7 @@ def changed_neighbours(
 
 
 def _spread(texts: Sequence[str], vectors: Vectors, count: int) -> list[int]:
-    """Rows of different texts, the nearest ones to the centres of as many groups."""
+    """Rows of different texts, each the nearest to the centre of a group."""
     from sklearn.cluster import KMeans
 
     rows = np.array(sorted({text: row for row, text in enumerate(texts)}.values()), dtype=np.int64)
@@ -52,7 +52,7 @@ def _spread(texts: Sequence[str], vectors: Vectors, count: int) -> list[int]:
 
 
 def _nearest(texts: Sequence[str], vectors: Vectors, rows: Sequence[int], nearest: int) -> Iterator[tuple[str, ...]]:
-    """For every row the texts of highest cosine, the nearest first, each once and none equal to its own."""
+    """For every row the different texts of highest cosine, the nearest first, without its own text."""
     corpus = torch.from_numpy(np.ascontiguousarray(vectors, dtype=np.float32))
     for row, cosines in zip(rows, cosine_similarity_matrix(corpus[list(rows)], corpus).numpy(), strict=True):
         order = (texts[place] for place in np.argsort(-cosines, kind="stable") if texts[place] != texts[row])

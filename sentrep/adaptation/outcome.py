@@ -30,7 +30,7 @@ class TaskOutcome:
     queries: int
     candidates: int
     overlap: float
-    """Share of the query's words that stand in its answer."""
+    """Share of the query's words that occur in its answer."""
     bm25: float | None
     start: Estimate
     adapted: Estimate
@@ -58,23 +58,23 @@ class Adaptation:
     text: str
     """The text that the model was adapted to."""
     folder: str | None = None
-    """Where it was written; None where nothing was exported."""
+    """Folder of the exported model; None if nothing was exported."""
     documents: int
     passages: int = 0
     pairs: int = 0
     """Pairs to train on."""
     seen: int = 0
-    """Pairs that training has come to, again ones included; of a text without structure sentences."""
+    """Pairs that training has seen, repetitions included; sentences for a text without structure."""
     tasks: tuple[TaskOutcome, ...] = ()
     curve: tuple[dict[str, float], ...] = ()
     """Rows: step, minutes, proxy, and proxy/<task>; step 0 is the untouched model."""
     interpolation: tuple[tuple[float, float], ...] = ()
     """(weight of the trained end, proxy)."""
     lexical: tuple[tuple[float, float], ...] = ()
-    """(weight of matching words, proxy), at the best of these."""
+    """(weight of matching words, proxy), at the best share."""
     neighbours: tuple[Neighbours, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
-    """Part of the run -> seconds."""
+    """Seconds of each part of the command."""
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of the training, shown as a table."""
 

@@ -14,32 +14,32 @@ from sentrep.data.text.documents import Document
 from sentrep.io.files import atomic_write
 
 _TITLES = 2
-"""Passages of a document, from its first one, that its title is paired with."""
+"""A title is paired with so many first passages of its document."""
 _STAYS = 0.1
-"""Chance that a sentence stays in the passage that it is to find: matching words must not be forgotten (Lee et al.
+"""The chance that a sentence stays in its passage, so that matching words are not forgotten (Lee et al.
 2019, Latent Retrieval for Weakly Supervised Open Domain Question Answering, section 3)."""
 _FEWEST_WORDS = 5
-"""Words that a sentence needs to stand for a query."""
+"""A sentence with so many words can be a query."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A query, and the passage that it is to find."""
+    """A query and its passage."""
 
     query: str
     passage: str
     number: int
-    """Number of the passage that ``passage`` is a part of."""
+    """Number of the whole passage that contains ``passage``."""
 
 
 def make_pairs(
     documents: Mapping[int, Document], passages: Sequence[tuple[int, tuple[str, ...]]], seed: int = 0
 ) -> list[Pair]:
-    """A title and its text; the last sentence of a passage, and another one, and the rest; a passage and the next.
+    """Make pairs: a title and its text; the last or another sentence of a passage and the rest; a passage and the next.
 
     Args:
         documents: by number.
-        passages: a document's number and sentences, passages of one document behind one another.
+        passages: a document's number and sentences; the passages of a document are consecutive.
         seed: of the draws.
 
     Examples:
@@ -72,6 +72,6 @@ def make_pairs(
 
 
 def write_columns(path: str | Path, columns: Mapping[str, Sequence[str]]) -> None:
-    """As a table of texts (parquet), whole or not at all."""
+    """Write a table of texts (parquet), whole or not at all."""
     with atomic_write(path) as file:
         pq.write_table(pa.table(dict(columns)), file)

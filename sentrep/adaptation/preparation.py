@@ -29,17 +29,17 @@ PAIRS, PASSAGES, SENTENCES = "pairs.parquet", "passages.parquet", "sentences.par
 CHOOSE, JUDGE = "choose", "judge"
 """Folders of tasks: to choose by, to judge by."""
 _NEAR = 3
-"""Passages of other documents nearest to each query of the choice, its likely confusions."""
+"""Passages of other documents nearest to each query that chooses, which it is likely to confuse."""
 _MANY = 200
-"""Texts whose encoding is logged, with a bar."""
+"""The encoding of so many texts is logged, with a bar."""
 _FEW = 500
-"""Distractors of the choice, which is made again and again."""
+"""Distractors of the choice, which are read many times."""
 
 Cut = Sequence[tuple[str, ...]]
 
 
 class Remembered:
-    """Vectors of texts by a model that stays as it is: no text is encoded twice.
+    """Vectors of texts by a model that does not change: no text is encoded twice.
 
     Args:
         encoder: the model.
@@ -78,13 +78,13 @@ def prepare(
 
     Args:
         documents: all of them.
-        split: which are held out.
+        split: the held-out documents.
         start: the untouched model, which mines.
-        folder: where to.
-        minutes: of training; `Budget` says how much of the text can be read and reached in them.
-        most: passages to train on and to search in; of a larger text so many are drawn, whole documents at a time.
+        folder: of the files.
+        minutes: of training; `Budget` says how much of the text can be read and trained on in these minutes.
+        most: passages to train on and to search in; from a larger text so many are drawn, as whole documents.
         seed: of every draw.
-        questions: with their passages, more pairs; those whose passage is not trained on are left out and counted.
+        questions: further pairs of question and passage; if the passage is not trained on, skipped and counted.
 
     Returns:
         The numbers of passages and of pairs to train on.
@@ -127,7 +127,7 @@ def prepare(
 
 
 def write_sentences(documents: Sequence[Document], folder: Path) -> int:
-    """Write the sentences of all documents, for a text without a structure; returns how many."""
+    """Write the sentences of all documents, for a text without a structure; return their number."""
     sentences = [sentence for document in documents for sentence in document.sentences]
     write_columns(folder / SENTENCES, {"text": sentences})
     return len(sentences)
@@ -148,7 +148,7 @@ def _asked(questions: Sequence[tuple[str, ...]], passages: Sequence[str]) -> lis
 def _passages(
     documents: Sequence[Document], encoder: SentenceEncoder, numbers: Sequence[int]
 ) -> dict[int, tuple[Document, Cut]]:
-    """By number: a document and its passages, which the model reads whole."""
+    """By number: a document and its passages, each within the length of the model."""
     tokenize = encoder.tokenize
     limits = [limit for limit in (encoder.max_seq_length, tokenize.limit) if limit is not None]
     room = min(limits, default=512) - len(tokenize([""], None)[0][0])
@@ -160,7 +160,7 @@ def _passages(
 def _drawn(
     documents: Mapping[int, tuple[Document, Cut]], most: int, seed: int
 ) -> tuple[list[tuple[str, ...]], list[int]]:
-    """Passages of whole documents up to ``most`` of them, in the order of the text, and whose they are."""
+    """At most ``most`` passages of whole documents, in the order of the text, and the numbers of their documents."""
     order = np.random.default_rng(np.random.SeedSequence([seed, 5])).permutation(list(documents)).tolist()
     counts = np.cumsum([len(documents[number][1]) for number in order])
     taken = set(order[: np.searchsorted(counts, most) + 1])  # the last one reaches the limit

@@ -1,8 +1,8 @@
-"""Questions about every passage of a text, made by a model, as pairs to train on.
+"""Questions about every passage of a text, written by a model, as pairs to train on.
 
 A language model or a sequence-to-sequence model writes the questions (GPL, Wang et al. 2022; InPars, Bonifacio et al.
-2022), and an encoder says which of them lead back to their passage among all others (Promptagator, Dai et al. 2022).
-In place of that, GPL weighs the pairs by a cross-encoder and InPars keeps the questions that were likeliest.
+2022). An encoder keeps the questions that find their passage among all others (Promptagator, Dai et al. 2022). Instead,
+GPL weighs the pairs by a cross-encoder, and InPars keeps the most likely questions.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from sentrep.io.files import write_text
 from sentrep.io.paths import writing
 
 ASKED = ("passage", "questions")
-"""Columns of the answers: the passage, and its questions, a line each."""
+"""Columns of the answers: the passage, and its questions, one per line."""
 LONGEST = 64
-"""Tokens of a question by a sequence-to-sequence model; one that is longer goes round in circles."""
+"""The most tokens of a question by a sequence-to-sequence model; a longer question repeats itself."""
 LOST = "passage not found again"
 AMBIGUOUS = "asked of several passages"
 
@@ -39,8 +39,8 @@ def generate(rows: Sequence[CorpusRow], translate: Translate, count: int) -> lis
 
     Args:
         rows: with passages.
-        translate: passages to a question each: a `Translator`.
-        count: questions of a passage.
+        translate: gives one question per passage: a `Translator`.
+        count: questions per passage.
 
     Examples:
         >>> from sentrep.data.augmentation.translation import Translation
@@ -73,7 +73,7 @@ def read_questions(parts: Parts) -> Iterator[tuple[str, str]]:
 
 
 def one_line(passage: str) -> str:
-    """A passage as the pairs have it, which are a table with tabs."""
+    """A passage on one line, for the pairs, which are a table with tabs."""
     return " ".join(passage.split())
 
 
@@ -84,9 +84,9 @@ def judge(
 
     Args:
         pairs: (question, passage).
-        passages: all there are to be found, the pairs' own among them; equal ones count as one.
+        passages: all passages, with those of the pairs; equal passages count as one.
         how: the condition.
-        encoder: None finds nothing out.
+        encoder: None checks only for questions of several passages.
 
     Raises:
         InputError: vectors that are not finite or all equal.
@@ -114,7 +114,7 @@ def write_question_pairs(path: str, pairs: Sequence[tuple[str, str]]) -> None:
 def _found_again(
     pairs: Sequence[tuple[str, str]], passages: Sequence[str], how: RoundTrip, encoder: SentenceEncoder
 ) -> np.ndarray:
-    """(Q,) whether the passage is among the first that its question finds."""
+    """(Q,) whether the question finds its passage among the first ones."""
     numbers = {passage: number for number, passage in enumerate(dict.fromkeys(passages))}
     texts = list(numbers)
     asked = encode_texts(encoder, [question for question, _ in pairs], "questions", how.batch_size, None)

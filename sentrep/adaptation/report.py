@@ -1,4 +1,4 @@
-"""The report of an adaptation that a person can send on: one page of HTML that stands alone, and Markdown."""
+"""The report of an adaptation, which can be sent to others: one self-contained page of HTML, and Markdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sentrep.reports.frames import as_frame
 
 _LOOKS = {"better": "good", "not better": "bad", "worse": "bad", "cannot be told": "unsure"}
 _LONGEST = 180
-"""Letters of a sentence that are shown."""
+"""So many letters of a sentence are shown."""
 _TASKS = (
     "Each task was made from the text's own structure and held out of training. Scores × 100, the higher the better, "
     "with the 95 % interval of a bootstrap over the documents; a task got better or worse where the whole interval of "
@@ -35,13 +35,13 @@ _SETTINGS = "Recipe and training data"
 
 
 def write_report(adaptation: Adaptation, folder: str | Path) -> Path:
-    """Write ``report.html``, which needs nothing beside it, and ``report.md``.
+    """Write ``report.html``, which needs no other file, and ``report.md``.
 
     Empty parts (curve, interpolation, neighbours, times, settings) have no section.
 
     Args:
-        adaptation: what to report.
-        folder: where to; it is made.
+        adaptation: the outcome.
+        folder: of the report; it is created.
 
     Returns:
         The page.
@@ -103,7 +103,7 @@ def _about(adaptation: Adaptation) -> str:
 
 
 def _facts(adaptation: Adaptation) -> str:
-    """The counts, and where the model is."""
+    """The counts, and the place of the model."""
     counts = f"{_last(adaptation.text)}: {adaptation.documents:,} documents in {adaptation.passages:,} passages"
     if adaptation.pairs:
         often = adaptation.seen / adaptation.pairs
@@ -115,11 +115,11 @@ def _facts(adaptation: Adaptation) -> str:
 
 
 def task_table(tasks: Sequence[TaskOutcome], intervals: bool = True) -> pd.DataFrame:
-    """Before and after; without BM25 where no task has it.
+    """The scores before and after; without a column BM25 if no task has a value.
 
     Args:
-        tasks: a row each.
-        intervals: of every score, and not half the width of the difference's alone.
+        tasks: one per row.
+        intervals: show the interval of every score; otherwise half the width of the difference's interval alone.
     """
     rows = [
         {
@@ -151,7 +151,7 @@ def _verdict(difference: Estimate) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """As people say it.
+    """A duration for readers.
 
     Examples:
         >>> _duration(3.21), _duration(75)
@@ -166,5 +166,5 @@ def _short(text: str) -> str:
 
 
 def _last(name: str) -> str:
-    """The last part of a path, without the folders of this machine."""
+    """The last part of a path, without this machine's folders."""
     return Path(name).name or name

@@ -1,4 +1,4 @@
-"""Which documents are held out: some to choose by, others to judge by, and none that training sees in another copy."""
+"""The documents that are held out, to choose by and to judge by; training sees no copy of them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sentrep.data.sets.proxy_tasks import is_judgeable
 from sentrep.data.text.documents import Document
 
 _SHARE, _LEAST, _MOST = 0.2, 200, 1000
-"""How many documents are held out: a share of them, at least (but never more than half) and at most so many."""
+"""The share of documents that is held out, and the least (but never more than half) and greatest number."""
 _CHOOSE = 0.4
-"""Share of them that chooses; the others judge."""
+"""Share of the held-out documents that chooses; the others judge."""
 _STRUCTURED = 1 / 3
-"""Share of documents with a structure that is needed to judge the text; otherwise too few documents would decide."""
+"""A text is judged if at least this share of its documents has a structure; fewer documents would not decide it."""
 _FEWEST = 50
-"""Documents to judge by."""
+"""Documents to judge by, at least."""
 _NEAR = 0.9
 """Cosine of TF-IDF vectors from which two documents count as copies of each other."""
 
@@ -29,15 +29,15 @@ class Split:
 
     train: list[int]
     choose: list[int]
-    """Held out, for every choice: checkpoint, interpolation."""
+    """Held out, for the choices of checkpoint and mixture."""
     judge: list[int]
     """Held out, for the verdict alone."""
     copies: int
-    """Documents that were not held out, as another is nearly the same."""
+    """Number of documents that were not held out, because another document is nearly the same."""
 
 
 def split_documents(documents: Sequence[Document], seed: int = 0) -> Split | None:
-    """Hold documents out, with a structure and without a near copy among all others; None where too few are such.
+    """Hold out documents that have a structure and no near copy; None if too few documents do.
 
     Args:
         documents: all of them.
@@ -60,7 +60,7 @@ def split_documents(documents: Sequence[Document], seed: int = 0) -> Split | Non
 def has_copy(documents: Sequence[Document], asked: NDArray[np.int64]) -> NDArray[np.bool_]:
     """(n,) whether another document is nearly the same as each of n, by its words (TF-IDF).
 
-    Where no word tells two documents apart, for there is none or all have the same few, each is a copy of another.
+    If no word distinguishes two documents, because there are none or the same few in all, each is a copy.
 
     Args:
         documents: all of them.
@@ -68,7 +68,7 @@ def has_copy(documents: Sequence[Document], asked: NDArray[np.int64]) -> NDArray
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    # words that a third of the documents use cost most of the time and tell no two apart
+    # words of more than a third of the documents take most of the time and distinguish little
     vectorizer = TfidfVectorizer(max_df=max(1 / 3, 2 / len(documents)), token_pattern=r"\w+")
     try:
         vectors = vectorizer.fit_transform(f"{document.title or ''} {document.text}" for document in documents)

@@ -1,4 +1,4 @@
-"""Whether the adapted model is better on queries that had no part in any choice, and how sure that is."""
+"""Whether the adapted model is better, with intervals, on queries that had no part in any choice."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def judge(
     """Compare two models.
 
     Args:
-        tasks: those that are held out to judge by.
+        tasks: the tasks to judge by.
         start: vectors (n, D) of n texts by the untouched model.
         adapted: (n, D') by the adapted one.
         bm25: rankings by words alone (`sentrep.evaluation.proxy.word_matching`).
@@ -79,9 +79,9 @@ def compare_tasks(
 
 
 def decide(start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]) -> tuple[Verdict, Estimate]:
-    """The verdict, and the difference that it rests on: of the mean over all queries.
+    """The verdict, and its reason: the difference of the mean over all queries.
 
-    Better is what gains on the whole, beyond the interval, and loses on no task beyond its own.
+    A model is better if it gains over all queries, beyond the interval, and loses on no task beyond its interval.
     """
     whole = difference(start, adapted)
     loses = any(difference({task: start[task]}, {task: adapted[task]}).high < 0 for task in start)
@@ -99,7 +99,7 @@ def difference(start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores
 
 
 def _estimate(scores: Mapping[str, TaskScores], values: Mapping[str, Array]) -> Estimate:
-    """Mean and interval; queries of one document stand and fall together, so it is documents that are drawn."""
+    """Mean and interval; queries of one document depend on each other, so the bootstrap draws documents."""
     asked = [document for found in scores.values() for document in found.documents]
     place = {document: number for number, document in enumerate(dict.fromkeys(asked))}
     rows, flat = [place[document] for document in asked], np.concatenate([values[task] for task in scores])

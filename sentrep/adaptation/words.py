@@ -1,4 +1,4 @@
-"""Candidates whose vectors also match words, tried without encoding a text again."""
+"""Candidates whose vectors also match words, without another encoding of a text."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sentrep.encoder.encode import pad
 from sentrep.encoder.lexical import mixture
 
 WEIGHTS = (0.1, 0.2)
-"""Weights of the lexical part that are tried. Tasks of the text's own words favour it, and more is less sure
+"""Weights of the lexical part to try. Tasks from the text's own words favour it; larger weights are less certain
 (docs/results.md)."""
 _BLOCK = 256
 
 
 class WithWords:
-    """Vectors of a candidate with lexical features behind them, in the proportion of a weight.
+    """Vectors of a candidate followed by lexical features, which have a weight.
 
     Args:
-        candidate: what encodes.
+        candidate: the model.
         module: of `fit_lexical`.
         weight: of the lexical part.
     """

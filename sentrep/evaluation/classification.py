@@ -1,6 +1,6 @@
 """Logistic regression on frozen vectors, after SentEval's protocol.
 
-Everything here works on vectors; `sentrep.evaluation.transfer` brings the encoder and the data.
+The functions take vectors; `sentrep.evaluation.transfer` adds the encoder and the data.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _SEED = 1111
 _NESTED_STRENGTHS = tuple(2.0**power for power in range(-2, 4))
 _FOLD_STRENGTHS = tuple(2.0**power for power in range(-1, 6))
 _TOLERANCE = 1e-6
-"""Largest gradient of the mean loss with which the fit ends."""
+"""The fit ends when no gradient of the mean loss is larger."""
 _MAX_ITERATIONS = 10_000
 
 
 class Chosen(NamedTuple):
-    """What SentEval's protocol gives."""
+    """The result of a protocol of SentEval."""
 
     predicted: Labels
     """Labels of the test rows."""
     dev_accuracy: float
-    """In [0, 1]; of the chosen strength on the rows that it was chosen with."""
+    """In [0, 1]; the accuracy of the chosen strength on the rows that chose it."""
 
 
 def nested_cross_validation(x: Features, y: Labels, folds: int = 10) -> tuple[float, float]:
     """SentEval's protocol for a task without a split (MR, CR, SUBJ, MPQA).
 
-    Every outer fold is predicted by a classifier that was trained on the others, with the strength C in 2⁻² … 2³ that
-    was best in an inner cross-validation over these others.
+    A classifier that was trained on the other folds predicts each outer fold. Its strength C in 2⁻² … 2³ is the best of
+    an inner cross-validation over these other folds.
 
     Args:
         x: (N, D).

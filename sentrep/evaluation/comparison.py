@@ -246,7 +246,7 @@ def read_scores(path: Path) -> dict[str, Array]:
     """The arrays of a run's score file, see `Comparison.read`.
 
     Raises:
-        InputError: it is damaged or cut off.
+        InputError: the file is damaged or cut off.
     """
     try:
         with np.load(path) as arrays:

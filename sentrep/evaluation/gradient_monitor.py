@@ -1,4 +1,4 @@
-"""Watching the gradients of the objectives: how strong each one pulls, and whether they pull against each other."""
+"""A monitor of the objectives' gradients: how strong each is, and whether two of them conflict."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class GradientMonitor(Callback):
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: TextBatch, batch_idx: int
     ) -> None:
-        """Take the last look's values off the table: they belong to its step alone."""
+        """Remove the values of the last measurement: they belong to its step alone."""
         for name in self._logged:
             trainer.callback_metrics.pop(name, None)
         self._logged = []

@@ -1,4 +1,4 @@
-"""The course of a run's metrics, kept without waiting for the device."""
+"""The metrics of a run by step, kept without waiting for the device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sentrep.io.files import atomic_write
 from sentrep.io.paths import writing
 
 METRICS = "metrics.csv"
-"""Name of a run's courses in its folder; Lightning's CSVLogger calls them so, too."""
+"""Name of the file of a run's metrics; Lightning's CSVLogger uses it, too."""
 
 MINUTES = "minutes"
 """Its column for the time since training began, interruptions left out."""
@@ -24,7 +24,7 @@ MINUTES = "minutes"
 class MetricHistory:
     """Metrics by name and optimiser step.
 
-    Values arrive as tensors, on whatever device, and become numbers only when somebody reads them.
+    Values arrive as tensors on any device, and become numbers when they are read.
 
     Examples:
         >>> import torch
@@ -55,7 +55,7 @@ class MetricHistory:
         return self._values
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers, which a checkpoint may hold."""
+        """The history as plain lists and numbers, which a checkpoint may hold."""
         return {name: [list(point) for point in values.items()] for name, values in self._read().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -91,7 +91,7 @@ def read_metrics(path: Path) -> pd.DataFrame:
 
 
 def is_log_step(trainer: Trainer, after: int) -> bool:
-    """Whether the optimiser step just done is one at which `SentRepModule` logs, and lies behind step ``after``.
+    """Whether `SentRepModule` logs at the current optimiser step, and the step is later than ``after``.
 
     With accumulated gradients several batches end at one step; ``after`` counts it once.
     """

@@ -22,7 +22,7 @@ CRITERIA: dict[str, Literal["max", "min"]] = {
     "alignment+uniformity": "min",
     "effective_rank": "max",
 }
-"""Name of each criterion, and whether more of it or less of it is taken for better."""
+"""Name of each criterion, and whether the greatest or the least value is the best."""
 
 
 def label_free_criteria(

@@ -1,4 +1,4 @@
-"""Report evaluation sentences in the training text, on the screen and as a file."""
+"""The report of evaluation sentences in the training text, on the screen and as a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching a run for embeddings that collapse."""
+"""A monitor that warns when embeddings collapse."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class CollapseMonitor(Callback):
                 self._warn(f"{sign} at step {trainer.global_step}, and it has lasted {self._signs} log steps")
 
     def _judge_loss(self, loss: float, step: int) -> None:
-        """Warn at the log step at which the patience is over."""
+        """Warn at the log step that exhausts the patience."""
         if self._solved < self.patience:
             self._solved = self._solved + 1 if 0 <= loss < self.min_loss else 0
             if self._solved == self.patience:
@@ -113,7 +113,7 @@ class CollapseMonitor(Callback):
                 )
 
     def _sign(self, values: dict[str, float], rows: int) -> str | None:
-        """The problem, as a sentence."""
+        """The sign of a collapse, as a sentence; None without one."""
         positive, cosine, rank = (values.get(name) for name in _READ[1:])
         if cosine is not None and cosine > self.max_negative_cosine:
             return f"different sentences have a mean cosine of {cosine:.3f}"

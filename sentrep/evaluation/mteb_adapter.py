@@ -1,4 +1,4 @@
-"""A `SentenceEncoder` as mteb wants it: ``mteb.evaluate(MTEBEncoder(encoder), tasks)``."""
+"""A `SentenceEncoder` for mteb: ``mteb.evaluate(MTEBEncoder(encoder), tasks)``."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class MTEBEncoder:
     """Wraps an encoder for mteb (2.x, the extra ``mteb``), after its encoder protocol.
 
     Pooling, prompt and length are the encoder's own; mteb's instructions are not used. mteb keeps results on the disk
-    by model name and revision; the revision given here is the encoder's fingerprint, so that another checkpoint of the
-    same name is never answered with old results.
+    by model name and revision. The revision is the encoder's fingerprint, so that another checkpoint of the same name
+    never gets old results.
 
     Args:
         encoder: any.
@@ -59,7 +59,7 @@ class MTEBEncoder:
             batch_size: as in `SentenceEncoder.encode`.
             show_progress_bar: likewise.
             task_metadata: names the task in messages.
-            _: what mteb says about split and prompt type; it changes nothing here.
+            _: split and prompt type from mteb, which change nothing here.
 
         Raises:
             InputError: inputs that are not text, or vectors that are not finite or all equal.
@@ -84,7 +84,7 @@ class MTEBEncoder:
 
     @property
     def mteb_model_meta(self) -> ModelMeta:
-        """What mteb notes about the model."""
+        """The description of the model for mteb's results."""
         from mteb.models import ModelMeta
         from mteb.models.model_meta import ScoringFunction
 

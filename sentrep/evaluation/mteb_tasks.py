@@ -1,4 +1,4 @@
-"""Classification, clustering and whatever else mteb has, by mteb's own tasks: of the hub, or of a table of yours."""
+"""Classification, clustering and all other tasks of mteb, from the hub or from your own tables."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def evaluate_tasks(
     how: Any = {"batch_size": batch_size, "show_progress_bar": show_progress_bar}
     model, results = MTEBEncoder(encoder), []
     for one in tasks:
-        # mteb's samples are drawn from where the last evaluation left off, and each is to have the same
+        # mteb goes on drawing where the last evaluation ended; every evaluation must draw the same samples
         one.task.rng_state, one.task.np_rng = random.Random(one.task.seed), np.random.default_rng(one.task.seed)
         with _quiet():
             found = mteb.evaluate(
@@ -134,7 +134,7 @@ def _hub_task(name: str) -> LoadedTask:
 def _local_task(
     labelled: LabelledSet, kind: Literal["Classification", "Clustering"], main_score: str, columns: tuple[str, str]
 ) -> LoadedTask:
-    """mteb's task of this kind over texts and labels, in the columns that such a task has them in."""
+    """A task of mteb of this kind over texts and labels, in the columns that mteb expects."""
     import datasets
     from mteb import abstasks
     from mteb.abstasks.task_metadata import TaskMetadata
@@ -165,7 +165,7 @@ def _local_task(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without bars for moments, and without mteb's advice to take newer versions of tasks."""
+    """Hide short-lived bars, and mteb's advice to take newer versions of tasks."""
     import datasets
 
     log = logging.getLogger("mteb")

@@ -1,4 +1,4 @@
-"""Scores on retrieval tasks that a text's own structure gives (`sentrep.data.sets.proxy_tasks`): no labels."""
+"""Scores without labels, on retrieval tasks from a text's own structure (`sentrep.data.sets.proxy_tasks`)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class TaskScores:
     """The scores of each query of one task."""
 
     documents: list[str]
-    """What each query is of: queries of one document are no independent ones."""
+    """The document of each query; queries of one document are not independent."""
     ndcg: NDArray[np.float64]
     """nDCG@10 × 100."""
 
 
 def rank_passages(tasks: ProxyTasks, encode: Callable[[Sequence[str]], Tensor]) -> dict[str, list[str]]:
-    """By query: the ids of the ten nearest passages, its own passage left out.
+    """By query: the ids of the ten nearest passages, without the query's own passage.
 
     Args:
         tasks: the questions.
@@ -73,7 +73,7 @@ def proxy_values(scores: Mapping[str, TaskScores]) -> dict[str, float]:
 def word_matching(tasks: ProxyTasks) -> dict[str, list[str]] | None:
     """The rankings of BM25 (by ``bm25s``), in the form of `rank_passages`; None if ``bm25s`` is not installed."""
     try:
-        import bm25s  # an extra: only its users should need it
+        import bm25s  # an optional package
     except ImportError:
         return None
     ids = list(tasks.passages)

@@ -1,4 +1,4 @@
-"""The published numbers of a table, and the orderings that they support."""
+"""The published numbers of a paper's table, and the orderings that they support."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class Published:
     scores: Mapping[str, Printed | None] = field(default_factory=dict)
     """By recipe; None where nothing is printed."""
     sets: Mapping[str, Mapping[str, Printed]] = field(default_factory=dict)
-    """By recipe and set, the numbers that the paper prints for single sets."""
+    """The numbers that the paper prints for single sets, by recipe and set."""
     seeds: int | None = None
     """How many seeds each mean with a standard deviation is over; None where the paper does not say."""
     released: Mapping[str, str] = field(default_factory=dict)
-    """Recipes that are readings of released code, and which recipe each is another reading of."""
+    """Readings of released code, each with the recipe of the paper that it reads differently."""
     untrained: Collection[str] = ()
-    """Recipes that train nothing: one run counts for every seed."""
+    """Recipes without training: one run counts for every seed."""
     baseline: str | None = None
-    """The recipe that the others are compared with; by default the first."""
+    """The recipe that all others are compared with; by default the first one."""
 
     def over(self, sets: Sequence[str]) -> Published:
-        """The means over these sets where the paper prints the sets for every row that has a number; else unchanged.
+        """The means over these sets, if the paper prints the sets for every row that has a number; otherwise unchanged.
 
-        The standard deviation of such a mean is not printed. It is at most the mean of the sets' own, which is taken.
+        Papers do not print the standard deviation of such a mean. Its upper bound is used: the mean of the sets' own.
         """
         rows = [label for label, score in self.scores.items() if score is not None]
         if not rows or not all(set(sets) <= self.sets.get(label, {}).keys() for label in rows):
@@ -58,17 +58,17 @@ class Published:
         return {label: score[0] for label, score in self.scores.items() if score is not None}
 
     def ranked(self) -> dict[str, list[str]]:
-        """By reading, the recipes whose published numbers make its ranking: each number once."""
+        """By reading, the recipes of its ranking: each published number occurs once."""
         labels = list(self.means())
         paper = {"paper": [label for label in labels if label not in self.released]}
         readings = self.released.keys() & labels
         return {**paper, "released": with_released(labels, self.released)} if readings else paper
 
     def p_value(self, first: str, second: str) -> float | None:
-        """p of Welch's test of two rows' published means; None where the paper prints too little for one.
+        """p of Welch's test of two rows' published means; None if the paper prints too little for a test.
 
         The test assumes the population's standard deviation (divided by the number of seeds); for the sample's standard
-        deviation it is conservative. A row that trains nothing has no error.
+        deviation it is conservative. A row without training has no error.
         """
         means, deviations = zip(*map(self._printed, (first, second)), strict=True)
         if self.seeds is None or None in deviations:
@@ -87,7 +87,7 @@ class Published:
 
 
 UNPUBLISHED = Published()
-"""For recipes that no paper has compared."""
+"""The published numbers of recipes that no paper compares: none."""
 
 
 def with_released(labels: Sequence[str], released: Mapping[str, str]) -> list[str]:

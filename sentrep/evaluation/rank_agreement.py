@@ -1,4 +1,4 @@
-"""Whether recipes stand in the order that a paper printed: as a whole, and pair by pair."""
+"""Whether recipes rank as in a paper: as a whole, and pair by pair."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sentrep.evaluation.significance import LEVEL, Array, Difference, RecipeScor
 ORDERS = ("holds", "turns around", "cannot be told")
 _PLURALS = ("hold", "turn around", "cannot be told")
 _PERMUTATIONS = 50_000
-"""All of them up to eight rows; that many drawn ones for more."""
+"""With up to eight rows all permutations are used, with more rows so many random ones."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Order:
 
     @property
     def supported(self) -> bool | None:
-        """Whether the paper's own numbers support the ordering; None where it prints too little to say."""
+        """Whether the paper's own numbers support the ordering; None if the paper prints too little for a test."""
         return None if self.published_p is None else self.published_p < LEVEL
 
     def __str__(self) -> str:
@@ -43,24 +43,24 @@ class RankAgreement:
     """Our ranking of a table's rows beside the paper's."""
 
     labels: tuple[str, ...]
-    """The rows that are ranked."""
+    """The ranked rows."""
     spearman: float
     """Rank correlation of our mean scores and the published ones, ties at their mean rank: −1 … 1."""
     p_value: float
-    """One-sided: how often rows in a random order would agree with the paper as well as ours, or better."""
+    """One-sided: the chance that rows in random order agree with the paper at least as well as ours."""
     orders: Mapping[tuple[str, str], Order]
-    """By pair of rows, the one with the higher published score first."""
+    """By pair of rows; the row with the higher published score comes first."""
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it: a pair of rows is ``upper > lower``."""
+        """The agreement for JSON; a pair of rows is ``upper > lower``."""
         return {**asdict(self), "orders": {" > ".join(pair): asdict(order) for pair, order in self.orders.items()}}
 
     def correlation(self) -> str:
-        """As a picture and a report print it."""
+        """The correlation for a picture or a report."""
         return f"Spearman {self.spearman:.2f} over {len(self.labels)} rows, one-sided p = {self.p_value:.3g}"
 
     def sentences(self) -> str:
-        """The correlation, and the orderings counted: those that the paper's own ± does not support are left out."""
+        """The correlation, and the counts of the orderings that the paper's own ± supports."""
         orders = self.orders.values()
         beyond, bare, within = ([one for one in orders if one.supported is kind] for kind in (True, None, False))
         counts = [
@@ -78,9 +78,9 @@ def _counted(orders: Iterable[Order]) -> str:
 
 
 def agreement(recipes: Mapping[str, RecipeScores], published: Published, labels: Sequence[str]) -> RankAgreement | None:
-    """Compare the rankings of these rows; None where all of the paper's means, or all of ours, are equal.
+    """Compare the rankings of these rows; None if all means of the paper, or all of ours, are equal.
 
-    Every pair of the rows is tested, and Holm's correction for the number of pairs comes before any ordering is called.
+    Every pair of rows is tested, with Holm's correction for the number of pairs.
 
     Args:
         recipes: scores by label.
@@ -118,7 +118,7 @@ def agreement(recipes: Mapping[str, RecipeScores], published: Published, labels:
 
 
 def _order(found: Difference) -> str:
-    """What our difference of two rows says, the one with the higher published score first."""
+    """The result of our difference of two rows; the row with the higher published score comes first."""
     if not found.marked:
         return "cannot be told"
     return "holds" if found.mean > 0 else "turns around"

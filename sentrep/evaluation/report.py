@@ -24,7 +24,7 @@ _AVERAGES = (
     ("MTEB: SICK-R with all pairs", (*SENTEVAL_SETS[:-1], "sickr-all")),
     ("the seven SentEval tasks", TRANSFER_NAMES),
 )
-"""What papers print as "Avg.", and of which sets it is the mean."""
+"""The sets of each mean that papers print as "Avg."."""
 _METRICS = {
     "spearman": "Spearman",
     "pearson": "Pearson",
@@ -36,7 +36,7 @@ _METRICS = {
     "v_measure": "V-measure",
 }
 _DETAILS = ("pearson", "dev accuracy", "recall@1")
-"""Scores that only a detailed table shows; files have them all."""
+"""Scores that only a detailed table shows; files contain all scores."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +134,7 @@ def metric_name(metric: str) -> str:
 
 
 def with_means(frame: pd.DataFrame, scores: Mapping[str, float]) -> tuple[pd.DataFrame, int]:
-    """A table of sets with the `averages` below, else the mean of all sets, if several; and how many rows those are.
+    """Add rows with the `averages`, or else with the mean of several sets; return their number, too.
 
     Args:
         frame: set, size, protocol, main score, and what else there is.
@@ -149,7 +149,7 @@ def with_means(frame: pd.DataFrame, scores: Mapping[str, float]) -> tuple[pd.Dat
 
 
 def _comparable(tasks: Sequence[TaskResult]) -> dict[str, float]:
-    """Main scores by set, if all are of one kind: of accuracies and MAP together a mean would mean nothing."""
+    """Main scores by set, if all are of one kind: a mean of accuracies and MAP would mean nothing."""
     one_kind = len({next(iter(task.scores)) for task in tasks}) == 1
     return {task.name: task.main_score for task in tasks} if one_kind else {}
 

@@ -1,4 +1,4 @@
-"""What every suite gives: one result per set."""
+"""The results of every suite: one per set."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def evaluate_retrieval(
 ) -> list[TaskResult]:
     """Score an encoder on retrieval: every document of the corpus ranked by its cosine with the query.
 
-    The search is exact. Documents are read, encoded and searched ``block_size`` at a time; what stays is the ids of
-    the corpus and `DEPTH` documents per query.
+    The search is exact. Documents are read, encoded and searched ``block_size`` at a time. Only the ids of the corpus
+    and `DEPTH` documents per query stay in memory.
 
     Args:
         encoder: anything with `SentenceEncoder.encode`, of which ``batch_size`` and ``show_progress_bar`` are.
@@ -54,7 +54,7 @@ def evaluate_retrieval(
     """
     results = []
     for ranking in sets:
-        # equal cosines: the larger id first, as in trec_eval
+        # of equal cosines the larger id comes first, as in trec_eval
         by_order = sorted(ranking.document_ids, reverse=True)
         order = {document: number for number, document in enumerate(by_order)}
         best = TopK(_queries(encoder, ranking, batch_size, show_progress_bar), DEPTH)
@@ -78,7 +78,7 @@ def evaluate_reranking(
 ) -> list[TaskResult]:
     """Score an encoder on reranking: the candidates of each query ranked by their cosine with it.
 
-    Every candidate is encoded once, however many queries it belongs to, and its vector kept.
+    Every candidate is encoded once, even if it belongs to several queries, and its vector is kept.
 
     Args:
         encoder: as for `evaluate_retrieval`, like the others.

@@ -1,4 +1,4 @@
-"""The report of a finished run, from its metrics, its sets and the chosen checkpoint."""
+"""The report of a finished run: a function of its metrics, its sets and the chosen checkpoint."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from sentrep.reports.frames import as_frame
 from sentrep.reports.report import Report
 
 UNTOUCHED = "untouched/"
-"""Begins the names of scores of the start model as its folder pools it, where the run does not."""
+"""Prefix of the scores of the start model with its folder's own settings, if the run replaces some of them."""
 _TOY = "toy-"
 _GEOMETRY = ("alignment", "uniformity")
 _FINE = (*_GEOMETRY, "alignment+uniformity")
-"""Last parts of the names of scores of the order of 1, printed with more digits than percentages."""
+"""Scores of the order of 1, by the last part of their names; they are printed with more digits than percentages."""
 _TOY_NOTE = "This is a toy: its scores show that training works here, and mean nothing outside of it."
 
 
@@ -122,7 +122,7 @@ def _at(metrics: pd.DataFrame, metric: str, step: int) -> float:
 
 
 def _before(metrics: pd.DataFrame, metric: str) -> float:
-    """The score of the untouched model: as its folder pools it, where the run does not."""
+    """The score of the untouched model, with its folder's own settings if the run replaces some of them."""
     own = _at(metrics, metric.replace("val/", UNTOUCHED, 1), 0)
     return _at(metrics, metric, 0) if np.isnan(own) else own
 
@@ -132,7 +132,7 @@ def _values(metrics: pd.DataFrame, metric: str | None) -> pd.Series:
 
 
 def _not_validated(metrics: pd.DataFrame, step: int) -> list[str]:
-    """Why the step has no scores."""
+    """The reason if the step has no scores."""
     steps = _values(metrics, MINUTES).index
     if step in steps:
         return []
@@ -142,7 +142,7 @@ def _not_validated(metrics: pd.DataFrame, step: int) -> list[str]:
 
 
 def _told_nothing(metrics: pd.DataFrame, monitor: str | None) -> list[str]:
-    """Whether the metric that chose was the same at every validation."""
+    """A note if the metric that chose was the same at every validation."""
     values = _values(metrics, monitor).loc[1:]
     if len(values) < 2 or values.nunique() > 1:
         return []
@@ -180,6 +180,6 @@ def _score(score: float, digits: int = 2) -> str:
 
 
 def _short(place: str | Path) -> str:
-    """Relative to the current folder for what lies below it."""
+    """The place relative to the current folder, if it lies below this folder."""
     relative = os.path.relpath(place)
     return str(place) if relative.startswith("..") else relative

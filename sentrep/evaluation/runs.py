@@ -25,7 +25,7 @@ _PLACES = (
     "trainer.default_root_dir",
     "ckpt_path",
 )
-"""Keys in which runs of one recipe may differ beside the seeds: where things lie."""
+"""Keys of places, in which runs of one recipe may differ, beside the seeds."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class RunFolder:
 
     path: Path
     label: str
-    """What tells it from the other runs, for legends."""
+    """The part of the path that distinguishes the run from the others, for legends."""
 
     @functools.cached_property
     def config(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class RunFolder:
 
     @property
     def without_seed(self) -> str:
-        """The label of what runs under several seeds share: no seed's folder, no version; it may be empty."""
+        """The label without the folders of seed and version, which runs under several seeds share; it may be empty."""
         parts = [part for part in self.label.split("/") if not part.startswith(("seed-", "version_"))]
         return "/".join(dict.fromkeys(parts))
 
@@ -95,23 +95,23 @@ class RunFolder:
         return node
 
     def settings_but(self, key: str) -> dict[str, Any]:
-        """The settings by dotted key, without one, the seeds and where things lie: equal for runs of one series."""
+        """The settings by dotted key, without ``key``, seeds and places: equal for runs of one series."""
         left_out = tuple(f"{other.replace('.init_args', '')}." for other in (key, *_SEEDS, *_PLACES))
         return {leaf: value for leaf, value in flat(self.config).items() if not f"{leaf}.".startswith(left_out)}
 
     @property
     def seeds(self) -> dict[str, Any]:
-        """What tells runs of the same settings apart."""
+        """The seeds, which distinguish runs with the same settings."""
         return {key: value for key, value in flat(self.config).items() if key in _SEEDS}
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[RunFolder]:
-    """The runs in some folders: each is a run, or has runs somewhere below it (``sentrep compare``'s output).
+    """Find the runs in folders: each folder is a run or has runs below it (the output of ``sentrep compare``).
 
     Where a ``seed-*`` folder holds several versions, an interrupted run was resumed, and the newest version counts.
 
     Raises:
-        InputError: a folder is not there, or has no run in it.
+        InputError: a folder does not exist, or contains no run.
     """
     found: list[Path] = []
     if not paths:
@@ -147,7 +147,7 @@ def version_of(run: Path) -> int:
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """The parts of the paths in which they differ."""
+    """The differing parts of the paths."""
     if len(paths) == 1:
         return ["/".join(paths[0].resolve().parts[-2:])]
     parts = [path.resolve().parts for path in paths]
@@ -156,5 +156,5 @@ def _labels(paths: Sequence[Path]) -> list[str]:
 
 
 def _shared(parts: Sequence[tuple[str, ...]]) -> int:
-    """How many first elements all have in common."""
+    """The number of first elements that all have in common."""
     return next((n for n, column in enumerate(zip(*parts, strict=False)) if len(set(column)) > 1), min(map(len, parts)))

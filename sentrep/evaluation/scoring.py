@@ -1,4 +1,4 @@
-"""Scores of the validations and tests of a run: a development set or the held-out sentences are one batch each."""
+"""The scores of a run's validations and tests; each development set, and the held-out sentences, are one batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which checkpoint a run leaves behind, why, and whether labels had a part in the choice."""
+"""The checkpoint that a run chooses, the reason, and whether labels had a part in the choice."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ FILE = "selection.json"
 
 @dataclass(frozen=True)
 class Selection:
-    """The checkpoint that a run leaves behind."""
+    """The chosen checkpoint of a run."""
 
     checkpoint: str | None
-    """Its file; None if no file was written, and the last weights count."""
+    """Its file; None if no file was written, so that the last weights count."""
     step: int
     """Its optimiser step."""
     monitor: str | None
-    """The metric that it was the best by; None for the last one."""
+    """The metric that chose it; None for the last checkpoint."""
     labels: tuple[str, ...]
     """Sets whose gold scores went into the choice of the checkpoint, or of the moment to stop."""
     stopped_by: tuple[str, ...] = ()
@@ -54,13 +54,13 @@ class Selection:
         checkpoint, step, monitor = None, trainer.global_step, None
         if path and Path(path).is_file():
             assert isinstance(saver, ModelCheckpoint)
-            # mapped, not read: only the number is wanted
+            # memory-mapped, because only the number is needed
             step = torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"]
             checkpoint, monitor = path, saver.monitor if saver.best_model_path else None
         return cls(checkpoint, step, monitor, _labels({monitor or "", *stopped_by}, sets), stopped_by)
 
     def reason(self) -> str:
-        """Why this one, and whether labels had a part in it, in one sentence."""
+        """The reason of the choice, and whether labels had a part in it, in one sentence."""
         names = ", ".join(map(display_name, self.labels))
         labels = f"the gold scores of {names} were used for this choice" if names else "no labels were used"
         if self.monitor is not None:
@@ -71,12 +71,12 @@ class Selection:
         return f"The last step, {self.step}, was kept, and {when} could end the training; {labels}."
 
     def write(self, folder: Path) -> None:
-        """Put it into ``selection.json``: the fields, and ``reason``."""
+        """Write the fields and ``reason`` to ``selection.json``."""
         write_text(folder / FILE, json.dumps({**asdict(self), "reason": self.reason()}, indent=1) + "\n")
 
 
 def selected_step(run: Path) -> int | None:
-    """The step that a run has chosen; None where it has not come to its end, or a crash has cut ``selection.json``."""
+    """The chosen step of a run; None if the run has not finished, or a crash has cut ``selection.json``."""
     try:
         return int(json.loads((run / FILE).read_text(encoding="utf-8"))["step"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -84,7 +84,7 @@ def selected_step(run: Path) -> int | None:
 
 
 def _labels(criteria: set[str], sets: Sequence[ScoredPairs]) -> tuple[str, ...]:
-    """Whose labels the criteria contain; of scores that a callback logged (`SuiteEvaluation`) the criterion's name."""
+    """The sets whose labels the criteria contain; for scores of a callback (`SuiteEvaluation`) the criterion's name."""
     names = [pairs.name for pairs in sets]
     similarity = [name for name in names if criteria & {"val/sts", f"val/{name}", f"val/{name}/alignment"}]
     known = {"sts", *CRITERIA, *names, *(f"{name}/{measure}" for name in names for measure in GEOMETRY)}

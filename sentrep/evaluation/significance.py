@@ -1,4 +1,4 @@
-"""Whether one recipe is better than another, beyond what other seeds and other test sentences would have changed."""
+"""Whether one recipe is better than another, beyond the effect of other seeds and other test sentences."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Name = TypeVar("Name", bound=Hashable)
 LEVEL = 0.05
 """Two-sided level of every test; intervals cover 1 − LEVEL."""
 FEWEST_SEEDS = 4
-"""Seeds that a verdict needs: fewer say too little about how far seeds scatter."""
+"""Seeds that a verdict needs: fewer seeds show too little of their scatter."""
 
 
 @dataclass(frozen=True)
 class RecipeScores:
-    """The results of one recipe's runs: on similarity sets the cosines, of other suites the scores alone."""
+    """The results of one recipe's runs: cosines on similarity sets, and scores alone on other suites."""
 
     seeds: tuple[int, ...]
     """The seed of each row."""
@@ -33,9 +33,9 @@ class RecipeScores:
     gold: Mapping[str, Array] = field(default_factory=dict)
     """By similarity set: (P,) gold similarities."""
     scores: Mapping[str, Array] = field(default_factory=dict)
-    """By set of another suite, or where the cosines were not kept: (S,) main scores × 100."""
+    """By set of another suite, or of one whose cosines were not kept: (S,) main scores × 100."""
     fixed: bool = False
-    """Whether nothing is trained: the only row counts for every seed."""
+    """Whether the recipe trains nothing: its only row counts for every seed."""
 
     @cached_property
     def by_set(self) -> dict[str, Array]:
@@ -49,7 +49,7 @@ class RecipeScores:
 
     @property
     def means(self) -> dict[str, float]:
-        """The number of seeds, and over them the mean of every set and of ``mean``, each with its ``sd``."""
+        """The number of seeds, and the mean over the seeds of every set and of ``mean``, each with its ``sd``."""
         found: dict[str, float] = {"seeds": len(self.per_seed)}
         for name, scores in {**self.by_set, "mean": self.per_seed}.items():
             found |= {name: scores.mean(), f"{name} sd": scores.std(ddof=1) if len(scores) > 1 else np.nan}
@@ -85,7 +85,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """The difference in words. It is about this row alone."""
+        """The difference in words, for this row alone."""
         if 0 < self.seeds < FEWEST_SEEDS:
             return f"no verdict under {FEWEST_SEEDS} seeds"
         if self.p_value is None:
@@ -129,7 +129,7 @@ def compare(recipe: RecipeScores, baseline: RecipeScores) -> Difference:
     make no difference surer. `pair_influences` says how far each pair moves a run's score: the mean product of these
     numbers over any two seeds estimates v_pairs. What pairs change under one seed alone is in v_seeds. ν weighs the
     parts as Cochran and Cox (1950) weigh their quantiles; Satterthwaite's, with (v / v_seeds)², covers too little with
-    three seeds. ``benchmarks/coverage.py`` measures this interval. A recipe that trains nothing is the same under every
+    three seeds. ``benchmarks/coverage.py`` measures this interval. A recipe without training is the same under every
     seed. Sets whose cosines are unknown have no v_pairs.
 
     There is no interval and no test with one seed, or of two untrained recipes whose cosines are unknown.

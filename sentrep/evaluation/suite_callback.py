@@ -1,4 +1,4 @@
-"""Task suites at the validations and the test of a run."""
+"""Task suites in the validations and the test of a run."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class SuiteEvaluation(Callback):
         self._sets: list[Any] | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Read the sets now, so that a missing file does not end a run that has trained for hours."""
+        """Read the sets before training, so that a missing file does not end a run after hours."""
         if self._sets is None and stage in STAGES[self.stage]:
             self._sets = load_suite(self.suite, self.request)
 
@@ -95,7 +95,7 @@ class SuiteEvaluation(Callback):
 
 
 class _SharedEncoder:
-    """The encoder as a suite sees it, with the work shared among the processes."""
+    """The encoder for a suite, with the work shared among the processes."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         self.encoder = encoder

@@ -1,4 +1,4 @@
-"""The suites of ``sentrep evaluate``: how their sets are named, read and scored."""
+"""The suites of ``sentrep evaluate``: the names of their sets, reading and scoring."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SuiteName = Literal["sts", "transfer", "retrieval", "rerank", "mteb"]
 
 @dataclass(frozen=True)
 class SuiteSets:
-    """Which sets of a suite are wanted, and where they are."""
+    """The requested sets of a suite, and their places."""
 
     sets: Sequence[str | PairsFile] | None = None
-    """Names or paths, of similarity also files with their columns; None means the suite's default."""
+    """Names or paths; for similarity also files with their columns. None means the suite's default."""
     sts_folder: str | None = None
-    """The folder of the SentEval data, where named sets lie."""
+    """The folder of the SentEval data, with the named sets."""
     split: str | None = None
-    """Which part of a set; None means ``test``."""
+    """The part of a set; None means ``test``."""
     columns: Sequence[str | int] | None = None
     """Columns of tables; None looks for the usual names."""
 
@@ -45,7 +45,7 @@ class Suite:
     evaluate: Callable[..., list[TaskResult]]
     """Scores them: ``evaluate(encoder, sets, batch_size=..., show_progress_bar=...)``."""
     takes: tuple[str, ...]
-    """Fields of `SuiteSets` that mean something to it, beside ``sets``."""
+    """Fields of `SuiteSets` that the suite uses, beside ``sets``."""
     names: str
     """The allowed values of ``sets``, in words."""
     default: tuple[str, ...] = ()
@@ -57,10 +57,10 @@ def load_suite(suite: str, request: SuiteSets) -> list[Any]:
 
     Args:
         suite: one of `SUITES`.
-        request: which sets.
+        request: the sets.
 
     Raises:
-        InputError: an unknown suite, an option that means nothing to it, no sets, or anything wrong with one of them.
+        InputError: an unknown suite, an option that the suite does not use, no sets, or a set that cannot be read.
     """
     if suite not in SUITES:
         raise InputError(f"unknown suite {suite!r}{did_you_mean(suite, SUITES) or ';'} known are {', '.join(SUITES)}")

@@ -1,4 +1,4 @@
-"""The callback that keeps the course of a run, and exports, draws and reports what came of it."""
+"""The callback that records a run's metrics, exports the chosen model, draws the curves and prints the report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sentrep.types import TextBatch
 MODEL = "model"
 """Name of the chosen encoder's folder in the folder of the run."""
 WRITING_SHARE = 0.01
-"""Share of the time in which the course may be written at log steps; it is written whole."""
+"""Share of the time that writing the metrics at log steps may take; the whole file is written each time."""
 _SATURATES = "val/retrieval@1"
 
 
@@ -65,14 +65,14 @@ class TrainingReport(Callback):
     # collecting
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Find the place of the metrics, for a resumed run with nothing left to train as well."""
+        """Find the place of the metrics, also for a resumed run with nothing left to train."""
         folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
         writes = stage == "fit" and trainer.is_global_zero and not trainer.fast_dev_run  # type: ignore[attr-defined]
         has_one = any(isinstance(logger, CSVLogger) for logger in trainer.loggers)
         self._file = folder / METRICS if writes and not has_one else None
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Score the encoder before it is trained; not on a resume, which has these scores in its checkpoint."""
+        """Score the encoder before training; a resumed run has these scores in its checkpoint."""
         if trainer.ckpt_path is not None or trainer.global_step > 0:
             return
         self._history, self._replaced = MetricHistory(), None
@@ -90,7 +90,7 @@ class TrainingReport(Callback):
                 )
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Note where a resumed run begins."""
+        """Note the step and the time at which a resumed run begins."""
         self._last_step = trainer.global_step
         history = self.history
         self._began = time.monotonic() - 60 * (history[MINUTES].max() if MINUTES in history else 0)
@@ -98,13 +98,13 @@ class TrainingReport(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TextBatch, batch_idx: int
     ) -> None:
-        """Keep the metrics of a log step: as tensors, but for the process that writes them down, as a logger does."""
+        """Keep the metrics of a log step as tensors; the main process writes them, as a logger does."""
         if is_log_step(trainer, after=self._last_step):
             self._last_step = trainer.global_step
             metrics = {k: v for k, v in trainer.callback_metrics.items() if not k.startswith("val/")}
             self._history.add(trainer.global_step, metrics)
             if time.monotonic() >= self._next_write:
-                with suppress(InputError):  # a full disk ends no training here: the end of the run says it
+                with suppress(InputError):  # a full disk ends no training; the end of the run reports it
                     self._write_metrics()
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -115,7 +115,7 @@ class TrainingReport(Callback):
             self._write_metrics()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Write down how far the run has come."""
+        """Write the metrics so far."""
         self._write_metrics()
 
     def _write_metrics(self) -> None:

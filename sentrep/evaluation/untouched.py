@@ -1,4 +1,4 @@
-"""Scores before training, of the run's encoder and of its untouched start model: the bar for a result."""
+"""Scores before training, of the run's encoder and of its untouched start model, as the baseline of a result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NORMALIZE = f"{Normalize.__module__}.{Normalize.__qualname__}"
 
 
 def scores_before(encoder: SentenceEncoder, data: Any) -> tuple[dict[str, float], str | None]:
-    """Score an encoder before its training as each validation will; the start model beside it, where they differ.
+    """Score an encoder before its training, as each validation does, and the start model if its settings differ.
 
     Args:
         encoder: of the run.

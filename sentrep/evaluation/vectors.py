@@ -1,4 +1,4 @@
-"""Vectors of the texts of an evaluation set: each distinct text encoded once, and nothing scored that means nothing."""
+"""Vectors of the texts of an evaluation set: each distinct text is encoded once, and broken vectors are refused."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def refuse_not_finite(vectors: Vectors, name: str) -> None:
 
 
 def refuse_collapse(vectors: Vectors, name: str) -> None:
-    """Refuse vectors that are all equal: any score of them would be an accident of how ties are broken.
+    """Refuse vectors that are all equal: their score would depend on the breaking of ties alone.
 
     Raises:
-        InputError: they are.
+        InputError: all vectors are equal.
     """
     if len(vectors) > 1 and np.ptp(vectors, axis=0).max() == 0:
         raise InputError(f"{name}: all {len(vectors)} vectors are equal; the encoder has collapsed")

@@ -1,1 +1,1 @@
-"""Tables and documents from one description each: on the screen, as Markdown, CSV, LaTeX and HTML."""
+"""Tables and documents, each from one description: on the screen, as Markdown, CSV, LaTeX and HTML."""

@@ -1,4 +1,4 @@
-"""How far a work is, on a terminal: one bar for every command."""
+"""The progress bar of every command on a terminal."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column
 
 _WIDE = 60
-"""Columns of a terminal from which the bar also counts, and shows the time that has passed."""
+"""From this many columns of a terminal on, the bar also shows the count and the elapsed time."""
 
 
 def progress_bar(console: Console, **options: Any) -> Progress:
     """A bar with the progress, the time left, and ``note``, a field of the task, which wraps if it is long.
 
     Args:
-        console: where to.
+        console: the terminal.
         options: of `rich.progress.Progress`.
     """
     counted = [MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left")] if console.width >= _WIDE else []

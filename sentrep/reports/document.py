@@ -1,6 +1,6 @@
-"""A report as parts in their order, and what becomes of them: one page of HTML that stands alone, or Markdown.
+"""A report as a sequence of parts, written as one self-contained page of HTML or as Markdown.
 
-A page loads nothing: a policy in it forbids browsers any request and any script, whatever text it shows.
+A page loads nothing: its security policy forbids all requests and scripts, whatever text the page shows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sentrep.reports.frames import markdown_table, words
 from sentrep.reports.text import markdown_text, printable
 
 _INK = {"#ffffff": "var(--page)", "#000000": "currentColor", "#e0e0e0": "var(--rule)", "#0072b2": "var(--blue)"}
-"""Colours of `sentrep.evaluation.plots.style`, and their variables on a page that may be dark."""
+"""Colours of `sentrep.evaluation.plots.style`, and the variables that replace them on a page, which may be dark."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Table:
     label: str
     """Description for screen readers."""
     looks: Mapping[str, str] = field(default_factory=dict)
-    """By the text of a cell, its colour: see `Heading`."""
+    """The colour of a cell, by its text; see `Heading`."""
     broken: bool = False
     """Whether a cell may have several lines."""
 
@@ -66,7 +66,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """What matplotlib has drawn in the style of `sentrep.evaluation.plots.style`."""
+    """A figure of matplotlib in the style of `sentrep.evaluation.plots.style`."""
 
     svg: str
     """The content of the file."""
@@ -76,15 +76,15 @@ class Picture:
     file: str = ""
     """The picture beside a report in Markdown."""
     frame: pd.DataFrame | None = None
-    """The numbers of it, for Markdown without a file."""
+    """The drawn numbers, for Markdown without a file."""
 
     @property
     def inline(self) -> str:
         """The picture after ``<svg``, in the colours and type of the page."""
         svg = re.sub(r"<metadata>.*?</metadata>", "", self.svg[self.svg.index("<svg") + 4 :], flags=re.DOTALL)
-        svg = re.sub(' width="(.*?)" height=".*?"', r' style="min-width:\1"', svg, count=1)  # so that type is read
+        svg = re.sub(' width="(.*?)" height=".*?"', r' style="min-width:\1"', svg, count=1)  # keeps the type readable
         used = set(re.findall(r"#([\w-]+)", svg))
-        svg = re.sub(' id="(.*?)"', lambda found: found[0] if found[1] in used else "", svg)  # others have them too
+        svg = re.sub(' id="(.*?)"', lambda found: found[0] if found[1] in used else "", svg)  # pictures share ids
         for colour, name in _INK.items():
             svg = svg.replace(colour, name)
         return svg.strip()
@@ -101,7 +101,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Change:
-    """Texts of one sentence before and after; a page marks the new ones."""
+    """Texts beside one sentence, before and after; a page marks new texts."""
 
     head: str
     before: Sequence[str]
@@ -130,7 +130,7 @@ class Document:
         return _template().render(document=self, words=words)
 
     def markdown(self) -> str:
-        """The same as Markdown, with a blank line between parts."""
+        """The document as Markdown, with a blank line between parts."""
         return "\n\n".join(block for part in self.parts for block in part.markdown()) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""A `pandas.DataFrame` on the screen, as Markdown, as CSV and as LaTeX; names from strangers stay text in each."""
+"""A `pandas.DataFrame` on the screen, as Markdown, CSV and LaTeX; untrusted names stay plain text in each."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _WORDS = ("bound", "check", "measured", "order", "protocol", "verdict", "value")
 _LEAST_IMPORTANT = ("protocol", "shared words", "order", "p", "BM25", "published difference", "seeds", "pairs", "items")
 """Columns that a narrow terminal loses first; the last ones follow."""
 _MANY = 7
-"""More columns than that stand closer together."""
+"""A table with more columns has narrower gaps."""
 _LONGEST_WORD = 8
-"""A longer one may be broken."""
+"""A longer word may be broken."""
 Forms = Sequence[Sequence[str]]
 """How a column of text is made of columns of numbers; see `as_text`."""
 _MINUS = re.compile(r"(?<![\w-])-(?=\d)")
 
 
 def as_frame(rows: Iterable[Mapping[str, Any] | Sequence[Any]], columns: Iterable[str] | None = None) -> pd.DataFrame:
-    """A data frame that takes every cell as it is: no number becomes another, and a text may be half a pair.
+    """A data frame of objects, which keeps every cell as it is: numbers keep their type, a text may be any string.
 
     Args:
         rows: cells by column, or in the order of the columns.
@@ -40,12 +40,12 @@ def as_frame(rows: Iterable[Mapping[str, Any] | Sequence[Any]], columns: Iterabl
 
 
 def as_text(numbers: pd.DataFrame, columns: Mapping[str, Forms]) -> pd.DataFrame:
-    """A table of numbers as people read it.
+    """Format a table of numbers for readers.
 
     Args:
-        numbers: a row each; unknown numbers are missing.
-        columns: by name of a column to show, its forms: a template of `str.format` and the columns that it takes. The
-            first form counts whose numbers are all known; without one the cell is empty.
+        numbers: the table; unknown numbers are missing values.
+        columns: the forms of each column to show, by its name. A form is a template of `str.format` and the columns
+            that fill it. The first form whose numbers are all known gives the cell; without one the cell is empty.
 
     Examples:
         >>> scores = pd.DataFrame({"name": ["a", "b"], "mean": [81.234, 70], "mean sd": [0.5, None]})
@@ -71,18 +71,18 @@ def mean_and_sd(name: str) -> Forms:
 
 
 def words(frame: pd.DataFrame) -> list[bool]:
-    """Whether each column holds words, which stand to the left."""
+    """Whether each column holds words, which are aligned left."""
     return [number == 0 or column in _WORDS for number, column in enumerate(frame.columns)]
 
 
 def screen_table(frame: pd.DataFrame, closing: int = 0) -> Table:
-    """A table without frame for the terminal's width: words to the left and wrapped, numbers to the right and whole.
+    """A table without a frame that fits the terminal: words left and wrapped, numbers right and never cut.
 
-    A narrow terminal loses columns, the least important first, before a word or a number loses a letter.
+    A narrow terminal shows fewer columns: the least important ones are left out first.
 
     Args:
         frame: of texts.
-        closing: how many last rows stand below a line.
+        closing: the number of last rows below a line.
     """
     widths = _least_widths(frame)
     for name in [*_LEAST_IMPORTANT, *frame.columns[:0:-1]]:
@@ -106,7 +106,7 @@ def screen_table(frame: pd.DataFrame, closing: int = 0) -> Table:
 
 
 def _least_widths(frame: pd.DataFrame) -> dict[str, int]:
-    """By column, the letters that it needs: of words the longest one, but for paths and the like; of a number all."""
+    """The letters that each column needs: for the longest word, which may be broken, or for the longest number."""
     texts = {column: [column, *frame[column]] for column in frame.columns}
     return {
         column: min(max(map(len, " ".join(texts[column]).split())), _LONGEST_WORD)
@@ -117,7 +117,7 @@ def _least_widths(frame: pd.DataFrame) -> dict[str, int]:
 
 
 def markdown_table(frame: pd.DataFrame) -> str:
-    """A table of Markdown; no cell leaves its place.
+    """A table of Markdown, with every cell escaped.
 
     Args:
         frame: of texts.

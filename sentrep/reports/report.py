@@ -29,15 +29,15 @@ class Report:
     table: pd.DataFrame
     """Its cells are texts, for people."""
     closing: int = 0
-    """How many last rows stand below a line on the screen."""
+    """The number of last rows below a line on the screen."""
     notes: Sequence[str] = ()
     """Notes for the reader, a sentence each."""
     about: Sequence[str] = ()
-    """How it came about: only files say it."""
+    """How the result was made, a sentence each; in files only."""
     rows: pd.DataFrame | None = None
-    """The same with numbers, for CSV; None for the table itself."""
+    """The table with numbers, for CSV; None writes the table itself."""
     record: Mapping[str, Any] = field(default_factory=dict)
-    """Everything, for JSON."""
+    """All results, for JSON."""
     title: str = ""
     pictures: Sequence[Picture] = ()
 
@@ -45,12 +45,12 @@ class Report:
         """Print the table, if it has rows, and a line for each note.
 
         Args:
-            console: where to; None for standard output.
+            console: the terminal; None for standard output.
         """
         console = console or Console()
         if len(self.table):
             console.print(screen_table(self.table, self.closing))
-        for note in self.notes:  # left to the terminal to break, so that a path can be copied whole
+        for note in self.notes:  # the terminal breaks the line, so that a path can be copied whole
             console.print(screen_text(note), soft_wrap=True, highlight=False)
 
     def text(self, ending: str) -> str:
@@ -79,11 +79,11 @@ class Report:
         path = Path(path)
         text = self.text(path.suffix)
         with writing(path):
-            write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))  # half a pair, as JSON writes it
+            write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))  # lone surrogates, as in JSON
 
 
 def check_report_path(path: str | Path, inputs: Iterable[str | Path] = (), overwrite: bool = True) -> None:
-    """Refuse what `Report.write` could not write: better known before hours of encoding.
+    """Check that `Report.write` can write the report, before hours of encoding.
 
     Args:
         path: of the report: ``.json``, ``.md`` or ``.csv``.

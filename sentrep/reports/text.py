@@ -1,4 +1,4 @@
-"""Text from strangers on its way to a terminal, a report or a spreadsheet."""
+"""Untrusted text for a terminal, a report or a spreadsheet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LATEX = {
 
 
 def printable(text: str) -> str:
-    """The text with control characters, turns of direction and lone surrogates written out.
+    """Write out control characters, changes of the writing direction and lone surrogates.
 
     Examples:
         >>> printable("a\\x1b[2Jb")
@@ -36,7 +36,7 @@ def printable(text: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """A text for a line or a table cell of Markdown, where it reads as it is: no markup, HTML, formula, link or row.
+    """Escape a text for a line or a table cell of Markdown: no markup, HTML, formula, link or row.
 
     Examples:
         >>> markdown_text("<b>|[x](y)")
@@ -46,7 +46,7 @@ def markdown_text(text: str) -> str:
 
 
 def screen_text(text: str) -> str:
-    """A text for rich's tables and lines, in which square brackets are markup.
+    """Escape a text for rich's tables and lines, in which square brackets are markup.
 
     Examples:
         >>> screen_text("[red]")
@@ -56,7 +56,7 @@ def screen_text(text: str) -> str:
 
 
 def latex_text(text: str) -> str:
-    """A text for LaTeX, where it reads as it is: no command, group or formula, nor an argument of the line before.
+    """Escape a text for LaTeX: no command, group or formula, nor an argument of the line before.
 
     Examples:
         >>> latex_text("a_b ± 5 %")
@@ -67,7 +67,7 @@ def latex_text(text: str) -> str:
 
 
 def csv_text(text: str) -> str:
-    """A text for a cell of a csv file: printable, and led by an apostrophe where a spreadsheet would see a formula.
+    """Escape a text for a cell of a csv file: an apostrophe goes before what a spreadsheet takes for a formula.
 
     Examples:
         >>> csv_text("=1+1")
@@ -78,7 +78,7 @@ def csv_text(text: str) -> str:
 
 
 def listing(texts: Mapping[str, str], width: int = 15) -> str:
-    """Names, each with its text beside it, wrapped at words to the terminal.
+    """List names with their texts, wrapped at words to the width of the terminal.
 
     Args:
         texts: by name.

@@ -41,7 +41,7 @@ _NOTE, _RECIPE = "settings.json", "recipe.yaml"
 _VALIDATIONS = 5
 """Validations of a training that takes all its minutes."""
 _LEAST_MINUTES = 3.0
-"""Between two: one takes up to a minute on two CPU cores, while the clock runs. The end is validated in any case."""
+"""Between two validations, each of which takes up to a minute on two CPU cores. The end is always validated."""
 
 
 class AdaptationFolder:
@@ -60,11 +60,11 @@ class AdaptationFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Make the folder, and keep other processes from it.
+        """Create the folder, and lock it against other processes.
 
         Raises:
             BusyError: another process is at work on it.
-            UsageError: there are files in it that are not of an adaptation.
+            UsageError: the folder contains files that are not of an adaptation.
         """
         others = [path.name for path in (*self.folder.glob("[!.]*"), *self.files.glob("[!.]*")) if path != self.files]
         if others and not (self.files / _NOTE).exists():
@@ -78,10 +78,10 @@ class AdaptationFolder:
             yield
 
     def claim(self, documents: Sequence[Document], **settings: Any) -> None:
-        """Write down the settings; refuse a folder with other settings.
+        """Write the settings; refuse a folder with other settings.
 
         Raises:
-            UsageError: there is another adaptation in the folder.
+            UsageError: the folder holds another adaptation.
         """
         texts = hash_of([(document.title, document.sentences) for document in documents])
         asked = json.dumps({"text": texts, "seed": self.seed, **settings}, sort_keys=True)
@@ -92,7 +92,7 @@ class AdaptationFolder:
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Note how long a part takes."""
+        """Measure the time of a part."""
         began = time.monotonic()
         yield
         self.seconds[part] = self.seconds.get(part, 0.0) + time.monotonic() - began
@@ -122,7 +122,7 @@ class AdaptationFolder:
             logging.disable(logging.NOTSET)
 
     def end(self, start: SentenceEncoder) -> SentenceEncoder:
-        """The trained model, with the prompts that a configuration has no place for, and what its card tells."""
+        """The trained model, with the prompts, which a configuration cannot hold, and the facts of its model card."""
         assert self.trained is not None
         end = SentenceEncoder.from_pretrained(self.trained / MODEL).to(start.device)
         end.prompts, end.default_prompt_name = dict(start.prompts), start.default_prompt_name
@@ -135,7 +135,7 @@ class AdaptationFolder:
         encoder: Tree = {"backbone": backbone, "pooling": start.pooling, "max_seq_length": start.max_seq_length}
         if start.prompt is not None:
             encoder["prompt"] = {"template": start.prompt, "subtract": start.subtract_template}
-        if not is_checkpoint(backbone):  # which brings its own
+        if not is_checkpoint(backbone):  # which contains its own
             encoder["modules"] = start.settings.modules
         terms = tree.get("model", {}).get("objectives", {})
         teachers = {
@@ -165,10 +165,10 @@ class AdaptationFolder:
 
 
 class Told(Callback):
-    """Shows the minutes on a bar where standard error is a terminal, and says how far the training is at a validation.
+    """Shows the minutes on a bar if standard error is a terminal, and the score at each validation.
 
     Args:
-        minutes: that it may take.
+        minutes: of the training.
     """
 
     def __init__(self, minutes: float) -> None:
@@ -187,21 +187,21 @@ class Told(Callback):
         self._bar.update(self._task, completed=round(time.monotonic() - self._began), refresh=True)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Say it."""
+        """Print the score."""
         if not trainer.sanity_checking:
             took, score = (time.monotonic() - self._began) / 60, float(trainer.callback_metrics[f"val/{CRITERION}"])
             say(f"after {took:.1f} of {self._minutes:g} minutes the held-out questions score {score:.1f} (nDCG@10)")
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Leave the terminal as it was, after an error as well."""
+        """Remove the bar, also after an error."""
         self._bar.stop()
 
 
 def is_checkpoint(backbone: str) -> bool:
-    """Whether a backbone is one file, which brings its modules."""
+    """Whether a backbone is one file, which contains its modules."""
     return expanded(backbone).is_file()
 
 
 def _seconds(minutes: float) -> dict[str, int]:
-    """A time as Lightning takes it."""
+    """A time for Lightning."""
     return {"seconds": max(1, round(60 * minutes))}

@@ -34,7 +34,7 @@ _NO_STRUCTURE = (
 
 
 def leave_unjudged(outcome: Adaptation, work: AdaptationFolder, start: SentenceEncoder, force: bool) -> None:
-    """A text without a structure: there is no truth to choose or to judge by."""
+    """Report a text without a structure: nothing can choose or judge."""
     done = "nothing is exported (--force true trains blindly)"
     if force:
         assert work.trained is not None
@@ -91,7 +91,7 @@ def _sentence(judgement: Judgement, documents: int) -> str:
 
 
 def _offer(choice: Choice, model: Remembered) -> str:
-    """What matching words would add, and for what."""
+    """The gain of matching words, and its price."""
     if choice.worded is None:
         return ""
     widths = [encoder.embedding_dim for encoder in (choice.worded.encoder, model.encoder)]
@@ -130,7 +130,7 @@ def load(backbone: str, pooling: str | None) -> SentenceEncoder:
 
 
 def source(start: SentenceEncoder, backbone: str, pooling: str | None, work: AdaptationFolder) -> str:
-    """What training loads: the model with another pooling is written first, since its teacher must pool alike."""
+    """The model that training loads; with another pooling it is written first, for its teacher to pool alike."""
     if pooling is None:
         return backbone
     source = str(work.files / "start")

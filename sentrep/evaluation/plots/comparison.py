@@ -83,9 +83,9 @@ def draw_beside_published(rows: pd.DataFrame, title: str, released: Collection[s
 
 
 def _spread(heights: pd.Series, low: float, high: float, gap: float) -> pd.Series:
-    """Heights in the same order, from low to high, no closer than the gap, and as near to the given ones as can be."""
+    """Move heights apart by at least the gap, in their order, between low and high, and as little as possible."""
     heights = heights.sort_values(kind="stable")
     steps = gap * np.arange(len(heights))
     free = heights.to_numpy() - steps
-    free = (np.maximum.accumulate(free) + np.minimum.accumulate(free[::-1])[::-1]) / 2  # in order, and in the middle
+    free = (np.maximum.accumulate(free) + np.minimum.accumulate(free[::-1])[::-1]) / 2  # in order, and centred
     return pd.Series(np.clip(free, low, high - steps[-1]) + steps, heights.index)

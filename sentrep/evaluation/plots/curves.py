@@ -1,4 +1,4 @@
-"""The course of training: loss, development score, alignment and uniformity of a run, or any metric of several."""
+"""Training curves: loss, development score, alignment and uniformity of a run, or any metrics of several runs."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ PANELS = ("train/loss", "val/sts", "train/alignment", "train/uniformity")
 _NOTES = {"train/alignment": ", may rise\nas all vectors spread out"}
 """Explanations of curves that look wrong but are not."""
 _PROXY = f"val/{CRITERION}"
-"""The score of the tasks that a text's own structure gives; ``val/proxy/<task>`` are drawn beside it."""
+"""The score of the tasks from a text's own structure; ``val/proxy/<task>`` are drawn beside it."""
 _SMOOTHED_FROM = 60
-"""Points of a noisy course from which a running mean is drawn over it."""
+"""A noisy curve with so many points gets a running mean."""
 
 Line = tuple[pd.Series, int, Mapping[str, Any]]
 """The drawn values, the points of their running mean, and the style."""
@@ -49,7 +49,7 @@ Line = tuple[pd.Series, int, Mapping[str, Any]]
 def plot_training_curves(
     history: pd.DataFrame, path: str | Path, *, best_step: int | None = None, monitor: str | None = None
 ) -> None:
-    """Write the picture of `draw_training_curves`.
+    """Write the figure of `draw_training_curves`.
 
     Args:
         history: see there.
@@ -68,15 +68,14 @@ def draw_training_curves(history: pd.DataFrame, best_step: int | None = None, mo
 
     Development scores before training (step 0) are open circles, with a dotted line across for comparison. If the run
     replaced the start model's pooling, a dashed line marks the untouched start model (``untouched/sts``).
-    ``val/proxy`` is drawn likewise, with its tasks. Alignment
-    and uniformity are drawn for the training batches, the held-out sentences and the
-    development sets (in the colours of their scores).
+    ``val/proxy`` is drawn likewise, with its tasks. Alignment and uniformity are drawn for the training batches, the
+    held-out sentences and the development sets (in the colours of their scores).
 
     Args:
         history: by step, a column for each metric (``train/loss``, ``val/sts``, ``train/alignment``, ...), as
-            ``metrics.csv`` has it. A metric that is not there leaves its panel out.
+            ``metrics.csv`` has it. A missing metric has no panel.
         best_step: step of the chosen checkpoint, to be marked.
-        monitor: metric that it was chosen by; one of held-out sentences has a panel of its own.
+        monitor: the metric that chose it; a metric of held-out sentences gets its own panel.
 
     Raises:
         InputError: for a history without any of these.
@@ -167,18 +166,18 @@ def _drawn(panels: Mapping[str, Sequence[Line]]) -> tuple[Figure, dict[str, Axes
 
 
 def _courses(history: pd.DataFrame) -> dict[str, pd.Series]:
-    """The values by step of every metric that has one."""
+    """The values by step of every metric that has values."""
     return {name: course.dropna() for name, course in history.items() if course.notna().any()}
 
 
 def _is_dev_score(name: str) -> bool:
-    """True for ``val/sts`` and ``val/<set>``: not what else is known of a set, nor the criteria without labels."""
+    """True for ``val/sts`` and ``val/<set>``; False for other measures of a set and for criteria without labels."""
     stage, _, rest = name.partition("/")
     return stage == "val" and "/" not in rest and rest not in (*CRITERIA, CRITERION)
 
 
 def _looks_of(sets: Mapping[str, pd.Series]) -> dict[str, dict[str, Any]]:
-    """By metric of a set, how it is drawn; beyond a handful of sets their own lines only hide the mean."""
+    """The style of each set's line, by metric; with more than a few sets, their lines would hide the mean."""
     if len(sets) > len(_DEV_COLOURS):
         return {}
     return {
@@ -188,7 +187,7 @@ def _looks_of(sets: Mapping[str, pd.Series]) -> dict[str, dict[str, Any]]:
 
 
 def _scores(mean: pd.Series | None, sets: Mapping[str, pd.Series]) -> list[Line]:
-    """Each set, and, of several, their mean."""
+    """A line for each set, and for the mean of several sets."""
     lines: list[Line] = [(sets[name], 1, look) for name, look in _looks_of(sets).items()]
     if mean is not None and len(sets) != 1:
         lines.append((mean, 1, {**_POINTS, "color": BLUE, "linewidth": 1.6, "label": f"mean of {len(sets)}"}))

@@ -1,4 +1,4 @@
-"""How all pictures look: type that can be read in a paper's column, colours that everyone can tell apart."""
+"""The look of all pictures: type that can be read in a paper's column, colours that everyone can tell apart."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ DOTS = 300
 _SCREEN = 150
 """Per inch in a notebook."""
 _LETTERS_PER_INCH = 17
-"""How many letters of the legend's type fill an inch, about."""
+"""About so many letters of the legend fill an inch."""
 _LETTERS_OF_HANDLE = 6
-"""How many letters would fill the room of a line or marker in the legend."""
+"""A line or marker in the legend is as wide as so many letters."""
 STYLE = Path(__file__).with_name("sentrep.mplstyle")
 """The settings of matplotlib, for `matplotlib.style.use` as well."""
 _METRICS = {
@@ -48,12 +48,12 @@ _METRICS = {
 
 
 def styled() -> Any:
-    """The style for as long as something is drawn or written; matplotlib's own settings are left alone."""
+    """A context with the style, for drawing and writing; matplotlib's own settings stay unchanged."""
     return matplotlib.rc_context(fname=STYLE)
 
 
 class Picture(Figure):
-    """A figure that a notebook shows as the value of a cell, where pyplot, which would teach it to, was never asked."""
+    """A figure that a notebook shows as the value of a cell, without pyplot."""
 
     def _repr_png_(self) -> bytes:
         with styled():
@@ -63,7 +63,7 @@ class Picture(Figure):
 
 
 def new_figure(height: float, width: float = WIDTH) -> Figure:
-    """An empty figure in inches. No pyplot: drawing must not depend on a display, nor leave global state behind."""
+    """An empty figure in inches, without pyplot: drawing must not depend on a display or leave global state behind."""
     figure = Picture(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -137,7 +137,7 @@ def svg_text(figure: Figure) -> str:
 
 
 def picture_files(stem: str | Path, inputs: Iterable[str | Path] = (), overwrite: bool = True) -> list[Path]:
-    """The files that `save_figure` writes, if they can be written.
+    """Return the files that `save_figure` writes, and check that they can be written.
 
     Args:
         stem: both files without their endings; an ending ``.png`` or ``.svg`` is taken off.
@@ -158,7 +158,7 @@ def picture_files(stem: str | Path, inputs: Iterable[str | Path] = (), overwrite
 
 
 def printable_labels(figure: Figure) -> None:
-    """Control characters and turns of direction in names are written out, as everywhere."""
+    """Write out control characters and changes of the writing direction in names, as everywhere."""
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         text.set_text("\n".join(map(printable, text.get_text().split("\n"))))

@@ -25,9 +25,9 @@ Take = Literal["max", "min", "last"]
 def sweep_table(runs: Sequence[RunFolder], x: str, y: str, take: Take = "max") -> pd.DataFrame:
     """A row for each run's score after training: its ``line``, ``x``, ``seed`` and ``score``.
 
-    Runs whose settings are the same but for ``x`` and the seeds are of one line. Of runs with the same settings and
-    seeds the newest version counts. Lines of one recipe are named by what differs. Runs without a score, because they
-    were killed or are too short for a validation, are left out with a warning.
+    Runs with the same settings, apart from ``x`` and the seeds, belong to one line. Of runs with the same settings and
+    seeds the newest version counts. Lines of one recipe are named by the settings that differ. A warning lists the runs
+    without a score, which were killed or were too short for a validation.
 
     Args:
         runs: the runs.
@@ -72,7 +72,7 @@ def _trained_score(run: RunFolder, metric: str, take: Take) -> float:
 
 
 def _told_apart(names: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The names; where several are the same, with the settings in which these differ."""
+    """The names; equal names are followed by the settings in which they differ."""
     told = []
     for name, own in zip(names, settings, strict=True):
         same = [other for label, other in zip(names, settings, strict=True) if label == name]
@@ -86,7 +86,7 @@ def _told_apart(names: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> 
 
 
 def _places(values: Sequence[Any]) -> list[Any]:
-    """Where values stand on the axis: numbers as they are, others by words that tell them apart."""
+    """The values on the axis: numbers as they are, other values by words that tell them apart."""
     words = _told_apart([_words(value) for value in values], [flat(value) for value in values])
     numbers = (isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     return [value if number else word for value, word, number in zip(values, words, numbers, strict=True)]
@@ -99,8 +99,8 @@ def _written(value: Any) -> str:
 def draw_sweep(table: pd.DataFrame, x: str, y: str) -> Figure:
     """Draw mean ± standard deviation over the seeds, a line for each ``line``.
 
-    The axis is logarithmic where all values are positive and the greatest is at least ten times the least; values that
-    are not numbers stand side by side.
+    The axis is logarithmic if all values are positive and the greatest is at least ten times the least. Values that are
+    not numbers are drawn side by side.
 
     Args:
         table: of `sweep_table`.
