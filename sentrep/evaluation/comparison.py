@@ -32,20 +32,20 @@ Format = Literal["latex", "csv", "markdown"]
 
 _PAIRS = "Spearman"
 _NOTE = (
-    "{measure} × 100{cosine}, mean ± standard deviation over seeds. Difference: of the mean over the sets to the "
-    "baseline, with a 95 % interval, and the p-value of the t-test that belongs to it, over {over}. A recipe is called "
-    "better or worse where p < 0.05."
+    "{measure} × 100{cosine}, mean ± standard deviation over seeds. Difference: the mean over the sets minus the "
+    "baseline's, with its 95 % interval and the p-value of its t-test, over {over}. A recipe is better or worse where "
+    "p < 0.05."
 )
 _PAIRED = (
-    "Interval and test are paired by seed: every recipe ran under the same seeds, and a seed has the same order of the "
-    "text and the same noise in each."
+    "Interval and test are paired by seed: every recipe ran under the same seeds, and under one seed all recipes have "
+    "the same order of the text and the same noise."
 )
 _UNPAIRED = "Recipes that ran under other seeds than the baseline are not paired with it by seed: {}."
-_MARK = "*: p < 0.05 after Holm's correction for all rows of the table as well."
+_MARK = "*: p < 0.05 also after Holm's correction for all rows of the table."
 _RANKS = (
-    "Spearman's correlation is of our order of the rows, by mean, and the published one; p by permutation of the rows. "
+    "Spearman's correlation compares the order of our means with the published order; p by permutation of the rows. "
     "A published ordering of two rows holds or turns around where p < 0.05 after Holm's correction for all pairs of "
-    "rows, and cannot be told otherwise. It is beyond the paper's own ± where Welch's test of the printed numbers has "
+    "rows; otherwise it cannot be told. It is beyond the paper's own ± where Welch's test of the printed numbers has "
     "p < 0.05, and not supported where p is higher. Order: of the row and the baseline."
 )
 _TESTED = ("difference", "low", "high", "p", "p holm")

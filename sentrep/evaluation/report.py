@@ -98,7 +98,7 @@ class Evaluation:
                 recall@1.
         """
         tasks = self.results
-        table, closing = with_means(_table(tasks, detail), _comparable(tasks))
+        table, closing = suite_table(tasks, detail)
         return Report(table, closing, self.notes, [self._description()], _rows(tasks), self._record())
 
     def _record(self) -> dict[str, Any]:
@@ -133,38 +133,35 @@ def metric_name(metric: str) -> str:
     return _METRICS.get(metric, metric)
 
 
-def with_means(frame: pd.DataFrame, scores: Mapping[str, float]) -> tuple[pd.DataFrame, int]:
-    """Add rows with the `averages`, or else with the mean of several sets; return their number, too.
+def suite_table(tasks: Sequence[TaskResult], detail: bool = False) -> tuple[pd.DataFrame, int]:
+    """A row for each set, then their `averages`, or else the mean of several sets; and the number of these last rows.
 
     Args:
-        frame: set, size, protocol, main score, and what else there is.
-        scores: main scores by name of the set.
+        tasks: the results.
+        detail: add a row per sub-set, and the scores of second rank.
     """
-    rows = [["Avg.", "", what, f"{mean:.2f}"] for what, mean in averages(scores).items()]
-    if not rows and len(scores) > 1:
-        rows = [["mean", "", f"of {len(scores)} sets", f"{sum(scores.values()) / len(scores):.2f}"]]
-    width = len(frame.columns)
-    filled = [[*row, *[""] * (width - len(row))] for row in rows]
-    return as_frame([*frame.itertuples(index=False, name=None), *filled], frame.columns), len(rows)
-
-
-def _comparable(tasks: Sequence[TaskResult]) -> dict[str, float]:
-    """Main scores by set, if all are of one kind: a mean of accuracies and MAP would mean nothing."""
-    one_kind = len({next(iter(task.scores)) for task in tasks}) == 1
-    return {task.name: task.main_score for task in tasks} if one_kind else {}
-
-
-def _table(tasks: Sequence[TaskResult], detail: bool = False) -> pd.DataFrame:
     metrics = [metric for metric in _keys(tasks, "scores") if detail or metric not in _DETAILS]
     units = dict.fromkeys(list(task.counts)[-1] for task in tasks if task.counts)
+    means = _means(tasks)
     rows = []
     for task in tasks:
         scores = [f"{task.scores[metric]:.2f}" if metric in task.scores else "" for metric in metrics]
         rows.append([display_name(task.name), str(["", *task.counts.values()][-1]), task.protocol, *scores])
         for name, (size, score) in task.per_subset.items() if detail else ():
-            found = "—" if score is None else f"{score:.2f}"
-            rows.append([f"  {name}", str(size), "sub-set", found, *[""] * (len(metrics) - 1)])
-    return as_frame(rows, ["set", " / ".join(units) or "items", "protocol", *map(metric_name, metrics)])
+            rows.append([f"  {name}", str(size), "sub-set", "—" if score is None else f"{score:.2f}"])
+    columns = ["set", " / ".join(units) or "items", "protocol", *map(metric_name, metrics)]
+    return as_frame([[*row, *[""] * (len(columns) - len(row))] for row in [*rows, *means]], columns), len(means)
+
+
+def _means(tasks: Sequence[TaskResult]) -> list[list[str]]:
+    """Rows of means of the main scores; none for several kinds: a mean of accuracies and MAP would mean nothing."""
+    if len({next(iter(task.scores)) for task in tasks}) > 1:
+        return []
+    scores = {task.name: task.main_score for task in tasks}
+    rows = [["Avg.", "", what, f"{mean:.2f}"] for what, mean in averages(scores).items()]
+    if not rows and len(scores) > 1:
+        rows = [["mean", "", f"of {len(scores)} sets", f"{sum(scores.values()) / len(scores):.2f}"]]
+    return rows
 
 
 def _keys(tasks: Sequence[TaskResult], attribute: str) -> list[str]:

@@ -15,7 +15,8 @@ from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.evaluation.history import MINUTES
 from sentrep.evaluation.label_free import CRITERIA
 from sentrep.evaluation.proxy import CRITERION
-from sentrep.evaluation.report import with_means
+from sentrep.evaluation.report import suite_table
+from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.sts import display_name
 from sentrep.reports.frames import as_frame
@@ -98,11 +99,12 @@ def tested_report(sets: Sequence[ScoredPairs], scores: Mapping[str, float], fold
         scores: by name.
         folder: of the loggers' files; None without loggers.
     """
-    rows = [[display_name(one.name), str(len(one)), one.protocol, _score(scores[one.name])] for one in sets]
-    table = as_frame(rows, columns=["set", "pairs", "protocol", "Spearman"])
+    tasks = [
+        TaskResult(one.name, one.protocol, "test", {"pairs": len(one)}, {"spearman": scores[one.name]}, "")
+        for one in sets
+    ]
     log = [] if folder is None else [f"log         {folder}"]
-    names = [one.name for one in sets]
-    return Report(*with_means(table, {name: scores[name] for name in names}), [*_toy_notes(names), *log])
+    return Report(*suite_table(tasks), [*_toy_notes(one.name for one in sets), *log])
 
 
 def _before_and_after(metrics: pd.DataFrame, lines: Sequence[Line], step: int) -> pd.DataFrame:
@@ -147,8 +149,8 @@ def _told_nothing(metrics: pd.DataFrame, monitor: str | None) -> list[str]:
     if len(values) < 2 or values.nunique() > 1:
         return []
     return [
-        f"{monitor} was {values.iloc[0]:.2f} at every validation: it cannot tell these checkpoints apart, so the first "
-        "was taken; do not read its value as quality."
+        f"{monitor} was {values.iloc[0]:.2f} at every validation: it does not distinguish these checkpoints, so the "
+        "first was taken; do not read its value as quality."
     ]
 
 
@@ -160,13 +162,13 @@ def _beside_the_untouched(metrics: pd.DataFrame, step: int, replaced: str | None
     lines = []
     if replaced is not None:
         lines.append(
-            f"Before is the untouched model, as its folder says. This run replaced {replaced}, and so began at "
+            f"Before is the untouched model with its own settings. This run replaced {replaced}, and so began at "
             f"{_at(metrics, 'val/sts', 0):.2f}."
         )
     if after < before:
         lines.append(
-            f"BELOW THE UNTOUCHED MODEL: {after:.2f} where it has {before:.2f}. For these sets it is the better "
-            "one, as it was."
+            f"BELOW THE UNTOUCHED MODEL: {after:.2f} after training, {before:.2f} before. Use the untouched model for "
+            "these sets."
         )
     return lines
 
