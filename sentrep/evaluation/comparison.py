@@ -33,8 +33,8 @@ Format = Literal["latex", "csv", "markdown"]
 _PAIRS = "Spearman"
 _NOTE = (
     "{measure} × 100{cosine}, mean ± standard deviation over seeds. Difference: the mean over the sets minus the "
-    "baseline's, with its 95 % interval and the p-value of its t-test, over {over}. A recipe is better or worse where "
-    "p < 0.05."
+    "baseline's, with its 95 % interval and the p-value of its t-test, over {over}. A recipe is called better or worse "
+    "where p < 0.05."
 )
 _PAIRED = (
     "Interval and test are paired by seed: every recipe ran under the same seeds, and under one seed all recipes have "

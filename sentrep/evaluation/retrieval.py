@@ -63,8 +63,7 @@ def evaluate_retrieval(
         found = [[by_order[number] for number in row] for row in best.order.tolist()]
         metrics = ("ndcg@10", f"map@{DEPTH}", "mrr@10", "recall@1", "recall@10", "recall@100")
         counts = {"documents": len(ranking.document_ids), "queries": len(ranking.queries)}
-        scores = _scores(ranking, found, metrics)
-        results.append(TaskResult(ranking.name, "BEIR", ranking.split, counts, scores, ranking.fingerprint))
+        results.append(_scored(ranking, "BEIR", counts, found, metrics))
     return results
 
 
@@ -105,8 +104,7 @@ def evaluate_reranking(
             cosines = cosine_similarity_matrix(vector[None], vectors[[rows[document] for document in ids]])[0]
             found.append([ids[place] for place in cosines.argsort(descending=True, stable=True).tolist()])
         counts = {"candidates": sum(map(len, found)), "queries": len(found)}
-        scores = _scores(ranking, found, ("map", "mrr@10", "ndcg@10"))
-        results.append(TaskResult(ranking.name, "reranking", ranking.split, counts, scores, ranking.fingerprint))
+        results.append(_scored(ranking, "reranking", counts, found, ("map", "mrr@10", "ndcg@10")))
     return results
 
 
@@ -126,13 +124,16 @@ def _blocks(
         yield [identity for identity, _ in block], vectors
 
 
-def _scores(ranking: RankingSet, found: Sequence[Sequence[str]], metrics: Sequence[str]) -> dict[str, float]:
-    """Means over the queries × 100; a metric without ``@k`` looks at whole rankings."""
+def _scored(
+    ranking: RankingSet, protocol: str, counts: dict[str, int], found: Sequence[Sequence[str]], metrics: Sequence[str]
+) -> TaskResult:
+    """The result of a set: means over the queries × 100; a metric without ``@k`` looks at whole rankings."""
     graded = [
         ([judged.get(document, 0) for document in documents], list(judged.values()))
         for judged, documents in zip((ranking.judgements[query] for query in ranking.queries), found, strict=True)
     ]
-    return {metric: 100.0 * float(np.mean([ranking_score(metric, *one) for one in graded])) for metric in metrics}
+    scores = {metric: 100.0 * float(np.mean([ranking_score(metric, *one) for one in graded])) for metric in metrics}
+    return TaskResult(ranking.name, protocol, ranking.split, counts, scores, ranking.fingerprint)
 
 
 def ranking_score(metric: str, ranked: Sequence[int], judged: Sequence[int]) -> float:

@@ -15,10 +15,10 @@ from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.encode import TextEncoder, encode, encode_pairs, evaluation_batch
-from sentrep.errors import InputError
 from sentrep.evaluation.label_free import label_free_criteria
 from sentrep.evaluation.proxy import proxy_values, rank_passages, score_rankings
-from sentrep.functional import spearman, uniformity
+from sentrep.evaluation.sts import rank_correlation
+from sentrep.functional import uniformity
 
 GEOMETRY = ("alignment", "alignment_all", "uniformity", "uniformity_first")
 """Measures of a similarity set beside its score, logged as ``<set>/<name>``; lower is better."""
@@ -58,10 +58,7 @@ def pair_scores(
     """
     first, second = (x.to(encoder.device) for x in encode_pairs(_reader(encoder, shared), pairs.first, pairs.second))
     cosine, gold = (first * second).sum(1), torch.tensor(pairs.scores, device=encoder.device)
-    try:
-        score = spearman(cosine.cpu(), gold.cpu())
-    except ValueError as error:
-        raise InputError(f"{stage} set {pairs.name}: {error}; the encoder may have collapsed") from error
+    score = rank_correlation(f"{stage} set {pairs.name}", cosine.cpu(), pairs.scores)
     distance, highest = 2 - 2 * cosine, gold.max()
     found: dict[str, Tensor] = {"alignment_all": distance.mean()}
     if highest > 0:

@@ -76,11 +76,25 @@ def _split(name: str) -> str:
     return "dev" if name.endswith("-dev") else "test" if name in _DISPLAY_NAMES else "all"
 
 
-def _score(pairs: ScoredPairs, cosine: Tensor) -> TaskResult:
+def rank_correlation(name: str, cosine: Tensor, gold: Sequence[float]) -> float:
+    """`sentrep.functional.spearman` of cosines and gold scores.
+
+    Args:
+        name: of the set, for the message.
+        cosine: (P,), on the CPU.
+        gold: P gold scores.
+
+    Raises:
+        InputError: the correlation does not exist, because a score is NaN or all are equal.
+    """
     try:
-        correlation = spearman(cosine, pairs.scores)
+        return spearman(cosine, gold)
     except ValueError as error:
-        raise InputError(f"{pairs.name}: {error}; if the cosines are at fault, the encoder has collapsed") from error
+        raise InputError(f"{name}: {error}; the encoder may have collapsed") from error
+
+
+def _score(pairs: ScoredPairs, cosine: Tensor) -> TaskResult:
+    correlation = rank_correlation(pairs.name, cosine, pairs.scores)
     pearson = 100.0 * float(scipy.stats.pearsonr(cosine.double().numpy(), pairs.scores).statistic)
     return TaskResult(
         pairs.name,

@@ -59,8 +59,7 @@ def plot_training_curves(
     """
     figure = draw_training_curves(history, best_step, monitor)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with styled():
-        figure.savefig(path, dpi=DOTS)
+    figure.savefig(path, dpi=DOTS)
 
 
 def draw_training_curves(history: pd.DataFrame, best_step: int | None = None, monitor: str | None = None) -> Figure:

@@ -53,12 +53,18 @@ def styled() -> Any:
 
 
 class Picture(Figure):
-    """A figure that a notebook shows as the value of a cell, without pyplot."""
+    """A figure that is written in the style, and that a notebook shows as the value of a cell, without pyplot."""
+
+    def savefig(self, *args: Any, **options: Any) -> None:
+        """Write the figure; control characters and changes of the writing direction in names are written out."""
+        for text in self.findobj(Text):
+            assert isinstance(text, Text)
+            text.set_text("\n".join(map(printable, text.get_text().split("\n"))))
+        with styled():
+            super().savefig(*args, **options)
 
     def _repr_png_(self) -> bytes:
-        with styled():
-            printable_labels(self)
-            self.savefig(stream := io.BytesIO(), format="png", dpi=_SCREEN)
+        self.savefig(stream := io.BytesIO(), format="png", dpi=_SCREEN)
         return stream.getvalue()
 
 
@@ -120,19 +126,15 @@ def save_figure(figure: Figure, stem: str | Path) -> list[Path]:
         InputError: for a place that cannot be written.
     """
     files = picture_files(stem)
-    with styled():
-        printable_labels(figure)
-        for file in files:
-            with writing(file), atomic_write(file) as stream:
-                figure.savefig(stream, format=file.suffix[1:], dpi=DOTS)
+    for file in files:
+        with writing(file), atomic_write(file) as stream:
+            figure.savefig(stream, format=file.suffix[1:], dpi=DOTS)
     return files
 
 
 def svg_text(figure: Figure) -> str:
     """A figure as SVG without a background, for a page of HTML."""
-    with styled():
-        printable_labels(figure)
-        figure.savefig(file := io.StringIO(), format="svg", transparent=True)
+    figure.savefig(file := io.StringIO(), format="svg", transparent=True)
     return file.getvalue()
 
 
@@ -155,10 +157,3 @@ def picture_files(stem: str | Path, inputs: Iterable[str | Path] = (), overwrite
     for file in files:
         check_target(file, inputs, overwrite=overwrite)
     return files
-
-
-def printable_labels(figure: Figure) -> None:
-    """Write out control characters and changes of the writing direction in names, as everywhere."""
-    for text in figure.findobj(Text):
-        assert isinstance(text, Text)
-        text.set_text("\n".join(map(printable, text.get_text().split("\n"))))

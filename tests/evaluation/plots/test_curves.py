@@ -127,3 +127,10 @@ def test_what_chose_without_labels_has_its_panel_and_nothing_is_empty(tmp_path: 
 def test_the_untouched_model_is_a_line(tmp_path: Path) -> None:
     plot({**HISTORY, "untouched/sts": [(0, 86.7)]}, tmp_path / "curves.svg")
     assert "untouched: 86.7" in (tmp_path / "curves.svg").read_text(encoding="utf-8")
+
+
+def test_control_characters_in_the_names_of_sets_are_written_out(tmp_path: Path) -> None:
+    plot_training_curves(pd.DataFrame({"val/a\x1b[2J": [1.0, 2.0]}), tmp_path / "curves.svg")
+    text = (tmp_path / "curves.svg").read_text(encoding="utf-8")
+    assert "a\\x1b[2J" in text
+    assert "\x1b" not in text
