@@ -82,7 +82,7 @@ def test_the_report_says_which_recipe_is_better(
     report = (tmp_path / "comparisons" / "report.md").read_text()
     assert "| plain | 5 |" in report
     assert report.count(" ± ") >= 4
-    assert "0.05 after Holm's correction" in " ".join(report.split())
+    assert "0.05 also after Holm's correction" in " ".join(report.split())
     assert "paired by seed" in report
     assert ">better</td>" in (tmp_path / "comparisons" / "report.html").read_text()
     for name in ("report.png", "report.svg"):
