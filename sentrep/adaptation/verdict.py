@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 import scipy.stats
 from numpy.typing import NDArray
 from torch import Tensor
 
 from sentrep.adaptation.outcome import Estimate, TaskOutcome
 from sentrep.data.sets.proxy_tasks import ProxyTasks
-from sentrep.evaluation.proxy import TaskScores, rank_passages, score_rankings
+from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings
 
 _RESAMPLES = 2000
 Array = NDArray[np.float64]
@@ -49,65 +50,60 @@ def judge(
 
 
 def compare_tasks(
-    tasks: ProxyTasks,
-    start: Mapping[str, TaskScores],
-    adapted: Mapping[str, TaskScores],
-    bm25: dict[str, list[str]] | None = None,
+    tasks: ProxyTasks, start: pd.DataFrame, adapted: pd.DataFrame, bm25: dict[str, list[str]] | None = None
 ) -> tuple[TaskOutcome, ...]:
     """Each task before and after, with intervals.
 
     Args:
         tasks: the questions.
-        start: the scores of the untouched model.
+        start: the scores of the untouched model (`sentrep.evaluation.proxy.score_rankings`).
         adapted: the scores of the adapted model on the same queries.
         bm25: rankings by words alone (`sentrep.evaluation.proxy.word_matching`).
     """
-    words = None if bm25 is None else score_rankings(tasks, bm25)
+    words = {} if bm25 is None else proxy_values(score_rankings(tasks, bm25))
+    gained = gains(start, adapted)
     return tuple(
         TaskOutcome(
             name=task.replace("-", " "),
-            queries=len(before.ndcg),
+            queries=len(rows),
             candidates=len(tasks.passages),
             overlap=tasks.overlap(task),
-            bm25=None if words is None else mean({task: words[task]}).value,
-            start=mean({task: before}),
-            adapted=mean({task: adapted[task]}),
-            difference=difference({task: before}, {task: adapted[task]}),
+            bm25=words.get(f"{CRITERION}/{task}"),
+            start=mean(start.loc[rows]),
+            adapted=mean(adapted.loc[rows]),
+            difference=mean(gained.loc[rows]),
         )
-        for task, before in start.items()
+        for task, rows in start.groupby("task", sort=False).groups.items()
     )
 
 
-def decide(start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]) -> tuple[Verdict, Estimate]:
+def decide(start: pd.DataFrame, adapted: pd.DataFrame) -> tuple[Verdict, Estimate]:
     """The verdict, and its reason: the difference of the mean over all queries.
 
     A model is better if it gains over all queries, beyond the interval, and loses on no task beyond its interval.
     """
-    whole = difference(start, adapted)
-    loses = any(difference({task: start[task]}, {task: adapted[task]}).high < 0 for task in start)
+    gained = gains(start, adapted)
+    whole = mean(gained)
+    loses = any(mean(own).high < 0 for _, own in gained.groupby("task"))
     return ("better" if whole.low > 0 and not loses else "not better"), whole
 
 
-def mean(scores: Mapping[str, TaskScores]) -> Estimate:
-    """The mean over the queries of nDCG@10 × 100, with its 95 % interval."""
-    return _estimate(scores, {task: found.ndcg for task, found in scores.items()})
+def gains(start: pd.DataFrame, adapted: pd.DataFrame) -> pd.DataFrame:
+    """The second's scores minus the first's, query by query."""
+    return start.assign(ndcg=adapted["ndcg"] - start["ndcg"])
 
 
-def difference(start: Mapping[str, TaskScores], adapted: Mapping[str, TaskScores]) -> Estimate:
-    """The second's score minus the first's, query by query."""
-    return _estimate(start, {task: adapted[task].ndcg - found.ndcg for task, found in start.items()})
+def mean(scores: pd.DataFrame) -> Estimate:
+    """The mean over the queries, with its 95 % interval.
 
-
-def _estimate(scores: Mapping[str, TaskScores], values: Mapping[str, Array]) -> Estimate:
-    """Mean and interval; queries of one document depend on each other, so the bootstrap draws documents."""
-    asked = [document for found in scores.values() for document in found.documents]
-    place = {document: number for number, document in enumerate(dict.fromkeys(asked))}
-    rows, flat = [place[document] for document in asked], np.concatenate([values[task] for task in scores])
-    value = float(flat.mean())
-    if np.ptp(flat) == 0:  # of which scipy's interval is NaN
+    Queries of one document depend on each other, so the bootstrap draws documents.
+    """
+    value = float(scores["ndcg"].mean())
+    if scores["ndcg"].nunique() == 1:  # of which scipy's interval is NaN
         return Estimate(value, value, value)
+    documents = scores.groupby("document", sort=False)["ndcg"].agg(["sum", "size"])
     interval = scipy.stats.bootstrap(
-        (np.bincount(rows, flat), np.bincount(rows)), _mean_of_sums, paired=True, vectorized=True,
+        (documents["sum"].to_numpy(), documents["size"].to_numpy()), _mean_of_sums, paired=True, vectorized=True,
         n_resamples=_RESAMPLES, batch=100, method="percentile", rng=0,
     ).confidence_interval  # fmt: skip
     return Estimate(value, float(interval.low), float(interval.high))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-import numpy as np
+import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sentrep.data.sets.proxy_tasks import ProxyTasks, document_of
@@ -18,16 +16,6 @@ DEPTH = 10
 """Ranks that count."""
 CRITERION = "proxy"
 """The mean over the queries of all tasks of nDCG@10 × 100, and the first part of each task's own name."""
-
-
-@dataclass(frozen=True)
-class TaskScores:
-    """The scores of each query of one task."""
-
-    documents: list[str]
-    """The document of each query; queries of one document are not independent."""
-    ndcg: NDArray[np.float64]
-    """nDCG@10 × 100."""
 
 
 def rank_passages(tasks: ProxyTasks, encode: Callable[[Sequence[str]], Tensor]) -> dict[str, list[str]]:
@@ -52,22 +40,24 @@ def rank_passages(tasks: ProxyTasks, encode: Callable[[Sequence[str]], Tensor]) 
     return {query: [passage for passage in order if passage != query][:DEPTH] for query, order in found.items()}
 
 
-def score_rankings(tasks: ProxyTasks, found: dict[str, list[str]]) -> dict[str, TaskScores]:
-    """By task: the scores of each query of these rankings."""
-    scores = {}
-    for task, answers in tasks.answers.items():
-        ndcg = [
-            100 * ranking_score(f"ndcg@{DEPTH}", [own.get(passage, 0) for passage in found[query]], list(own.values()))
-            for query, own in answers.items()
-        ]
-        scores[task] = TaskScores([document_of(query) for query in answers], np.array(ndcg))
-    return scores
+def score_rankings(tasks: ProxyTasks, found: dict[str, list[str]]) -> pd.DataFrame:
+    """A row for each query of each task: its ``task``, its ``document``, and ``ndcg``, nDCG@10 × 100 of its ranking.
+
+    Queries of one document are not independent.
+    """
+    rows = [
+        (task, document_of(query), [own.get(passage, 0) for passage in found[query]], list(own.values()))
+        for task, answers in tasks.answers.items()
+        for query, own in answers.items()
+    ]
+    scores = pd.DataFrame([row[:2] for row in rows], columns=["task", "document"])
+    return scores.assign(ndcg=[100 * ranking_score(f"ndcg@{DEPTH}", *row[2:]) for row in rows])
 
 
-def proxy_values(scores: Mapping[str, TaskScores]) -> dict[str, float]:
+def proxy_values(scores: pd.DataFrame) -> dict[str, float]:
     """The logged scores: ``proxy``, the mean over all queries, and ``proxy/<task>``, the mean over a task's queries."""
-    tasks = {f"{CRITERION}/{task}": float(found.ndcg.mean()) for task, found in scores.items()}
-    return {CRITERION: float(np.concatenate([found.ndcg for found in scores.values()]).mean()), **tasks}
+    tasks = scores.groupby("task", sort=False)["ndcg"].mean().add_prefix(f"{CRITERION}/")
+    return {CRITERION: float(scores["ndcg"].mean()), **tasks.to_dict()}
 
 
 def word_matching(tasks: ProxyTasks) -> dict[str, list[str]] | None:

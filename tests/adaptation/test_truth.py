@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from adaptation.texts import documents
 from sentrep.adaptation.splitting import split_documents
-from sentrep.adaptation.verdict import compare_tasks, decide, difference, mean
+from sentrep.adaptation.verdict import compare_tasks, decide, gains, mean
 from sentrep.data.sets.proxy_tasks import ProxyTasks, is_proxy, load_proxy_tasks, write_proxy_tasks
 from sentrep.data.text.documents import Document
 from sentrep.errors import InputError
-from sentrep.evaluation.proxy import TaskScores, proxy_values, rank_passages, score_rankings, word_matching
+from sentrep.evaluation.proxy import proxy_values, rank_passages, score_rankings, word_matching
 from sentrep.evaluation.scoring import proxy_scores
 from support import tiny_encoder
 
@@ -95,7 +97,7 @@ def test_rankings_are_those_of_a_loop_and_leave_the_query_itself_out(tmp_path: P
     first = next(iter(made.answers["title-to-text"].items()))
     hits = [passage in first[1] for passage in found[first[0]]]
     best = sum(1 / np.log2(rank + 2) for rank in range(len(first[1])))
-    assert scores["title-to-text"].ndcg[0] == pytest.approx(
+    assert scores["ndcg"][0] == pytest.approx(
         100 * sum(hit / np.log2(rank + 2) for rank, hit in enumerate(hits)) / best
     )
     with pytest.raises(InputError, match="collapsed"):
@@ -111,15 +113,20 @@ def test_word_matching_finds_what_shares_words(tmp_path: Path) -> None:
     assert all(query not in order for query, order in found.items())
 
 
-def scores(shift: dict[str, float], noise: float, seed: int = 0) -> dict[str, TaskScores]:
+def table(task: str, documents: list[str], ndcg: Sequence[float] | np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame({"task": task, "document": documents, "ndcg": ndcg})
+
+
+def scores(shift: dict[str, float], noise: float, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     base = {task: rng.uniform(20, 80, size) for task, size in (("a", 100), ("b", 300))}
     owners = {"a": [str(n) for n in range(100)], "b": [str(n // 3) for n in range(300)]}
     rng = np.random.default_rng(seed + 1)
-    return {
-        task: TaskScores(owners[task], values + shift[task] + noise * rng.normal(size=len(values)))
+    made = [
+        table(task, owners[task], values + shift[task] + noise * rng.normal(size=len(values)))
         for task, values in base.items()
-    }
+    ]
+    return pd.concat(made, ignore_index=True)
 
 
 def test_the_verdict_asks_for_a_gain_beyond_the_interval_and_for_no_loss() -> None:
@@ -138,40 +145,35 @@ def test_the_verdict_asks_for_a_gain_beyond_the_interval_and_for_no_loss() -> No
 
 
 def test_every_query_counts_once() -> None:
-    found = {
-        "often": TaskScores(["1", "1", "2", "3"], np.array([0.0, 50.0, 80.0, 40.0])),
-        "rare": TaskScores(["3"], np.array([100.0])),
-    }
+    found = pd.concat([table("often", ["1", "1", "2", "3"], [0.0, 50.0, 80.0, 40.0]), table("rare", ["3"], [100.0])])
     assert proxy_values(found) == pytest.approx({"proxy": 54, "proxy/often": 42.5, "proxy/rare": 100})
     assert mean(found).value == pytest.approx(54)
 
 
 def test_the_interval_is_of_documents() -> None:
     start, adapted = scores({"a": 0.0, "b": 0.0}, 0.0), scores({"a": 1.0, "b": 3.0}, 10.0)
-    whole = difference(start, adapted)
-    gains = [adapted[task].ndcg - start[task].ndcg for task in start]
-    assert whole.value == pytest.approx(np.concatenate(gains).mean())
-    assert whole.high - whole.low == pytest.approx(_width(start, gains, whole.value), rel=0.15)
+    gained = gains(start, adapted)
+    whole = mean(gained)
+    assert whole.value == pytest.approx((adapted["ndcg"] - start["ndcg"]).mean())
+    assert whole.high - whole.low == pytest.approx(_width(gained, whole.value), rel=0.15)
 
 
 def test_the_interval_knows_that_documents_ask_differently_often() -> None:
     documents = [str(number) for number in range(60) for _ in range(1 + number % 7)]
     level = 50 + 5 * np.random.default_rng(0).standard_normal(60)
     own = np.array([level[int(document)] for document in documents])
-    found = {"a": TaskScores(documents, own)}
+    found = table("a", documents, own)
     whole = mean(found)
     assert whole.value == pytest.approx(own.mean())
-    assert whole.high - whole.low == pytest.approx(_width(found, [own], whole.value), rel=0.15)
+    assert whole.high - whole.low == pytest.approx(_width(found, whole.value), rel=0.15)
 
 
-def _width(scores: dict[str, TaskScores], values: list[np.ndarray], mean: float) -> float:
+def _width(scores: pd.DataFrame, mean: float) -> float:
     """Of the 95 % interval of a mean over queries in clusters, by the linearized variance of a ratio."""
     residual: dict[str, float] = {}
-    for found, own in zip(scores.values(), values, strict=True):
-        for document, value in zip(found.documents, own, strict=True):
-            residual[document] = residual.get(document, 0.0) + value - mean
-    count = sum(len(own) for own in values)
-    return 2 * 1.96 * float(np.sqrt(sum(value**2 for value in residual.values()))) / count
+    for document, value in zip(scores["document"], scores["ndcg"], strict=True):
+        residual[document] = residual.get(document, 0.0) + value - mean
+    return 2 * 1.96 * float(np.sqrt(sum(value**2 for value in residual.values()))) / len(scores)
 
 
 def test_each_task_is_compared(tmp_path: Path) -> None:
