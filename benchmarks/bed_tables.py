@@ -194,8 +194,7 @@ def draw_front() -> None:
     file, name = FRONT
     comparison = comparison_of(*name)
     seeds = {label: scores.per_seed for label, scores in comparison.recipes.items()}
-    with styled():
-        draw_comparison(comparison.numbers.drop(columns="published"), seeds).savefig(file, dpi=DOTS)
+    draw_comparison(comparison.numbers.drop(columns="published"), seeds).savefig(file, dpi=DOTS)
 
 
 if __name__ == "__main__":
