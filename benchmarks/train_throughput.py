@@ -15,6 +15,7 @@ order, with the same loss (InfoNCE of cosine, τ = 0.05), AdamW at 3e-5 falling 
 - "sentence-transformers": its own trainer and `MultipleNegativesRankingLoss` over two equal columns; where the
   libraries that its trainer needs (datasets, accelerate) are missing, its model and loss in a plain loop stand in.
 - "plain HF loop": a page of PyTorch around the transformers model, as SimCSE's repository does it.
+- "best loop by hand", where ``--variants`` asks for it: what can be written for BERT alone (hand_loop.py).
 
 Before training, with dropout off, all compute the loss of the first batch in float32, and the benchmark stops when two
 differ. Loading and collating count, the first steps do not. The other objectives are sentrep's alone. Utilisation is
@@ -36,7 +37,7 @@ import harness
 import inputs
 import machine
 import tables
-from harness import COMPILED, GRAPHS, OURS, PACKED, PEER, PEER_LOOP, PLAIN, SLOW, Job, Row
+from harness import COMPILED, GRAPHS, HAND, OURS, PACKED, PEER, PEER_LOOP, PLAIN, SLOW, Job, Row
 from training_loops import COMPUTE, measure
 
 OBJECTIVES = ("simcse", "gs", "dclr", "denosent")
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
                 profile = harness.run_jobs([job], measure_any, repeats=1, threads=threads)[0]["profile"]
                 found["profiles"][f"{job.variant}, {', '.join(map(str, setting.values()))}"] = profile
         found["peaks"] = {precision: max(values) for precision, values in peaks.items()}
-        rows = harness.rows_of(found["measurements"], [PEER, PEER_LOOP, PLAIN])
+        rows = harness.rows_of(found["measurements"], [PEER, PEER_LOOP, PLAIN, HAND])
         found["rows"] = [_with_utilisation(row, models, min(corpora), options, found["peaks"]) for row in rows]
     return found
 
@@ -153,7 +154,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     found = harness.parser("Training speed beside others.", steps=20, warmup=3, max_length=32, matrix=0)
     found.add_argument("--objective", nargs="+", choices=OBJECTIVES, default=["simcse"])
-    found.add_argument("--variants", nargs="+", choices=[PEER, PEER_LOOP, PLAIN, *COMPUTE])
+    found.add_argument("--variants", nargs="+", choices=[PEER, PEER_LOOP, PLAIN, HAND, *COMPUTE])
     found.add_argument("--profile", action="store_true", help="also profile the last variant of every setting")
     found.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
     return found

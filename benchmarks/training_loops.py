@@ -12,7 +12,7 @@ from typing import Any
 import inputs
 import machine
 from clock import Clock
-from harness import COMPILED, GRAPHS, OURS, PACKED, PADDED, PEER, PEER_LOOP, PLAIN, SLOW, Job
+from harness import COMPILED, GRAPHS, HAND, OURS, PACKED, PADDED, PEER, PEER_LOOP, PLAIN, SLOW, Job
 
 _OFF: dict[str, Any] = {"layout": "padded", "cheap_dropout": False, "short_last_layer": False}
 COMPUTE: dict[str, dict[str, Any]] = {
@@ -30,21 +30,52 @@ TEMPERATURE = 0.05
 LEARNING_RATE = 3e-5
 
 
-def objectives(name: str, folder: str) -> dict[str, Any]:
-    """sentrep's objectives as the recipes have them; DCLR's complementary model is the model itself."""
-    from sentrep.negatives import GaussianNegatives, RefinedNoiseNegatives
-    from sentrep.objectives import Contrastive, Denoising
-    from sentrep.weighting import ComplementaryWeighting
+SIX = ("simcse", "mlm", "denoising", "distillation", "momentum", "tension")
+"""Objectives of one step that share its encoder pass, see objective_costs.py."""
 
-    if name == "gs":
-        return {"gs": Contrastive(TEMPERATURE, negatives={"gaussian": GaussianNegatives(ratio=3.0)})}
-    if name == "dclr":
-        noise = RefinedNoiseNegatives(ratio=1.0, steps=4)
-        weighting = ComplementaryWeighting(folder, threshold=0.9)
-        return {"dclr": Contrastive(TEMPERATURE, negatives={"noise": noise}, weighting=weighting)}
+
+def objectives(name: str, folder: str) -> dict[str, Any]:
+    """The terms of a step by its name; a complementary model or a teacher is the model itself.
+
+    ``gs``, ``dclr`` and ``denosent`` are the recipes of the papers; ``six`` has the terms of `SIX`, and ``a+b`` two.
+    """
+    from sentrep import negatives, objectives, weighting
+
+    def contrastive(**arguments: Any) -> Any:
+        return objectives.Contrastive(TEMPERATURE, **arguments)
+
+    def sampled(sampler: Any) -> Any:
+        return contrastive(negatives={"extra": sampler})
+
+    complementary = weighting.ComplementaryWeighting(folder, threshold=0.9)
+    make: dict[str, Callable[[], Any]] = {
+        "simcse": contrastive,
+        "gs": lambda: sampled(negatives.GaussianNegatives(ratio=3.0)),
+        "dclr": lambda: contrastive(
+            negatives={"noise": negatives.RefinedNoiseNegatives(ratio=1.0, steps=4)}, weighting=complementary
+        ),
+        "memory bank": lambda: sampled(negatives.MemoryBank(size=1024)),
+        "mixture": lambda: sampled(negatives.GaussianMixtureNegatives()),
+        "vae": lambda: sampled(negatives.VAENegatives()),
+        "alignment": objectives.Alignment,
+        "uniformity": objectives.Uniformity,
+        "binary": objectives.BinaryContrastive,
+        "ranking": lambda: objectives.RankingConsistency(own=False),
+        "triplet": objectives.MaskedTriplet,
+        "layers": lambda: objectives.LayerContrast(0.1),
+        "distillation": lambda: objectives.Distillation(folder, own=False),
+        "momentum": objectives.MomentumContrast,
+        "tension": objectives.ContrastiveTension,
+        "mlm": objectives.MaskedLanguageModeling,
+        "replaced tokens": objectives.ReplacedTokenDetection,
+        "phrases": objectives.PhraseReconstruction,
+        "information": lambda: objectives.InformationReconstruction(layers=2, heads=8),
+        "denoising": lambda: objectives.Denoising(layers=2),
+        "denoising, 16 layers": objectives.Denoising,
+    }
     if name == "denosent":
-        return {"contrastive": Contrastive(0.03), "denoising": Denoising()}
-    return {"simcse": Contrastive(TEMPERATURE)}
+        return {"contrastive": objectives.Contrastive(0.03), "denoising": objectives.Denoising()}
+    return {part: make[part]() for part in (SIX if name == "six" else name.split("+"))}
 
 
 def measure_ours(job: Job) -> dict[str, Any]:
@@ -178,6 +209,15 @@ def measure_plain(job: Job) -> dict[str, Any]:
     return _loop(job, model, doubled_batches(job, tokenizer), lambda batch: simcse_loss(model, batch))
 
 
+def measure_by_hand(job: Job) -> dict[str, Any]:
+    """The best loop for BERT alone: hand_loop.py."""
+    from hand_loop import PackedBert
+
+    model, tokenizer = inputs.load_plain(job.folder, job.device)
+    best = PackedBert(model)
+    return _loop(job, best, doubled_batches(job, tokenizer), lambda batch: simcse_loss(best, batch))
+
+
 def _loop(job: Job, model: Any, batches: Iterator[Any], loss_of: Callable[[Any], Any]) -> dict[str, Any]:
     """Train in the plainest way."""
     import torch
@@ -227,12 +267,13 @@ def simcse_loss(model: Any, batch: dict[str, Any]) -> Any:
     import torch
     import torch.nn.functional as F
 
-    vectors = model(**batch).last_hidden_state[:, 0]
+    found = model(**batch)
+    vectors = found if torch.is_tensor(found) else found.last_hidden_state[:, 0]
     first, second = F.normalize(vectors.view(-1, 2, vectors.shape[-1]).float(), dim=-1).unbind(1)
     return F.cross_entropy(first @ second.T / TEMPERATURE, torch.arange(len(first), device=first.device))
 
 
 def measure(job: Job) -> dict[str, Any]:
     """One variant."""
-    others = {PEER: measure_peer, PEER_LOOP: measure_peer_loop, PLAIN: measure_plain}
+    others = {PEER: measure_peer, PEER_LOOP: measure_peer_loop, PLAIN: measure_plain, HAND: measure_by_hand}
     return others.get(job.variant, measure_ours)(job)

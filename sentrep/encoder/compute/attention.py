@@ -21,7 +21,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from sentrep.encoder.compute.layout import Packed, as_bias
+from sentrep.encoder.compute.layout import Packed, Read, as_bias
 
 _LONG, _GROUP = 128, 1 << 21
 """From this length on, and above so many probabilities (b · heads · l²) of a layer, they are not kept for the backward
@@ -56,6 +56,7 @@ def attention(
     dropout: float = 0.0,
     scaling: float | None = None,
     layout: Packed | None = None,
+    read: Read | None = None,
     **arguments: Any,
 ) -> tuple[Tensor, None]:
     """transformers' attention function: (b, heads, l, d) each → (b, l, heads, d).
@@ -69,12 +70,18 @@ def attention(
     if layout is not None:
         if any(arguments.get(name) is not None for name in ("sliding_window", "position_bias", "softcap")):
             raise NotImplementedError("this attention looks at more than a sentence's tokens")
-        # (T, heads, d); not x[0], whose gradient is a tensor of zeros to copy into
-        rows = [x.squeeze(0).transpose(0, 1).contiguous() for x in (query, key, value)]
-        query, key, value = [layout.tokens.unpack(x).transpose(1, 2) for x in rows]
         attention_mask = layout.visible(query.dtype)
         arguments["is_causal"] = False  # sdpa would take a batch without padding, which has no mask, for a decoder's
+        key, value = layout.unpack_heads(key), layout.unpack_heads(value)
+    read = read if read is not None and module in read.parts else None
+    if read is not None:  # in the last layer
+        query = read.layout.take(query.transpose(1, 2), read.position).flatten(0, 1).unsqueeze(2)
+        attention_mask = None if attention_mask is None else attention_mask[:, :, :1]  # every token sees the same ones
+    elif layout is not None:
+        query = layout.unpack_heads(query)
     mixed = _attend(cheap, module, query, key, value, attention_mask, dropout, scaling, **arguments)
+    if read is not None:
+        return read.layout.spread(mixed.squeeze(1), read.position), None
     return mixed if layout is None else layout.tokens.pack(mixed)[None], None
 
 
@@ -98,7 +105,7 @@ def _attend(
     if causal is None:  # sdpa's rule: without a mask a decoder's attention is causal
         causal = visible is None and getattr(module, "is_causal", True)
     special = causal or arguments.get("position_bias") is not None or key.shape[1] != query.shape[1]
-    if not cheap or special or not _products_are_faster(query, dropout):
+    if not cheap or special or not _products_are_faster(key, dropout):
         return sdpa_attention_forward(
             module, query, key, value, visible, dropout=dropout, scaling=scaling, **arguments
         )[0]
@@ -124,18 +131,18 @@ def _products(
     return (probabilities.to(value.dtype) @ value).transpose(1, 2).contiguous()
 
 
-def _products_are_faster(query: Tensor, dropout: float) -> bool:
+def _products_are_faster(key: Tensor, dropout: float) -> bool:
     """Measured on a CPU, the only place for them.
 
     With dropout torch leaves its fused kernel. In bfloat16 the kernel's backward pass takes 4 to 8 times as long as
     plain products; without a gradient products save a few per cent of `encode`, in long sentences nothing.
     """
-    if query.device.type != "cpu" or torch.compiler.is_compiling():
+    if key.device.type != "cpu" or torch.compiler.is_compiling():
         return False
     longest = 48
     if torch.is_grad_enabled():
-        longest = 128 if query.dtype == torch.bfloat16 else 0
-    return dropout > 0 or query.shape[2] <= longest
+        longest = 128 if key.dtype == torch.bfloat16 else 0
+    return dropout > 0 or key.shape[2] <= longest
 
 
 def mask_of_pass(*arguments: Any, **keywords: Any) -> Tensor | None:

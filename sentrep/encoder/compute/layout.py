@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 from transformers import PretrainedConfig
 
@@ -68,8 +68,12 @@ class Padded:
         return {**source, "attention_mask": self.visible}
 
     def take(self, states: Tensor, position: Tensor | None) -> Tensor:
-        """The states of one token per sentence, at ``position`` (B,) or the first: (B, 1, H)."""
+        """The states of one token per sentence, at ``position`` (B,) or the first: (B, 1, ...)."""
         return token_states(states, position).unsqueeze(1)
+
+    def spread(self, rows: Tensor, position: Tensor | None) -> Tensor:
+        """(B, ...) → (B, L, ...), of which `take` gives the rows back."""
+        return rows.unsqueeze(1).expand(-1, self.visible.shape[1], *rows.shape[1:])
 
     def put(self, states: Tensor, position: Tensor | None, taken: Tensor) -> Tensor:
         """A copy of the states that has ``taken`` (B, 1, H) at the places of `take`."""
@@ -121,9 +125,19 @@ class Packed:
             self.biases[dtype] = as_bias(visible, dtype)
         return self.biases[dtype]
 
+    def unpack_heads(self, x: Tensor) -> Tensor:
+        """(1, heads, T, d) → (B, heads, L, d)."""
+        rows = x.squeeze(0).transpose(0, 1).contiguous()  # not x[0], whose gradient is a tensor of zeros to copy into
+        return self.tokens.unpack(rows).transpose(1, 2)
+
     def take(self, states: Tensor, position: Tensor | None) -> Tensor:
-        """See `Padded.take`: (1, B, H)."""
+        """See `Padded.take`: (1, B, ...)."""
         return states[:, self._places(position)]
+
+    def spread(self, rows: Tensor, position: Tensor | None) -> Tensor:
+        """See `Padded.spread`: (1, T, ...)."""
+        room = rows.new_zeros(len(self.tokens.index), *rows.shape[1:])
+        return room.index_copy_(0, self._places(position).long(), rows)[None]
 
     def put(self, states: Tensor, position: Tensor | None, taken: Tensor) -> Tensor:
         """See `Padded.put`; ``taken`` is (1, B, H)."""
@@ -140,6 +154,19 @@ class Packed:
 
 
 Layout = Padded | Packed
+
+
+@dataclass(frozen=True)
+class Read:
+    """The token of each sentence that a pass reads of the last layer (`sentrep.encoder.compute.plan.LastLayer`)."""
+
+    parts: tuple[nn.Module, ...]
+    """The layer, its attention, and what runs before and after the attention."""
+    layout: Layout
+    position: Tensor | None
+    """(B,) of the token; None for the first."""
+    given: list[Any] = field(default_factory=list)
+    """The layer's arguments."""
 
 
 def as_bias(visible: Tensor, dtype: torch.dtype) -> Tensor:

@@ -17,7 +17,7 @@ from sentrep import checks
 from sentrep.distributed import forked_draws
 from sentrep.encoder.compute import compiled
 from sentrep.encoder.compute.attention import CheapDropout, use_attention
-from sentrep.encoder.compute.layout import Layout, Packed, Padded, can_pack
+from sentrep.encoder.compute.layout import Layout, Packed, Padded, Read, can_pack
 from sentrep.encoder.compute.pooling import NEEDS_LAYERS, POOLINGS, READS_ONE_TOKEN, PoolingInput
 from sentrep.encoder.compute.products import mkl_is_slow, use_onednn
 from sentrep.encoder.compute.recompute import some_rows_at_once
@@ -26,7 +26,7 @@ from sentrep.errors import InputError
 from sentrep.types import NOT_MADE, EncoderOutput, Layers, Need, TokenBatch
 
 _FAMILIES = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
-"""Families whose layers continue after the attention with ``attention.output(attended, residual)``."""
+"""Families whose layers have ``attention.self.query`` and ``attention.output(attended, residual)``."""
 
 _PLAIN = {
     "layout": "padded", "cheap_dropout": False, "short_last_layer": False, "products": "torch", "backend": "torch"
@@ -34,7 +34,7 @@ _PLAIN = {
 """The fields of `Compute` without any fast path."""
 
 _READ = threading.local()
-"""What `LastLayer.only` reads of which module's input: several threads may encode at once."""
+"""What the running pass reads of its last layer (`LastLayer.only`): several threads may encode at once."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Compute:
             it; ``padded`` the padding too. ``auto`` packs training passes on a CPU.
         cheap_dropout: on a CPU, cheaper dropout masks, and attention in plain products where they are faster; elsewhere
             torch's.
-        short_last_layer: finish the last layer only for the pooled token. If an objective reads the other tokens, they
+        short_last_layer: compute the last layer only for the pooled token. If an objective reads the other tokens, they
             are computed separately, so that the pooled vector's dropout does not depend on the objectives.
         rows_at_once: hold the activations of at most so many rows in training, all views of a sentence counted
             (GradCache): the loss and gradient of the full batch in the memory of a small one, for a second forward
@@ -192,11 +192,11 @@ class Prepared:
         else:
             find = READS_ONE_TOKEN[self.pooling]
             position = None if find is None else find(tokens.attention_mask, mask_index)
-            with last.only(layout, position) as attended:
-                output = run()
+            with last.only(layout, position) as read:
+                output = run(read=read)
             if vectors_alone:
                 return output.last_hidden_state.flatten(0, 1), None
-            output.last_hidden_state = last.whole(attended, layout, position, output.last_hidden_state)
+            output.last_hidden_state = last.whole(read, output.last_hidden_state)
             if layers:
                 output.hidden_states = (*output.hidden_states[:-1], output.last_hidden_state)
         states = PoolingInput(
@@ -222,7 +222,7 @@ def prepare(backbone: PreTrainedModel, pooling: str, compute: Compute) -> Prepar
     """Prepare a backbone to run as ``compute`` says, and decide what its family allows; a warning where it does not.
 
     Args:
-        backbone: changed in place: its attention, dropout and linear layers, a hook in its last layer.
+        backbone: changed in place: its attention, dropout and linear layers, hooks in its last layer.
         pooling: one of `sentrep.encoder.POOLINGS`.
         compute: how it is to run.
 
@@ -241,7 +241,7 @@ def prepare(backbone: PreTrainedModel, pooling: str, compute: Compute) -> Prepar
         from lightning.pytorch.utilities import rank_zero_warn  # seconds and 100 MiB that `encode` does without
 
         rank_zero_warn(f"{backbone.config.model_type} cannot be packed: its padding is computed")
-    ends = compute.short_last_layer and pooling in READS_ONE_TOKEN and can_end_early(backbone)
+    ends = compute.short_last_layer and own_attention and pooling in READS_ONE_TOKEN and can_end_early(backbone)
     return Prepared(backbone, pooling, packs, LastLayer(backbone) if ends else None)
 
 
@@ -263,17 +263,22 @@ def can_end_early(backbone: PreTrainedModel) -> bool:
 
 
 class LastLayer:
-    """Lets a backbone that `can_end_early` says yes to finish for one token of each sentence alone.
+    """Lets a backbone that `can_end_early` says yes to compute its last layer for one token of each sentence alone.
 
-    After the last attention no token looks at another: output projection, feed-forward block, dropout and norms of the
-    other tokens change nothing in a pooled vector of one token. Leaving them out saves three quarters of the layer.
+    No token of the last layer looks at another one's output. A pooled vector of one token needs the keys and values of
+    all tokens, but the query, the attention, the output projection and the feed-forward block of its own token only.
     """
 
     def __init__(self, backbone: PreTrainedModel) -> None:
         encoder: Any = backbone.encoder
         self._layer = encoder.layer[-1]
-        # once and for all: a hook that comes and goes would break the graph of compiled code
-        self._layer.attention.output.register_forward_pre_hook(_keep_what_is_read)
+        own = self._layer.attention
+        self._parts = (self._layer, own.self, own.self.query, own.output)
+        # once and for all: hooks that come and go would break the graph of compiled code
+        self._layer.register_forward_pre_hook(_keep_arguments, with_kwargs=True)
+        own.self.query.register_forward_pre_hook(_take)
+        own.self.query.register_forward_hook(_spread)
+        own.output.register_forward_pre_hook(_take)
 
     @property
     def is_recomputed(self) -> bool:
@@ -281,46 +286,56 @@ class LastLayer:
         return getattr(self._layer, "gradient_checkpointing", False)
 
     @contextmanager
-    def only(self, layout: Layout, position: Tensor | None) -> Iterator[list[Tensor]]:
-        """Within the context the last layer goes on behind its attention with one token of each sentence.
+    def only(self, layout: Layout, position: Tensor | None) -> Iterator[Read]:
+        """Within the context the last layer computes one token of each sentence.
 
         Args:
             layout: of the batch.
             position: (B,) which token; None for the first.
 
         Yields:
-            what will hold the states of all tokens, behind the attention and before it, for `whole`.
+            an argument of the backbone, and of `whole`.
         """
-        attended: list[Tensor] = []
-        _READ.now = (self._layer.attention.output, layout, position, attended)
+        _READ.now = Read(self._parts, layout, position)
         try:
-            yield attended
+            yield _READ.now
         finally:
             _READ.now = None
 
-    def whole(self, attended: list[Tensor], layout: Layout, position: Tensor | None, pooled: Tensor) -> Tensor:
-        """The layer's output for all tokens, after `only` has ended it for the pooled ones, which stay as they are.
+    def whole(self, read: Read, pooled: Tensor) -> Tensor:
+        """The layer's output for all tokens, after `only` has computed the read ones, which stay as they are.
 
         The other tokens' dropout leaves torch's generator where it was: whatever runs next draws the same without them.
 
         Args:
-            attended: of `only`.
-            layout: of the batch.
-            position: of the pooled tokens.
-            pooled: the layer's output for them.
+            read: of `only`.
+            pooled: the layer's output for the read tokens.
         """
+        arguments, keywords = read.given
         with forked_draws(pooled.device):
-            states = self._layer.feed_forward_chunk(self._layer.attention.output(*attended))
-        return layout.put(states, position, pooled)
+            states = self._layer(*arguments, **{**keywords, "read": None})
+        return read.layout.put(states, read.position, pooled)
 
 
-def _keep_what_is_read(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The hook of `LastLayer`, on the states after the attention and before it."""
-    if (now := getattr(_READ, "now", None)) is None or now[0] is not module:
-        return arguments
-    _, layout, position, attended = now
-    attended.extend(arguments)
-    return tuple([layout.take(states, position) for states in arguments])
+def _now_read(module: nn.Module) -> Read | None:
+    read: Read | None = getattr(_READ, "now", None)
+    return read if read is not None and module in read.parts else None
+
+
+def _keep_arguments(module: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    if (read := _now_read(module)) is not None:
+        read.given.extend([arguments, keywords])
+
+
+def _take(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    read = _now_read(module)
+    return arguments if read is None else tuple([read.layout.take(states, read.position) for states in arguments])
+
+
+def _spread(module: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> Tensor:
+    """transformers' attention wants a query of every token."""
+    read = _now_read(module)
+    return output if read is None else read.layout.spread(output.flatten(0, 1), read.position)
 
 
 def _cheapen_dropout(backbone: PreTrainedModel) -> None:

@@ -103,7 +103,7 @@ def test_a_device_makes_the_bias_once_a_pass(how: Any) -> None:
     tokens = TokenBatch(tokens.input_ids.to("meta"), MASK.to("meta"), tokens.real_tokens)
     try:
         with Launches() as count:
-            encoder.to("meta")(tokens)
+            encoder.to("meta")(tokens, need=Need(tokens=False))
     finally:
         torch.__future__.set_swap_module_params_on_conversion(swaps)
     assert count.names["_safe_softmax"] == layers
@@ -180,16 +180,18 @@ def test_no_layer_computes_padding_in_training_on_a_cpu() -> None:
     for encoder in (pair()[1], tiny_encoder(dropout=0.0)):
         tokens = text_batch(encoder, toy_sentences(9)).anchor
         seen = rows_computed(encoder, tokens)
-        assert seen[-6:-3] == [9] * 3  # the last layer's part behind the attention, for the pooled tokens by themselves
-        assert set(seen[:-6] + seen[-3:]) == {tokens.count()}
+        real = tokens.count()
+        # the last layer for the pooled tokens: query, key, value, output, feed-forward; then for all tokens
+        assert seen[-12:-6] == [9, real, real, 9, 9, 9]
+        assert set(seen[:-12] + seen[-6:]) == {real}
 
 
 def test_the_last_layer_ends_for_the_pooled_tokens() -> None:
     _, row = pair()
     tokens = text_batch(row, toy_sentences(9)).anchor
     seen = rows_computed(row, tokens, Need(tokens=False))
-    assert seen[-3:] == [9] * 3  # output projection and the feed-forward block
-    assert set(seen[:-3]) == {tokens.count()}
+    assert seen[-6:] == [9, tokens.count(), tokens.count(), 9, 9, 9]  # query, key, value, output, feed-forward
+    assert set(seen[:-6]) == {tokens.count()}
 
 
 def test_encode() -> None:
