@@ -56,7 +56,7 @@ PRIVATE = {
     "sentrep/encoder/cached_graph.py: weight._version": "torch has no public count of a tensor's changes in place",
     "sentrep/encoder/compute/plan.py: module._forward_hooks": "transformers keeps no handles of its hooks",
 }
-"""Uses of other packages' private names, and why there is no way around. This list only gets shorter."""
+"""Uses of other packages' private names, and why there is no way around each."""
 
 MOST_ARGUMENTS = {"SentRepModule": 10, "SentenceEncoder": 11, "SentRepDataModule": 13}
 MOST_OPTIONS = 17
