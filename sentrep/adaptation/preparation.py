@@ -19,7 +19,7 @@ from sentrep.adaptation.splitting import Split
 from sentrep.data.sets.proxy_tasks import write_proxy_tasks
 from sentrep.data.text.documents import Document, count_tokens, split_passages
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.encode import encode, evaluation_batch
+from sentrep.encoder.encode import encode
 from sentrep.functional.similarity import cosine_similarity_matrix
 
 logger = logging.getLogger("sentrep")
@@ -57,9 +57,8 @@ class Remembered:
             many = len(new) >= _MANY
             if many:
                 logger.info("encoding %s texts", f"{len(new):,}")
-            size = evaluation_batch(self.encoder.device)
             with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=self.bf16):
-                vectors = encode(self.encoder, new, size, None if many else False)
+                vectors = encode(self.encoder, new, show_progress_bar=None if many else False)
             self._known.update(zip(new, vectors, strict=True))
         return torch.stack([self._known[text] for text in texts])
 

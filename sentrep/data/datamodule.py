@@ -170,15 +170,12 @@ class SentRepDataModule(LightningDataModule):
         trainer = self.trainer
         seed = distributed.global_seed() if self.seed is None else self.seed
         self._sampler = self._order(seed=seed, reshuffle=not getattr(trainer, "overfit_batches", 0), **self._place())
-        cuda = trainer is not None and trainer.strategy.root_device.type == "cuda"
-        tokenizer = self._how_to_tokenize()[0]
         return ResumableLoader(
             self._rows,
             self._sampler,
-            # a GPU plans its attention for each new shape, and is fast for multiples of 8
-            Collate(tokenizer.pad_token_id, multiple=8 if cuda else 1, limit=getattr(tokenizer, "limit", None)),
+            Collate(self._how_to_tokenize()[0].pad_token_id),
             num_workers=self.reading.num_workers,
-            pin_memory=cuda,
+            pin_memory=trainer is not None and trainer.strategy.root_device.type == "cuda",
             fingerprint=self.fingerprint,
             completed=self._completed_batches if trainer else None,
         )

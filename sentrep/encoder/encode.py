@@ -179,8 +179,8 @@ class TextEncoder(ABC):
 def encode(
     encoder: TextEncoder,
     sentences: Sequence[str],
-    batch_size: int,
-    show_progress_bar: bool | None,
+    batch_size: int = 32,
+    show_progress_bar: bool | None = None,
     shared: bool = False,
     prompt: str | None = None,
     unchanged: bool = False,
@@ -225,11 +225,6 @@ def _progress(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
     with progress_bar(Console(stderr=True)) as progress:
         task = progress.add_task("Encoding", total=total, note="")
         yield lambda done: progress.update(task, completed=done)
-
-
-def evaluation_batch(device: torch.device) -> int:
-    """``batch_size`` for the evaluations of a run: on a GPU 16,384 tokens, which keep it busy."""
-    return 512 if device.type == "cuda" else 32
 
 
 def _tokenized(encoder: TextEncoder, sentences: Sequence[str], prompt: str) -> Iterator[tuple[int, list[list[int]]]]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sentrep import distributed
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.encode import AVERAGE_TOKENS, evaluation_batch, length_batches, pad
+from sentrep.encoder.encode import AVERAGE_TOKENS, length_batches, pad
 from sentrep.errors import InputError
 from sentrep.functional import retrieval_accuracy
 from sentrep.functional.geometry import view_statistics
@@ -23,6 +23,9 @@ CRITERIA: dict[str, Literal["max", "min"]] = {
     "effective_rank": "max",
 }
 """Name of each criterion, and whether the greatest or the least value is the best."""
+
+_BATCH = 32
+"""Sentences of average length that are encoded at once."""
 
 
 def label_free_criteria(
@@ -78,8 +81,7 @@ def dropout_views(
             "model.encoder.dropout, say to 0.1, or data.held_out to 0"
         )
     device = encoder.device
-    budget = evaluation_batch(device) * AVERAGE_TOKENS
-    batches = list(enumerate(length_batches([len(x) for x in ids], budget)))
+    batches = list(enumerate(length_batches([len(x) for x in ids], _BATCH * AVERAGE_TOKENS)))
     out = torch.zeros(2, len(ids), encoder.embedding_dim)
     was_training = encoder.training
     encoder.train()

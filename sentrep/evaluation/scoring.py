@@ -14,7 +14,7 @@ from torchmetrics import Metric
 from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.encoder.encode import TextEncoder, encode, encode_pairs, evaluation_batch
+from sentrep.encoder.encode import TextEncoder, encode, encode_pairs
 from sentrep.evaluation.label_free import label_free_criteria
 from sentrep.evaluation.proxy import proxy_values, rank_passages, score_rankings
 from sentrep.evaluation.sts import rank_correlation
@@ -76,8 +76,7 @@ def proxy_scores(encoder: TextEncoder, tasks: ProxyTasks, shared: bool = False) 
 
 def _reader(encoder: TextEncoder, shared: bool) -> Callable[..., Tensor]:
     """`encode` with the batches of an evaluation, without a bar."""
-    size = evaluation_batch(encoder.device)
-    return lambda texts: encode(encoder, texts, size, show_progress_bar=False, shared=shared)
+    return lambda texts: encode(encoder, texts, show_progress_bar=False, shared=shared)
 
 
 class Scoring:

@@ -11,7 +11,6 @@ from torch import Tensor
 from sentrep import SentenceEncoder
 from sentrep.data import load_sts
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.encoder import encode as encoding
 from sentrep.evaluation.scoring import Scoring, pair_scores
 from sentrep.types import TokenBatch
 from support import shared_path, tiny_encoder, toy_sentences
@@ -65,7 +64,3 @@ def test_the_distinct_sentences_of_a_set_are_encoded_once_each_time(shapes: list
                 parameter.mul_(1.1)
     assert sum(rows for rows, _ in shapes) == 3 * len(set(SENTENCES))
     assert len(set(module.logged)) > 3  # the scores of each time are its own
-
-
-def test_evaluations_of_a_run_are_larger_on_a_gpu() -> None:
-    assert encoding.evaluation_batch(torch.device("cuda")) > encoding.evaluation_batch(torch.device("cpu")) == 32

@@ -17,8 +17,6 @@ class Collate:
 
     Args:
         pad_token_id: what to pad with.
-        multiple: of which the padded length is one, where the model can read so much.
-        limit: most tokens that the model can read; None for no limit.
 
     Examples:
         >>> rows = TokenRows(np.array([7, 3]), [[np.array([1, 5, 2]), np.array([1, 2])]])
@@ -27,9 +25,8 @@ class Collate:
         ([[1, 5, 2], [1, 2, 0]], [[1, 1, 1], [1, 1, 0]], [7, 3])
     """
 
-    def __init__(self, pad_token_id: int, multiple: int = 1, limit: int | None = None) -> None:
+    def __init__(self, pad_token_id: int) -> None:
         self.pad_token_id = pad_token_id
-        self.multiple, self.limit = multiple, limit
 
     def __call__(self, rows: TokenRows) -> TextBatch:
         anchor, positive, negative = (*map(self._pad, rows.columns), None, None)[:3]
@@ -38,8 +35,7 @@ class Collate:
 
     def _pad(self, sentences: Sequence[NDArray[np.int32]]) -> TokenBatch:
         lengths = np.array([len(ids) for ids in sentences])
-        width = -(-int(lengths.max()) // self.multiple) * self.multiple
-        mask = np.arange(min(width, self.limit or width)) < lengths[:, None]
+        mask = np.arange(lengths.max()) < lengths[:, None]
         ids = np.full(mask.shape, self.pad_token_id, np.int64)
         ids[mask] = np.concatenate(sentences)
         return TokenBatch(torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64)), int(lengths.sum()))

@@ -26,11 +26,3 @@ def test_padding_on_the_right_and_nothing_else(sentences: list[list[int]], colum
             assert ids[:length].tolist() == expected.tolist()
             assert set(ids[length:].tolist()) <= {-7}
             assert mask.tolist() == [1] * length + [0] * (len(mask) - length)
-
-
-def test_the_length_may_be_a_multiple_that_the_model_can_read() -> None:
-    for longest, width in ((3, 8), (8, 8), (9, 13)):
-        rows = TokenRows(np.arange(2), [[np.ones(longest, np.int32), np.ones(2, np.int32)]])
-        batch = Collate(0, multiple=8, limit=13)(rows)
-        assert batch.anchor.input_ids.shape == (2, width)
-        assert batch.anchor.attention_mask.sum(1).tolist() == [longest, 2]
