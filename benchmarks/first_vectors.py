@@ -54,20 +54,7 @@ def _options() -> argparse.Namespace:
 
 def _words(model: str, folder: Path) -> dict[str, list[str]]:
     text, target = str(folder / "ten.txt"), str(folder / "ten.npy")
-    ours = [
-        "-m",
-        "sentrep",
-        "encode",
-        model,
-        "--input",
-        text,
-        "--output",
-        target,
-        "--overwrite",
-        "true",
-        "--device",
-        "cpu",
-    ]
+    ours = f"-m sentrep encode {model} --input {text} --output {target} --overwrite true --device cpu".split()
     return {"sentrep": ours, "sentence-transformers": ["-c", _PEER, model, text, target]}
 
 

@@ -177,7 +177,8 @@ def as_bias(visible: Tensor, dtype: torch.dtype) -> Tensor:
 def can_pack(config: Any) -> bool:
     """Whether a family is one that `Packed` gives the same vectors for, tests say so, as the padded batch."""
     local = getattr(config, "layer_types", None) or ()
-    return config.model_type in PACKABLE and "sliding_attention" not in local
+    causal = getattr(config, "is_decoder", False)
+    return config.model_type in PACKABLE and "sliding_attention" not in local and not causal
 
 
 def token_states(states: Tensor, position: Tensor | None) -> Tensor:

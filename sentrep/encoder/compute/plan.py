@@ -258,8 +258,8 @@ def remove_recorders(backbone: PreTrainedModel) -> None:
 
 
 def can_end_early(backbone: PreTrainedModel) -> bool:
-    """Whether `LastLayer` works for the backbone."""
-    return backbone.config.model_type in _FAMILIES
+    """Whether `LastLayer` works for the backbone, whose tokens must all see the same ones."""
+    return backbone.config.model_type in _FAMILIES and not backbone.config.is_decoder
 
 
 class LastLayer:
@@ -313,7 +313,7 @@ class LastLayer:
         """
         arguments, keywords = read.given
         with forked_draws(pooled.device):
-            states = self._layer(*arguments, **{**keywords, "read": None})
+            states = self._layer(*arguments, **keywords)
         return read.layout.put(states, read.position, pooled)
 
 
@@ -323,8 +323,9 @@ def _now_read(module: nn.Module) -> Read | None:
 
 
 def _keep_arguments(module: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    """Keep what `LastLayer.whole` runs the layer with; not ``read`` itself, a circle that would keep the pass alive."""
     if (read := _now_read(module)) is not None:
-        read.given.extend([arguments, keywords])
+        read.given.extend([arguments, {**keywords, "read": None}])
 
 
 def _take(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

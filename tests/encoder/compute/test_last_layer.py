@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import weakref
 
 import pytest
 import torch
@@ -126,6 +128,26 @@ def test_a_backbone_that_recomputes_its_layers_computes_all_of_them() -> None:
             encoder.backbone.gradient_checkpointing_enable()
         both.append(vectors_and_gradients(encoder, Need(tokens=False)))
     torch.testing.assert_close(both[1], both[0], atol=1e-9, rtol=1e-7)
+
+
+def test_a_causal_backbone_is_neither_packed_nor_shortened() -> None:
+    encoder = SentenceEncoder({**FAMILIES["bert"], "is_decoder": True}, tokenizer="toy", pooling="last")
+    assert (encoder.prepared.packs, encoder.prepared.last_layer) == (False, None)
+
+
+@pytest.mark.parametrize("layout", ["padded", "auto"])
+def test_a_pass_is_freed_with_its_output(layout: str) -> None:
+    encoder = tiny_encoder(dropout=0.1, layout=layout)
+    seen: list[weakref.ref[Tensor]] = []
+    layer = encoder.backbone.encoder.layer[-1]
+    layer.register_forward_pre_hook(lambda module, arguments: seen.append(weakref.ref(arguments[0])))
+    gc.disable()
+    try:
+        output = encoder(text_batch(encoder, toy_sentences(4)).anchor, need=Need(tokens=False))
+        del output
+        assert [found() for found in seen] == [None]
+    finally:
+        gc.enable()
 
 
 def test_a_copy_has_a_last_layer_of_its_own() -> None:
