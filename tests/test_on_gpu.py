@@ -12,6 +12,7 @@ import fake_cuda
 import pytest
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from test_every_plugin import NAMES, build
 from test_grad_cache import ANCHORS, NEGATIVES, POSITIVES
 from torch import Tensor
@@ -27,23 +28,35 @@ DEVICE = "cuda"
 
 @contextmanager
 def drawn_on_the_cpu() -> Iterator[None]:
-    """Random numbers of any device are the CPU's, for the same seeds."""
-    twins: dict[int, torch.Generator] = {}
+    """Random numbers of any device are the CPU's, for the same seeds; the largest values come sorted."""
+    twins: dict[torch.Generator, torch.Generator] = {}
 
     def on_cpu(draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def drawn(*arguments: Any, device: Any = None, generator: Any = None, **options: Any) -> Tensor:
             if generator is not None:
                 twin = torch.Generator().manual_seed(generator.initial_seed())
-                options["generator"] = twins.setdefault(id(generator), twin)
+                options["generator"] = twins.setdefault(generator, twin)
             here = [x.cpu() if isinstance(x, Tensor) else x for x in arguments]
             near = next((x.device for x in arguments if isinstance(x, Tensor)), "cpu")
             return draw(*here, **options).to(device or near)
 
         return drawn
 
+    def in_place(draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def drawn(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
+            return x.copy_(on_cpu(draw)(torch.empty_like(x, device="cpu"), *arguments, **options))
+
+        return drawn
+
+    def in_order(topk: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *arguments, sorted=True, **options: topk(*arguments, **options)
+
+    draws = ("rand", "randn", "randint", "randn_like", "randperm", "multinomial")
+    patches = [(torch, name, on_cpu) for name in draws]
+    patches += [(F, "dropout", on_cpu), (Tensor, "uniform_", in_place), (Tensor, "topk", in_order)]
     with ExitStack() as stack:
-        for name in ("rand", "randn", "randint", "randn_like", "randperm", "multinomial"):
-            stack.enter_context(patch.object(torch, name, on_cpu(getattr(torch, name))))
+        for owner, name, patched in patches:
+            stack.enter_context(patch.object(owner, name, patched(getattr(owner, name))))
         yield
 
 
@@ -95,6 +108,22 @@ def test_a_compiled_step_is_the_eager_one() -> None:
         batch = fake_cuda.on_cuda(text_batch(module.encoder, ANCHORS), lambda x: x.to(DEVICE))
         results.append(loss_and_gradients(module, batch))
     assert_equal(*results)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("rows", [64, 512])
+def test_compiled_vectors_and_losses_of_large_batches_are_the_eager_ones(rows: int, training: bool) -> None:
+    """On an H100 with torch 2.11 a compiled loss of 512 sentences was wrong (docs/benchmarks.md)."""
+    texts = [f"{ANCHORS[number % len(ANCHORS)]} {number}" for number in range(rows)]
+    eager, fast = (
+        SentRepModule(tiny_encoder(dropout=0.0, compile=compiled), [Contrastive()]).float().to(DEVICE).train(training)
+        for compiled in (False, True)
+    )
+    batch = fake_cuda.on_cuda(text_batch(eager.encoder, texts), lambda x: x.to(DEVICE))
+    with torch.set_grad_enabled(training):
+        views = eager.views_of(batch)
+        torch.testing.assert_close(fast.views_of(batch).anchor, views.anchor, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(fast.objectives(views, batch)[0], eager.objectives(views, batch)[0])
 
 
 def test_one_process_of_a_group_has_the_loss_of_none(teacher: str, tmp_path: Path) -> None:
