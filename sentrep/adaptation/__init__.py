@@ -11,6 +11,6 @@ words          candidates that match words beside meaning
 choice         the best of the candidates
 verdict        whether the adapted model is better, with intervals
 outcome        the numbers of an adaptation and of its run
-neighbours     the nearest passages of a few sentences, and maps, before and after
+neighbours     the nearest texts of a few sentences, before and after
 report         the page of results
 """
