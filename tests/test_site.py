@@ -221,9 +221,9 @@ FIRST = {"fine-tune": "tasks", "multilingual": "tasks", "GPU": "tasks", "learnin
 def test_the_search_finds_the_right_page_first(site: Path, tmp_path: Path) -> None:
     found = {}
     with served(site) as address, browser(tmp_path) as tab:
-        tab.open(f"{address}/index.html", 1280)
-        tab.wait(f"(document.querySelector('.md-search__button').click(), {SEARCH})")
         for words in FIRST:
+            tab.open(f"{address}/index.html", 1280)  # a new page, which shows no hits of the words before
+            tab.wait(f"(document.querySelector('.md-search__button').click(), {SEARCH})")
             typed = f"input.value = {words!r}; input.dispatchEvent(new Event('input', {{bubbles: true}}))"
             tab.evaluate(f"(() => {{const input = {SEARCH}.querySelector('input'); {typed}}})()")
             hit = f"[...{SEARCH}.querySelectorAll('a')].find(a => a.href.includes({quote_plus(words)!r}))?.href"

@@ -71,7 +71,7 @@ def train(eager: Eager, mode: Mode, tokens: TokenBatch, words: Tensor | None, ne
 
 @functools.cache
 def check_compiler(device: str) -> None:
-    """Refuse to compile where torch cannot, and warn where its code was wrong (docs/benchmarks.md, "On a GPU").
+    """Refuse to compile where torch cannot, and warn where its code was wrong (docs/benchmarks.md, "On an H100").
 
     Args:
         device: type of the device that the code is for.
