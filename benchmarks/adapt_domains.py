@@ -312,12 +312,14 @@ def markdown(results: list[dict[str, Any]]) -> str:
 def _counts(results: list[dict[str, Any]], kind: str) -> str:
     told = [run[kind] for run in results if run[kind]["verdict"] != "cannot be told"]
     known = [run for run in told if run["low"] > 0 or run["high"] < 0]
-    offered = [run["gain"] for run in told if run["verdict"] == "better"]
+    offered = [run for run in told if run["verdict"] == "better"]
+    wrong = [run["wrong beyond doubt"] for run in offered if not run["right"]]
+    worst = min((run["gain"] for run in offered), default=0.0)
     return (
         f"As {kind}: the verdict was right in {sum(run['right'] for run in told)} of {len(told)} runs, and of the "
         f"{len(known)} whose truth lies beyond its interval in {sum(not run['wrong beyond doubt'] for run in known)}; "
-        f"{len(offered)} were called better, the worst of them with {min(offered, default=0.0):+.2f} points of truth; "
-        f"{len(results) - len(told)} could not be told and change nothing.\n"
+        f"{len(offered)} were called better, {len(wrong)} of these wrongly ({sum(wrong)} beyond the interval), the "
+        f"worst with {worst:+.2f} points of truth; {len(results) - len(told)} could not be told and change nothing.\n"
     )
 
 

@@ -69,7 +69,7 @@ class Adaptation:
     curve: tuple[dict[str, float], ...] = ()
     """Rows: step, minutes, proxy, and proxy/<task>; step 0 is the untouched model."""
     interpolation: tuple[tuple[float, float], ...] = ()
-    """(weight of the trained end, proxy)."""
+    """(share of the trained weights, proxy of every second document's questions)."""
     lexical: tuple[tuple[float, float], ...] = ()
     """(weight of matching words, proxy), at the best share."""
     neighbours: tuple[Neighbours, ...] = ()

@@ -27,9 +27,9 @@ _TASKS = (
 )
 _CURVE = "The held-out questions that choose, while it was trained; the dotted line is the model before."
 _INTERPOLATION = (
-    "Score of the questions that choose, by the share of the trained weights in the mean with those before."
+    "Score of every second document that chooses, by the share of the trained weights in the mean with those before."
 )
-_LEXICAL = "And by the weight of matching words in the vector's cosine, beside meaning, at the best of these."
+_LEXICAL = "Score of all documents that choose, by the weight of matching words in the vector's cosine, at this share."
 _NEIGHBOURS = "Sentences from all over the text, each with the nearest others by cosine; those that changed most first."
 _SETTINGS = "Recipe and training data"
 
@@ -104,7 +104,8 @@ def _about(adaptation: Adaptation) -> str:
 
 def _facts(adaptation: Adaptation) -> str:
     """The counts, and the place of the model."""
-    counts = f"{_last(adaptation.text)}: {adaptation.documents:,} documents in {adaptation.passages:,} passages"
+    sizes = f"{adaptation.documents:,} documents, {adaptation.passages:,} passages to train on"
+    counts = f"{_last(adaptation.text)}: {sizes}"
     if adaptation.pairs:
         often = adaptation.seen / adaptation.pairs
         of = f"{adaptation.seen:,} of {adaptation.pairs:,} pairs"

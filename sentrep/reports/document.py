@@ -82,7 +82,8 @@ class Picture:
     def inline(self) -> str:
         """The picture after ``<svg``, in the colours and type of the page."""
         svg = re.sub(r"<metadata>.*?</metadata>", "", self.svg[self.svg.index("<svg") + 4 :], flags=re.DOTALL)
-        svg = re.sub(' width="(.*?)" height=".*?"', r' style="min-width:\1"', svg, count=1)  # keeps the type readable
+        size = r' style="min-width:\1;max-width:calc(1.3*\1)"'  # keeps the type readable
+        svg = re.sub(' width="(.*?)" height=".*?"', size, svg, count=1)
         used = set(re.findall(r"#([\w-]+)", svg))
         svg = re.sub(' id="(.*?)"', lambda found: found[0] if found[1] in used else "", svg)  # pictures share ids
         for colour, name in _INK.items():

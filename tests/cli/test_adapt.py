@@ -55,7 +55,7 @@ def test_a_model_that_gets_better_is_exported_and_the_same_command_goes_on(
     assert main(command) == 0
     told, numbers = capsys.readouterr().out, outcome(folder / "adapted")
     assert numbers["verdict"] == "better", told
-    assert "is better on this text: nDCG@10 +" in told.replace("\n", " ")
+    assert "is better at questions made from this text: nDCG@10 +" in told.replace("\n", " ")
     assert {task["name"] for task in numbers["tasks"]} >= {"title to text", "sentence to rest"}  # type: ignore[attr-defined]
     assert [row["step"] for row in numbers["curve"]] == [0, 30, 60]  # type: ignore[attr-defined]
     assert [share for share, _ in numbers["interpolation"]] == [0, 0.25, 0.5, 0.75, 1]  # type: ignore[attr-defined]
@@ -70,7 +70,7 @@ def test_a_model_that_gets_better_is_exported_and_the_same_command_goes_on(
     card = (folder / "adapted" / "model" / "README.md").read_text()
     assert "Objectives: pairs (Contrastive), remember (Distillation)" in card
     assert "Fingerprint of the training text" in card
-    assert "better on this text: nDCG@10 +" in card
+    assert "better at questions made from this text: nDCG@10 +" in card
     vectors = model.encode(["the old house"])
     assert main(command) == 0  # nothing is trained again
     assert "it is trained already" in capsys.readouterr().err

@@ -30,7 +30,7 @@ def adapt(
     For example: sentrep adapt notes --backbone sentence-transformers/all-MiniLM-L6-v2
 
     Documents are held out, and their own structure asks the questions: which text has this title, which document lacks
-    this sentence, which passages are neighbours. One half of the documents chooses, the other half judges. After an
+    this sentence, which passages are neighbours. Two fifths of these documents choose, the others judge. After an
     interruption the same command resumes.
 
     Args:

@@ -86,7 +86,7 @@ def _sentence(judgement: Judgement, documents: int) -> str:
         "held-out documents"
     )
     if judgement.verdict == "better":
-        return f"The adapted model is better on this text: {said}."
+        return f"The adapted model is better at questions made from this text: {said}."
     return f"Your model was already better at this: the best candidate gave {said}."
 
 
