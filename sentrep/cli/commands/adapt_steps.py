@@ -96,8 +96,8 @@ def _offer(choice: Choice, model: Remembered) -> str:
         return ""
     widths = [encoder.embedding_dim for encoder in (choice.worded.encoder, model.encoder)]
     return (
-        f" Matching words would add {choice.gain:.1f} on the questions that choose, with {widths[0]} dimensions in the "
-        f"place of {widths[1]} and where sentrep is installed: --lexical true."
+        f" Matching words would add {choice.gain:.1f} on the questions that choose (--lexical true); the vectors then "
+        f"have {widths[0]} dimensions instead of {widths[1]}, and only a program with sentrep loads the model."
     )
 
 
