@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sentrep.adaptation.outcome import Neighbours
 from sentrep.functional.similarity import cosine_similarity_matrix
+from sentrep.reports.document import Change
 
 Vectors = NDArray[np.floating]
 _SAMPLE = 5000
@@ -19,7 +19,7 @@ _SAMPLE = 5000
 
 def changed_neighbours(
     texts: Sequence[str], before: Vectors, after: Vectors, count: int = 10, nearest: int = 3
-) -> tuple[Neighbours, ...]:
+) -> tuple[Change, ...]:
     """The nearest other texts of a few texts from all parts of the corpus; the most changed neighbours come first.
 
     The texts are those nearest to the centres of k-means in the space before, so that each stands for a part of the
@@ -34,7 +34,7 @@ def changed_neighbours(
     """
     rows = _spread(texts, before, count)
     sides = (_nearest(texts, vectors, rows, nearest) for vectors in (before, after))
-    found = [Neighbours(texts[row], *both) for row, *both in zip(rows, *sides, strict=True)]
+    found = [Change(texts[row], *both) for row, *both in zip(rows, *sides, strict=True)]
     return tuple(sorted(found, key=lambda one: len(set(one.before) & set(one.after))))
 
 

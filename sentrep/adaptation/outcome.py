@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import pandas as pd
 
 from sentrep.evaluation.history import MINUTES
 from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.runs import RunFolder
 from sentrep.evaluation.selection import selected_step
+from sentrep.reports.document import Change
+
+Verdict = Literal["better", "not better", "cannot be told"]
 
 
 @dataclass(frozen=True)
@@ -21,36 +26,11 @@ class Estimate:
     high: float
 
 
-@dataclass(frozen=True)
-class TaskOutcome:
-    """One held-out retrieval task, before and after."""
-
-    name: str
-    """For example ``title to text``."""
-    queries: int
-    candidates: int
-    overlap: float
-    """Share of the query's words that occur in its answer."""
-    bm25: float | None
-    start: Estimate
-    adapted: Estimate
-    difference: Estimate
-
-
-@dataclass(frozen=True)
-class Neighbours:
-    """The nearest passages of one sentence, before and after."""
-
-    sentence: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-
 @dataclass(kw_only=True)
 class Adaptation:
     """The whole outcome, filled during the command; later parts stay empty until then."""
 
-    verdict: Literal["better", "not better", "cannot be told"] = "cannot be told"
+    verdict: Verdict = "cannot be told"
     sentence: str = ""
     """The verdict in one sentence."""
     backbone: str
@@ -65,18 +45,24 @@ class Adaptation:
     """Pairs to train on."""
     seen: int = 0
     """Pairs that training has seen, repetitions included; sentences for a text without structure."""
-    tasks: tuple[TaskOutcome, ...] = ()
+    tasks: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """A row for each held-out task, see `sentrep.adaptation.verdict.compare_tasks`."""
     curve: tuple[dict[str, float], ...] = ()
     """Rows: step, minutes, proxy, and proxy/<task>; step 0 is the untouched model."""
     interpolation: tuple[tuple[float, float], ...] = ()
     """(share of the trained weights, proxy of every second document's questions)."""
     lexical: tuple[tuple[float, float], ...] = ()
     """(weight of matching words, proxy), at the best share."""
-    neighbours: tuple[Neighbours, ...] = ()
+    neighbours: tuple[Change, ...] = ()
+    """The nearest passages of a few sentences."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds of each part of the command."""
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of the training, shown as a table."""
+
+    def record(self) -> dict[str, Any]:
+        """The outcome for JSON."""
+        return {**asdict(self), "tasks": self.tasks.to_dict("records")}
 
     def take_from(self, folder: Path) -> None:
         """Take the settings, the number of seen pairs and the score of every validation from a run."""

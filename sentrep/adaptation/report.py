@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pandas as pd
 
-from sentrep.adaptation.outcome import Adaptation, Estimate, TaskOutcome
+from sentrep.adaptation.outcome import Adaptation
 from sentrep.evaluation.plots.curves import draw_training_curves
 from sentrep.evaluation.plots.style import svg_text
 from sentrep.io.files import write_text
 from sentrep.io.paths import writing
 from sentrep.reports.document import Change, Document, Heading, Part, Picture, Table, Text
-from sentrep.reports.frames import as_frame
+from sentrep.reports.frames import Forms, as_frame, as_text
 
 _LOOKS = {"better": "good", "not better": "bad", "worse": "bad", "cannot be told": "unsure"}
 _LONGEST = 180
@@ -32,6 +32,24 @@ _INTERPOLATION = (
 _LEXICAL = "Score of all documents that choose, by the weight of matching words in the vector's cosine, at this share."
 _NEIGHBOURS = "Sentences from all over the text, each with the nearest others by cosine; those that changed most first."
 _SETTINGS = "Recipe and training data"
+_COLUMNS: Mapping[str, Forms] = {
+    "task": (("{}", "task"),),
+    "before": (("{:.1f} [{:.1f}, {:.1f}]", "before", "before low", "before high"),),
+    "after": (("{:.1f} [{:.1f}, {:.1f}]", "after", "after low", "after high"),),
+    "difference": (("{:+.2f} [{:+.2f}, {:+.2f}]", "difference", "difference low", "difference high"),),
+    "verdict": (("{}", "verdict"),),
+    "BM25": (("{:.1f}", "BM25"),),
+    "shared words": (("{:.0%}", "shared words"),),
+    "queries / texts": (("{:,} / {:,}", "queries", "texts"),),
+}
+_BRIEF: Mapping[str, Forms] = {
+    "task": _COLUMNS["task"],
+    "before": (("{:.1f}", "before"),),
+    "after": (("{:.1f}", "after"),),
+    "difference": (("{:+.2f} ± {:.2f}", "difference", "±"),),
+    "BM25": _COLUMNS["BM25"],
+    "shared words": _COLUMNS["shared words"],
+}
 
 
 def write_report(adaptation: Adaptation, folder: str | Path) -> Path:
@@ -62,7 +80,7 @@ def _parts(adaptation: Adaptation) -> Iterator[Part]:
     yield Heading(sentence, level=1, look=_LOOKS[adaptation.verdict])
     yield Text(f"{_about(adaptation)}: {adaptation.verdict}", faint=True)
     yield Text(_facts(adaptation))
-    if adaptation.tasks:
+    if not adaptation.tasks.empty:
         yield Heading("Before and after")
         yield Table(task_table(adaptation.tasks), "Scores before and after", _LOOKS)
         yield Text(_TASKS, faint=True)
@@ -115,40 +133,17 @@ def _facts(adaptation: Adaptation) -> str:
     return f"{counts}. {where}"
 
 
-def task_table(tasks: Sequence[TaskOutcome], intervals: bool = True) -> pd.DataFrame:
-    """The scores before and after; without a column BM25 if no task has a value.
+def task_table(tasks: pd.DataFrame, brief: bool = False) -> pd.DataFrame:
+    """The scores before and after, as text; without a column BM25 if no task has a value.
 
     Args:
-        tasks: one per row.
-        intervals: show the interval of every score; otherwise half the width of the difference's interval alone.
+        tasks: of `sentrep.adaptation.verdict.compare_tasks`.
+        brief: show no interval but half the width of the difference's, for a terminal.
     """
-    rows = [
-        {
-            "task": task.name,
-            "before": _interval(task.start) if intervals else f"{task.start.value:.1f}",
-            "after": _interval(task.adapted) if intervals else f"{task.adapted.value:.1f}",
-            "difference": _interval(task.difference, "+.2f") if intervals else _half(task.difference),
-            "verdict": _verdict(task.difference),
-            "BM25": "" if task.bm25 is None else f"{task.bm25:.1f}",
-            "shared words": f"{task.overlap:.0%}",
-            "queries / texts": f"{task.queries:,} / {task.candidates:,}",
-        }
-        for task in tasks
-    ]
-    table = as_frame(rows)
-    return table if any(task.bm25 is not None for task in tasks) else table.drop(columns="BM25", errors="ignore")
-
-
-def _interval(estimate: Estimate, form: str = ".1f") -> str:
-    return f"{estimate.value:{form}} [{estimate.low:{form}}, {estimate.high:{form}}]"
-
-
-def _half(difference: Estimate) -> str:
-    return f"{difference.value:+.2f} ± {(difference.high - difference.low) / 2:.2f}"
-
-
-def _verdict(difference: Estimate) -> str:
-    return "better" if difference.low > 0 else "worse" if difference.high < 0 else "cannot be told"
+    half = {} if tasks.empty else {"±": (tasks["difference high"] - tasks["difference low"]) / 2}
+    numbers = tasks.dropna(axis="columns", how="all").assign(**half)
+    columns = _BRIEF if brief else _COLUMNS
+    return as_text(numbers, {name: forms for name, forms in columns.items() if forms[0][1] in numbers})
 
 
 def _duration(seconds: float) -> str:

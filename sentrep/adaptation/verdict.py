@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,13 +12,13 @@ import scipy.stats
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sentrep.adaptation.outcome import Estimate, TaskOutcome
+from sentrep.adaptation.outcome import Estimate, Verdict
 from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, score_rankings
+from sentrep.reports.frames import as_frame
 
 _RESAMPLES = 2000
 Array = NDArray[np.float64]
-Verdict = Literal["better", "not better"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class Judgement:
     verdict: Verdict
     difference: Estimate
     """The difference of the means over all queries, with its interval."""
-    tasks: tuple[TaskOutcome, ...]
+    tasks: pd.DataFrame
+    """See `compare_tasks`."""
 
 
 def judge(
@@ -51,8 +52,12 @@ def judge(
 
 def compare_tasks(
     tasks: ProxyTasks, start: pd.DataFrame, adapted: pd.DataFrame, bm25: dict[str, list[str]] | None = None
-) -> tuple[TaskOutcome, ...]:
-    """Each task before and after, with intervals.
+) -> pd.DataFrame:
+    """A row for each task: scores × 100 before and after, with their intervals.
+
+    The columns are ``task``, ``queries``, ``texts`` (among which the answers are), ``shared words`` (the share of a
+    query's words that occur in its answer), ``BM25``; ``before``, ``after`` and ``difference``, each with its ``low``
+    and ``high``; and ``verdict``.
 
     Args:
         tasks: the questions.
@@ -61,20 +66,21 @@ def compare_tasks(
         bm25: rankings by words alone (`sentrep.evaluation.proxy.word_matching`).
     """
     words = {} if bm25 is None else proxy_values(score_rankings(tasks, bm25))
-    gained = gains(start, adapted)
-    return tuple(
-        TaskOutcome(
-            name=task.replace("-", " "),
-            queries=len(rows),
-            candidates=len(tasks.passages),
-            overlap=tasks.overlap(task),
-            bm25=words.get(f"{CRITERION}/{task}"),
-            start=mean(start.loc[rows]),
-            adapted=mean(adapted.loc[rows]),
-            difference=mean(gained.loc[rows]),
-        )
-        for task, rows in start.groupby("task", sort=False).groups.items()
-    )
+    sides = {"before": start, "after": adapted, "difference": gains(start, adapted)}
+    rows: list[dict[str, Any]] = []
+    for task, asked in start.groupby("task", sort=False).groups.items():
+        about = {"task": task.replace("-", " "), "queries": len(asked), "texts": len(tasks.passages)}
+        row = {**about, "shared words": tasks.overlap(task), "BM25": words.get(f"{CRITERION}/{task}")}
+        for side, scores in sides.items():
+            found = mean(scores.loc[asked])
+            row |= {side: found.value, f"{side} low": found.low, f"{side} high": found.high}
+        rows.append({**row, "verdict": _beyond(found)})
+    return as_frame(rows)
+
+
+def _beyond(difference: Estimate) -> str:
+    """Whether the whole interval of a difference is above 0, or below."""
+    return "better" if difference.low > 0 else "worse" if difference.high < 0 else "cannot be told"
 
 
 def decide(start: pd.DataFrame, adapted: pd.DataFrame) -> tuple[Verdict, Estimate]:

@@ -104,13 +104,13 @@ class Picture:
 class Change:
     """Texts beside one sentence, before and after; a page marks new texts."""
 
-    head: str
+    sentence: str
     before: Sequence[str]
     after: Sequence[str]
 
     def markdown(self) -> Iterator[str]:
         """A heading and two lists."""
-        yield f"### {markdown_text(self.head)}"
+        yield f"### {markdown_text(self.sentence)}"
         for name, texts in (("before", self.before), ("after", self.after)):
             yield "\n".join(f"{number}. {name}: {markdown_text(text)}" for number, text in enumerate(texts, 1))
 

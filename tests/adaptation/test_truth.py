@@ -179,9 +179,10 @@ def _width(scores: pd.DataFrame, mean: float) -> float:
 def test_each_task_is_compared(tmp_path: Path) -> None:
     made, encoder = tasks(tmp_path / "t"), tiny_encoder(pooling="mean")
     found = score_rankings(made, rank_passages(made, lambda texts: torch.as_tensor(encoder.encode(list(texts)))))
-    outcomes = compare_tasks(made, found, found)
-    assert [outcome.name for outcome in outcomes] == ["title to text", "sentence to rest", "text to neighbour"]
-    for outcome in outcomes:
-        assert outcome.difference.low == outcome.difference.high == 0
-        assert outcome.start == outcome.adapted
-        assert outcome.bm25 is None
+    compared = compare_tasks(made, found, found)
+    assert compared["task"].tolist() == ["title to text", "sentence to rest", "text to neighbour"]
+    assert (compared[["difference low", "difference", "difference high"]] == 0).all(axis=None)
+    assert (compared["before"] == compared["after"]).all()
+    assert (compared["before low"] < compared["before"]).all()
+    assert compared["BM25"].isna().all()
+    assert set(compared["verdict"]) == {"cannot be told"}

@@ -56,7 +56,7 @@ def test_a_model_that_gets_better_is_exported_and_the_same_command_goes_on(
     told, numbers = capsys.readouterr().out, outcome(folder / "adapted")
     assert numbers["verdict"] == "better", told
     assert "is better at questions made from this text: nDCG@10 +" in told.replace("\n", " ")
-    assert {task["name"] for task in numbers["tasks"]} >= {"title to text", "sentence to rest"}  # type: ignore[attr-defined]
+    assert {task["task"] for task in numbers["tasks"]} >= {"title to text", "sentence to rest"}  # type: ignore[attr-defined]
     assert [row["step"] for row in numbers["curve"]] == [0, 30, 60]  # type: ignore[attr-defined]
     assert [share for share, _ in numbers["interpolation"]] == [0, 0.25, 0.5, 0.75, 1]  # type: ignore[attr-defined]
     chosen, untouched = dict(numbers["lexical"])[0], numbers["curve"][0]["proxy"]  # type: ignore[call-overload, index]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -103,13 +102,12 @@ def _offer(choice: Choice, model: Remembered) -> str:
 
 def report(outcome: Adaptation, work: AdaptationFolder) -> None:
     """Print the verdict and the table; write the numbers and the report."""
-    numbers = json.dumps(dataclasses.asdict(outcome), indent=1, ensure_ascii=False)
+    numbers = json.dumps(outcome.record(), indent=1, ensure_ascii=False)
     write_text(work.folder / "outcome.json", numbers + "\n")
     places = {"numbers": work.folder / "outcome.json", "report": write_report(outcome, work.folder)}
-    table = task_table(outcome.tasks, intervals=False).drop(columns=["verdict", "queries / texts"], errors="ignore")
     took = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in outcome.seconds.items())
     written = [f"{name:<8}  {place}" for name, place in places.items()]
-    Report(table, notes=[outcome.sentence, f"took      {took}", *written]).print()
+    Report(task_table(outcome.tasks, brief=True), notes=[outcome.sentence, f"took      {took}", *written]).print()
 
 
 def load(backbone: str, pooling: str | None) -> SentenceEncoder:
