@@ -14,9 +14,10 @@ that ``--minutes`` allow a model of ``--speed``, so that a run is the same on an
 *trained* one as training left it; the *mixed* one, its best mean with the untouched weights, which the command exports;
 the *exported* one, which it gives by --lexical true: the mixed one with matching words; and *words*, the untouched one
 with matching words and no training. A verdict is right
-where it says better and the truth has risen, or where it does not and the truth has not risen; it is wrong beyond doubt
-where the truth's own 95 % interval (paired, over queries) says the contrary. Where a text has no structure nothing is
-trained and nothing changes. Runs that have ended are not done again, and all of them stand in ``results.json``.
+where it says better and the truth has risen, or where it says not better and the truth has not risen; it is wrong
+beyond doubt where the truth's own 95 % interval (paired, over queries) says the contrary. Where nothing can be told,
+nothing is exported, and on a text without structure nothing is trained. Runs that have ended are not done again, and
+all of them stand in ``results.json``.
 
 Recipes: ``pairs`` is the default of the command; ``plain``, ``simcse`` and ``tsdae`` ship beside it; ``tsdae-high`` and
 ``simcse-high`` have rates that ruin a model, and ``pairs-high`` one that is too high: the verdict must see that.
@@ -31,7 +32,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -41,9 +42,10 @@ from tables import table
 
 from sentrep.adaptation.budget import Budget
 from sentrep.adaptation.choice import choose, proxy
+from sentrep.adaptation.outcome import Verdict
 from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Remembered, prepare
 from sentrep.adaptation.splitting import split_documents
-from sentrep.adaptation.verdict import Judgement, judge
+from sentrep.adaptation.verdict import TRUSTED, Judgement, judge
 from sentrep.adaptation.words import WEIGHTS, WithWords
 from sentrep.cli.commands.adapt_folder import AdaptationFolder
 from sentrep.cli.config.configuration import merge, read_config
@@ -184,7 +186,7 @@ class Domain:
         weight = max(alone, key=lambda weight: proxy(choosing, alone[weight]))
         found: dict[str, Any] = {"share": choice.share, "weight": getattr(worded, "weight", 0.0)}
         for kind, model in zip(KINDS, (end, choice.model, worded, alone[weight]), strict=True):
-            judgement = judge(tasks, start, model)
+            judgement = judge(tasks, start, model, trusted=0.0 if isinstance(model, WithWords) else TRUSTED)
             found[kind] = {"verdict": judgement.verdict, **self._against_truth(judgement, model)}
         return found
 
@@ -195,12 +197,12 @@ class Domain:
             after, more = self.score(model)
         gain = after - self.before
         low, high = interval(gain)
-        better = judgement is not None and judgement.verdict == "better"
+        told = None if judgement is None or judgement.verdict == "cannot be told" else judgement.verdict == "better"
         return {
             "after": float(after.mean()), "gain": float(gain.mean()), "low": low, "high": high, "more after": more,
             "proxy": None if judgement is None else judgement.difference.value,
-            "right": better == bool(gain.mean() > 0),
-            "wrong beyond doubt": bool(better and high < 0) or bool(not better and low > 0),
+            "right": None if told is None else told == bool(gain.mean() > 0),
+            "wrong beyond doubt": bool(told is True and high < 0) or bool(told is False and low > 0),
         }  # fmt: skip
 
 
@@ -281,36 +283,29 @@ def interval(values: np.ndarray) -> tuple[float, float]:
 
 def markdown(results: list[dict[str, Any]]) -> str:
     """Domain by recipe, over the seeds; and how often the verdict was right."""
-    names = (
-        "start",
-        "domain",
-        "recipe",
-        "model",
-        "truth before",
-        "gain, mean",
-        "worst",
-        "best",
-        "said better",
-        "right",
-    )
+    about = ("start", "domain", "recipe", "model", "truth before", "gain, mean", "worst", "best")
     lines = []
     for key, found in itertools.groupby(results, lambda run: (run["model"], run["domain"], run["recipe"])):
         runs = list(found)
         for kind in KINDS:
             told = [run[kind] for run in runs]
             gains = [run["gain"] for run in told]
-            better = sum(run["verdict"] == "better" for run in told)
+            verdicts = [sum(run["verdict"] == verdict for run in told) for verdict in get_args(Verdict)]
             lines.append(
                 [
                     *key, kind, f"{runs[0]['before']:.1f}", f"{np.mean(gains):+.2f}", f"{min(gains):+.2f}",
-                    f"{max(gains):+.2f}", f"{better} of {len(runs)}", f"{sum(run['right'] for run in told)}",
+                    f"{max(gains):+.2f}", *map(str, verdicts),
+                    f"{sum(run['right'] is True for run in told)} of {sum(verdicts[:2])}",
                 ]
             )  # fmt: skip
-    return table(names, lines, left=4) + "".join("\n" + _counts(results, kind) for kind in KINDS)
+    return table((*about, *get_args(Verdict), "right"), lines, left=4) + "".join(
+        "\n" + _counts(results, kind) for kind in KINDS
+    )
 
 
 def _counts(results: list[dict[str, Any]], kind: str) -> str:
-    told = [run[kind] for run in results if run[kind]["verdict"] != "cannot be told"]
+    told = [run[kind] for run in results if run[kind]["right"] is not None]
+    lost = [run[kind]["gain"] < 0 for run in results if run[kind]["right"] is None]
     known = [run for run in told if run["low"] > 0 or run["high"] < 0]
     offered = [run for run in told if run["verdict"] == "better"]
     wrong = [run["wrong beyond doubt"] for run in offered if not run["right"]]
@@ -319,7 +314,8 @@ def _counts(results: list[dict[str, Any]], kind: str) -> str:
         f"As {kind}: the verdict was right in {sum(run['right'] for run in told)} of {len(told)} runs, and of the "
         f"{len(known)} whose truth lies beyond its interval in {sum(not run['wrong beyond doubt'] for run in known)}; "
         f"{len(offered)} were called better, {len(wrong)} of these wrongly ({sum(wrong)} beyond the interval), the "
-        f"worst with {worst:+.2f} points of truth; {len(results) - len(told)} could not be told and change nothing.\n"
+        f"worst with {worst:+.2f} points of truth; {len(lost)} could not be told, and of these "
+        f"{sum(lost)} had lost.\n"
     )
 
 

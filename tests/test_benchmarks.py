@@ -249,7 +249,7 @@ def test_a_verdict_is_right_where_the_truth_says_the_same(monkeypatch: pytest.Mo
     domains = module("adapt_domains", monkeypatch)
     good = {"verdict": "better", "gain": 1.0, "low": 0.5, "high": 1.5, "right": True, "wrong beyond doubt": False}
     bad = {**good, "gain": -1.0, "low": -1.5, "high": -0.5, "right": False, "wrong beyond doubt": True}
-    silent = {**good, "verdict": "cannot be told", "right": False, "gain": 0.0}
+    silent = {**good, "verdict": "cannot be told", "right": None, "gain": -0.1}
     about = {"model": "m", "domain": "d", "recipe": "pairs", "before": 70.0}
     others = [
         {**about, "seed": seed, "trained": bad, "mixed": bad, "exported": found, "words": good}
@@ -260,8 +260,9 @@ def test_a_verdict_is_right_where_the_truth_says_the_same(monkeypatch: pytest.Mo
     assert (
         "As exported: the verdict was right in 1 of 2 runs, and of the 2 whose truth lies beyond its interval in 1; "
         "2 were called better, 1 of these wrongly (1 beyond the interval), the worst with -1.00 points of truth; "
-        "1 could not be told" in said
+        "1 could not be told, and of these 1 had lost" in said
     )
+    assert "| m | d | pairs | exported | 70.0 | -0.03 | -1.00 | +1.00 | 2 | 0 | 1 | 1 of 2 |" in said
 
 
 def test_the_page_has_the_recorded_runs_of_adapt(monkeypatch: pytest.MonkeyPatch) -> None:

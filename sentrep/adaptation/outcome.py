@@ -33,6 +33,8 @@ class Adaptation:
     verdict: Verdict = "cannot be told"
     sentence: str = ""
     """The verdict in one sentence."""
+    advice: tuple[str, ...] = ()
+    """Limits of the verdict and possible next steps, a sentence each."""
     backbone: str
     """The untouched model."""
     text: str

@@ -80,6 +80,8 @@ def _parts(adaptation: Adaptation) -> Iterator[Part]:
     yield Heading(sentence, level=1, look=_LOOKS[adaptation.verdict])
     yield Text(f"{_about(adaptation)}: {adaptation.verdict}", faint=True)
     yield Text(_facts(adaptation))
+    if adaptation.advice:
+        yield Text(" ".join(adaptation.advice))
     if not adaptation.tasks.empty:
         yield Heading("Before and after")
         yield Table(task_table(adaptation.tasks), "Scores before and after", _LOOKS)

@@ -144,6 +144,12 @@ def test_the_verdict_asks_for_a_gain_beyond_the_interval_and_for_no_loss() -> No
         assert whole.value == pytest.approx((shift["a"] + 3 * shift["b"]) / 4, abs=2)
 
 
+def test_a_gain_below_the_trusted_one_tells_nothing() -> None:
+    start = scores({"a": 0.0, "b": 0.0}, 0.0)
+    for gain, expected in ((-2.0, "not better"), (0.0, "not better"), (2.0, "cannot be told"), (3.0, "better")):
+        assert decide(start, scores({"a": gain, "b": gain}, 0.0), trusted=3.0)[0] == expected, gain
+
+
 def test_every_query_counts_once() -> None:
     found = pd.concat([table("often", ["1", "1", "2", "3"], [0.0, 50.0, 80.0, 40.0]), table("rare", ["3"], [100.0])])
     assert proxy_values(found) == pytest.approx({"proxy": 54, "proxy/often": 42.5, "proxy/rare": 100})

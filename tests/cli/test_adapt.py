@@ -148,7 +148,7 @@ def test_a_model_that_gets_worse_is_not_exported(folder: Path, capsys: pytest.Ca
     assert main(command) == 0
     told = capsys.readouterr().out
     assert "Your model was already better at this" in told
-    assert "Nothing is exported" in told
+    assert "model     none was exported" in told
     assert not (folder / "bad" / "model").exists()
     assert outcome(folder / "bad")["verdict"] == "not better"
 
@@ -158,7 +158,7 @@ def test_a_text_without_structure_is_not_judged(folder: Path, capsys: pytest.Cap
     assert main(["adapt", "lines.txt", "--backbone", "model"]) == 0
     told = capsys.readouterr().out
     assert "Nothing can be judged" in told
-    assert "nothing is exported" in told
+    assert "model     none was exported" in told
     assert not (folder / "adapted" / "model").exists()
     assert outcome(folder / "adapted")["verdict"] == "cannot be told"
 

@@ -50,7 +50,7 @@ def test_help_and_usage_errors_import_nothing_heavy() -> None:
 def test_what_is_missing_is_shown_as_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["adapt"]) == 2
     assert capsys.readouterr().err.endswith(
-        "as in: sentrep adapt notes --backbone sentence-transformers/all-MiniLM-L6-v2\n"
+        "as in: sentrep adapt notes --backbone sentence-transformers/all-MiniLM-L6-v2 --lexical true\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""``sentrep adapt``: a model made better on a text of one's own, or the word that it was better before."""
+"""``sentrep adapt``: a model made better on a text of one's own, or the reason why it cannot be called better."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def adapt(
 ) -> int:
     """Fine-tune a model on your own text, judge it without labels, and export it if it is better.
 
-    For example: sentrep adapt notes --backbone sentence-transformers/all-MiniLM-L6-v2
+    For example: sentrep adapt notes --backbone sentence-transformers/all-MiniLM-L6-v2 --lexical true
 
     Documents are held out, and their own structure asks the questions: which text has this title, which document lacks
     this sentence, which passages are neighbours. Two fifths of these documents choose, the others judge. After an

@@ -14,7 +14,7 @@ from sentrep.adaptation.neighbours import changed_neighbours
 from sentrep.adaptation.outcome import Adaptation
 from sentrep.adaptation.preparation import CHOOSE, JUDGE, PASSAGES, Remembered
 from sentrep.adaptation.report import task_table, write_report
-from sentrep.adaptation.verdict import Judgement, judge
+from sentrep.adaptation.verdict import TRUSTED, Judgement, judge
 from sentrep.cli.commands.adapt_folder import AdaptationFolder, is_checkpoint
 from sentrep.cli.runs.logs import say
 from sentrep.data.sets.proxy_tasks import document_of, load_proxy_tasks
@@ -28,20 +28,18 @@ from sentrep.reports.report import Report
 
 _NO_STRUCTURE = (
     "Nothing can be judged: too few documents have a title or several sentences and words of their own, so the text's "
-    "own structure gives no questions with known answers"
+    "own structure gives no questions with known answers."
 )
 
 
 def leave_unjudged(outcome: Adaptation, work: AdaptationFolder, start: SentenceEncoder, force: bool) -> None:
     """Report a text without a structure: nothing can choose or judge."""
-    done = "nothing is exported (--force true trains blindly)"
+    outcome.sentence, outcome.advice = _NO_STRUCTURE, ("To train blindly, use --force true.",)
     if force:
         assert work.trained is not None
         outcome.take_from(work.trained)
-        outcome.folder = str(work.folder / MODEL)
+        outcome.folder, outcome.advice = str(work.folder / MODEL), ("It was trained all the same.",)
         work.end(start).save_pretrained(outcome.folder)
-        done = f"it was trained all the same and is in {outcome.folder}"
-    outcome.sentence = f"{_NO_STRUCTURE}; {done}."
 
 
 def choose_and_judge(
@@ -58,21 +56,21 @@ def choose_and_judge(
     say("judging the best of them")
     with work.timed("judging"):
         tasks = load_proxy_tasks(work.files / JUDGE)
-        judgement = judge(tasks, model, chosen, word_matching(tasks))
+        judgement = judge(tasks, model, chosen, word_matching(tasks), 0.0 if chosen is choice.worded else TRUSTED)
     outcome.take_from(work.trained)
     outcome.verdict, outcome.tasks = judgement.verdict, judgement.tasks
     outcome.interpolation, outcome.lexical = choice.shares, choice.weights
     outcome.settings["share of the trained weights"] = f"{choice.share:g}"
     if chosen is choice.worded:
         outcome.settings["weight of matching words"] = f"{chosen.weight:g}"
-    sentence = _sentence(judgement, len({document_of(query) for query in tasks.queries}))
+    outcome.sentence = _sentence(judgement, len({document_of(query) for query in tasks.queries}))
+    outcome.advice = () if chosen is choice.worded else _advice(judgement, choice, model)
     if judgement.verdict == "better" or force:
         outcome.folder = str(work.folder / MODEL)
         chosen.encoder.save_pretrained(outcome.folder)
         card = Path(outcome.folder, CARD)
-        write_text(card, f"{card.read_text(encoding='utf-8')}\n## Adaptation\n\n{sentence} No labels were used.\n")
-    where = "Nothing is exported." if outcome.folder is None else f"It is in {outcome.folder}."
-    outcome.sentence = f"{sentence} {where}{'' if chosen is choice.worded else _offer(choice, model)}"
+        about = f"\n## Adaptation\n\n{outcome.sentence} No labels were used.\n"
+        write_text(card, card.read_text(encoding="utf-8") + about)
     with work.timed("neighbours"):
         texts = list(tasks.passages.values())
         outcome.neighbours = changed_neighbours(texts, model(texts).numpy(), chosen(texts).numpy())
@@ -86,28 +84,37 @@ def _sentence(judgement: Judgement, documents: int) -> str:
     )
     if judgement.verdict == "better":
         return f"The adapted model is better at questions made from this text: {said}."
-    return f"Your model was already better at this: the best candidate gave {said}."
+    if judgement.verdict == "not better":
+        return f"Your model was already better at this: the best candidate gave {said}."
+    return f"Whether people would find more cannot be told: the best candidate gave {said}."
 
 
-def _offer(choice: Choice, model: Remembered) -> str:
-    """The gain of matching words, and its price."""
-    if choice.worded is None:
-        return ""
-    widths = [encoder.embedding_dim for encoder in (choice.worded.encoder, model.encoder)]
-    return (
-        f" Matching words would add {choice.gain:.1f} on the questions that choose (--lexical true); the vectors then "
-        f"have {widths[0]} dimensions instead of {widths[1]}, and only a program with sentrep loads the model."
-    )
+def _advice(judgement: Judgement, choice: Choice, model: Remembered) -> tuple[str, ...]:
+    """The doubt about a small gain of training, and the gain of matching words with its price."""
+    told: list[str] = []
+    if judgement.verdict == "cannot be told":
+        told.append(f"A gain below {TRUSTED:g} may only show that the questions resemble the training pairs.")
+    if choice.worded is not None:
+        widths = [encoder.embedding_dim for encoder in (choice.worded.encoder, model.encoder)]
+        told.append(
+            f"Matching words would add {choice.gain:.1f} on the questions that choose (--lexical true); the vectors "
+            f"then have {widths[0]} dimensions instead of {widths[1]}, and only a program with sentrep loads the model."
+        )
+    return tuple(told)
 
 
 def report(outcome: Adaptation, work: AdaptationFolder) -> None:
     """Print the verdict and the table; write the numbers and the report."""
     numbers = json.dumps(outcome.record(), indent=1, ensure_ascii=False)
     write_text(work.folder / "outcome.json", numbers + "\n")
-    places = {"numbers": work.folder / "outcome.json", "report": write_report(outcome, work.folder)}
-    took = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in outcome.seconds.items())
-    written = [f"{name:<8}  {place}" for name, place in places.items()]
-    Report(task_table(outcome.tasks, brief=True), notes=[outcome.sentence, f"took      {took}", *written]).print()
+    lines = {
+        "took": ", ".join(f"{part} {seconds:.0f} s" for part, seconds in outcome.seconds.items()),
+        "model": outcome.folder or "none was exported",
+        "numbers": work.folder / "outcome.json",
+        "report": write_report(outcome, work.folder),
+    }
+    notes = [outcome.sentence, *outcome.advice, *(f"{name:<8}  {line}" for name, line in lines.items())]
+    Report(task_table(outcome.tasks, brief=True), notes=notes).print()
 
 
 def load(backbone: str, pooling: str | None) -> SentenceEncoder:
