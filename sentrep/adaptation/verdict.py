@@ -19,7 +19,7 @@ from sentrep.reports.frames import as_frame
 
 TRUSTED = 3.0
 """Points that training without matching words must gain. The questions resemble the training pairs, and so training
-raises its own score: of models that gained less, labels contradicted one in four (docs/adapt.md)."""
+raises its own score: of models that gained less, labels contradicted three in ten (docs/adapt.md)."""
 _RESAMPLES = 2000
 Array = NDArray[np.float64]
 
