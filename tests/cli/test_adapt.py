@@ -49,7 +49,7 @@ def outcome(folder: Path) -> dict[str, object]:
 
 @pytest.mark.slow
 def test_a_model_that_gets_better_is_exported_and_the_same_command_goes_on(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ["adapt", "docs.jsonl", "--backbone", "model", *recipe("pairs")]
     assert main(command) == 0
@@ -82,11 +82,20 @@ def test_a_model_that_gets_better_is_exported_and_the_same_command_goes_on(
     weights = dict(numbers["lexical"])  # type: ignore[call-overload]
     assert weights.keys() == {0, 0.1, 0.2}
     best = max(weights, key=lambda weight: weights[weight])
-    assert ("--lexical true" in told) == (best > 0)
+    assert best > 0
+    assert "--lexical true" in told
+    monkeypatch.setattr("sentrep.cli.commands.adapt_steps.TRUSTED", 99.0)
+    assert main(command) == 0
+    told, numbers = capsys.readouterr().out, outcome(folder / "adapted")
+    assert (numbers["verdict"], numbers["folder"]) == ("cannot be told", None)
+    assert "A gain below 99 may only show that the questions resemble the training pairs." in told
+    assert "model     none was exported" in told
     assert main([*command, "--lexical", "true"]) == 0  # of the same training
+    numbers = outcome(folder / "adapted")
+    assert (numbers["verdict"], numbers["advice"]) == ("better", [])  # matching words are no training
     model = SentenceEncoder.from_pretrained(folder / "adapted" / "model")
     words = [module.weight for module in model.sentence_modules if isinstance(module, LexicalFeatures)]
-    assert words == ([best] if best else [])
+    assert words == [best]
     assert main([*command, "--seed", "1"]) == 2
     assert "holds an adaptation with other settings" in capsys.readouterr().err
 
