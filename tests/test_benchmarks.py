@@ -270,6 +270,9 @@ def test_the_page_has_the_recorded_runs_of_adapt(monkeypatch: pytest.MonkeyPatch
     root = Path(domains.__file__).parents[1]
     runs = json.loads((root / "benchmarks/results/adapt_runs.json").read_text(encoding="utf-8"))
     assert domains.markdown(runs) in (root / "docs/adapt.md").read_text(encoding="utf-8")
+    without_words = [run[kind] for run in runs for kind in ("trained", "mixed")]
+    assert all(run["proxy"] >= domains.TRUSTED for run in without_words if run["verdict"] == "better")
+    assert all(run["proxy"] < domains.TRUSTED for run in without_words if run["verdict"] == "cannot be told")
 
 
 @pytest.mark.slow

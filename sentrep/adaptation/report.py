@@ -46,7 +46,7 @@ _BRIEF: Mapping[str, Forms] = {
     "task": _COLUMNS["task"],
     "before": (("{:.1f}", "before"),),
     "after": (("{:.1f}", "after"),),
-    "difference": (("{:+.2f} ± {:.2f}", "difference", "±"),),
+    "difference": (("{:+.2f} ± {:.2f}", "difference", "half"),),
     "BM25": _COLUMNS["BM25"],
     "shared words": _COLUMNS["shared words"],
 }
@@ -142,8 +142,10 @@ def task_table(tasks: pd.DataFrame, brief: bool = False) -> pd.DataFrame:
         tasks: of `sentrep.adaptation.verdict.compare_tasks`.
         brief: show no interval but half the width of the difference's, for a terminal.
     """
-    half = {} if tasks.empty else {"±": (tasks["difference high"] - tasks["difference low"]) / 2}
-    numbers = tasks.dropna(axis="columns", how="all").assign(**half)
+    if tasks.empty:
+        return tasks
+    half = (tasks["difference high"] - tasks["difference low"]) / 2
+    numbers = tasks.dropna(axis="columns", how="all").assign(half=half)
     columns = _BRIEF if brief else _COLUMNS
     return as_text(numbers, {name: forms for name, forms in columns.items() if forms[0][1] in numbers})
 

@@ -18,8 +18,8 @@ from sentrep.evaluation.proxy import CRITERION, proxy_values, rank_passages, sco
 from sentrep.reports.frames import as_frame
 
 TRUSTED = 3.0
-"""Points that training without matching words must gain. The questions resemble the training pairs, and so training
-raises its own score: of models that gained less, labels contradicted three in ten (docs/adapt.md)."""
+"""Points that a model without matching words must gain to be called better. The questions resemble the training pairs,
+so training raises the score on them: three in ten models that gained less had lost on labels (docs/adapt.md)."""
 _RESAMPLES = 2000
 Array = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from sentrep.reports.document import Change
 from sentrep.reports.frames import as_frame
 
 NOTHING: dict[str, Any] = {
-    **{"tasks": pd.DataFrame(), "curve": (), "interpolation": (), "lexical": (), "neighbours": ()},
+    **{"advice": (), "tasks": pd.DataFrame(), "curve": (), "interpolation": (), "lexical": (), "neighbours": ()},
     **{"seconds": {}, "settings": {}, "folder": None},
 }
 """An adaptation without any of its optional parts."""
@@ -27,6 +27,7 @@ def made_up(text: str = "a text", **changes: Any) -> Adaptation:
     parts: dict[str, Any] = {
         "verdict": "better",
         "sentence": f"Better: {text}",
+        "advice": ("Nothing is sure.", f"Try {text}."),
         "backbone": text,
         "text": text,
         "folder": text,

@@ -60,7 +60,16 @@ def test_the_page_has_every_part_and_stands_alone(tmp_path: Path) -> None:
     assert ("html", {"lang": "en"}) in page.tags
     assert any(a.get("name") == "viewport" for _, a in page.tags)
     assert all(a.get("aria-label") for tag, a in page.tags if tag == "svg")
-    for seen in ("Better: a text", "80.0 [79.0, 81.0]", "+2.50 [+1.50, +3.50]", "worse", "71.2", "31%", "1 min 15 s"):
+    for seen in (
+        "Better: a text",
+        "Nothing is sure. Try a text.",
+        "80.0 [79.0, 81.0]",
+        "+2.50 [+1.50, +3.50]",
+        "worse",
+        "71.2",
+        "31%",
+        "1 min 15 s",
+    ):
         assert seen in page.text, seen
     assert "before: 75.0" in page.text  # of the curves' legends
     assert "new: new one" in page.text
