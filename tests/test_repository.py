@@ -14,6 +14,7 @@ import importlib.metadata
 import inspect
 import pkgutil
 import re
+import subprocess
 import sys
 import textwrap
 from collections import defaultdict
@@ -307,6 +308,15 @@ def test_committed_recipes_name_no_path_of_a_machine() -> None:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if (found := re.search(pattern, line)) and not base.match(line)
     )
+
+
+def test_no_tracked_file_is_ignored() -> None:
+    """A pattern of .gitignore that fits a folder of ours hides it from ruff, and its new files from ``git add``."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("needs a git checkout")
+    command = ["git", "-c", "core.excludesFile=", "ls-files", "--cached", "--ignored", "--exclude-standard"]
+    found = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    refuse(f"{path}: .gitignore ignores it; narrow the pattern" for path in found)
 
 
 def test_the_makefile_has_the_documented_targets() -> None:

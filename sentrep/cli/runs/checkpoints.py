@@ -84,8 +84,8 @@ def settle_last(request: Request, tree: Tree, folders: RunFolders | None) -> Non
 def newest_intact(folder: Path, without: Path | None = None, tidy: bool = False) -> Path | None:
     """The checkpoint of a folder with the most optimiser steps among those that pass `verify`.
 
-    Of several of the same step ``last.ckpt`` comes first: it is written after the best one. Each file that is skipped is
-    named on standard error.
+    Of several of the same step ``last.ckpt`` comes first: it is written after the best one. Standard error names each
+    skipped file.
 
     Args:
         folder: its ``*.ckpt`` files.

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from jsonargparse import Namespace
 
-from sentrep.cli.runs.changes import RECORD
 from sentrep.cli.config.configuration import Tree
+from sentrep.cli.runs.changes import RECORD
 from sentrep.cli.runs.logs import say
 
 _CHANGE = "name another by --trainer.precision"

@@ -13,8 +13,8 @@ from jsonargparse import Namespace
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from sentrep.data.text.locations import is_address
 from sentrep.data.shard import Shard, local_rank
+from sentrep.data.text.locations import is_address
 from sentrep.evaluation.runs import version_of
 from sentrep.io.files import BusyError, hold
 from sentrep.io.paths import expanded, writing
@@ -41,8 +41,8 @@ class RunFolders(ExitStack):
     """The folders that this process trains in: no other process gets one of them until this one ends.
 
     Folders that were made for a run which then wrote nothing are removed at its end. In the other processes of a
-    distributed run it does nothing: the first one (`is_leader`) holds the folders for all. The folder of a run that only
-    scores (``trains=False``) is its own, and is not locked.
+    distributed run it does nothing: the first one (`is_leader`) holds the folders for all. The folder of a run that
+    only scores (``trains=False``) is its own, and is not locked.
     """
 
     def __init__(self, trains: bool = True) -> None:

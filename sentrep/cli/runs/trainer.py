@@ -21,17 +21,9 @@ import sentrep.objectives
 import sentrep.views
 import sentrep.weighting  # noqa: F401 (the plug-ins must be imported to be found by their short names)
 from sentrep.checkpoint.io import AtomicCheckpointIO
-from sentrep.cli.runs.best_so_far import RememberBest
 from sentrep.cli.config.building import first_refusal
 from sentrep.cli.config.complaints import refuse_dropped, summarized
-from sentrep.cli.runs.callbacks import SaveConfig, SavePredictions
-from sentrep.cli.runs.changes import StartEpochAgain, differences, explain, refuse, run_differences, run_settings
-from sentrep.cli.runs.checkpoints import checkpoint_content, checkpoint_model, settle_last
 from sentrep.cli.config.configuration import Request, Tree
-from sentrep.cli.options import search_current_folder
-from sentrep.cli.runs.logs import say, show_log
-from sentrep.cli.runs.precision import settle_precision
-from sentrep.cli.runs.run_folders import RunFolders
 from sentrep.cli.config.sections import (
     CALLBACKS,
     TRAINER_DEFAULTS,
@@ -40,6 +32,14 @@ from sentrep.cli.config.sections import (
     settle_monitor,
     settle_sets,
 )
+from sentrep.cli.options import search_current_folder
+from sentrep.cli.runs.best_so_far import RememberBest
+from sentrep.cli.runs.callbacks import SaveConfig, SavePredictions
+from sentrep.cli.runs.changes import StartEpochAgain, differences, explain, refuse, run_differences, run_settings
+from sentrep.cli.runs.checkpoints import checkpoint_content, checkpoint_model, settle_last
+from sentrep.cli.runs.logs import say, show_log
+from sentrep.cli.runs.precision import settle_precision
+from sentrep.cli.runs.run_folders import RunFolders
 from sentrep.cli.runs.signals import StopOnSignal
 from sentrep.data import SentRepDataModule
 from sentrep.distributed import explain_lost_peer, leave_gloo_group
