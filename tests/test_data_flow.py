@@ -93,6 +93,6 @@ def test_a_step_enters_these_files_in_this_order(tiny: list[str], monkeypatch: p
     monkeypatch.setattr(Collate, "__call__", first_collate)
     monkeypatch.setattr(sentrep.SentRepModule, "training_step", first_step)
     four_layers = ["--model.encoder.backbone", json.dumps({**FAMILIES["bert"], "num_hidden_layers": 4})]
-    how = ["--model.encoder.compute.products", "torch", "--trainer.max_steps", "1", "--data.val", "[]"]
+    how = ["--trainer.max_steps", "1", "--data.val", "[]"]
     assert main(["fit", "-c", "simcse/bert-base", *tiny, "--data.train", "corpus.txt", *four_layers, *how]) == 0
     assert list(dict.fromkeys(entered)) == [file for file, _ in STEP]

@@ -21,7 +21,6 @@ from sentrep.doctor.outcome import Outcome
 from sentrep.doctor.processes import run_processes
 from sentrep.doctor.subject import Subject
 from sentrep.encoder.compute.attention import CheapDropout
-from sentrep.encoder.compute.products import Linear as OneDNNLinear
 from sentrep.extras import lacking
 
 _GATHER_BOUND = 1e-5
@@ -71,7 +70,6 @@ def fast_paths(subject: Subject) -> Outcome:
         "packed batches": encoder.prepared.packs,
         "short last layer": encoder.prepared.last_layer is not None,
         "cheap dropout": CheapDropout in kinds,
-        "oneDNN": OneDNNLinear in kinds,
         "compiled": bool(encoder.compute.compile),
     }
     return Outcome("fast paths", True, ", ".join(way for way, active in ways.items() if active) or "none", "", "")

@@ -53,7 +53,7 @@ def write_graph(
         encoder = SentenceEncoder.from_pretrained(
             folder,
             trust_remote_code=trust_remote_code,
-            compute=Compute(layout="padded", products="torch", backend="torch"),
+            compute=Compute(layout="padded", backend="torch"),
         )
         save_graph(encoder, plain, states=missing_for(encoder.settings) is None)
         target = place / GRAPH_FILES[backend]

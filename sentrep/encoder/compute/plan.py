@@ -19,7 +19,6 @@ from sentrep.encoder.compute import compiled
 from sentrep.encoder.compute.attention import CheapDropout, use_attention
 from sentrep.encoder.compute.layout import Layout, Packed, Padded, Read, can_pack
 from sentrep.encoder.compute.pooling import NEEDS_LAYERS, POOLINGS, READS_ONE_TOKEN, PoolingInput
-from sentrep.encoder.compute.products import mkl_is_slow, use_onednn
 from sentrep.encoder.compute.recompute import some_rows_at_once
 from sentrep.encoder.compute.template import Pool, Prompts, WithoutTemplates
 from sentrep.errors import InputError
@@ -27,11 +26,6 @@ from sentrep.types import NOT_MADE, EncoderOutput, Layers, Need, TokenBatch
 
 _FAMILIES = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
 """Families whose layers have ``attention.self.query`` and ``attention.output(attended, residual)``."""
-
-_PLAIN = {
-    "layout": "padded", "cheap_dropout": False, "short_last_layer": False, "products": "torch", "backend": "torch"
-}  # fmt: skip
-"""The fields of `Compute` without any fast path."""
 
 _READ = threading.local()
 """What the running pass reads of its last layer (`LastLayer.only`): several threads may encode at once."""
@@ -51,16 +45,12 @@ class Compute:
         rows_at_once: hold the activations of at most so many rows in training, all views of a sentence counted
             (GradCache): the loss and gradient of the full batch in the memory of a small one, for a second forward
             pass. None: all rows.
-        products: the library for float32 products of linear layers on a CPU: ``torch`` as torch does, ``onednn``, or
-            ``auto``, which takes oneDNN on AMD's processors from Zen 5 on (`sentrep.encoder.compute.products`).
         backend: the library that computes `SentenceEncoder.encode` of a loaded, unchanged encoder on a CPU in float32
             (`sentrep.encoder.cached_graph`): ``torch``; ``onnx`` for onnxruntime; or ``auto``, which takes onnxruntime
             after 500 passes where the extra onnx is installed.
         compile: run training passes, and the objectives that allow it, through `torch.compile`; ``reduce-overhead``
             adds CUDA graphs. Compiled recipes of one seed need not share their dropout, and a step that you compile as
             one graph seeds nothing within (`sentrep.distributed.plugin_draws`): `sentrep compare` refuses both modes.
-        fast: False turns ``layout``, ``cheap_dropout``, ``short_last_layer``, ``products`` and ``backend`` off at once:
-            passes run as transformers and torch run them.
 
     Raises:
         InputError: for a value out of range, or settings that exclude each other.
@@ -75,23 +65,18 @@ class Compute:
     cheap_dropout: bool = True
     short_last_layer: bool = True
     rows_at_once: int | None = None
-    products: Literal["auto", "torch", "onednn"] = "auto"
     backend: Literal["auto", "torch", "onnx"] = "auto"
     compile: bool | Literal["reduce-overhead"] = False
-    fast: bool = True
 
     def __post_init__(self) -> None:
         owner = "compute"
         checks.one_of(owner, ("auto", "padded", "packed"), layout=self.layout)
-        checks.flag(owner, cheap_dropout=self.cheap_dropout, short_last_layer=self.short_last_layer, fast=self.fast)
+        checks.flag(owner, cheap_dropout=self.cheap_dropout, short_last_layer=self.short_last_layer)
         checks.whole(owner, 1, **checks.given(rows_at_once=self.rows_at_once))
-        checks.one_of(owner, ("auto", "torch", "onednn"), products=self.products)
         checks.one_of(owner, ("auto", "torch", "onnx"), backend=self.backend)
         checks.one_of(owner, (False, True, "reduce-overhead"), compile=self.compile)
         if self.compile and self.layout == "packed":  # its shapes change always
             raise InputError("compute: compile does not go with layout packed; leave one of them out")
-        if not self.fast:
-            vars(self).update(_PLAIN)
 
     @property
     def training_mode(self) -> compiled.Mode | None:
@@ -222,7 +207,7 @@ def prepare(backbone: PreTrainedModel, pooling: str, compute: Compute) -> Prepar
     """Prepare a backbone to run as ``compute`` says, and decide what its family allows; a warning where it does not.
 
     Args:
-        backbone: changed in place: its attention, dropout and linear layers, hooks in its last layer.
+        backbone: changed in place: its attention and dropout, hooks in its last layer.
         pooling: one of `sentrep.encoder.POOLINGS`.
         compute: how it is to run.
 
@@ -234,8 +219,6 @@ def prepare(backbone: PreTrainedModel, pooling: str, compute: Compute) -> Prepar
     own_attention = use_attention(backbone, compute.cheap_dropout)
     if compute.cheap_dropout:
         _cheapen_dropout(backbone)
-    if compute.products == "onednn" or (compute.products == "auto" and mkl_is_slow()):
-        use_onednn(backbone)
     packs = compute.layout != "padded" and own_attention and can_pack(backbone.config) and pooling != "pooler"
     if compute.layout == "packed" and not packs:
         from lightning.pytorch.utilities import rank_zero_warn  # seconds and 100 MiB that `encode` does without
