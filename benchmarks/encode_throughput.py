@@ -5,12 +5,11 @@
 
 All encode the same sentences, mean pooling, the model's own length limit. sentrep and sentence-transformers do it with
 ``encode(sentences, batch_size=...)``; both sort by length. The plain loop tokenises everything, sorts by length, and
-takes batches of equal size. "sentrep" computes by torch, "sentrep, onnx" by the graph of ``Compute(backend="onnx")``.
-bf16 is autocast around the call. "onnxruntime" and "openvino" run graphs of `sentrep.encoder.write_graph` in sentrep's
-batches, in the rows of fp32, where the packages are installed; those in int8 too. Tokenising counts; first calls on two
-batches and on one sentence do not. In float32 the unit vectors of any two, but for int8, must agree to 1e-6 in every
-coordinate, else the benchmark stops. Then a hundred sentences are encoded one by one (*alone*). Processor time is that
-of all threads of the process.
+takes batches of equal size. bf16 is autocast around the call. "onnxruntime" runs the graph of
+`sentrep.encoder.write_graph` in sentrep's batches, in the rows of fp32, where the extra is installed. Tokenising
+counts; first calls on two batches and on one sentence do not. In float32 the unit vectors of any two must agree to 1e-6
+in every coordinate, else the benchmark stops. Then a hundred sentences are encoded one by one (*alone*). Processor time
+is that of all threads of the process.
 """
 
 from __future__ import annotations
@@ -28,13 +27,8 @@ import machine
 import tables
 from harness import OURS, PEER, PLAIN, PROCESSOR, Job
 
-_ONNX = ("onnx", "onnxscript", "onnxruntime")
-NEEDS = {PEER: ("sentence_transformers",)}
-GRAPHS = {"onnxruntime": "onnx", "openvino": "openvino", "onnxruntime int8": "onnx", "openvino int8": "openvino"}
-"""Variants that run an exported graph, and its backend."""
-OURS_BY_GRAPH = "sentrep, onnx"
-NEEDS |= {variant: (*_ONNX, "openvino") if backend == "openvino" else _ONNX for variant, backend in GRAPHS.items()}
-NEEDS |= {OURS_BY_GRAPH: _ONNX}
+GRAPH = "onnxruntime"
+NEEDS = {PEER: ("sentence_transformers",), GRAPH: ("onnx", "onnxscript", "onnxruntime")}
 TOLERANCE = 1e-6
 
 
@@ -44,21 +38,14 @@ def encoder(job: Job) -> Callable[[list[str]], Any]:
     if job.variant == PLAIN:
         model, tokenizer = inputs.load_plain(job.folder, job.device)
         return lambda sentences: _plain_encode(model.eval(), tokenizer, sentences, size)
-    if job.variant in GRAPHS:
-        from sentrep.encoder import GraphEncoder
+    from sentrep import SentenceEncoder
 
-        graph: Any = GraphEncoder(job.settings["folder"], GRAPHS[job.variant])
+    if job.variant == GRAPH:
+        graph = SentenceEncoder.from_pretrained(job.settings["folder"], backend="onnx")
         return lambda sentences: graph.encode(sentences, batch_size=size, show_progress_bar=False)
     if job.variant == PEER:
         model = inputs.load_peer(job.folder, "mean", device=job.device)
-    elif job.variant == OURS_BY_GRAPH:
-        from sentrep import SentenceEncoder
-        from sentrep.encoder import Compute
-
-        model = SentenceEncoder.from_pretrained(job.folder, pooling="mean", compute=Compute(backend="onnx"))
     else:
-        from sentrep import SentenceEncoder
-
         model = SentenceEncoder(job.folder, pooling="mean").eval().to(job.device)
     inputs.check_weights(model)
     return lambda sentences: model.encode(sentences, batch_size=size, show_progress_bar=False)
@@ -114,27 +101,12 @@ def _alone(encode: Callable[[list[str]], Any], sentence: str, device: str) -> tu
 
 
 def largest_difference(measurements: list[dict[str, Any]]) -> float:
-    """Between any two variants' unit vectors of one setting, in any coordinate; but for those in int8."""
+    """Between any two variants' unit vectors of one setting, in any coordinate."""
     import numpy as np
 
-    exact = [item for item in measurements if "int8" not in item["variant"]]
-    found = [np.load(file) for file in {item["vectors"] for item in exact or measurements}]
+    found = [np.load(file) for file in {item["vectors"] for item in measurements}]
     units = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in found]
     return max(float(np.abs(vectors - units[0]).max()) for vectors in units)
-
-
-def write_graphs(folder: str, corpus: str, variants: list[str], place: Path) -> dict[str, str]:
-    """By variant, the folder of its graph, written here; int8 scaled on the first sentences of the corpus."""
-    from sentrep import SentenceEncoder
-    from sentrep.encoder import write_graph
-
-    with open(corpus, encoding="utf-8") as lines:
-        sentences = [line.strip() for _, line in zip(range(256), lines, strict=False)]
-    for variant in variants:
-        target = place / variant
-        SentenceEncoder(folder, pooling="mean").save_pretrained(target)
-        write_graph(target, GRAPHS[variant], *(["int8", sentences] if "int8" in variant else []))  # type: ignore[arg-type]
-    return {variant: str(place / variant) for variant in variants}
 
 
 def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, Any]:
@@ -143,15 +115,19 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
     Returns:
         ``rows`` of the table, ``measurements``, ``largest_difference`` by setting, ``left_out`` settings.
     """
+    from sentrep import SentenceEncoder
+    from sentrep.encoder import write_graph
+
     threads = options.threads if options.device == "cpu" and not options.one_process else None
     found: dict[str, Any] = {"rows": [], "measurements": [], "largest_difference": {}, "left_out": []}
-    usual = [PEER, PLAIN, OURS, *([] if options.device == "cuda" else [OURS_BY_GRAPH, *GRAPHS])]
+    usual = [PEER, PLAIN, OURS, *([] if options.device == "cuda" else [GRAPH])]
     variants = harness.present(options.variants or usual, NEEDS)
     with tempfile.TemporaryDirectory() as temporary:
         corpus = inputs.write_sentences(options.corpus, options.sentences, Path(temporary) / "sentences.txt")
         for model, folder in harness.folders(options, Path(temporary)).items():
-            graphs = [variant for variant in variants if variant in GRAPHS and "fp32" in options.precision]
-            written = write_graphs(folder, corpus, graphs, Path(temporary) / "graphs" / model)
+            written = Path(temporary) / "graphs" / model
+            if GRAPH in variants and "fp32" in options.precision:
+                write_graph(SentenceEncoder(folder, pooling="mean"), written)
             for precision in options.precision:
                 for batch in options.batch_size:
                     setting = {"model": model, "precision": precision, "batch": batch}
@@ -159,9 +135,9 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
                         found["left_out"].append(setting)
                         continue
                     jobs = [
-                        Job(name, setting, folder, corpus, options.device, 0, {"folder": written.get(name)})
+                        Job(name, setting, folder, corpus, options.device, 0, {"folder": str(written)})
                         for name in variants
-                        if precision == "fp32" or name not in (OURS_BY_GRAPH, *GRAPHS)
+                        if precision == "fp32" or name != GRAPH
                     ]
                     measurements = harness.run_jobs(
                         jobs, measure, repeats=options.repeats, threads=threads, until=until
@@ -190,7 +166,7 @@ def report(found: dict[str, Any]) -> str:
 def parser() -> argparse.ArgumentParser:
     """The options."""
     found = harness.parser("Encoding speed beside others.", batch_sizes=(32,), sentences=4000)
-    found.add_argument("--variants", nargs="+", choices=[PEER, PLAIN, OURS, OURS_BY_GRAPH, *GRAPHS])
+    found.add_argument("--variants", nargs="+", choices=[PEER, PLAIN, OURS, GRAPH])
     found.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
     return found
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sentrep import extras
+from sentrep import SentenceEncoder, extras
 from sentrep.cli.commands.encode import encode
 from sentrep.data.augmentation import translation
 from sentrep.data.augmentation.language_model import LanguageModel
@@ -32,14 +31,11 @@ def translator(folder: str) -> None:
         Translator(folder)
 
 
-def graph(name: Any, file: str) -> Callable[[Path], object]:
-    def read(folder: Path) -> object:
-        tiny_encoder().save_pretrained(folder / "model")
-        (folder / "model" / file).parent.mkdir()
-        (folder / "model" / file).write_text("no graph")
-        return GraphEncoder(folder / "model", name)
-
-    return read
+def graph(folder: Path) -> GraphEncoder:
+    tiny_encoder().save_pretrained(folder / "model")
+    (folder / "model" / "onnx").mkdir()
+    (folder / "model" / "onnx" / "model.onnx").write_text("no graph")
+    return SentenceEncoder.from_pretrained(folder / "model", backend="onnx")
 
 
 USES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
@@ -51,10 +47,9 @@ USES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     ),
     "leakage": ("leakage", "datasketch", lambda folder: NearIndex(["a"], 0.8)),
     "suite": ("mteb", "mteb", lambda folder: load_suite("mteb", SuiteSets([str(folder)]))),
-    "write": ("onnx", "onnxscript", lambda folder: write_graph(folder, "onnx")),
-    "read": ("onnx", "onnxruntime", graph("onnx", "onnx/model.onnx")),
+    "write": ("onnx", "onnxscript", lambda folder: write_graph(tiny_encoder(), folder)),
+    "read": ("onnx", "onnxruntime", graph),
     "workers": ("ray", "ray", lambda folder: encode("model", output="vectors", engine="ray")),
-    "openvino": ("openvino", "openvino", graph("openvino", "openvino/openvino_model.xml")),
 }
 
 

@@ -54,7 +54,6 @@ ONE_CONCEPT = {
 """Names that several files bear, because all of them are about the same."""
 
 PRIVATE = {
-    "sentrep/encoder/cached_graph.py: weight._version": "torch has no public count of a tensor's changes in place",
     "sentrep/encoder/compute/plan.py: module._forward_hooks": "transformers keeps no handles of its hooks",
 }
 """Uses of other packages' private names, and why there is no way around each."""

@@ -8,8 +8,7 @@ from sentrep.encoder.copies import EncoderCopy, frozen
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.flow import Flow
 from sentrep.encoder.frozen_encoder import FrozenEncoder
-from sentrep.encoder.graph_encoder import GraphEncoder
-from sentrep.encoder.graph_export import write_graph
+from sentrep.encoder.graph import GraphEncoder, write_graph
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.lexical import LexicalFeatures, fit_lexical, with_lexical
 from sentrep.encoder.modules import Dense, Normalize, SentenceModule

@@ -68,10 +68,6 @@ class TextEncoder(ABC):
     def embed(self, tokens: TokenBatch) -> Tensor:
         """Vectors (B, D) as `encode` gives them."""
 
-    def embed_unchanged(self, tokens: TokenBatch) -> Tensor:
-        """`embed`, by the fastest library for an encoder that does not change."""
-        return self.embed(tokens)
-
     def evaluating(self) -> TextEncoder:
         """The same encoder in evaluation mode; the mode of this object does not change."""
         return self
@@ -106,7 +102,7 @@ class TextEncoder(ABC):
             InputError: for anything in ``sentences`` that is not a string, or is no valid Unicode.
         """
         single = isinstance(sentences, str)
-        vectors = encode(self, as_list(sentences), batch_size, show_progress_bar, prompt=prompt, unchanged=True)
+        vectors = encode(self, as_list(sentences), batch_size, show_progress_bar, prompt=prompt)
         if truncate_dim is not None:
             vectors = vectors[:, :truncate_dim]
         if normalize_embeddings or (truncate_dim is not None and self.normalizes):
@@ -183,11 +179,8 @@ def encode(
     show_progress_bar: bool | None = None,
     shared: bool = False,
     prompt: str | None = None,
-    unchanged: bool = False,
 ) -> Tensor:
     """Vectors (n, D), float32, on the CPU, in the order given; for ``prompt`` see `TextEncoder.encode`.
-
-    Scores are computed with `TextEncoder.embed`; with ``unchanged``, vectors with `TextEncoder.embed_unchanged`.
 
     With ``shared``, every process must get the same sentences; each encodes a share, and all return all vectors. Shares
     are whole batches, the same batches as with one process, because rounding depends on the padding:
@@ -200,14 +193,13 @@ def encode(
         show_progress_bar = logger.isEnabledFor(logging.INFO)
     out, pad_token_id = torch.zeros(len(sentences), encoder.embedding_dim), encoder.tokenize.pad_token_id
     encoder = encoder.evaluating()
-    embed = encoder.embed_unchanged if unchanged else encoder.embed
     with torch.inference_mode(), _progress(len(sentences), show_progress_bar) as show:
         for start, ids in _tokenized(encoder, sentences, prompt):
             lengths, tokens = [len(row) for row in ids], batch_size * AVERAGE_TOKENS
             batches = list(length_batches(lengths, tokens))
             order, vectors = [], []
             for batch in distributed.share(batches) if shared else batches:
-                vectors.append(embed(pad([ids[row] for row in batch], pad_token_id, encoder.device)).float())
+                vectors.append(encoder.embed(pad([ids[row] for row in batch], pad_token_id, encoder.device)).float())
                 order += batch
                 show(start + len(order))
             if vectors:  # read once a window: reading makes an accelerator wait

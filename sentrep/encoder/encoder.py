@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from sentrep import checks
 from sentrep.config import Configurable
 from sentrep.encoder.adapters import Lora
-from sentrep.encoder.cached_graph import CachedGraph
 from sentrep.encoder.compute.layout import position_limit
 from sentrep.encoder.compute.plan import Compute, Pass, prepare, remove_recorders
 from sentrep.encoder.compute.template import Prompts, Template
 from sentrep.encoder.copies import Copier
 from sentrep.encoder.encode import TextEncoder
 from sentrep.encoder.freezing import make_trainable
+from sentrep.encoder.graph import GraphEncoder
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading import backbones, folders, sources, weights
 from sentrep.encoder.loading.lm_head import language_model_head
@@ -76,8 +76,6 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         >>> encoder.encode(["A dog barks.", "It rains."]).shape
         (2, 16)
     """
-
-    _graph: CachedGraph | None = None
 
     def __init__(
         self,
@@ -186,7 +184,6 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             InputError: for a module that is made for another vocabulary.
         """
         self.sentence_modules = nn.ModuleList(modules).to(self.device)
-        self._graph = None if self._graph is None else CachedGraph()
         for module in self.sentence_modules:
             if module.vocabulary not in (None, self.vocab_size):
                 known = f"vocabulary {module.vocabulary}, and the model has {self.vocab_size} tokens"
@@ -281,15 +278,6 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         """See `TextEncoder.embed`; no states of a layer are kept."""
         return self._pass.embed(tokens)
 
-    def embed_unchanged(self, tokens: TokenBatch) -> Tensor:
-        """See `TextEncoder.embed_unchanged`: by a graph, if the encoder was loaded and never in training mode since."""
-        return self.embed(tokens) if self._graph is None else self._graph.embed(self, tokens)
-
-    def train(self, mode: bool = True) -> SentenceEncoder:
-        """See `nn.Module.train`; an encoder that is trained has no graph."""
-        self._graph = None if mode else self._graph
-        return super().train(mode)
-
     def project(self, embedding: Tensor) -> Tensor:
         """The projection head on vectors, (B, D) → (B, D'); without a head, the vectors themselves."""
         return embedding if self.head is None else self.head(embedding)
@@ -308,18 +296,53 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         check_storable(self)
         return folders.push(self, repo_id, private=private, token=token)
 
+    @overload
     @classmethod
     def from_pretrained(
-        cls, name: str | Path, *, revision: str | None = None, trust_remote_code: bool = False, **overrides: Any
-    ) -> SentenceEncoder:
+        cls,
+        name: str | Path,
+        *,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+        backend: Literal["torch"] = "torch",
+        **overrides: Any,
+    ) -> SentenceEncoder: ...
+
+    @overload
+    @classmethod
+    def from_pretrained(
+        cls, name: str | Path, *, trust_remote_code: bool = False, backend: Literal["onnx"]
+    ) -> GraphEncoder: ...
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        *,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+        backend: Literal["torch", "onnx"] = "torch",
+        **overrides: Any,
+    ) -> SentenceEncoder | GraphEncoder:
         """Load an encoder, pooling and prompt included, in evaluation mode.
 
         Args:
             name: as the constructor's ``backbone``.
             revision: branch, tag or commit of a hub's model; None for the main one.
             trust_remote_code: let the model run its own code.
+            backend: ``onnx`` runs the graph of ``sentrep export --format onnx`` by onnxruntime on the CPU
+                (`GraphEncoder`); it is fixed, and is for `encode`, not for training.
             overrides: constructor arguments that replace the stored ones.
+
+        Raises:
+            InputError: ``backend`` is ``onnx``, and the folder has no graph, or arguments would change the graph.
         """
+        checks.one_of("from_pretrained", ("torch", "onnx"), backend=backend)
+        if backend == "onnx":
+            if revision is not None or overrides:
+                fixed = ", ".join([*checks.given(revision=revision), *overrides])
+                raise InputError(f"backend onnx runs the graph of a folder, which is fixed; leave out {fixed}")
+            return GraphEncoder(name, trust_remote_code)
         backbone = {"name": str(name), "revision": revision, "trust_remote_code": trust_remote_code}
         source: Any = sources.open_source(backbone, whole=True)
         if source.settings is None and "pooling" not in overrides:
@@ -327,7 +350,6 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         encoder = cls(source, **{**(source.settings or Settings()).arguments(), **overrides})
         encoder.init_args["backbone"] = backbone  # for checkpoints, which hold plain data
         encoder.trained = source.trained
-        encoder._graph = CachedGraph()
         return encoder.eval()
 
     def _plan(self) -> None:

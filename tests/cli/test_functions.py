@@ -71,7 +71,7 @@ def test_an_export_that_ends_before_its_graph_is_there_leaves_nothing(
 ) -> None:
     """So the folder never looks complete without it, and the same command can be given again."""
     command = ["export", model, "--output", "exported", "--format", "onnx"]
-    monkeypatch.setattr("sentrep.encoder.graph_export.check_graph", lambda *arguments: None)
+    monkeypatch.setattr("sentrep.encoder.graph.require_export", lambda: None)
     monkeypatch.setattr("sentrep.encoder.write_graph", lambda *arguments: refuse())
     for _ in range(2):
         assert main(command) == 1

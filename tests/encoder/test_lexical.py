@@ -12,7 +12,7 @@ from sentrep import SentenceEncoder
 from sentrep.adaptation.preparation import Remembered
 from sentrep.adaptation.words import WithWords
 from sentrep.cli import main
-from sentrep.encoder import GraphEncoder, LexicalFeatures, Normalize, fit_lexical, with_lexical
+from sentrep.encoder import LexicalFeatures, Normalize, fit_lexical, with_lexical
 from sentrep.encoder.encode import pad
 from sentrep.errors import InputError
 from support import tiny_encoder, toy_sentences
@@ -91,5 +91,5 @@ def test_it_is_in_a_graph_for_onnxruntime(tmp_path: Path) -> None:
     encoder = tiny_encoder(pooling="mean", max_seq_length=32)
     with_lexical(encoder, fit_lexical(encoder, texts, features=8), 0.2).save_pretrained(tmp_path / "model")
     assert main(["export", str(tmp_path / "model"), "--output", str(tmp_path / "graph"), "--format", "onnx"]) == 0
-    vectors = GraphEncoder(tmp_path / "graph", "onnx").encode(texts)
+    vectors = SentenceEncoder.from_pretrained(tmp_path / "graph", backend="onnx").encode(texts)
     np.testing.assert_allclose(vectors, encoder.encode(texts), atol=1e-5)

@@ -45,7 +45,7 @@ def encode(
     pooling: str | None = None,
     device: str | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
-    backend: Literal["torch", "onnx", "openvino"] = "torch",
+    backend: Literal["torch", "onnx"] = "torch",
     shard: str | None = None,
     engine: Literal["local", "ray"] = "local",
     overwrite: bool = False,
@@ -73,7 +73,7 @@ def encode(
         device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one, under torchrun or srun the GPU of the
             process.
         precision: fp32, or bf16 for mixed precision in bfloat16; faster if the processor supports it.
-        backend: what computes: torch, or onnx or openvino on the CPU for a folder of sentrep export --format.
+        backend: torch, or onnx for the graph of sentrep export --format onnx, on the CPU.
         shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.
         engine: local does this process's share here; ray gives all parts to the machines of a Ray cluster, with a
             worker on each GPU, or on each CPU of machines without a GPU.

@@ -18,7 +18,6 @@ def evaluate(
     pooling: str | None = None,
     device: str | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
-    backend: Literal["torch", "onnx", "openvino"] = "torch",
     whiten: str | None = None,
     whiten_dim: int | None = None,
     detail: bool = False,
@@ -45,7 +44,6 @@ def evaluate(
         pooling: replaces the model's own.
         device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one.
         precision: fp32, or bf16 for mixed precision in bfloat16; similarities are always float32.
-        backend: what computes: torch, or onnx or openvino on the CPU for a folder of sentrep export --format.
         whiten: file of sentences to fit a whitening on (BERT-whitening) before the evaluation.
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.
         detail: print sub-sets, Pearson's correlation, standard deviations, development scores and recall@1 as well.
@@ -67,7 +65,7 @@ def evaluate(
         check_report_path(output, [model, *([] if whiten is None else [whiten]), *(sets or ())], overwrite)
     loaded = load_suite(suite, SuiteSets(sets, sts_folder, split, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
-    encoder = load_encoder(model, pooling, device, trust_remote_code, backend)
+    encoder = load_encoder(model, pooling, device, trust_remote_code)
     check_precision(precision, encoder)
     with in_precision(precision, encoder):
         if corpus is not None:
@@ -76,8 +74,7 @@ def evaluate(
         results = evaluate_suite(suite, encoder, loaded, batch_size=batch_size, show_progress_bar=True)
         seconds = time.perf_counter() - start
     notes = protocol_notes(encoder, loaded) if suite == "sts" else []
-    how = precision if backend == "torch" else f"graph ({backend})"
-    report = Evaluation.of(encoder, model, results, seconds, how, suite, notes).report(detail)
+    report = Evaluation.of(encoder, model, results, seconds, precision, suite, notes).report(detail)
     report.print()
     if output is not None:
         report.write(output)

@@ -16,12 +16,12 @@ from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.shard import local_rank
 from sentrep.data.stored_embeddings import Embedded
 from sentrep.data.text.corpus import Corpus, open_corpus
-from sentrep.encoder import Compute, GraphEncoder, SentenceEncoder
+from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.io.chunks import chunks_of
 
 Precision = Literal["fp32", "bf16"]
-Backend = Literal["torch", "onnx", "openvino"]
+Backend = Literal["torch", "onnx"]
 CHUNK = 4096
 """Sentences between two steps of the progress bar; enough that sorting them by length leaves little padding."""
 
@@ -37,18 +37,17 @@ def load_encoder(
     """An encoder on its device; see `sentrep encode` for the arguments.
 
     Raises:
-        InputError: for a model that cannot be loaded, and for a graph on a GPU or with another pooling.
+        InputError: for a model that cannot be loaded, and for a graph with another device or pooling.
     """
     if trust_remote_code:
         search_current_folder()
-    if backend in ("onnx", "openvino"):
+    if backend == "onnx":
         if pooling is not None or device not in (None, "cpu"):
-            raise InputError(f"a graph has its own pooling and computes on the CPU: with backend {backend} leave out "
-                             "pooling and device")  # fmt: skip
-        return cast(SentenceEncoder, GraphEncoder(model, backend, trust_remote_code))
-    compute = Compute(backend="torch")  # a resumed command gives the same bits
+            raise InputError("a graph has its own pooling and computes on the CPU: leave out --pooling and --device")
+        graph = SentenceEncoder.from_pretrained(model, trust_remote_code=trust_remote_code, backend="onnx")
+        return cast(SentenceEncoder, graph)
     encoder = SentenceEncoder.from_pretrained(
-        model, trust_remote_code=trust_remote_code, compute=compute, **checks.given(pooling=pooling)
+        model, trust_remote_code=trust_remote_code, **checks.given(pooling=pooling)
     )
     own = f"cuda:{local_rank()}" if torch.cuda.is_available() else "cpu"
     encoder.to(own if device is None else device)

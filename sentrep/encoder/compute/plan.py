@@ -45,9 +45,6 @@ class Compute:
         rows_at_once: hold the activations of at most so many rows in training, all views of a sentence counted
             (GradCache): the loss and gradient of the full batch in the memory of a small one, for a second forward
             pass. None: all rows.
-        backend: the library that computes `SentenceEncoder.encode` of a loaded, unchanged encoder on a CPU in float32
-            (`sentrep.encoder.cached_graph`): ``torch``; ``onnx`` for onnxruntime; or ``auto``, which takes onnxruntime
-            after 500 passes where the extra onnx is installed.
         compile: run training passes, and the objectives that allow it, through `torch.compile`; ``reduce-overhead``
             adds CUDA graphs. Compiled recipes of one seed need not share their dropout, and a step that you compile as
             one graph seeds nothing within (`sentrep.distributed.plugin_draws`): `sentrep compare` refuses both modes.
@@ -65,7 +62,6 @@ class Compute:
     cheap_dropout: bool = True
     short_last_layer: bool = True
     rows_at_once: int | None = None
-    backend: Literal["auto", "torch", "onnx"] = "auto"
     compile: bool | Literal["reduce-overhead"] = False
 
     def __post_init__(self) -> None:
@@ -73,7 +69,6 @@ class Compute:
         checks.one_of(owner, ("auto", "padded", "packed"), layout=self.layout)
         checks.flag(owner, cheap_dropout=self.cheap_dropout, short_last_layer=self.short_last_layer)
         checks.whole(owner, 1, **checks.given(rows_at_once=self.rows_at_once))
-        checks.one_of(owner, ("auto", "torch", "onnx"), backend=self.backend)
         checks.one_of(owner, (False, True, "reduce-overhead"), compile=self.compile)
         if self.compile and self.layout == "packed":  # its shapes change always
             raise InputError("compute: compile does not go with layout packed; leave one of them out")

@@ -64,7 +64,7 @@ def write(encoder: Any, folder: Path) -> None:
             st_folders.write_own_module(place)
         st_folders.write_prompts(settings, folder, place)
         write_text(place / CARD, model_card(settings, encoder.embedding_dim, encoder.trained, missing))
-        st_folders.remove_graphs(folder)
+        st_folders.remove_graph(folder)
     if missing is not None:
         warnings.warn(
             f"sentence-transformers has no module for {missing}; it loads this model only with "

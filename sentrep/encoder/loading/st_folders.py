@@ -36,8 +36,8 @@ _UNLIMITED = 1 << 30
 
 OWN_MODULE = "sentrep.encoder.exported.SentenceEncoderModule"
 PROMPTS_FILE = "config_sentence_transformers.json"
-GRAPH_FILES: dict[str, str] = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
-"""Where in a model folder the graph of a backend lies."""
+GRAPH_FILE = "onnx/model.onnx"
+"""Where in a model folder its graph lies."""
 
 
 def missing_for(settings: Settings) -> str | None:
@@ -51,11 +51,10 @@ def missing_for(settings: Settings) -> str | None:
     return others[0].rpartition(".")[2] if others else None
 
 
-def remove_graphs(folder: Path) -> None:
-    """Remove the graphs of a model whose weights are being replaced: they would go on giving its vectors."""
-    for name in GRAPH_FILES.values():
-        for file in (folder / name).parent.glob(f"{Path(name).stem}.*"):
-            file.unlink()
+def remove_graph(folder: Path) -> None:
+    """Remove the graph of a model whose weights are being replaced: it gives the old weights' vectors."""
+    for file in folder.glob(str(Path(GRAPH_FILE).with_suffix(".*"))):
+        file.unlink()
 
 
 def write_own_module(folder: Path) -> None:

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepModule
-from sentrep.encoder import POOLINGS, Dense, GraphEncoder, Normalize, Prompt, SentenceModule
+from sentrep.encoder import POOLINGS, Dense, Normalize, Prompt, SentenceModule
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.encoder.loading import st_folders
 from sentrep.objectives import Contrastive
@@ -436,4 +436,4 @@ def test_a_graph_of_other_modules_than_the_folder_s_is_refused(tmp_path: Path) -
         pytest.warns(UserWarning, match="pooling 'mean'"),
         pytest.raises(InputError, match=r"model\.onnx: .*pooling.*export the model again"),
     ):
-        GraphEncoder(tmp_path, "onnx")
+        SentenceEncoder.from_pretrained(tmp_path, backend="onnx")
