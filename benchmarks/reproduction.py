@@ -59,8 +59,8 @@ SEEDS = {
 }
 """Of the thesis's table 6: alignment / uniformity / STS-B test of SimCSE, and with Gaussian noise sampling."""
 ALIGNMENT = (
-    "not trained here; the rows above under that seed log `alignment_all` and `uniformity_first` of `val/stsb-dev` and "
-    "of `test/stsb`"
+    "not trained here; the rows above under that seed log `alignment_all` and `uniformity_first` of `val/stsb-dev`, "
+    "the set of the thesis's code"
 )
 MEASUREMENTS = {
     "dclr": [

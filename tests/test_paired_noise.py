@@ -20,7 +20,7 @@ import sentrep.views
 from sentrep import Objective, Perturbation, SentRepModule, TextBatch, TokenAugmentation, TokenBatch, ViewMaker, Views
 from sentrep.encoder import Prompt
 from sentrep.negatives import GaussianNegatives
-from sentrep.objectives import Contrastive, Denoising, MaskedLanguageModeling
+from sentrep.objectives import Contrastive, Denoising, MaskedLanguageModeling, UncertaintyWeighted
 from sentrep.types import StepTerms
 from sentrep.views import (
     FGSM,
@@ -194,6 +194,25 @@ def test_no_two_streams_are_the_same() -> None:
     places = [drawn(), drawn(index=1), drawn(seed=4)]
     numbers = torch.stack([values for found in places for values in found.values()])
     assert len(numbers.flatten().unique()) == numbers.numel()
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_samplers_of_one_name_in_two_objectives_draw_different_noise(nested: bool) -> None:
+    terms = [Contrastive(negatives={"g": GaussianNegatives()}) for _ in range(2)]
+    module = built(*(UncertaintyWeighted({"one": term}) for term in terms)) if nested else built(*terms)
+    found = step(module).views.anchor.detach()
+    one, other = (term.negatives["g"].sample(found, found) for term in terms)  # type: ignore[operator]
+    assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["denoising", "phrases", "layers", "information", "local and global"])
+def test_two_objectives_of_one_kind_start_with_different_weights(name: str, teacher: str) -> None:
+    make = objectives(teacher)[name]
+    module = built(make(), make(), modules=behind(name))
+    before, term = (dict(part.named_parameters()) for part in module.objectives.terms.values())
+    drawn = [key for key, own in term.items() if own.ndim > 1 and own is not before[key]]  # they share the LM head
+    assert drawn
+    assert not any(torch.equal(before[key], term[key]) for key in drawn)
 
 
 @pytest.mark.parametrize("encoder", [{"dropout": 0.0}, {"layout": "padded"}, {"rows_at_once": 5}])

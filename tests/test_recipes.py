@@ -286,7 +286,13 @@ def test_a_recipe_says_where_its_clipping_comes_from() -> None:
         ("simcse/bert-base-supervised", ("four processes", "acts at norm 4", "--trainer.gradient_clip_val 4")),
         ("simcse/bert-base-mlm", ("each token by itself with probability 0.15",)),
         ("denosent/bert-base-*", ("90 % of the rows", "in-projections", "initialised separately")),
-        ("ct/bert-base", ("16 pairs", "no dropout", "75 tokens", "2e-6 from step 2,000")),
+        ("ct/bert-base", ("16 pairs", "no dropout", "75 tokens", "2e-6 from step 2,000", "(alpha) 0.9 and ε 1e-7")),
+        ("rankcse/bert-base", ("minus the mean entropy", "128 times as large", "teacher and student by 0.05")),
+        ("is_bert/bert-base", ("batch of 32, warm-up and convolutions are those of the authors' code", "(0.01)")),
+        ("mixcse/bert-base", ("chooses its checkpoint by the vectors after the MLP",)),
+        ("sg_opt/bert-base", ("sentence-transformers 0.3.9", "10 checks without improvement")),
+        ("thesis/tables/alignment", ("Table 6 is of STS-B dev",)),
+        ("thesis/tables/stability", ("before it takes the perturbation back, at w + ε",)),
     ],
 )
 def test_a_recipe_says_where_it_leaves_the_paper_or_the_released_code(recipes: str, words: tuple[str, ...]) -> None:
@@ -311,6 +317,8 @@ def test_dclr_as_released_trains_by_the_released_loss(backbone: str) -> None:
         changed = {"denominator": None, "mask_noise": None, **({"ratio": None} if backbone == "bert-large" else {})}
         assert {**theirs, **changed} == {**ours, **changed}
     assert released["trainer"]["max_epochs"] == (1 if "large" in backbone else 3)
+    heads = [tree["model"]["head"]["kind"] for tree in (paper, released)]
+    assert heads == (["pooler", "pooler"] if "large" in backbone else ["mlp", "pooler_mlp"])
     assert paper["model"]["objectives"]["dclr"]["class_path"] == "Contrastive"
 
 

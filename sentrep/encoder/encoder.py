@@ -199,7 +199,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         """
         if head is not None:
             head.build(self.embedding_dim, self._initial_std)
-            dense = self._source.trained_pooler(self.embedding_dim) if head.kind == "pooler" else None
+            own = head.kind.startswith("pooler")
+            dense = self._source.trained_pooler(self.embedding_dim, head.kind == "pooler") if own else None
             if dense is not None:
                 head.dense.load_state_dict(dense)
             head.to(self.device)

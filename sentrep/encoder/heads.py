@@ -18,12 +18,15 @@ class ProjectionHead(Configurable, nn.Module):
     models: in a published SimCSE this layer *is* the trained MLP. For a checkpoint of `sentrep fit` it starts from the
     trained head, and for random weights at random.
 
+    ``pooler_mlp`` is a ``pooler`` and a new ``mlp`` on top, as in DCLR's released code for base models. Its pooler
+    starts at random if the model has no trained one, like RoBERTa.
+
     Unsupervised SimCSE trains with the MLP and drops it afterwards. Supervised SimCSE keeps the MLP, as a module of the
     encoder (`sentrep.encoder.Dense`).
 
     Args:
-        kind: ``linear``, ``mlp`` or ``pooler``.
-        out_features: D'; None for D, which a ``pooler`` always has.
+        kind: ``linear``, ``mlp``, ``pooler`` or ``pooler_mlp``.
+        out_features: D'; None for D, which both kinds with a pooler always have.
 
     Raises:
         InputError: for an unknown kind, a width below 1, or a width with ``pooler``.
@@ -35,22 +38,33 @@ class ProjectionHead(Configurable, nn.Module):
         'mlp'
     """
 
-    def __init__(self, kind: Literal["linear", "mlp", "pooler"] = "mlp", out_features: int | None = None) -> None:
+    def __init__(
+        self, kind: Literal["linear", "mlp", "pooler", "pooler_mlp"] = "mlp", out_features: int | None = None
+    ) -> None:
         super().__init__()
-        checks.one_of(self, ("linear", "mlp", "pooler"), kind=kind)
+        checks.one_of(self, ("linear", "mlp", "pooler", "pooler_mlp"), kind=kind)
         checks.whole(self, 1, 10**7, **checks.given(out_features=out_features))
-        if kind == "pooler" and out_features is not None:
+        if kind.startswith("pooler") and out_features is not None:
             raise InputError("ProjectionHead: a pooler has its own width; leave out_features out, or take kind mlp")
         self.kind = kind
         self.out_features = out_features
 
     def build(self, width: int, std: float = 0.02) -> None:
-        """Create the layer for vectors of ``width``; weights from N(0, std²), bias 0, as the backbones do."""
-        self.dense = nn.Linear(width, self.out_features or width)
-        nn.init.normal_(self.dense.weight, std=std)
-        nn.init.zeros_(self.dense.bias)
+        """Create the layers for vectors of ``width``; weights from N(0, std²), bias 0, as the backbones do."""
+        self.dense = _layer(width, self.out_features or width, std)
+        if self.kind == "pooler_mlp":
+            self.second = _layer(width, width, std)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, D) → (B, D')."""
         x = self.dense(x)
-        return x if self.kind == "linear" else x.tanh()
+        if self.kind == "linear":
+            return x
+        return self.second(x.tanh()).tanh() if self.kind == "pooler_mlp" else x.tanh()
+
+
+def _layer(width: int, out: int, std: float) -> nn.Linear:
+    layer = nn.Linear(width, out)
+    nn.init.normal_(layer.weight, std=std)
+    nn.init.zeros_(layer.bias)
+    return layer

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from sentrep.errors import InputError
 from sentrep.functional import deviation
+from sentrep.io.paths import check_plain, expanded
 
 _DROPOUT = 0.5  # of the released code: torch's default
+_PUBLISHED = {
+    "encoder": "enc1",
+    "bottleneck": "enc2",
+    "mean": "to_z_mean",
+    "spread": "to_z_var",
+    "decoder": "dec1",
+    "output": "dec2",
+}
+"""The layers' names in the file of weights that the released code starts from."""
 
 
 class Autoencoder(nn.Module, ABC):
@@ -94,6 +107,23 @@ class ReleasedVAE(Autoencoder):
         self.decoder = _layer(latent, hidden, generator)
         self.output = _layer(hidden, width, generator)
 
+    def start_from(self, path: str | Path) -> None:
+        """Take the weights of a file of the released code: ``.safetensors``, or any file of ``torch.save``.
+
+        Raises:
+            InputError: the file cannot be read without running code, or its weights are of other sizes or non-finite.
+        """
+        found, own = _read(expanded(path)), dict(self.named_parameters())
+        for name, parameter in own.items():
+            layer, _, kind = name.rpartition(".")
+            weight = found.get(published := f"{_PUBLISHED[layer]}.{kind}")
+            if not isinstance(weight, Tensor) or weight.shape != parameter.shape or not weight.isfinite().all():
+                raise InputError(
+                    f"{path}: expected finite weights {published} of shape {tuple(parameter.shape)}; initial_weights "
+                    "is for the file of the thesis's code, which has width 768, hidden 400 and latent 100"
+                )
+            parameter.data.copy_(weight)
+
     def forward(self, rows: Tensor, generator: torch.Generator) -> Tensor:
         """The loss of the rows (N, D): the squared error is a mean over dimensions, the divergence a sum."""
         hidden = _dropout(F.relu(self.encoder(rows)), generator)
@@ -109,6 +139,20 @@ class ReleasedVAE(Autoencoder):
 
     def _decode(self, latent: Tensor, generator: torch.Generator) -> Tensor:
         return self.output(_dropout(F.relu(self.decoder(latent)), generator))
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file by name."""
+    check_plain(path)
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        return dict(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:  # torch raises half a dozen types
+        raise InputError(
+            f"{path}: no file of weights that can be read without running code ({type(error).__name__}); use another "
+            "file"
+        ) from error
 
 
 def _divergence(mean: Tensor, log_variance: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ class NegativeSampler(Configurable, nn.Module, ABC):
 
         Args:
             spec: the encoder's widths and the run's seed.
-            stream: this sampler's name in the run; two samplers of one kind draw different numbers.
+            stream: this sampler's name in the run, ``objective.sampler``; no two samplers draw the same numbers.
         """
         self.spec = spec
         self.stream = stream

@@ -15,6 +15,7 @@ from sentrep import checks
 from sentrep.config import Configurable, check_initialised
 from sentrep.distributed import plugin_draws
 from sentrep.errors import InputError
+from sentrep.negatives import NegativeSampler
 from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
 
 T = TypeVar("T")
@@ -110,7 +111,8 @@ class WeightedSum(nn.Module):
         weights: by name; 1 where not given.
 
     Raises:
-        InputError: for no objective at all, two of one name, or a weight for an objective that does not exist.
+        InputError: for no objective at all, two of one name, a weight for an objective that does not exist, or one
+            objective or sampler object in two places.
 
     Examples:
         >>> from sentrep.objectives import Alignment, Uniformity, WeightedSum
@@ -140,6 +142,7 @@ class WeightedSum(nn.Module):
         for name, objective in terms.items():
             check_initialised(objective, f"objective {name!r}")
         self.terms = nn.ModuleDict(terms)
+        _refuse_second_places(self.terms)
         self.weights = {name: float((weights or {}).get(name, 1.0)) for name in terms}
         if not any(self.weights.values()):
             raise InputError("model.weights: all are 0, so nothing is trained; give one objective a weight above 0")
@@ -268,6 +271,17 @@ def _named(objectives: Mapping[str, Objective | None] | Sequence[Objective]) -> 
             raise InputError(f"two objectives of class {type(objective).__name__}: give them names, as a dict")
         terms[name] = objective
     return terms
+
+
+def _refuse_second_places(terms: nn.ModuleDict) -> None:
+    """Refuse one objective or sampler object in two places: it would be updated twice per optimiser step."""
+    places: dict[int, str] = {}
+    for place, part in terms.named_modules(remove_duplicate=False):
+        if isinstance(part, Objective | NegativeSampler) and (first := places.setdefault(id(part), place)) != place:
+            raise InputError(
+                f"objectives: {first} and {place} are one {type(part).__name__} object, which would be updated twice a "
+                "step; make an object for each"
+            )
 
 
 def check_term(name: str, kind: str, loss: Any) -> None:

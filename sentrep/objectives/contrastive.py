@@ -113,7 +113,7 @@ class Contrastive(Objective):
     def build(self, spec: EncoderSpec) -> None:
         """Build samplers and weighting."""
         for name, sampler in zip(self.negatives, self._samplers(), strict=True):
-            sampler.build(spec, stream=name)
+            sampler.build(spec, stream=f"{spec.name}.{name}".lstrip("."))
         if self.weighting is not None:
             self.weighting.build(spec)
 

@@ -105,7 +105,7 @@ class Denoising(Objective):
         self.pad_token_id = spec.pad_token_id
         self.chunk = rows_at_once(spec.vocab_size)
         self.rows = spec.rows_at_once
-        with distributed.own_draws(spec.seed, "denoising/init"):
+        with distributed.own_draws(spec.seed, spec.name, "denoising"):
             self.decoder = DenoisingDecoder(
                 width,
                 spec.vector_dim if self.token_deletion else spec.embedding_dim,

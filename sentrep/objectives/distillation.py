@@ -34,7 +34,7 @@ class Distillation(Objective):
         model: the teacher, as a model folder, a checkpoint or a hub id; it must share the student's tokenizer and
             prompt. The checkpoint holds its name and a fingerprint, never its weights.
         temperature: τ > 0.
-        teacher_temperature: τ_T > 0 of ``listnet``; None for τ. RankCSE has τ / 2.
+        teacher_temperature: τ_T > 0 of ``listnet``; None for τ, as in RankCSE's community code.
         kind: of the loss; see above.
         second_model: another teacher, or None.
         first_share: α in [0, 1], the first teacher's share of two.

@@ -26,8 +26,9 @@ class InformationReconstruction(Objective):
     `Contrastive` with a small weight.
 
     **Departures.** In the paper h is the [CLS] state; here it is the anchor's pooled vector before the projection
-    head, for any pooling. The authors' code starts Aux from Condenser's trained layers, and encodes x̂ by a second
-    BERT; here Aux starts from random weights, and S^l are states of the trained encoder, in the shared pass.
+    head, for any pooling. The authors' code starts Aux from Condenser's trained layers, and encodes x̂ by a second,
+    frozen BERT of 6 layers; here Aux starts from random weights, and S^l are states of the trained encoder, in the
+    shared pass.
 
     Metrics: ``accuracy``, the share of the masked tokens that are predicted correctly.
 
@@ -77,7 +78,7 @@ class InformationReconstruction(Objective):
         checks.divides(self, width, "the encoder's width", heads=settings["heads"])
         self.reads_layers = (spec.layers // 2 if settings["layer"] is None else settings["layer"],)
         self.masking.build(spec)
-        with distributed.own_draws(spec.seed, "information_reconstruction/init"):
+        with distributed.own_draws(spec.seed, spec.name, "information_reconstruction"):
             self.enter = between(spec.vector_dim, width)
             layers = [
                 nn.TransformerEncoderLayer(

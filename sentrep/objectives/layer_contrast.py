@@ -67,7 +67,7 @@ class LayerContrast(Objective):
         self.layers = tuple(range(spec.layers + 1))
         self.backbone_parameters = spec.backbone_parameters
         self.rows = spec.rows_at_once
-        with distributed.own_draws(spec.seed, "layer_contrast/init"):
+        with distributed.own_draws(spec.seed, spec.name, "layer_contrast"):
             self.enter = between(spec.vector_dim, spec.hidden_size)
             first, second = nn.Linear(spec.hidden_size, self.projection), nn.Linear(self.projection, self.projection)
             self.project = nn.Sequential(first, nn.GELU(), second, nn.GELU())

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from sentrep import checks
 from sentrep.config import check_initialised
 from sentrep.errors import InputError
 from sentrep.objectives.base import Objective, WeightedSum
-from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
+from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
 
 
 class Matryoshka(Objective):
@@ -23,8 +24,8 @@ class Matryoshka(Objective):
     cuts the vectors after the projection head, which an export does not have. Remove the head (``model.head: null``) or
     put it among the encoder's modules, so that the exported dimensions are ordered.
 
-    Each width has its own copy of the objective, with its own samplers, decoders and teachers. Extra inputs are
-    encoded once per width. Token states and vectors before the projection head are not cut.
+    Each width has its own copy of the objective, with its own samplers, decoders, teachers and trained second encoders.
+    Extra inputs are encoded once per width. Token states and vectors before the projection head are not cut.
 
     Metrics: each width's loss as ``d64``, and the metrics of its copy as ``d64/…``.
 
@@ -68,7 +69,7 @@ class Matryoshka(Objective):
         self.reads_tokens, self.reads_layers = self.widths.need.tokens, self.widths.need.layers
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
-        """The metrics of each copy."""
+        """The extra inputs of every width's copy."""
         return self.widths.extra_inputs(batch)
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
@@ -92,7 +93,12 @@ class FirstDimensions(Objective):
     def build(self, spec: EncoderSpec) -> None:
         """Build the objective for the narrower vectors."""
         self._whole = spec.project
-        self.objective.build(replace(spec, embedding_dim=self.dim, project=self._project))
+
+        def copy_encoder(**arguments: Any) -> CutCopy:
+            return CutCopy(spec.copy_encoder(**arguments), self.dim)
+
+        cut = replace(spec, embedding_dim=self.dim, project=self._project, copy_encoder=copy_encoder)
+        self.objective.build(cut)
         self.reads_tokens, self.reads_layers = self.objective.reads_tokens, self.objective.reads_layers
         self.projects_extra = self.objective.projects_extra
 
@@ -123,3 +129,26 @@ class FirstDimensions(Objective):
             second=None if views.second is None else views.second[:, :dim],
             projected={key: vectors[:, :dim] for key, vectors in views.projected.items()},
         )
+
+
+class CutCopy(nn.Module):
+    """A copy of the encoder (`EncoderSpec.copy_encoder`) whose projected vectors have the first ``dim`` dimensions."""
+
+    def __init__(self, whole: Any, dim: int) -> None:
+        super().__init__()
+        self.whole, self.dim = whole, dim
+
+    @property
+    def encoder(self) -> Any:
+        """The second `SentenceEncoder`, which is not cut."""
+        return self.whole.encoder
+
+    def forward(self, *arguments: Any, **keywords: Any) -> EncoderOutput:
+        """The copy's output; its vectors before the projection head are not cut."""
+        output: EncoderOutput = self.whole(*arguments, **keywords)
+        return output
+
+    def project(self, embedding: Tensor) -> Tensor:
+        """(B, dim), the first dimensions of the copy's projected vectors."""
+        projected: Tensor = self.whole.project(embedding)
+        return projected[:, : self.dim]

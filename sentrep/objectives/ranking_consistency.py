@@ -19,7 +19,9 @@ class RankingConsistency(Objective):
         ℓ_i = JS(softmax_j(cos(h_i, h_j⁺) / τ) ‖ softmax_j(cos(h_i⁺, h_j) / τ))
 
     JS is the Jensen-Shannon divergence; j runs over the sentences of all processes. RankCSE has this term beside
-    InfoNCE and the ranking distillation from frozen teachers (`Distillation`).
+    InfoNCE and the ranking distillation from frozen teachers (`Distillation`). The "JS" of its community code
+    (perceptiveshawty/RankCSE) is another term: log M is clamped at 1e-7 from below, so the term is minus the mean
+    entropy of the two softmaxes.
 
     Args:
         temperature: τ > 0.

@@ -33,8 +33,9 @@ class ReplacedTokenDetection(Objective):
     **Departures**: h replaces the first token's *word* embedding, before position and normalisation are
     applied; the authors' code inserts h after the embedding layer. Their code also reads both copies of a sentence, and
     takes the most likely token at every position; the paper, and this class, draw the masked tokens. Of the chosen
-    tokens their code masks 80 %, replaces 10 % and keeps 10 %, as BERT does; here all become the mask token. The
-    paper's projection head has batch normalisation, which `sentrep.ProjectionHead` lacks.
+    tokens their code masks 80 %, replaces 10 % and keeps 10 %, as BERT does; here all become the mask token. Its mean
+    runs over padding, too, as tokens that were not replaced. The paper's projection head has batch normalisation, which
+    `sentrep.ProjectionHead` lacks.
 
     Metrics: ``accuracy`` over this process's tokens, and ``replaced``, the share of changed tokens.
 

@@ -50,7 +50,7 @@ class UncertaintyWeighted(Objective):
         self.log_variances = nn.Parameter(torch.zeros(len(self.sum.terms)))
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
-        """The metrics of all terms."""
+        """The extra inputs of all terms."""
         return self.sum.extra_inputs(batch)
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:

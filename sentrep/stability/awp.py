@@ -21,7 +21,8 @@ class AdversarialWeightPerturbation(PerturbedWeights):
     ‖·‖ is the Frobenius norm of one weight matrix. As in the authors' code there is one step of ascent, and biases and
     norms (parameters of one dimension) are not perturbed. Unlike in their code, w is restored before the base optimiser
     steps, so that weight decay acts on w, and both gradients are of the same loss, without a proxy model. In the matrix
-    of word embeddings only the rows of the batch's tokens have a gradient, so ε moves only these rows.
+    of word embeddings only the rows of the batch's tokens have a gradient, so ε moves only these rows. The thesis's
+    code scores and saves its model at w + ε, before it restores w; here checks and checkpoints see w.
 
     Combine it with `sentrep.views.GaussianNoise` or `sentrep.views.FGSM` on the input for the thesis's rows
     "AWP + GNI" and "AWP + FGSM" as in its text; its code never applies the noise.

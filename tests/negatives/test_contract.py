@@ -258,6 +258,8 @@ def test_yaml_round_trip(kind: str) -> None:
         ("MixedNegatives", {"share": 1.0}, r"share must lie in \[0, 1\), got 1.0"),
         ("VAENegatives", {"train_on": "past"}, "train_on must be 'window' or 'batch', got 'past'"),
         ("VAENegatives", {"autoencoder": "code"}, "autoencoder must be 'standardised' or 'released', got 'code'"),
+        ("VAENegatives", {"initial_weights": "vae.pt"}, "initial_weights are of the released autoencoder"),
+        ("VAENegatives", {"initial_weights": 1, "autoencoder": "released"}, "initial_weights must be"),
         ("VAENegatives", {"window": 0}, "window must be 1 or more"),
         ("VAENegatives", {"latent": 0}, "latent must be 1 or more"),
         ("VAENegatives", {"learning_rate": 0.0}, "learning_rate must be positive"),

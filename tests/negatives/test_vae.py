@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from samplers import WIDTH, built, embeddings, spec
 from torch import Tensor
 
 from references.samplers import Adam, released_vae_decode, released_vae_loss, vae_bound, vae_decode
+from sentrep import InputError
 from sentrep.distributed import step_generator
+from sentrep.functional import cosine_similarity_matrix
 from sentrep.negatives import VAENegatives
 from sentrep.negatives.autoencoders import ReleasedVAE
+from support import shared_path
 
 
 def _vae(**overrides: int | float) -> VAENegatives:
@@ -140,3 +147,87 @@ def test_vectors_that_hardly_differ_are_standardised() -> None:
     expected[0] = 1e-6  # no deviation: the dimension keeps its mean
     torch.testing.assert_close(network.scale, expected)
     torch.testing.assert_close(network.location, rows.mean(0))
+
+
+LAYERS = {
+    "encoder": "enc1", "bottleneck": "enc2", "mean": "to_z_mean", "spread": "to_z_var", "decoder": "dec1",
+    "output": "dec2",
+}  # fmt: skip
+"""Our names of the layers, and those of the thesis's code."""
+
+
+def _published(file: Path, width: int = WIDTH, **changes: Any) -> dict[str, Tensor]:
+    """Write a file as the thesis's code has it; return its weights by our names."""
+    generator = torch.Generator().manual_seed(9)
+    network = ReleasedVAE(width, 7, 3, generator)
+    own = {name: 0.1 * torch.randn(p.shape, generator=generator) for name, p in network.named_parameters()}
+    stored = {f"{LAYERS[name.split('.')[0]]}.{name.split('.')[1]}": weight for name, weight in own.items()}
+    stored |= changes
+    save_file(stored, file) if file.suffix == ".safetensors" else torch.save(stored, file)
+    return own
+
+
+@pytest.mark.parametrize("name", ["vae.pt", "vae.safetensors"])
+@pytest.mark.parametrize("first", ["sample", "update"])
+def test_the_published_weights_are_the_start_and_a_resumed_run_does_not_need_them(
+    tmp_path: Path, name: str, first: str
+) -> None:
+    file = tmp_path / name
+    own = _published(file)
+    sampler = built("released vae", initial_weights=str(file), steps=1)
+    assert isinstance(sampler, VAENegatives)
+    if first == "sample":
+        sampler.sample(*embeddings())
+        for key, weight in sampler.network.named_parameters():
+            assert torch.equal(weight, own[key])
+    sampler.update(embeddings()[0])
+    for key, weight in sampler.network.named_parameters():
+        torch.testing.assert_close(weight, own[key], rtol=0, atol=1.1e-3)  # one step of Adam with 1e-3
+    state = copy.deepcopy(sampler.state_dict())
+    file.unlink()
+    resumed = built("released vae", initial_weights=str(file), steps=1)
+    resumed.load_state_dict(state)
+    assert torch.equal(resumed.sample(*embeddings(1)), sampler.sample(*embeddings(1)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"width": WIDTH + 1}, r"expected finite weights enc1.weight of shape \(7, 6\).*width 768"),
+        ({"to_z_var.bias": torch.full((3,), torch.nan)}, r"expected finite weights to_z_var.bias of shape \(3,\)"),
+        ({"dec2.bias": 3}, r"expected finite weights dec2.bias of shape \(6,\)"),
+        ({"dec2.bias": Path}, r"no file of weights that can be read without running code \(UnpicklingError\)"),
+    ],
+)
+def test_other_files_are_refused_before_the_first_draw(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    file = tmp_path / "vae.pt"
+    _published(file, **changes)
+    with pytest.raises(InputError, match=f"vae.pt: {message}"):
+        built("released vae", initial_weights=str(file)).sample(*embeddings())
+
+
+def test_a_missing_file_and_a_file_of_something_else_are_refused(tmp_path: Path) -> None:
+    sampler = built("released vae", initial_weights=str(tmp_path / "vae.pt"))
+    with pytest.raises(InputError, match=r"vae\.pt: no such file"):
+        sampler.sample(*embeddings())
+    (tmp_path / "vae.pt").write_bytes(b"weights")
+    with pytest.raises(InputError, match=r"vae\.pt: no file of weights"):
+        sampler.update(embeddings()[0])
+
+
+def test_draws_from_the_published_weights_stay_apart_and_from_random_ones_become_alike() -> None:
+    file = shared_path("models/thesis-vae/vae_state_dict.pt")
+    generator = torch.Generator().manual_seed(0)
+    centre = torch.randn(768, generator=generator)
+    spread = []
+    for start in (str(file), None):
+        sampler = VAENegatives(100, 400, steps=30, train_on="batch", autoencoder="released", initial_weights=start)
+        sampler.build(spec(width=768), "vae")
+        for _ in range(3):
+            rows = (centre + torch.randn(64, 768, generator=generator)).tanh()
+            drawn = sampler.sample(rows, rows)
+            sampler.update(rows)
+        cosines = cosine_similarity_matrix(drawn, drawn)
+        spread.append((cosines.sum() - 64).item() / (64 * 63))
+    assert spread[0] < 0.6
+    assert spread[1] > 0.8

@@ -10,14 +10,17 @@ from samplers import spec
 
 from objectives.test_readings import NOTHING, WIDTH, assert_equals, built, vectors
 from references.info_nce import info_nce_loop
-from sentrep import InputError, SentRepModule
+from references.two_encoders import contrastive_tension, momentum_contrast
+from sentrep import InputError, ProjectionHead, SentRepModule
 from sentrep.negatives import MemoryBank
 from sentrep.objectives import (
     Alignment,
     Contrastive,
+    ContrastiveTension,
     Denoising,
     MaskedTriplet,
     Matryoshka,
+    MomentumContrast,
     Objective,
     RankingConsistency,
     UncertaintyWeighted,
@@ -25,7 +28,7 @@ from sentrep.objectives import (
 )
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.types import Views
-from support import text_batch, tiny_encoder, toy_sentences
+from support import assert_same_gradients, text_batch, tiny_encoder, toy_sentences
 
 
 def test_matryoshka_equals_the_loop() -> None:
@@ -65,6 +68,27 @@ def test_each_width_has_its_own_samplers() -> None:
     assert [tuple(x.shape) for x in banks.values()] == [(5, 2), (5, WIDTH)]
     assert all(torch.equal(x, anchors[:, : x.shape[1]].float()) for x in banks.values())
     assert objective(views, NOTHING).isfinite()
+
+
+@pytest.mark.parametrize("kind", [ContrastiveTension, MomentumContrast])
+def test_vectors_of_a_second_encoder_are_cut_too(kind: type[Objective]) -> None:
+    held = ContrastiveTension(negatives=3) if kind is ContrastiveTension else MomentumContrast(0.3, size=6)
+    module = SentRepModule(tiny_encoder(dropout=0.0), {"term": Matryoshka(held, [32, 8])}, head=ProjectionHead("mlp"))
+    batches = [text_batch(module.encoder, toy_sentences(8)[start : start + 4]) for start in (0, 4)]
+    module.end_step(module.compute_terms(batches[0], 0).views)
+    terms = module.compute_terms(batches[1], 1)
+    expected = torch.zeros(())
+    for width in module.objectives.terms["term"].widths.terms.values():  # type: ignore[union-attr]
+        objective, dim = width.objective, width.dim
+        second = objective.other if kind is ContrastiveTension else objective.follower
+        fresh, past = (second.encoder.project(second(batch.anchor).embedding)[:, :dim] for batch in batches[::-1])
+        query = terms.views.anchor[:, :dim]
+        if kind is ContrastiveTension:
+            expected = expected + contrastive_tension(query, fresh, 3)
+        else:  # the untrained encoder, so the copy has the same keys as in the first step
+            expected = expected + momentum_contrast(query, fresh, past, 0.3, in_batch=False)
+    words = module.encoder.backbone.get_input_embeddings().weight
+    assert_same_gradients(terms.loss, expected, [words], rtol=1e-4, atol=1e-6)
 
 
 def test_flags_are_those_of_what_is_held() -> None:

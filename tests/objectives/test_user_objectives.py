@@ -23,7 +23,8 @@ from sentrep import (
     Views,
 )
 from sentrep.encoder import ProjectionHead, SentenceEncoder
-from sentrep.objectives import Contrastive, WeightedSum
+from sentrep.negatives import GaussianNegatives
+from sentrep.objectives import Contrastive, UncertaintyWeighted, WeightedSum
 from sentrep.objectives.base import draw_weights
 from sentrep.stability import NonFiniteGuard
 from support import text_batch, tiny_encoder, toy_sentences
@@ -97,6 +98,27 @@ BROKEN = {
     "no gradient": (lambda x: torch.tensor(1.0), "a loss without gradient"),
     "detached": (lambda x: x.sum().detach(), "a loss without gradient"),
 }
+
+
+@pytest.mark.parametrize("case", ["objective", "nested", "sampler", "sampler, two names"])
+def test_one_object_in_two_places_is_refused(case: str) -> None:
+    noise = GaussianNegatives()
+    term = Contrastive(negatives={"g": noise})
+    made: dict[str, tuple[dict[str, Any], str]] = {
+        "objective": ({"a": term, "b": term}, "a and b are one Contrastive object"),
+        "nested": ({"a": term, "b": UncertaintyWeighted({"c": term})}, "a and b.sum.terms.c are one Contrastive"),
+        "sampler": (
+            {"a": term, "b": Contrastive(negatives={"h": noise})},
+            "a.negatives.g and b.negatives.h are one GaussianNegatives object",
+        ),
+        "sampler, two names": (
+            {"a": Contrastive(negatives={"g": noise, "h": noise})},
+            "a.negatives.g and a.negatives.h",
+        ),
+    }
+    named, message = made[case]
+    with pytest.raises(InputError, match=f"{message}.*make an object for each"):
+        SentRepModule(tiny_encoder(), named)
 
 
 @pytest.mark.parametrize("case", BROKEN)

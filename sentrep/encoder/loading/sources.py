@@ -63,21 +63,24 @@ class Source:
         """The same architecture, for random weights."""
         return Source(self.name, None, self.config, self.hub, settings=self.settings)
 
-    def trained_pooler(self, width: int) -> dict[str, Tensor] | None:
+    def trained_pooler(self, width: int, required: bool) -> dict[str, Tensor] | None:
         """``weight`` (H, H) and ``bias`` (H,) of the layer before the pooler's tanh; None where all weights are random.
 
         A checkpoint of `sentrep fit` has the trained projection head's layer, or else its backbone's.
 
         Args:
             width: H.
+            required: whether a model must have a trained pooler.
 
         Raises:
-            InputError: for a model without a trained pooler.
+            InputError: for a model without a required one.
         """
         if self.path is None and not self.payload:
             return None
         weight = self.dense.get("weight")
         if weight is None or weight.shape != (width, width):
+            if not required:
+                return None
             raise InputError(f"{self.name} has no trained pooler that a head could start from; choose head.kind mlp")
         return self.dense
 

@@ -35,7 +35,7 @@ def pooler(folder: Path) -> Any:
     return SentenceEncoder(str(folder), pooling="pooler").backbone.pooler.dense
 
 
-def with_head(model: str | Path, kind: Literal["mlp", "pooler"] = "pooler") -> SentenceEncoder:
+def with_head(model: str | Path, kind: Literal["mlp", "pooler", "pooler_mlp"] = "pooler") -> SentenceEncoder:
     encoder = SentenceEncoder(str(model), pooling="cls")
     encoder.attach_head(ProjectionHead(kind))
     return encoder
@@ -74,6 +74,26 @@ def test_it_is_the_pooler_s_own_layer_with_a_tanh(folder: Path) -> None:
     assert not any(key.startswith("backbone.pooler") for key in encoder.state_dict()), "it is not there twice"
 
 
+def test_a_stack_is_the_pooler_and_a_new_mlp_on_it(folder: Path, tmp_path: Path) -> None:
+    encoder, x, layer = with_head(folder, kind="pooler_mlp"), torch.randn(3, 32), pooler(folder)
+    assert encoder.head is not None
+    top = encoder.head.second
+    first = (x @ layer.weight.T + layer.bias).tanh()
+    torch.testing.assert_close(encoder.project(x), (first @ top.weight.T + top.bias).tanh(), rtol=0, atol=1e-6)
+    assert top.weight.std().item() == pytest.approx(0.02, rel=0.1)
+    assert encoder.spec(0).embedding_dim == 32
+    objectives = [Contrastive()]
+    trained = SentRepModule(SentenceEncoder(str(folder)), objectives, head=ProjectionHead("pooler_mlp"))  # type: ignore[arg-type]
+    again = SentRepModule.load_from_checkpoint(fit(trained, 1, tmp_path))
+    for (name, one), two in zip(trained.state_dict().items(), again.state_dict().values(), strict=True):
+        assert torch.equal(one, two), name
+
+
+def test_the_stack_s_pooler_is_new_where_the_model_has_none(tmp_path: Path) -> None:
+    tiny_encoder().save_pretrained(tmp_path / "model")
+    assert dense(with_head(tmp_path / "model", kind="pooler_mlp")).std().item() == pytest.approx(0.02, rel=0.1)
+
+
 def test_the_published_pooler_is_found() -> None:
     layer = pooler(shared_path("models/all-MiniLM-L6-v2"))
     assert torch.equal(dense(with_head(shared_path("models/all-MiniLM-L6-v2"))), layer.weight)
@@ -86,9 +106,10 @@ def test_a_model_without_one_is_refused_with_the_remedy(family: str, tmp_path: P
         with_head(tmp_path / "model")
 
 
-def test_a_pooler_has_its_own_width() -> None:
+@pytest.mark.parametrize("kind", ["pooler", "pooler_mlp"])
+def test_a_pooler_has_its_own_width(kind: Literal["pooler", "pooler_mlp"]) -> None:
     with pytest.raises(InputError, match="leave out_features out"):
-        ProjectionHead("pooler", out_features=8)
+        ProjectionHead(kind, out_features=8)
 
 
 def test_random_weights_have_a_random_one() -> None:
