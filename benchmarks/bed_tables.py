@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -22,15 +21,15 @@ from reproduction import (
     mean_of,
     on_the_test_bed,
     on_the_warm_bed,
-    rank_lines,
     run,
+    table_file,
+    table_of,
 )
 from tables import table
 
 from sentrep.evaluation.plots.comparison import draw_comparison
 from sentrep.evaluation.plots.style import BLUE, DOTS, GREY, ORANGE, new_figure, styled
 from sentrep.evaluation.plots.style import PAGE as WIDTH
-from sentrep.evaluation.rank_agreement import ORDERS, Order
 from sentrep.evaluation.significance import LEVEL
 
 PAGE = ROOT / "docs" / "results.md"
@@ -52,9 +51,7 @@ ORDER: tuple[Name, ...] = (
     ("denosent", "ablation"),
 )
 BEDS = "test", "warm"
-UNSUPPORTED = "not supported"
-"""An ordering that the paper's own ± does not support."""
-COLUMNS = ["row", "published", "here", "published difference", "difference here", "verdict", "the paper's order"]
+COLUMNS = ["row", "published", "here", "published difference", "difference here", "verdict"]
 
 
 def main() -> None:
@@ -69,7 +66,7 @@ def with_tables(page: str) -> str:
     """The page with the tables as the results are now."""
     warm, older = beds()
     page = between(page, MARK.format("close rows"), [close_rows()])
-    page = between(page, MARK.format("orderings"), [summary()])
+    page = between(page, MARK.format("differences"), [summary()])
     page = between(page, MARK.format("warm bed"), map(section, warm, warm.values()))
     alone = {name: result for name, result in older.items() if name not in warm}
     return between(page, MARK.format("test bed"), map(section, alone, alone.values()))
@@ -95,49 +92,35 @@ def close_rows() -> str:
 
 
 def summary() -> str:
-    """Published orderings and differences of each table, in the paper's reading, and what both beds say about them."""
+    """How many published differences to the baseline lie in our intervals, for each table on both beds."""
     warm, older = beds()
     lines = []
     for name in ORDER:
-        found = [bed.get(name) for bed in (older, warm)]
         result = warm.get(name) or older[name]
-        orders = orders_of(result)
-        counts = [str(len(orders)), str(orders.count(UNSUPPORTED))]
-        lines.append([short_title(result), *counts, *map(counted, found), *map(inside, found)])
-    names = [f"{bed} bed: {what}" for what in (" / ".join(ORDERS), "published differences inside") for bed in BEDS]
-    return "\n" + table(["table", "published orderings", "not supported by the paper's own ±", *names], lines)
+        lines.append([short_title(result), *(inside(name, bed.get(name)) for bed in (older, warm))])
+    return "\n" + table(["table", *(f"{bed} bed" for bed in BEDS)], lines)
 
 
-def orders_of(result: dict[str, Any]) -> list[str]:
-    """What the runs say about each published ordering of two rows, in the paper's reading."""
-    return [str(Order(**order)) for order in result["rank_agreement"]["paper"]["orders"].values()]
-
-
-def counted(result: dict[str, Any] | None) -> str:
-    """How many published orderings hold, turn around and cannot be told."""
-    if result is None:
-        return ""
-    found = Counter(orders_of(result))
-    return " / ".join(str(found[order]) for order in ORDERS)
-
-
-def inside(result: dict[str, Any] | None) -> str:
+def inside(name: Name, result: dict[str, Any] | None) -> str:
     """How many published differences to the baseline our intervals contain, in the paper's reading."""
     if result is None:
         return ""
-    rows = (result["rows"][label] for label in result["rank_agreement"]["paper"]["labels"])
-    gaps = [row for row in rows if None not in (row["difference"], row["published difference"])]
+    rows = table_of(table_file(*name)).rows
+    gaps = [
+        row
+        for label, row in result["rows"].items()
+        if rows[label].reading == "paper" and None not in (row["difference"], row["published difference"])
+    ]
     return f"{sum(row['low'] < row['published difference'] < row['high'] for row in gaps)} of {len(gaps)}"
 
 
 def section(name: Name, result: dict[str, Any]) -> str:
-    """One table: the command, the rows, how well the ranking agrees."""
+    """One table: the command and the rows."""
     adapt = ", ".join(f"{key}: {value}" for key, value in result["adapt"].items())
     command = f"$ sentrep compare --table {name[0]}/tables/{name[1]} --adapt '{{{adapt}}}' $BED"
     rows = table(COLUMNS, [line(label, row) for label, row in result["rows"].items()])
-    ranks = "".join(f"- {found}\n" for found in rank_lines("Ranking", result))
     parts = [f"### {result['title']}", f"```console\n{command}\n```", f"Published: {result['metric']}.", rows.rstrip()]
-    return "\n" + "\n\n".join([*parts, ranks.rstrip()]) + "\n"
+    return "\n" + "\n\n".join(parts) + "\n"
 
 
 def line(label: str, row: dict[str, Any]) -> list[str]:
@@ -145,7 +128,7 @@ def line(label: str, row: dict[str, Any]) -> list[str]:
     gap = row["published difference"]
     printed = "" if row["published"] is None else mean_of(row["published"], row["published sd"])
     shown = [label, printed, mean_of(row["mean"], row["mean sd"]), "" if gap is None else f"{gap:+.2f}"]
-    return [*shown, difference(row), row["verdict"], row["order"] or ""]
+    return [*shown, difference(row), row["verdict"]]
 
 
 def difference(row: dict[str, Any]) -> str:

@@ -25,7 +25,6 @@ from sentrep.cli.commands.compare_runs import published
 from sentrep.cli.config.configuration import read_config
 from sentrep.cli.config.paper_tables import Row, Table, read_table
 from sentrep.evaluation.comparison import Comparison
-from sentrep.evaluation.rank_agreement import Order, RankAgreement
 from sentrep.evaluation.significance import RecipeScores
 from sentrep.reports.text import markdown_text
 
@@ -126,23 +125,19 @@ def between(page: str, start: str, sections: Iterable[str]) -> str:
 
 
 def section(paper: str) -> str:
-    """A paper's rows, and how well rankings agree where some were trained."""
+    """A paper's rows."""
     lines: list[list[str]] = []
-    ranks: list[str] = []
     for file, item, rows in tables_of(paper):
         record = result_of(paper, file.stem)
         bases = bases_of(file)
         for name, row in rows.rows.items():
-            printed = "point" if item.startswith("figure") else number(rows.rows[row.reading_of or name])
+            printed = "point" if item.startswith("figure") else number(row)
             recipe, reading = f"`{recipe_name(file)}` on `{bases.get(name)}`", READINGS[row.reading]
             trained = ["", ""] if row.absent is not None else [recipe, reading]
             lines.append([item, name, printed, number(row), *trained, status(name, row, file, record)])
-        ranks += rank_lines(item, record)
     lines += [[item, what, printed, "", "", "", how] for item, what, printed, how in MEASUREMENTS[paper]]
     lines.sort(key=lambda line: order_of(line[0]))
-    below = "".join(f"- {line}\n" for line in ranks)
-    body = table(COLUMNS, lines, left=len(COLUMNS))
-    return f"\n## {PAPERS[paper]}\n\n{body}" + (f"\n{below}" if below else "")
+    return f"\n## {PAPERS[paper]}\n\n{table(COLUMNS, lines, left=len(COLUMNS))}"
 
 
 def tables_of(paper: str) -> Iterator[tuple[Path, str, Table]]:
@@ -152,6 +147,11 @@ def tables_of(paper: str) -> Iterator[tuple[Path, str, Table]]:
         head, found, _ = rows.title.partition(": ")
         if found:
             yield file, head.partition(", ")[2] or "text", rows
+
+
+def table_file(paper: str, name: str) -> Path:
+    """The file of a table."""
+    return ROOT / f"configs/{paper}/tables/{name}.yaml"
 
 
 @functools.cache
@@ -213,7 +213,7 @@ def comparison_of(paper: str, name: str) -> Comparison:
     """The runs of the test bed compared: over seeds, as the cosines of their sentence pairs were not kept."""
     settings = stored(RESULTS / f"{paper}-{name}.json")
     scores = {label: row["sets"] for label, row in settings["rows"].items()}
-    printed = published(table_of(ROOT / f"configs/{paper}/tables/{name}.yaml").only(scores))
+    printed = published(table_of(table_file(paper, name)).only(scores))
     recipes = {}
     for label, by_set in scores.items():
         arrays = {key: np.array(values) for key, values in by_set.items()}
@@ -227,7 +227,7 @@ def status(name: str, row: Row, file: Path, record: dict[str, Any]) -> str:
     if row.absent is not None:
         return f"absent: {markdown_text(row.absent)}"
     if (found := record.get("rows", {}).get(name)) is not None:
-        said = [word for word in (found["verdict"], found["order"]) if word not in (None, "baseline")]
+        said = [] if found["verdict"] == "baseline" else [found["verdict"]]
         words = [mean_of(found["mean"], found["mean sd"]), *said]
         how = "scored" if row.untrained else "trained"
         return f"{how} here ({markdown_text(scale(record))}): {', '.join(words)}"
@@ -242,17 +242,6 @@ def scale(record: dict[str, Any]) -> str:
     said = {"{}": record.get("backbone"), "{} steps": record.get("max_steps"), "batch {}": record.get("batch_size")}
     parts = [text.format(value) for text, value in said.items() if value not in (None, -1)]
     return ", ".join([*parts, f"{len(record['seeds'])} seeds"])
-
-
-def rank_lines(item: str, result: dict[str, Any]) -> list[str]:
-    """How well the ranking of a result agrees with the paper's."""
-    lines = []
-    for reading, found in result.get("rank_agreement", {}).items():
-        named = "the paper's readings" if reading == "paper" else "the released code's readings"
-        orders = {tuple(pair.split(" > ")): Order(**order) for pair, order in found["orders"].items()}
-        agreement = RankAgreement(**{**found, "orders": orders})
-        lines.append(f"{item}, {named}: {markdown_text(agreement.sentences())}")
-    return lines
 
 
 if __name__ == "__main__":

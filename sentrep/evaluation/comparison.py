@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -16,10 +16,9 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from sentrep.errors import InputError
-from sentrep.evaluation.plots.comparison import draw_beside_published, draw_comparison
+from sentrep.evaluation.plots.comparison import draw_comparison
 from sentrep.evaluation.plots.style import save_figure
 from sentrep.evaluation.published import UNPUBLISHED, Published
-from sentrep.evaluation.rank_agreement import RankAgreement, agreement
 from sentrep.evaluation.report import metric_name
 from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, holm
 from sentrep.evaluation.sts import display_name
@@ -42,12 +41,6 @@ _PAIRED = (
 )
 _UNPAIRED = "Recipes that ran under other seeds than the baseline are not paired with it by seed: {}."
 _MARK = "*: p < 0.05 also after Holm's correction for all rows of the table."
-_RANKS = (
-    "Spearman's correlation compares the order of our means with the published order; p by permutation of the rows. "
-    "A published ordering of two rows holds or turns around where p < 0.05 after Holm's correction for all pairs of "
-    "rows; otherwise it cannot be told. It is beyond the paper's own ± where Welch's test of the printed numbers has "
-    "p < 0.05, and not supported where p is higher. Order: of the row and the baseline."
-)
 _TESTED = ("difference", "low", "high", "p", "p holm")
 """Numbers of a difference, which the baseline has not."""
 _COLUMNS: Mapping[str, Forms] = {
@@ -63,13 +56,11 @@ _COLUMNS: Mapping[str, Forms] = {
     "published difference": (("{:+.2f}", "published difference"),),
     "p": (("{:.3f}", "p"),),
     "verdict": (("{}", "verdict"),),
-    "order": (("{}", "order"),),
 }
-_BESIDE = ("published", "published difference", "order")
+_BESIDE = ("published", "published difference")
 """Columns that only a comparison with a paper has."""
-_ALTS = ("Seeds and means of every recipe, and differences to the first", "Means here over published ones")
-"""Alternative texts of the pictures ``report`` and ``agreement``."""
-_READINGS = {"paper": "Rank agreement", "released": "The same with the readings of the released code in their places"}
+_ALT = "Seeds and means of every recipe, and differences to the first"
+"""The alternative text of the picture."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +71,6 @@ class Comparison:
     differences: dict[str, Difference]
     """By recipe, to the baseline, which has none."""
     published: Published = UNPUBLISHED
-    agreements: dict[str, RankAgreement] = field(default_factory=dict)
-    """With the paper, by reading: ``paper`` and ``released``."""
-
     measure: str = _PAIRS
     """Name of the scores."""
 
@@ -102,7 +90,7 @@ class Comparison:
     def of(
         cls, recipes: dict[str, RecipeScores], published: Published = UNPUBLISHED, measure: str = _PAIRS
     ) -> Comparison:
-        """Compare the recipes with the first or with the paper's baseline, and their ranking with the paper's.
+        """Compare the recipes with the first, or with the paper's baseline.
 
         Raises:
             InputError: for recipes that were scored on different pairs.
@@ -110,9 +98,7 @@ class Comparison:
         first = published.baseline or next(iter(recipes))
         differences = {label: compare(scores, recipes[first]) for label, scores in recipes.items() if label != first}
         published = published.over(list(recipes[first].by_set))
-        found = {reading: agreement(recipes, published, labels) for reading, labels in published.ranked().items()}
-        agreements = {reading: ranks for reading, ranks in found.items() if ranks is not None}
-        return cls(recipes, holm(differences), published, agreements, measure)
+        return cls(recipes, holm(differences), published, measure)
 
     @cached_property
     def numbers(self) -> pd.DataFrame:
@@ -136,7 +122,6 @@ class Comparison:
             frame[["published", "published sd"]] = np.array(printed, dtype=float)
             apart = frame["published"] - frame["published"].get(self.baseline, np.nan)
             frame["published difference"] = apart.drop(self.baseline, errors="ignore").round(6)
-            frame["order"] = [self._order(label) for label in frame.index]
         return frame
 
     @property
@@ -150,8 +135,7 @@ class Comparison:
         console.print(screen_table(table.drop(columns=list(_BESIDE), errors="ignore")))
         if self.published.scores:
             console.print(screen_table(table[["recipe", "mean", *_BESIDE]]))
-            sentences = [f"{self.published.title}. {self._measured()}", *self._agreement_lines()]
-            console.print(screen_text(" ".join(sentences)), highlight=False)
+            console.print(screen_text(f"{self.published.title}. {self._measured()}"), highlight=False)
         console.print(screen_text(" ".join(self._seed_notes())), highlight=False)
 
     def text(self, format: Format) -> str:
@@ -161,37 +145,30 @@ class Comparison:
         return self.report().text(".tex" if format == "latex" else ".csv")
 
     def write(self, folder: Path, about: Mapping[str, Any] | None = None, name: str = "report") -> None:
-        """Write report.md, .tex, .csv, .html, .json, .png and .svg, and with ranks agreement.png and .svg.
+        """Write report.md, .tex, .csv, .html, .json, .png and .svg.
 
         Args:
             folder: where to.
             about: what to add to the JSON.
             name: of the files, without their endings.
         """
-        pictures = []
-        for (stem, figure), alt in zip(self.figures(name).items(), _ALTS, strict=False):
-            png, svg = save_figure(figure, folder / stem)
-            alt = f"{alt} of {self.published.title}"
-            pictures.append(Picture(svg.read_text(encoding="utf-8"), alt, file=png.name))
-        report = replace(self.report(), pictures=pictures, record={**self.record(), **(about or {})})
+        png, svg = save_figure(self.figure(), folder / name)
+        picture = Picture(svg.read_text(encoding="utf-8"), f"{_ALT} of {self.published.title}", file=png.name)
+        report = replace(self.report(), pictures=[picture], record={**self.record(), **(about or {})})
         for ending in ("md", "html", "tex", "csv", "json"):
             report.write(folder / f"{name}.{ending}")
 
-    def figures(self, name: str = "report") -> dict[str, Figure]:
-        """The pictures by the names of their files: the report's, and with ranks the one beside the paper."""
+    def figure(self) -> Figure:
+        """The picture of the recipes that were run."""
         seeds = {label: scores.per_seed for label, scores in self.recipes.items()}
-        figures = {name: draw_comparison(self.numbers.dropna(subset="mean"), seeds, self.measure)}
-        if (ranks := self.agreements.get("paper")) is not None:
-            beside = draw_beside_published(self.numbers, ranks.correlation(), self.published.released)
-            figures[name.replace("report", "agreement")] = beside
-        return figures
+        return draw_comparison(self.numbers.dropna(subset="mean"), seeds, self.measure)
 
     def report(self) -> Report:
         """The whole table, with a column for each set."""
         return Report(self.table(sets=True), notes=self._notes(), rows=self.numbers, title=self.published.title)
 
     def record(self) -> dict[str, Any]:
-        """The numbers of every recipe that was run, the scores of its seeds, and the rank agreement, as JSON."""
+        """The numbers of every recipe that was run, and the scores of its seeds, as JSON."""
         numbers = self.numbers.drop(columns="recipe").astype(object)
         rows = numbers.where(numbers.notna(), None).to_dict("index")
         for label, scores in self.recipes.items():
@@ -199,7 +176,6 @@ class Comparison:
         whole = {"title": self.published.title, "rows": {label: rows[label] for label in self.recipes}}
         if self.published.scores:
             whole["metric"] = self.published.metric
-            whole["rank_agreement"] = {reading: found.record() for reading, found in self.agreements.items()}
         return whole
 
     def table(self, sets: bool = False) -> pd.DataFrame:
@@ -207,13 +183,6 @@ class Comparison:
         own = {display_name(name): mean_and_sd(name) for name in self._sets()} if sets else {}
         known = {name: forms for name, forms in _COLUMNS.items() if forms[0][1] in self.numbers}
         return as_text(self.numbers, {"recipe": known["recipe"], "seeds": known["seeds"], **own, **known})
-
-    def _order(self, label: str) -> str | None:
-        """The published order of the row and the baseline; None if the paper ranks them equal, or does not rank one."""
-        found = self.agreements.get("released" if label in self.published.released else "paper")
-        pair = (label, self.baseline)
-        order = None if found is None else found.orders.get(pair) or found.orders.get(pair[::-1])
-        return None if order is None else str(order)
 
     def _sets(self) -> list[str]:
         return list(next(iter(self.recipes.values())).by_set)
@@ -223,8 +192,7 @@ class Comparison:
         over = "seeds and sentence pairs" if cosines else "seeds"
         note = _NOTE.format(measure=self.measure, cosine=" of the cosine" if self.measure == _PAIRS else "", over=over)
         measured = [self._measured()] if self.published.scores else []
-        ranks = [" ".join([*self._agreement_lines(), _RANKS])] if self.agreements else []
-        return [" ".join([note, *self._seed_notes()]), *measured, *ranks]
+        return [" ".join([note, *self._seed_notes()]), *measured]
 
     def _seed_notes(self) -> list[str]:
         """Notes on the pairing with the baseline, and on the mark of significance."""
@@ -237,9 +205,6 @@ class Comparison:
         sets = ", ".join(map(display_name, self._sets()))
         what = self.published.metric.removesuffix(".") or "nothing"
         return f"Published: {what}. The scores here are over {sets}."
-
-    def _agreement_lines(self) -> list[str]:
-        return [f"{_READINGS[reading]}: {found.sentences()}" for reading, found in self.agreements.items()]
 
 
 def read_scores(path: Path) -> dict[str, Array]:

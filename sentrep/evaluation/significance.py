@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 import scipy.stats
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from sentrep.errors import InputError
 
 Array = NDArray[np.float64]
-Name = TypeVar("Name", bound=Hashable)
 
 LEVEL = 0.05
 """Two-sided level of every test; intervals cover 1 − LEVEL."""
@@ -100,7 +98,7 @@ class Difference:
         return self.verdict in ("better", "worse") and self.adjusted is not None and self.adjusted < LEVEL
 
 
-def holm(differences: Mapping[Name, Difference]) -> dict[Name, Difference]:
+def holm(differences: Mapping[str, Difference]) -> dict[str, Difference]:
     """The differences with p-values corrected for their number (Holm 1979).
 
     With the m p-values in rising order, the i-th becomes max over j ≤ i of (m − j + 1) p_j, at most 1: the chance that

@@ -47,15 +47,14 @@ def test_rows_are_whole_recipes_in_the_papers_order(table: str) -> None:
     assert list(rows["without"].tree["model"]["objectives"]) == ["other"]
     assert [row.published for row in rows.values()] == [(77.2, None), (74.8, 1.1), None]
     assert list(read_table(table).only(["without", "whole"]).rows) == ["whole", "without"]
-    assert (read_table(table).seeds, rows["whole"].sets) == (None, {})
+    assert rows["whole"].sets == {}
 
 
-def test_a_table_has_the_number_of_seeds_and_the_numbers_of_single_sets(table: str) -> None:
-    text = TABLE.replace("rows:", "seeds: 5\nrows:").replace("77.2}", "77.2, sets: {sts16: 78.4 ± 1.06, stsb: 79}}")
+def test_a_table_has_the_numbers_of_single_sets(table: str) -> None:
+    text = TABLE.replace("77.2}", "77.2, sets: {sts16: 78.4 ± 1.06, stsb: 79}}")
     text += "  glove: {published: 61.3, sets: {stsb: 58.02}, absent: no word vectors here}"
     Path(table).write_text(text, encoding="utf-8")
     found = compare_runs.published(read_table(table))
-    assert found.seeds == 5
     assert found.sets["whole"] == {"sts16": (78.4, 1.06), "stsb": (79.0, None)}
     assert found.sets["glove"] == {"stsb": (58.02, None)}
     assert found.sets["without"] == {}
@@ -66,7 +65,6 @@ def test_a_row_says_that_it_is_what_the_released_code_does(table: str) -> None:
     for reading in ("paper", "released"):
         Path(table).write_text(text % reading, encoding="utf-8")
         assert [row.reading for row in read_table(table).rows.values()] == ["paper"] * 3 + [reading]
-    assert [row.reading_of for row in read_table(table).rows.values()] == [None] * 3 + ["without"]  # the one above
     Path(table).write_text(text % "[mine]", encoding="utf-8")
     with pytest.raises(UsageError, match=r"row as-run: reading: .*mine"):
         read_table(table)
@@ -120,7 +118,7 @@ def test_an_untrained_row_scores_the_encoder_as_it_is_once(
     assert rows["white"]["sets"]["dev"] == pytest.approx([100 * expected])
 
 
-def test_an_untrained_row_is_told_from_a_trained_one_and_ranked(
+def test_an_untrained_row_is_told_from_a_trained_one(
     table: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path(table).write_text(WITH_OTHERS.replace("  without:", "  without: {}\n  other:"), encoding="utf-8")
@@ -131,11 +129,10 @@ def test_an_untrained_row_is_told_from_a_trained_one_and_ranked(
     record = json.loads((workplace / "comparisons/report.json").read_text(encoding="utf-8"))
     row = record["rows"]["cls"]
     assert (row["seeds"], row["mean sd"], row["verdict"]) == (1, None, "better")
-    assert record["rank_agreement"]["paper"]["labels"] == ["cls", "whole", "noise-0.8"]
     report = (workplace / "comparisons/report.md").read_text(encoding="utf-8")
     cells = {line.split(" | ")[0]: line.split(" | ") for line in report.splitlines() if line.startswith("| ")}
     assert cells["| glove"][1:5] == ["", "", "", "61.30"]
-    assert "baseline" in cells["| whole"]
+    assert cells["| whole"][-1] == "baseline |"
     assert cells["| cls"][1] == "1"
 
 

@@ -173,8 +173,6 @@ def published(table: Table) -> Published:
         table.metric,
         {name: row.published for name, row in table.rows.items()},
         {name: row.sets for name, row in table.rows.items()},
-        table.seeds,
-        {name: row.reading_of for name, row in table.rows.items() if row.reading_of is not None},
         [name for name, row in table.rows.items() if row.untrained],
         table.first,
     )

@@ -42,8 +42,6 @@ class Row:
     """Whether the encoder is scored as it is; ``whitened``: after a whitening on the training text."""
     absent: str | None = None
     """Why there is nothing to run."""
-    reading_of: str | None = None
-    """The paper's row that a reading of released code is another reading of; not in the file."""
     tree: Tree = field(default_factory=dict)
     """The whole configuration, not in the file; empty for a row that is absent."""
 
@@ -59,8 +57,6 @@ class Table:
     """The recipe that the rows change which name no other."""
     metric: str = ""
     """The metric of the published numbers."""
-    seeds: int | None = None
-    """The number of seeds behind each published mean ± standard deviation."""
     baseline: str | None = None
     """The row that the others are compared with, where the file names one."""
 
@@ -146,12 +142,11 @@ def read_table(file: str) -> Table:
 
     Args:
         file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe beside the table, or a shipped one),
-            ``baseline`` (the row for comparisons, by default the first trained row), ``seeds`` (the number of seeds of
-            each published ``±``) and ``rows``: by name, ``change`` (values by the dotted keys of flags),
-            ``published`` (``75.1`` or ``74.80 ± 1.12``), ``sets`` (published numbers of single sets, by name),
-            its own ``base``, and ``reading: released`` if the row follows the authors' code instead of
-            the paper; it comes after the paper's row. ``untrained: true`` is the untrained encoder,
-            ``untrained: whitened`` the encoder with a whitening, and ``absent``, a sentence, a row that cannot run.
+            ``baseline`` (the row for comparisons, by default the first trained row) and ``rows``: by name, ``change``
+            (values by the dotted keys of flags), ``published`` (``75.1`` or ``74.80 ± 1.12``), ``sets`` (published
+            numbers of single sets, by name), its own ``base``, and ``reading: released`` if the row follows the
+            authors' code instead of the paper. ``untrained: true`` is the untrained encoder, ``untrained: whitened``
+            the encoder with a whitening, and ``absent``, a sentence, a row that cannot run.
 
     Raises:
         UsageError: names the file, the row and the key that is wrong.
@@ -162,7 +157,6 @@ def read_table(file: str) -> Table:
         raise UsageError(f"{name}: expected rows by name, as 'rows: {{sam: {{published: 73.71, change: ...}}}}'")
     table = Table(name, {}, **{"title": Path(name).stem, **_typed(Table, content, name, "file", "rows")})
     bases: dict[str, Tree] = {}
-    paper: str | None = None
     for row, settings in rows.items():
         where = f"{name}, row {row}"
         if not re.fullmatch(r"\w[\w.+-]{0,99}", row):  # it names files and folders
@@ -170,13 +164,10 @@ def read_table(file: str) -> Table:
         settings = {"base": table.base, "published": None, "sets": {}, "change": {}, **(settings or {})}
         settings["published"] = _printed(settings["published"], where)
         settings["sets"] = {key: _printed(value, f"{where}, {key}") for key, value in settings["sets"].items()}
-        read = _typed(Row, settings, where, "tree", "reading_of")
+        read = _typed(Row, settings, where, "tree")
         read["change"] = settings["change"]  # as it is: jsonargparse would make numbers of texts
-        paper = row if read["reading"] == "paper" else paper
-        if paper is None:
-            raise UsageError(f"{where}: a released reading comes after the paper's row, and there is none")
         tree = {} if read["absent"] is not None else _tree(read["base"], read["change"], name, where, bases)
-        table.rows[row] = Row(**read, tree=tree, reading_of=None if paper == row else paper)
+        table.rows[row] = Row(**read, tree=tree)
     if table.baseline is not None and table.first != table.baseline:
         raise UsageError(f"{name}: baseline is {table.baseline!r}; name one of the rows that are not absent")
     return table

@@ -1,9 +1,8 @@
-"""The pictures of a comparison: every seed of every recipe, differences with their intervals, ours beside a paper's."""
+"""The picture of a comparison: every seed of every recipe, and differences with their intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -12,10 +11,6 @@ from matplotlib.figure import Figure
 from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, PAGE, new_figure, styled
 from sentrep.evaluation.significance import LEVEL, Array
 from sentrep.reports.text import printable
-
-_LINE = 0.12
-"""Inches of a name's line."""
-_LEADER = {"arrowstyle": "-", "color": GREY, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 3, "relpos": (0, 0.5)}
 
 
 def draw_comparison(rows: pd.DataFrame, seeds: Mapping[str, Array], measure: str = "Spearman") -> Figure:
@@ -46,46 +41,3 @@ def draw_comparison(rows: pd.DataFrame, seeds: Mapping[str, Array], measure: str
         left.set_xlabel(f"mean {measure} × 100 (each seed, and their mean{'; ◇ published' if published else ''})")
         right.set_xlabel(f"difference to {rows.index[rows['verdict'] == 'baseline'][0]}, 95 % interval")
     return figure
-
-
-def draw_beside_published(rows: pd.DataFrame, title: str, released: Collection[str] = ()) -> Figure:
-    """Draw our mean ± standard deviation over the published number, a point and a name for each row.
-
-    Args:
-        rows: of `sentrep.evaluation.comparison.Comparison.numbers`; those without a published number, or without a run,
-            are left out.
-        title: to stand above.
-        released: rows that are readings of released code; their points are hollow.
-    """
-    rows = rows.dropna(subset=["mean", "published"])
-    hollow = rows.index.isin(list(released))
-    with styled():
-        height = max(2.0, _LINE * len(rows))
-        figure = new_figure(height + 0.6, PAGE)
-        axes = figure.subplots()
-        for own, colour, fill in ((rows[~hollow], BLUE, BLUE), (rows[hollow], ORANGE, "white")):
-            look: Any = {"fmt": "o", "color": colour, "markersize": 4, "markerfacecolor": fill, "elinewidth": 0.8}
-            axes.errorbar(own["published"], own["mean"], own["mean sd"].fillna(0), **look)
-        axes.set_xlabel(f"published{'; ○ as the released code does it' if hollow.any() else ''}")
-        axes.set_ylabel("here: mean ± sd over seeds")
-        axes.set_title(title)
-        low, high = axes.get_ylim()
-        for label, place in _spread(rows["mean"], low, high, (high - low) * _LINE / height).items():
-            axes.annotate(
-                printable(label),
-                rows.loc[label, ["published", "mean"]],
-                (1.03, (place - low) / (high - low)),
-                textcoords="axes fraction",
-                va="center",
-                arrowprops=_LEADER,
-            )
-    return figure
-
-
-def _spread(heights: pd.Series, low: float, high: float, gap: float) -> pd.Series:
-    """Move heights apart by at least the gap, in their order, between low and high, and as little as possible."""
-    heights = heights.sort_values(kind="stable")
-    steps = gap * np.arange(len(heights))
-    free = heights.to_numpy() - steps
-    free = (np.maximum.accumulate(free) + np.minimum.accumulate(free[::-1])[::-1]) / 2  # in order, and centred
-    return pd.Series(np.clip(free, low, high - steps[-1]) + steps, heights.index)

@@ -1,0 +1,84 @@
+"""What a comparison computes and writes beside the numbers of a paper."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from sentrep.evaluation.comparison import Comparison
+from sentrep.evaluation.published import Published
+from sentrep.evaluation.significance import RecipeScores
+
+QUALITY = {"first": 0.5, "clear": 1.5, "close": 0.52, "worst": 0.1, "as-run": 1.0}
+
+
+def scores(quality: float, start: int, seeds: int = 5) -> RecipeScores:
+    gold = np.random.default_rng(99).uniform(0, 5, 80)
+    noise = [np.random.default_rng(start + seed).normal(0, 1, 80) for seed in range(seeds)]
+    return RecipeScores(tuple(range(seeds)), {"dev": np.stack([quality * gold + one for one in noise])}, {"dev": gold})
+
+
+RECIPES = {label: scores(quality, 10 * place) for place, (label, quality) in enumerate(QUALITY.items())}
+PAPER: dict[str, tuple[float, float | None] | None] = {
+    "first": (74.8, 1.1),
+    "clear": (74.0, 1.1),
+    "close": (75.0, None),
+    "worst": (60.0, 1.3),
+    "as-run": (74.0, None),
+}
+
+
+def test_the_paper_s_mean_over_the_same_sets_is_compared_where_every_row_has_one() -> None:
+    sets: dict[str, dict[str, tuple[float, float | None]]] = {
+        "a": {"sts16": (77.0, 1.0), "stsb": (76.0, 2.0), "sts12": (60.0, 1.0)},
+        "b": {"sts16": (78.0, None), "stsb": (79.0, 0.5)},
+    }
+    paper = Published("Table 2", "mean of seven.", {"a": (74.0, 1.1), "b": (75.0, None), "glove": None}, sets)
+    found = paper.over(["sts16", "stsb"])
+    assert found.scores == {"a": (76.5, 1.5), "b": (78.5, None), "glove": None}
+    assert found.metric == "STS16, STS-B of the paper, averaged as here (its own average: mean of seven)"
+    assert found.title == "Table 2"
+    assert paper.over(["sts12"]) is paper
+    assert paper.over(["sts16", "sickr"]) is paper
+    assert Published("", "", {"a": None}).over(["sts16"]).scores == {"a": None}
+
+
+def test_a_comparison_writes_its_numbers_beside_the_paper_s(tmp_path: Path) -> None:
+    files = {}
+    for label, found in RECIPES.items():
+        files[label] = {seed: tmp_path / f"{label}-{seed}.npz" for seed in range(5)}
+        for cosine, file in zip(found.cosines["dev"], files[label].values(), strict=True):
+            np.savez(file, **{"cosine/dev": cosine, "gold/dev": found.gold["dev"]})
+    comparison = Comparison.read(files, Published("Table 2", "one seed", PAPER))
+    comparison.write(tmp_path, {"backbone": "small"})
+    record = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert (record["title"], record["backbone"], list(record["rows"])) == ("Table 2", "small", list(RECIPES))
+    row = record["rows"]["as-run"]
+    assert (row["published"], row["published sd"], row["published difference"]) == (74.0, None, -0.8)
+    assert row["verdict"] == "better"
+    assert row["mean"] == pytest.approx(np.mean(row["sets"]["dev"]))
+    assert row["sets"]["dev"] == pytest.approx(RECIPES["as-run"].per_seed)
+    console = Console(width=200, file=io.StringIO())
+    comparison.print(console)
+    printed = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    assert "Table 2. Published: one seed. The scores here are over dev." in printed
+    for text in (printed, (tmp_path / "report.md").read_text(encoding="utf-8")):
+        assert all(number in text for number in ("74.80 ± 1.10", "-0.80"))
+    assert all(label in (tmp_path / "report.svg").read_text(encoding="utf-8") for label in (*RECIPES, "published"))
+
+
+def test_rows_that_train_nothing_are_told_apart_by_their_pairs_alone(tmp_path: Path) -> None:
+    files = {}
+    for label in ("first", "clear"):
+        files[label] = {0: tmp_path / f"{label}.npz"}
+        found = RECIPES[label]
+        np.savez(files[label][0], **{"cosine/dev": found.cosines["dev"][0], "gold/dev": found.gold["dev"]})
+    untrained = Published("", "one", {"first": (1.0, None), "clear": (2.0, None)}, untrained=["first", "clear"])
+    assert Comparison.read(files, untrained).differences["clear"].verdict == "better"
+    trained = Published("", "one", untrained.scores, untrained=["first"])
+    assert Comparison.read(files, trained).differences["clear"].verdict == "no verdict under 4 seeds"
