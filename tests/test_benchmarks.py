@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 import torch
-from adaptation.texts import documents
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-from support import shared_path, tiny_encoder
+from support import shared_path
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TINY = ["--shape", "tiny", "--repeats", "1", "--precision", "fp32", "--batch-size", "4"]
@@ -243,70 +242,3 @@ def test_the_lower_layers_of_a_model_are_cut(teacher: str, tmp_path: Path, monke
         with pytest.raises(SystemExit, match="layers; expected 1 to"):
             cut(teacher, layers, tmp_path / "none")
     assert not (tmp_path / "none").exists()
-
-
-def test_a_verdict_is_right_where_the_truth_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    domains = module("adapt_domains", monkeypatch)
-    good = {"verdict": "better", "gain": 1.0, "low": 0.5, "high": 1.5, "right": True, "wrong beyond doubt": False}
-    bad = {**good, "gain": -1.0, "low": -1.5, "high": -0.5, "right": False, "wrong beyond doubt": True}
-    silent = {**good, "verdict": "cannot be told", "right": None, "gain": -0.1}
-    about = {"model": "m", "domain": "d", "recipe": "pairs", "before": 70.0}
-    others = [
-        {**about, "seed": seed, "trained": bad, "mixed": bad, "exported": found, "words": good}
-        for seed, found in enumerate((good, bad, silent))
-    ]
-    said = domains.markdown(others)
-    assert "As trained: the verdict was right in 0 of 3 runs" in said
-    assert (
-        "As exported: the verdict was right in 1 of 2 runs, and of the 2 whose truth lies beyond its interval in 1; "
-        "2 were called better, 1 of these wrongly (1 beyond the interval), the worst with -1.00 points of truth; "
-        "1 could not be told, and of these 1 had lost" in said
-    )
-    assert "| m | d | pairs | exported | 70.0 | -0.03 | -1.00 | +1.00 | 2 | 0 | 1 | 1 of 2 |" in said
-
-
-def test_the_page_has_the_recorded_runs_of_adapt(monkeypatch: pytest.MonkeyPatch) -> None:
-    domains = module("adapt_domains", monkeypatch)
-    root = Path(domains.__file__).parents[1]
-    runs = json.loads((root / "benchmarks/results/adapt_runs.json").read_text(encoding="utf-8"))
-    assert domains.markdown(runs) in (root / "docs/adapt.md").read_text(encoding="utf-8")
-    without_words = [run[kind] for run in runs for kind in ("trained", "mixed")]
-    assert all(run["proxy"] >= domains.TRUSTED for run in without_words if run["verdict"] == "better")
-    assert all(run["proxy"] < domains.TRUSTED for run in without_words if run["verdict"] == "cannot be told")
-
-
-@pytest.mark.slow
-def test_a_domain_is_adapted_and_judged_by_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    domains = module("adapt_domains", monkeypatch)
-    text = [(f"d{n}", document) for n, document in enumerate(documents(260))]
-    rows = [{"_id": name, "title": document.title, "text": document.text} for name, document in text]
-    place = tmp_path / "domain"
-    (place / "qrels").mkdir(parents=True)
-    (place / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    asked = [(name, document.sentences[0]) for name, document in text[:40]]
-    queries = [{"_id": f"q{name}", "text": sentence} for name, sentence in asked]
-    (place / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
-    judged = "".join(f"q{name}\t{name}\t1\n" for name, _ in asked)
-    (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
-    (tmp_path / "lines").mkdir()
-    table = "text,category\n" + "".join(f"ask for {n},{n % 2}\n" for n in range(40))
-    for split in ("train", "test"):
-        (tmp_path / "lines" / f"{split}.csv").write_text(table)
-    tiny_encoder(seed=9, pooling="mean", max_seq_length=48).save_pretrained(tmp_path / "model")
-    words = [
-        "--backbone",
-        tmp_path / "model",
-        "--domain",
-        f"d={place}",
-        f"l={tmp_path / 'lines'}",
-        "--recipes",
-        "pairs",
-    ]
-    words += ["--seeds", 0, "--steps", 2, "--part", 200, "--output", tmp_path / "out"]
-    monkeypatch.setattr("sys.argv", ["adapt_domains.py", *map(str, words)])
-    domains.main()
-    found = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert [run["exported"]["verdict"] in ("better", "not better") for run in found] == [True, False]
-    assert found[0]["trained"]["after"] - found[0]["before"] == pytest.approx(found[0]["trained"]["gain"])
-    assert len((tmp_path / "out" / "d.jsonl").read_text().splitlines()) == 240
-    assert found[1]["exported"]["gain"] == 0

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import yaml
@@ -173,18 +171,6 @@ def test_the_journey_in_a_notebook_ends_with_a_better_model(desk: Path, monkeypa
     right = shown["right"]
     assert right(shown["after"]) >= 22  # of 24
     assert right(shown["after"]) > right(shown["before"])
-
-
-@pytest.mark.slow
-def test_the_journey_to_a_search_model_ends_in_sentence_transformers(desk: Path) -> None:
-    (few,) = blocks(DOCS / "journeys" / "search.md", "yaml")
-    (desk / "few.yaml").write_text(few)
-    assert main(["fit", "-c", "adapt/pairs", "-c", "few.yaml", "--print_config"]) == 0
-    tiny_encoder(pooling="mean").save_pretrained("adapted/model")
-    rows = [{"title": "A title.", "text": text} for text in toy_sentences(9)]
-    (desk / "docs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    shown = journey("search")
-    np.testing.assert_allclose(shown["vectors"], shown["encoder"].encode(shown["texts"]), atol=1e-5)
 
 
 def test_the_journey_to_a_table_has_a_row_of_ones_own(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,6 @@ def run_example(script: str) -> None:
 @pytest.mark.parametrize(
     ("name", "says", "needs"),
     [
-        ("adapt_domain", "is better at questions made from this text", []),
         ("figures/cosines", "cosines.png cosines.svg", []),
         ("figures/negatives", "negatives.png negatives.svg", []),
         ("figures/plane", "plane.png plane.svg", []),

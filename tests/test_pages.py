@@ -54,7 +54,6 @@ SHORT = {
     "compare": f"{STEPS} --seeds 1 --data.val [] --trainer.enable_progress_bar false",
     "evaluate": "",
     "encode": "--overwrite true",  # a page may show several ways to one output
-    "adapt": "--minutes 0.05",
 }
 """Flags that cut a command short; the last of two equal flags counts."""
 OFFLINE = "--data.train sentences.txt --data.val []"
@@ -79,7 +78,7 @@ REPLACED = {
     r"scores\.py MODEL stsb-dev": "scores.py MODEL dev.csv",
 }
 """Launchers, buckets, disks and models of others: what stands for them here."""
-ASSUMED = {"docs/adapt.md": ("encoder", "texts"), "docs/export.md": ("encoder",), "docs/scale.md": ("index",)}
+ASSUMED = {"docs/export.md": ("encoder",), "docs/scale.md": ("index",)}
 """Names that the Python of a page takes from its reader."""
 
 
@@ -217,10 +216,6 @@ def put_files(desk: Path, shown: str) -> None:
         with lzma.open(shared_path("data/wiki/wiki1m.txt.xz"), "rt", encoding="utf-8") as file:
             text = "".join(file if WHOLE else itertools.islice(file, 500))
         (desk / "wiki1m.txt.xz").write_bytes(lzma.compress(text.encode(), preset=0))
-    if "docs.jsonl" in shown:
-        example = runpy.run_path(str(ROOT / "examples/adapt_domain.py"))
-        (desk / "docs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in example["documents"](260)))
-        tiny_encoder(pooling="mean").save_pretrained(desk / "start")
     toys = [sentence.replace(",", "") for sentence in toy_sentences(120)]
     (desk / "news.csv").write_text("title,topic\n" + "".join(f"{text},{n % 2}\n" for n, text in enumerate(toys)))
     (desk / "crawl").mkdir()

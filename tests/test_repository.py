@@ -34,7 +34,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 IMPORT_ORDER = [
     "version", "lazy", "errors", "extras", "io", "reports", "checks", "types", "config", "distributed", "functional",
     "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives", "training", "stability",
-    "checkpoint", "evaluation", "module", "adaptation", "doctor", "cli",
+    "checkpoint", "evaluation", "module", "doctor", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""
 
@@ -45,9 +45,7 @@ ONE_CONCEPT = {
     "encode": "the library's function, and its command",
     "errors": "bad input, and what the command line makes of it",
     "noise": "the drawing of it, the views made with it, the doctor's check of it",
-    "outcome": "of a check of the doctor, of an adaptation",
-    "questions": "the making of them, and the command",
-    "report": "of an evaluation, of an adaptation",
+    "report": "of an evaluation, and of anything",
     "sts": "reading the sets, and scoring them",
     "transfer": "reading the sets, and scoring them",
 }

@@ -32,7 +32,6 @@ COMMANDS = {
     "validate": "fit:validate",
     "test": "fit:test",
     "predict": "fit:predict",
-    "adapt": "commands.adapt:adapt",
     "encode": "commands.encode:encode",
     "evaluate": "commands.evaluate:evaluate",
     "compare": "commands.compare:compare",
@@ -43,7 +42,6 @@ COMMANDS = {
     "data check": "commands.data:check",
     "backtranslate": "commands.backtranslate:backtranslate",
     "paraphrase": "commands.paraphrase:paraphrase",
-    "questions": "commands.questions:questions",
 }
 """Every command: a module below `sentrep.cli`, and its function; the first line of its docstring is for the help."""
 DEBUG = "--debug"

@@ -19,7 +19,6 @@ from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, Senten
 from sentrep.data.batches.sampler import GlobalBatchSampler
 from sentrep.data.batches.streaming import StreamedBatches
 from sentrep.data.sets.held_out import HeldOut, hold_out
-from sentrep.data.sets.proxy_tasks import ProxyTasks, is_proxy, load_proxy_tasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.sts import PairsFile, load_all_sts
 from sentrep.data.text.corpus import Corpus, TrainingText, open_corpus
@@ -48,8 +47,7 @@ class SentRepDataModule(LightningDataModule):
         columns: the columns of the training text: one (sentences), two (sentence, positive) or three (with hard
             negative); numbers from 0 for a csv or tsv file without a header; None picks the usual names.
         val: evaluation sets during training: names such as ``stsb-dev`` (see `sentrep.data.SET_NAMES`), files, or
-            `PairsFile` objects for files with other column names; or a folder of tasks without labels, as
-            `sentrep.data.sets.proxy_tasks.write_proxy_tasks` makes them.
+            `PairsFile` objects for files with other column names.
         test: evaluation sets for ``test``, likewise.
         metrics: further metrics of each set of ``val`` and ``test``, by name, logged as ``<stage>/<set>/<name>``: any
             class of torchmetrics, or your own, whose ``update`` takes cosines (P,) and gold scores (P,).
@@ -104,7 +102,6 @@ class SentRepDataModule(LightningDataModule):
         self.held_out_sentences: HeldOut | None = None
         """After ``setup("fit")``, where there are any."""
         self.val_sets, self.test_sets = list[ScoredPairs](), list[ScoredPairs]()
-        self.proxy_tasks: ProxyTasks | None = None
         self._connected: tuple[Tokenize, int | None] | None = None
         self._connected_in: Trainer | None = None
         self._tokenized_by = ""
@@ -152,11 +149,7 @@ class SentRepDataModule(LightningDataModule):
             self._open_text()
             self._refuse_other_texts()
         if stage in ("fit", "validate") and not self.val_sets:
-            self.val_sets = load_all_sts([spec for spec in self.val if not is_proxy(spec)], self.sts_folder)
-            folders = [spec for spec in self.val if is_proxy(spec)]
-            if len(folders) > 1:
-                raise InputError(f"data.val: {folders[1]} is a second folder of tasks without labels; name one")
-            self.proxy_tasks = load_proxy_tasks(str(folders[0])) if folders else None
+            self.val_sets = load_all_sts(self.val, self.sts_folder)
         if stage == "test" and not self.test_sets:
             self.test_sets = load_all_sts(self.test, self.sts_folder)
         if not {"validate": self.val, "test": self.test, "predict": self.predict}.get(stage, True):
@@ -206,7 +199,7 @@ class SentRepDataModule(LightningDataModule):
 
     def val_dataloader(self) -> list[OneBatchLoader]:
         """One loader a set, each gives one `sentrep.ScoredPairs`; then what needs no labels."""
-        unlabelled = [batch for batch in (self.held_out_sentences, self.proxy_tasks) if batch is not None]
+        unlabelled = [] if self.held_out_sentences is None else [self.held_out_sentences]
         return [OneBatchLoader(batch) for batch in (*self.val_sets, *unlabelled)]
 
     def test_dataloader(self) -> list[OneBatchLoader]:

@@ -10,7 +10,6 @@ from sentrep.encoder.flow import Flow
 from sentrep.encoder.frozen_encoder import FrozenEncoder
 from sentrep.encoder.graph import GraphEncoder, write_graph
 from sentrep.encoder.heads import ProjectionHead
-from sentrep.encoder.lexical import LexicalFeatures, fit_lexical, with_lexical
 from sentrep.encoder.modules import Dense, Normalize, SentenceModule
 from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.encoder.whitening import fit_whitening
@@ -24,16 +23,13 @@ __all__ = [
     "Flow",
     "FrozenEncoder",
     "GraphEncoder",
-    "LexicalFeatures",
     "Lora",
     "Normalize",
     "ProjectionHead",
     "Prompt",
     "SentenceEncoder",
     "SentenceModule",
-    "fit_lexical",
     "fit_whitening",
     "frozen",
-    "with_lexical",
     "write_graph",
 ]

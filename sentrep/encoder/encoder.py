@@ -178,16 +178,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         return max([*rates, attention or 0.0]) > 0
 
     def set_modules(self, modules: Iterable[SentenceModule]) -> None:
-        """Replace the modules after the pooling by other built modules.
-
-        Raises:
-            InputError: for a module that is made for another vocabulary.
-        """
+        """Replace the modules after the pooling by other built modules."""
         self.sentence_modules = nn.ModuleList(modules).to(self.device)
-        for module in self.sentence_modules:
-            if module.vocabulary not in (None, self.vocab_size):
-                known = f"vocabulary {module.vocabulary}, and the model has {self.vocab_size} tokens"
-                raise InputError(f"encoder.modules: {type(module).__name__} is made for a {known}")
         self._plan()
         self.init_args["modules"] = list(self.sentence_modules)  # for checkpoints, which build it again
 

@@ -23,8 +23,6 @@ class SentenceModule(Configurable, nn.Module, ABC):
 
     Attributes:
         reads_tokens: whether `forward` reads ``token_states``, which costs the whole last layer.
-        reads_ids: whether `forward` takes the token ids, (B, L) int64, as one more argument.
-        vocabulary: required vocabulary size V of the tokenizer; None for any.
         out_features: D', the width of `forward`'s output; set by `build`.
 
     Examples:
@@ -38,8 +36,6 @@ class SentenceModule(Configurable, nn.Module, ABC):
     """
 
     reads_tokens: ClassVar[bool] = False
-    reads_ids: ClassVar[bool] = False
-    vocabulary: int | None = None
     out_features: int
 
     def __init__(self) -> None:

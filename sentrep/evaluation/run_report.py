@@ -14,7 +14,6 @@ import pandas as pd
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.evaluation.history import MINUTES
 from sentrep.evaluation.label_free import CRITERIA
-from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.report import suite_table
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.selection import Selection
@@ -48,7 +47,7 @@ def lines_of(data: Any) -> list[Line]:
         data: the run's data module.
     """
     sets: Sequence[ScoredPairs] = getattr(data, "val_sets", [])
-    held_out, tasks = getattr(data, "held_out_sentences", None), getattr(data, "proxy_tasks", None)
+    held_out = getattr(data, "held_out_sentences", None)
     lines = []
     for one in sets:
         lines.append(Line(f"val/{one.name}", display_name(one.name), str(len(one)), one.protocol))
@@ -57,9 +56,6 @@ def lines_of(data: Any) -> list[Line]:
         lines.append(Line("val/sts", "mean"))
     if held_out is not None:
         lines += [Line(f"val/{name}", name, str(len(held_out)), "no labels") for name in CRITERIA]
-    if tasks is not None:
-        counts = {CRITERION: len(tasks), **{f"{CRITERION}/{task}": len(own) for task, own in tasks.answers.items()}}
-        lines += [Line(f"val/{name}", name, str(count), "no labels") for name, count in counts.items()]
     return lines
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -12,11 +13,9 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from sentrep.data.sets.held_out import HeldOut
-from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.encode import TextEncoder, encode, encode_pairs
 from sentrep.evaluation.label_free import label_free_criteria
-from sentrep.evaluation.proxy import proxy_values, rank_passages, score_rankings
 from sentrep.evaluation.sts import rank_correlation
 from sentrep.functional import uniformity
 
@@ -56,7 +55,8 @@ def pair_scores(
     Raises:
         InputError: a cosine is NaN, or all are equal.
     """
-    first, second = (x.to(encoder.device) for x in encode_pairs(_reader(encoder, shared), pairs.first, pairs.second))
+    reader = partial(encode, encoder, show_progress_bar=False, shared=shared)
+    first, second = (x.to(encoder.device) for x in encode_pairs(reader, pairs.first, pairs.second))
     cosine, gold = (first * second).sum(1), torch.tensor(pairs.scores, device=encoder.device)
     score = rank_correlation(f"{stage} set {pairs.name}", cosine.cpu(), pairs.scores)
     distance, highest = 2 - 2 * cosine, gold.max()
@@ -67,16 +67,6 @@ def pair_scores(
     found |= {name: metric.clone().to(encoder.device)(cosine, gold) for name, metric in own.items()}
     found |= {"uniformity": uniformity(torch.cat([first, second])), "uniformity_first": uniformity(first)}
     return {pairs.name: score, **{f"{pairs.name}/{name}": float(value) for name, value in found.items()}}
-
-
-def proxy_scores(encoder: TextEncoder, tasks: ProxyTasks, shared: bool = False) -> dict[str, float]:
-    """The logged scores of tasks without labels: ``proxy`` and ``proxy/<task>``; see `proxy_values`."""
-    return proxy_values(score_rankings(tasks, rank_passages(tasks, _reader(encoder, shared))))
-
-
-def _reader(encoder: TextEncoder, shared: bool) -> Callable[..., Tensor]:
-    """`encode` with the batches of an evaluation, without a bar."""
-    return lambda texts: encode(encoder, texts, show_progress_bar=False, shared=shared)
 
 
 class Scoring:
@@ -93,7 +83,7 @@ class Scoring:
         self.stage = stage
         self._scores: list[float] = []
 
-    def score(self, module: LightningModule, batch: ScoredPairs | HeldOut | ProxyTasks) -> None:
+    def score(self, module: LightningModule, batch: ScoredPairs | HeldOut) -> None:
         """Log the `pair_scores` of one set, or the criteria without labels.
 
         Args:
@@ -106,8 +96,6 @@ class Scoring:
         encoder: Any = module.encoder
         if isinstance(batch, HeldOut):
             values = label_free_criteria(encoder, batch.ids, shared=True)
-        elif isinstance(batch, ProxyTasks):
-            values = proxy_scores(encoder, batch, shared=True)
         else:
             own = getattr(getattr(module.trainer, "datamodule", None), "metrics", _NONE)
             values = pair_scores(encoder, batch, self.stage, True, own)

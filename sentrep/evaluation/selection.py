@@ -13,7 +13,6 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.evaluation.label_free import CRITERIA
-from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.scoring import GEOMETRY
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
@@ -75,19 +74,11 @@ class Selection:
         write_text(folder / FILE, json.dumps({**asdict(self), "reason": self.reason()}, indent=1) + "\n")
 
 
-def selected_step(run: Path) -> int | None:
-    """The chosen step of a run; None if the run has not finished, or a crash has cut ``selection.json``."""
-    try:
-        return int(json.loads((run / FILE).read_text(encoding="utf-8"))["step"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
 def _labels(criteria: set[str], sets: Sequence[ScoredPairs]) -> tuple[str, ...]:
     """The sets whose labels the criteria contain; for scores of a callback (`SuiteEvaluation`) the criterion's name."""
     names = [pairs.name for pairs in sets]
     similarity = [name for name in names if criteria & {"val/sts", f"val/{name}", f"val/{name}/alignment"}]
     known = {"sts", *CRITERIA, *names, *(f"{name}/{measure}" for name in names for measure in GEOMETRY)}
     scores = sorted(name.removeprefix("val/") for name in criteria if name.startswith("val/"))
-    labelled = (score for score in scores if score not in known and score.split("/")[0] != CRITERION)
+    labelled = (score for score in scores if score not in known)
     return (*similarity, *labelled)

@@ -16,7 +16,7 @@ from sentrep.encoder.modules import Normalize
 from sentrep.errors import InputError
 from sentrep.evaluation.label_free import label_free_criteria
 from sentrep.evaluation.run_report import UNTOUCHED
-from sentrep.evaluation.scoring import pair_scores, proxy_scores
+from sentrep.evaluation.scoring import pair_scores
 from sentrep.evaluation.sts import display_name
 from sentrep.reports.text import printable
 
@@ -40,8 +40,6 @@ def scores_before(encoder: SentenceEncoder, data: Any) -> tuple[dict[str, float]
         scores |= {name.replace("val/", UNTOUCHED, 1): score for name, score in found.items()}
     if (held_out := getattr(data, "held_out_sentences", None)) is not None:
         scores |= {f"val/{name}": value for name, value in label_free_criteria(encoder, held_out.ids).items()}
-    if (tasks := getattr(data, "proxy_tasks", None)) is not None:
-        scores |= {f"val/{name}": value for name, value in proxy_scores(encoder, tasks).items()}
     return scores, replaced
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import random
 import shutil
@@ -15,9 +14,8 @@ from typing import Any
 
 import pytest
 import torch
-from adaptation.texts import documents, write_corpus
 from marian import save_tiny_marian
-from stub_server import Reply, stub_server
+from stub_server import stub_server
 
 from sentrep.cli import main
 from sentrep.encoder import Normalize
@@ -25,14 +23,6 @@ from support import forked, tiny_encoder, toy_sentences, write_workplace
 
 KILLS = {"backtranslate": 5, "compare": 3, "export": 5}
 """Of these commands; of the others one."""
-OFTEN = {
-    "model": {"encoder": {"max_length": 32}, "optimizer": {"init_args": {"lr": 0.003}}},
-    "data": {"batch_size": 16},
-    "trainer": {"max_steps": 60, "val_check_interval": 7, "accelerator": "cpu", "enable_progress_bar": False},
-}
-"""An adaptation of three epochs, which no validation ends."""
-CLOCK = ("seconds", "folder", "sentence")
-"""Of an adaptation's outcome: what is of its time and place."""
 
 
 def trained(folder: Path) -> dict[str, Any]:
@@ -44,14 +34,6 @@ def trained(folder: Path) -> dict[str, Any]:
     tensors = {**checkpoint["state_dict"], **moments}
     found = {name: hashlib.blake2b(tensor.numpy().tobytes()).hexdigest() for name, tensor in tensors.items()}
     return {"step": checkpoint["global_step"], "model": digest(model), **found}
-
-
-def adapted(folder: Path) -> dict[str, Any]:
-    found = json.loads((folder / "outcome.json").read_text())
-    for row in found["curve"]:
-        del row["minutes"]
-    weights = {path.name: digest(path) for path in folder.glob("model/*.safetensors")}
-    return {**{key: value for key, value in found.items() if key not in CLOCK}, **weights}
 
 
 def compared(folder: Path) -> dict[str, Any]:
@@ -73,20 +55,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
     write_workplace(tmp_path)
-    write_corpus(tmp_path / "docs.jsonl", documents(260))
     tiny_encoder(seed=9, pooling="mean", max_seq_length=48, modules=[Normalize()]).save_pretrained(tmp_path / "model")
     (tmp_path / "lines.txt").write_text("\n".join(toy_sentences(3000)))
-    (tmp_path / "often.yaml").write_text(json.dumps(OFTEN))
     return tmp_path
 
 
-RECIPE = Path(__file__).resolve().parents[2] / "configs" / "adapt" / "pairs.yaml"
 SETTINGS = {
     "fit": [
         "-c", "run.yaml", "--trainer.max_steps", "24", "--trainer.val_check_interval", "4", "--ckpt_path", "last",
         "--trainer.default_root_dir",
     ],
-    "adapt": ["docs.jsonl", "--backbone", "model", "--recipe", f"[{RECIPE},often.yaml]", "--minutes", "60", "--output"],
     "compare": [
         "-c", "run.yaml", "--variant", "low=--model.optimizer.lr 1e-5", "--seeds", "1", "--sets", "[dev.csv]",
         "--output",
@@ -95,7 +73,6 @@ SETTINGS = {
 }  # fmt: skip
 OUTCOMES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "fit": trained,
-    "adapt": adapted,
     "compare": compared,
     "encode": files,
 }
@@ -149,11 +126,9 @@ def test_a_killed_export_leaves_a_whole_folder_or_none(place: Path) -> None:
     assert not list(place.rglob("*.tmp"))
 
 
-QUESTIONS = '{"questions": ["What is it?", "Where is it?"]}'
 MAPS: dict[str, tuple[str, str]] = {
     "backtranslate": (".parquet", "--forward there --backward back --generation.beams 2"),
     "paraphrase": (".parquet", "--model m --base_url URL"),
-    "questions": (".tsv", "--model m --base_url URL"),
 }
 """Ending of the output, and further words."""
 
@@ -170,7 +145,7 @@ def test_a_killed_map_ends_as_one_that_was_left_alone(
     if command == "backtranslate":
         for seed, name in enumerate(("there", "back")):
             save_tiny_marian(place / name, seed=seed)
-    with stub_server(lambda text, before: Reply(content=QUESTIONS if command == "questions" else None)) as stub:
+    with stub_server() as stub:
         words = [command, "--input", "lines.txt", *more.replace("URL", stub.url).split(), "--overwrite", "true"]
         kill_often([*words, "--output"], whole=f"whole{ending}", killed=f"killed{ending}")
     assert (place / f"killed{ending}").read_bytes() == (place / f"whole{ending}").read_bytes()

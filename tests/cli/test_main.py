@@ -48,10 +48,8 @@ def test_help_and_usage_errors_import_nothing_heavy() -> None:
 
 
 def test_what_is_missing_is_shown_as_a_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["adapt"]) == 2
-    assert capsys.readouterr().err.endswith(
-        "as in: sentrep adapt notes --backbone sentence-transformers/all-MiniLM-L6-v2 --lexical true\n"
-    )
+    assert cli.main(["encode"]) == 2
+    assert capsys.readouterr().err.endswith("as in: sentrep encode best.ckpt --input lines.txt --output vectors.npy\n")
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 
 from rich.console import Console
 
-from sentrep.adaptation.questions import ASKED
 from sentrep.cli.commands.maps import row_progress
 from sentrep.cli.commands.models import sentences_of
-from sentrep.data.augmentation.filters import KEPT, PairFilter, contrasting
+from sentrep.data.augmentation.filters import PairFilter, contrasting
 from sentrep.data.augmentation.finished_pairs import VERDICT
 from sentrep.data.augmentation.language_model import COUNTS, Answer, LanguageModel, ask_parts
 from sentrep.data.augmentation.model_options import Price
@@ -78,12 +77,6 @@ def triplet(row: CorpusRow, answer: Answer, check: PairFilter) -> dict[str, Any]
     sentence, found = row.sentences[0], answer.fields or {"paraphrase": "", "contrary": ""}
     verdict = contrasting(check, sentence, **found) if answer.fields else answer.verdict(row.blank)
     return _finished(TRIPLET, (sentence, *found.values()), verdict, answer)
-
-
-def questioned(row: CorpusRow, answer: Answer, count: int) -> dict[str, Any]:
-    """The finished row of a passage with its first questions, a line each."""
-    found = "\n".join(answer.fields["questions"][:count]) if answer.fields else ""
-    return _finished(ASKED, (row.sentences[0], found), KEPT if found else answer.verdict(row.blank), answer)
 
 
 def _finished(columns: Sequence[str], texts: Sequence[str], verdict: str, answer: Answer) -> dict[str, Any]:

@@ -15,11 +15,9 @@ from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.cli.config.configuration import Request, Tree, merge, with_flags
 from sentrep.cli.errors import UsageError
 from sentrep.config import to_config
-from sentrep.data.sets.proxy_tasks import is_proxy
 from sentrep.data.sets.sts import not_at_hand
 from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.evaluation.label_free import CRITERIA
-from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.scoring import GEOMETRY
 from sentrep.module import SentRepModule
 from sentrep.stability import NonFiniteGuard
@@ -149,8 +147,7 @@ def settle_sets(config: Namespace) -> None:
 def settle_monitor(config: Namespace) -> None:
     """The criterion of the best checkpoint, its direction and its file name, as far as the data allow.
 
-    Without labelled sets the criterion is the score of the tasks without labels, or else a criterion on held-out
-    sentences; without these there is no criterion.
+    Without labelled sets the criterion is one on held-out sentences; without these there is no criterion.
 
     Raises:
         UsageError: for a criterion on held-out sentences without held-out sentences.
@@ -159,8 +156,6 @@ def settle_monitor(config: Namespace) -> None:
     if not monitor or not monitor.startswith("val/"):
         return
     settings, wanted = config.checkpoint.init_args, monitor
-    if monitor == "val/sts" and config.data.val and all(map(is_proxy, config.data.val)):
-        monitor = f"val/{CRITERION}"
     if monitor in _DIRECTIONS and not config.data.held_out:
         raise UsageError(f"checkpoint.monitor: {monitor} is judged on held-out sentences; add --data.held_out 1000")
     if monitor not in _DIRECTIONS and not config.data.val:

@@ -20,7 +20,7 @@ from sentrep.io.files import BusyError, hold
 from sentrep.io.paths import expanded, writing
 
 LOCK = ".lock"
-"""The file in a folder that stands for a process which trains or adapts there."""
+"""The file in a folder that stands for a process which trains there."""
 _NUMBERED = ("TensorBoardLogger", "CSVLogger")
 """Lightning's loggers that give a run the next free ``version_<n>``."""
 

@@ -55,20 +55,13 @@ class Translator:
         generation: how to translate.
         device: where it runs.
         prefix: text that the model wants before every sentence, such as ``>>cmn<<``.
-        most_tokens: of a translation; a model that has not come to its end by then is unfinished.
 
     Raises:
         InputError: there is no such model, it does not translate, or its tokenizer needs a package that is missing.
     """
 
     def __init__(
-        self,
-        model: str,
-        generation: Generation | None = None,
-        *,
-        device: str = "cpu",
-        prefix: str = "",
-        most_tokens: int | None = None,
+        self, model: str, generation: Generation | None = None, *, device: str = "cpu", prefix: str = ""
     ) -> None:
         self._how = how = generation or Generation()
         self._prefix = f"{prefix} " if prefix else ""
@@ -83,7 +76,6 @@ class Translator:
         self._model.generation_config.max_length = None  # the limit is given with every batch
         self._limit = getattr(self._model.config, "max_position_embeddings", None) or how.max_tokens
         self._max_tokens = min(how.max_tokens, self._limit)
-        self._longest = self._limit - 1 if most_tokens is None else min(most_tokens, self._limit - 1)
 
     @torch.inference_mode()
     def __call__(self, sentences: Sequence[str], draw: tuple[int, ...] = ()) -> list[Translation]:
@@ -105,7 +97,7 @@ class Translator:
         if not short:
             return results
         longest = max(len(sources[index]) for index in short)
-        room = min(2 * longest + _MORE_TOKENS, self._longest)
+        room = min(2 * longest + _MORE_TOKENS, self._limit - 1)
         output = self._generate([sources[index] for index in short], room, draw)
         texts = self._tokenizer.batch_decode(output, skip_special_tokens=True)
         lengths = (output != self._tokenizer.pad_token_id).sum(1).tolist()

@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader
 
 from sentrep.data.batches.sampler import BatchOrder
 from sentrep.data.sets.held_out import HeldOut
-from sentrep.data.sets.proxy_tasks import ProxyTasks
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.text.corpus import Corpus
 from sentrep.data.text.tokenized import TokenizedCorpus, TokenizedRows
@@ -114,13 +113,13 @@ class ResumableLoader:
 class OneBatchLoader:
     """One evaluation set as the only batch, on every process: Lightning's own sampler would repeat rows."""
 
-    def __init__(self, batch: ScoredPairs | HeldOut | ProxyTasks) -> None:
+    def __init__(self, batch: ScoredPairs | HeldOut) -> None:
         self.batch = batch
 
     def __len__(self) -> int:
         return 1
 
-    def __iter__(self) -> Iterator[ScoredPairs | HeldOut | ProxyTasks]:
+    def __iter__(self) -> Iterator[ScoredPairs | HeldOut]:
         yield self.batch
 
 

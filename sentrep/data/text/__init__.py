@@ -9,6 +9,5 @@ memory        data sets that are not files: texts that a program holds, saved fo
 corpus        what ``data.train`` names, as one stream of rows
 pairing       positives from another file, found by sentence
 tokenized     a corpus tokenised once, kept in a memory-mapped file
-documents     a domain's text as documents
 fingerprints  telling two texts apart
 """

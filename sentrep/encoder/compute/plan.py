@@ -127,7 +127,7 @@ class Pass:
         vectors, states = self._pool(tokens, words, layout, vectors_alone, not need.vectors_only)
         last: Any = NotMade() if states is None else states.last
         for module in self._modules:
-            vectors = module(vectors, last, tokens.attention_mask, *((tokens.input_ids,) if module.reads_ids else ()))
+            vectors = module(vectors, last, tokens.attention_mask)
         if states is None or need.vectors_only:
             return EncoderOutput(vectors.clone())  # a CLS vector is a view, which would hold the states of all tokens
         layers = Layers({number: states.layer(number) for number in need.layers})

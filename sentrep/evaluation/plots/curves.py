@@ -27,7 +27,6 @@ from sentrep.evaluation.plots.style import (
     new_figure,
     styled,
 )
-from sentrep.evaluation.proxy import CRITERION
 from sentrep.evaluation.sts import display_name
 
 _DEV_COLOURS = (ORANGE, GREEN, PURPLE)
@@ -37,8 +36,6 @@ PANELS = ("train/loss", "val/sts", "train/alignment", "train/uniformity")
 """The metrics that are drawn by default."""
 _NOTES = {"train/alignment": ", may rise\nas all vectors spread out"}
 """Explanations of curves that look wrong but are not."""
-_PROXY = f"val/{CRITERION}"
-"""The score of the tasks from a text's own structure; ``val/proxy/<task>`` are drawn beside it."""
 _SMOOTHED_FROM = 60
 """A noisy curve with so many points gets a running mean."""
 
@@ -67,8 +64,8 @@ def draw_training_curves(history: pd.DataFrame, best_step: int | None = None, mo
 
     Development scores before training (step 0) are open circles, with a dotted line across for comparison. If the run
     replaced the start model's pooling, a dashed line marks the untouched start model (``untouched/sts``).
-    ``val/proxy`` is drawn likewise, with its tasks. Alignment and uniformity are drawn for the training batches, the
-    held-out sentences and the development sets (in the colours of their scores).
+    Alignment and uniformity are drawn for the training batches, the held-out sentences and the development sets (in
+    the colours of their scores).
 
     Args:
         history: by step, a column for each metric (``train/loss``, ``val/sts``, ``train/alignment``, ...), as
@@ -82,12 +79,10 @@ def draw_training_curves(history: pd.DataFrame, best_step: int | None = None, mo
     courses = _courses(history)
     dev = {name: course for name, course in courses.items() if _is_dev_score(name)}
     sets = {name: course for name, course in dev.items() if name != "val/sts"}
-    tasks = {name: course for name, course in courses.items() if name.startswith(f"{_PROXY}/")}
     loss, sts, *geometry = PANELS
     panels = {loss: _batches(courses, sets, loss)}
     if monitor in courses and monitor not in (*PANELS, *dev):
         panels[monitor] = [(courses[monitor], 1, {**_POINTS, "color": BLUE})]
-    panels[_PROXY] = _scores(courses.get(_PROXY), tasks) if _PROXY in courses else []
     panels[sts] = _scores(courses.get(sts), sets)
     panels |= {metric: _batches(courses, sets, metric) for metric in geometry}
     panels = {name: lines for name, lines in panels.items() if lines}
@@ -172,7 +167,7 @@ def _courses(history: pd.DataFrame) -> dict[str, pd.Series]:
 def _is_dev_score(name: str) -> bool:
     """True for ``val/sts`` and ``val/<set>``; False for other measures of a set and for criteria without labels."""
     stage, _, rest = name.partition("/")
-    return stage == "val" and "/" not in rest and rest not in (*CRITERIA, CRITERION)
+    return stage == "val" and "/" not in rest and rest not in CRITERIA
 
 
 def _looks_of(sets: Mapping[str, pd.Series]) -> dict[str, dict[str, Any]]:

@@ -43,7 +43,6 @@ _METRICS = {
     "train/alignment": "alignment (↓)",
     "train/uniformity": "uniformity (↓)",
     "val/sts": "dev Spearman × 100",
-    "val/proxy": "proxy: nDCG@10 × 100",
 }
 
 
@@ -130,12 +129,6 @@ def save_figure(figure: Figure, stem: str | Path) -> list[Path]:
         with writing(file), atomic_write(file) as stream:
             figure.savefig(stream, format=file.suffix[1:], dpi=DOTS)
     return files
-
-
-def svg_text(figure: Figure) -> str:
-    """A figure as SVG without a background, for a page of HTML."""
-    figure.savefig(file := io.StringIO(), format="svg", transparent=True)
-    return file.getvalue()
 
 
 def picture_files(stem: str | Path, inputs: Iterable[str | Path] = (), overwrite: bool = True) -> list[Path]:

@@ -59,31 +59,6 @@ def test_an_svg_says_what_is_what(tmp_path: Path) -> None:
     assert "chosen, step 500: 73.0" in text
 
 
-def test_tasks_without_labels_have_a_panel_of_their_own(tmp_path: Path) -> None:
-    proxy: dict[str, Course] = {
-        "val/proxy/title-to-text": [(0, 95.0), (500, 96.0)],
-        "val/proxy/sentence-to-rest": [(0, 83.0), (500, 84.0)],
-        "val/proxy": [(0, 89.0), (500, 90.0)],
-    }
-    loss = {"train/loss": HISTORY["train/loss"]}
-    plot({**loss, **proxy}, tmp_path / "alone.svg", best_step=500, monitor="val/proxy")
-    text = (tmp_path / "alone.svg").read_text(encoding="utf-8")
-    for words in (
-        "nDCG@10",
-        "title-to-text",
-        "sentence-to-rest",
-        "mean of 2",
-        "before: 89.0",
-        "chosen, step 500: 90.0",
-    ):
-        assert words in text
-    assert "Spearman" not in text
-    plot({**HISTORY, **proxy}, tmp_path / "both.svg", best_step=500)
-    text = (tmp_path / "both.svg").read_text(encoding="utf-8")
-    assert "nDCG@10" in text
-    assert "Spearman" in text
-
-
 def test_alignment_and_uniformity_of_the_development_sets_are_drawn_beside_the_batches(tmp_path: Path) -> None:
     plot(HISTORY, tmp_path / "without.svg")
     held_out = {f"val/{name}": [(0, 0.5), (1000, 0.25)] for name in CRITERIA}
