@@ -21,7 +21,6 @@ from sentrep.checkpoint.rehearsal import rehearse
 from sentrep.checkpoint.resumable import check
 from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable
-from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import EncoderCopy, FrozenEncoder, ProjectionHead, SentenceEncoder
 from sentrep.encoder.encoder import check_storable
@@ -259,9 +258,9 @@ class SentRepModule(Configurable, LightningModule):
         self.log_dict({f"train/{name}": value for name, value in values.items()})
         self.log("train/loss", loss, prog_bar=True)
 
-    def validation_step(self, batch: ScoredPairs | HeldOut, batch_idx: int, dataloader_idx: int = 0) -> None:
+    def validation_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Log the scores of one development set (`sentrep.evaluation.scoring`)."""
-        self._validation.score(self, batch)
+        self._validation.score(self, pairs)
 
     def on_validation_epoch_end(self) -> None:
         self._validation.finish(self)

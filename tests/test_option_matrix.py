@@ -43,13 +43,12 @@ REFUSED = {frozenset({"packed", "compile"}): "compile does not go with layout pa
 """What cannot work, and a word of the refusal."""
 
 STREAMING = "--data.reading.streaming true"
-HELD_OUT = "--data.held_out 8"
 LIGHT = {
     "nothing": "",
     "streaming, linear schedule, profiler": f"{STREAMING} --model.scheduler linear --model.warmup_steps 1 "
     "--trainer.profiler simple",
-    "held-out sentences, cosine schedule, CSVLogger": f"{HELD_OUT} --model.scheduler cosine "
-    "--model.warmup_steps 0.5 --trainer.logger CSVLogger --trainer.logger.save_dir runs",
+    "cosine schedule, CSVLogger": "--model.scheduler cosine --model.warmup_steps 0.5 --trainer.logger CSVLogger "
+    "--trainer.logger.save_dir runs",
     "guard that skips, worker, sanity check, inference_mode": "--guard.action skip --data.reading.num_workers 1 "
     "--trainer.num_sanity_val_steps 1 --trainer.inference_mode false",
     "no guard, epochs, no logger, deterministic": "--guard null --trainer.max_steps -1 --trainer.max_epochs 1 "
@@ -155,12 +154,7 @@ def test_the_heavy_options_go_with_two_processes(tiny: list[str], tmp_path: Path
     strategy = ["--trainer.devices", "2", "--trainer.strategy", "ddp", "--data.batch_size", "2"]
     commands: dict[str, Any] = {
         name: [*words("", "bf16-mixed"), *tiny, *options.split(), *strategy, "--trainer.logger.name", name]
-        for name, options in {
-            "plain": "",
-            **HEAVY,
-            "streaming": STREAMING,
-            "held out": HELD_OUT,
-        }.items()
+        for name, options in {"plain": "", **HEAVY, "streaming": STREAMING}.items()
     }
     ports = free_ports(len(commands))
     launched = {"TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_USE_AGENT_STORE": "False", "GLOO_SOCKET_IFNAME": "lo",

@@ -63,7 +63,7 @@ ELSEWHERE = {
     "pip install": "its extras are checked",
     "hf upload": "needs an account",
     "jupyter lab": "is a server",
-    "python benchmarks/": "tests/test_benchmarks.py and tests/test_label_free_selection.py run these",
+    "python benchmarks/": "tests/test_benchmarks.py runs these",
 }
 """Commands that are not run, and why."""
 HUB = "[Banking77Classification,AskUbuntuDupQuestions]"
@@ -310,8 +310,6 @@ class Page:
             flags += ["--sets", "[stsb-dev]" if words[1] == "evaluate" else "[toy-test]"]
         if words[1] == "compare" and "tables/ablation" in given:
             flags += ["--rows", "[bert-base,distillation]" if "--adapt" in words else "[bert-base]"]
-        if "--data.held_out" in words:
-            flags += ["--data.held_out", "12"]
         if words[1] in ("fit", "compare") and "--data.train" not in words and re.search(r"(simcse|ablation)\b", given):
             flags += OFFLINE.split()
         return flags

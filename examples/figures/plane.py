@@ -2,8 +2,8 @@
 
 Run it: python plane.py                                            # two short runs on the toy corpus
 Of runs of your own: python plane.py runs/a/version_0 runs/b/version_0
-`PREFIX` chooses the metrics: ``train/`` those of the training batches, ``val/`` those of held-out sentences,
-``val/stsb-dev/`` those of STS-B dev, as SimCSE and DCLR (figure 4) show them.
+`PREFIX` chooses the metrics: ``train/`` those of the training batches, ``val/stsb-dev/`` those of STS-B dev, as SimCSE
+and DCLR (figure 4) show them.
 """
 
 import sys

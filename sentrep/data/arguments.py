@@ -41,7 +41,7 @@ class Reading:
 
 
 AS_USUAL = Reading()
-_WHOLE = ("held_out", "pairs", "no_duplicates")
+_WHOLE = ("pairs", "no_duplicates")
 """The settings that need random access to all rows."""
 
 
@@ -64,7 +64,6 @@ def check_arguments(data: Any) -> None:
     checks.instance("data.metrics", Metric, **data.metrics)
     checks.text(owner, **checks.given(sts_folder=data.sts_folder, predict=data.predict))
     checks.whole(owner, 1, batch_size=data.batch_size)
-    checks.whole(owner, 2 if data.held_out == 1 else 0, held_out=data.held_out)  # a ranking needs two
     checks.whole(owner, 0, 2**63 - 1, **checks.given(seed=data.seed))
     checks.flag(owner, no_duplicates=data.no_duplicates)
     owner, reading = "data.reading", data.reading

@@ -18,7 +18,6 @@ from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
 from sentrep.data.batches.sampler import GlobalBatchSampler
 from sentrep.data.batches.streaming import StreamedBatches
-from sentrep.data.sets.held_out import HeldOut, hold_out
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.sts import PairsFile, load_all_sts
 from sentrep.data.text.corpus import Corpus, TrainingText, open_corpus
@@ -58,8 +57,6 @@ class SentRepDataModule(LightningDataModule):
         pairs: positives for a training text of sentences, joined by sentence: anything that ``train`` can be, with a
             column of sentences and one of positives (``reading.pair_columns``). A sentence without a pair is
             its own positive (counted).
-        held_out: number of sentences to hold out of the training text, for validation without labels
-            (`sentrep.evaluation.label_free.label_free_criteria`); the same sentences for every seed.
         no_duplicates: no two rows of a batch of all processes share a sentence, see `sentrep.data.DistinctBatches`.
         reading: how the text is read and kept: split, fraction, cache, workers, streaming.
 
@@ -85,7 +82,6 @@ class SentRepDataModule(LightningDataModule):
         batch_size: int = 64,
         seed: int | None = None,
         pairs: TrainingText | None = None,
-        held_out: int = 0,
         no_duplicates: bool = False,
         reading: Reading = AS_USUAL,
     ) -> None:
@@ -94,19 +90,16 @@ class SentRepDataModule(LightningDataModule):
         self.pairs = pairs
         self.val, self.test, self.sts_folder, self.predict = val or [], test or [], sts_folder, predict
         self.metrics = metrics or {}
-        self.batch_size, self.seed, self.held_out, self.no_duplicates = batch_size, seed, held_out, no_duplicates
+        self.batch_size, self.seed, self.no_duplicates = batch_size, seed, no_duplicates
         self.reading = reading
         check_arguments(self)
         self.fingerprint = ""
-        """Hash of the training text, its columns, longest line and held-out sentences, after ``setup("fit")``."""
-        self.held_out_sentences: HeldOut | None = None
-        """After ``setup("fit")``, where there are any."""
+        """Hash of the training text, its columns and longest line, after ``setup("fit")``."""
         self.val_sets, self.test_sets = list[ScoredPairs](), list[ScoredPairs]()
         self._connected: tuple[Tokenize, int | None] | None = None
         self._connected_in: Trainer | None = None
         self._tokenized_by = ""
         self._corpus: Corpus | None = None
-        self._tokens: TokenizedCorpus | None = None
         self._rows: TokenizedCorpus | TokenizedRows | None = None
         self._sampler: GlobalBatchSampler | StreamedBatches | None = None
 
@@ -198,9 +191,8 @@ class SentRepDataModule(LightningDataModule):
         return distributed.gather(torch.tensor(numbers, device=device)).view(-1, len(numbers)).tolist()
 
     def val_dataloader(self) -> list[OneBatchLoader]:
-        """One loader a set, each gives one `sentrep.ScoredPairs`; then what needs no labels."""
-        unlabelled = [] if self.held_out_sentences is None else [self.held_out_sentences]
-        return [OneBatchLoader(batch) for batch in (*self.val_sets, *unlabelled)]
+        """One loader a set, each gives one `sentrep.ScoredPairs`."""
+        return [OneBatchLoader(pairs) for pairs in self.val_sets]
 
     def test_dataloader(self) -> list[OneBatchLoader]:
         """One loader a set."""
@@ -225,13 +217,11 @@ class SentRepDataModule(LightningDataModule):
         return report
 
     def _counted(self) -> dict[str, Any]:
-        if self._tokens is None:
+        if not isinstance(self._rows, TokenizedCorpus):
             return {"streaming": True}
-        counts = self._tokens.counts
+        counts = self._rows.counts
         found = {"rows": counts.rows, "blank": counts.blank, "kept": counts.kept, "sentences cut": counts.cut}
         found["sentences cut in reading"] = counts.too_long
-        if self.held_out and isinstance(self._rows, TokenizedCorpus):
-            found |= {"held out": self.held_out, "held-out rows": len(self._tokens) - len(self._rows)}
         return found | ({} if self.pairs is None else {"without a pair": counts.unpaired})
 
     def _open_text(self) -> None:
@@ -248,13 +238,9 @@ class SentRepDataModule(LightningDataModule):
         if reading.streaming:
             self._rows, text = rows, corpus.stamp
         else:
-            self._rows = self._tokens = tokenize_corpus(corpus, rows, reading.cache_dir, reading.num_workers)
+            self._rows = tokenize_corpus(corpus, rows, reading.cache_dir, reading.num_workers)
             text = corpus.fingerprint
-        if self._tokens is not None and self.held_out:
-            self.held_out_sentences, self._rows = hold_out(self._tokens, self.held_out)
-            numbers = self.held_out, len(self._tokens) - len(self._rows)
-            logger.info("%d sentences (%d rows) are held out of training", *numbers)
-        self.fingerprint = hash_of(text, reading.longest_line, self.held_out)
+        self.fingerprint = hash_of(text, reading.longest_line)
         self._corpus, self._tokenized_by = corpus, rows.fingerprint
 
     def _refuse_other_texts(self) -> None:

@@ -13,7 +13,6 @@ import pandas as pd
 
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.evaluation.history import MINUTES
-from sentrep.evaluation.label_free import CRITERIA
 from sentrep.evaluation.report import suite_table
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.selection import Selection
@@ -25,7 +24,6 @@ UNTOUCHED = "untouched/"
 """Prefix of the scores of the start model with its folder's own settings, if the run replaces some of them."""
 _TOY = "toy-"
 _GEOMETRY = ("alignment", "uniformity")
-_FINE = (*_GEOMETRY, "alignment+uniformity")
 """Scores of the order of 1, by the last part of their names; they are printed with more digits than percentages."""
 _TOY_NOTE = "This is a toy: its scores show that training works here, and mean nothing outside of it."
 
@@ -47,15 +45,12 @@ def lines_of(data: Any) -> list[Line]:
         data: the run's data module.
     """
     sets: Sequence[ScoredPairs] = getattr(data, "val_sets", [])
-    held_out = getattr(data, "held_out_sentences", None)
     lines = []
     for one in sets:
         lines.append(Line(f"val/{one.name}", display_name(one.name), str(len(one)), one.protocol))
         lines += [Line(f"val/{one.name}/{name}", f"  {name}") for name in _GEOMETRY]
     if len(sets) > 1:
         lines.append(Line("val/sts", "mean"))
-    if held_out is not None:
-        lines += [Line(f"val/{name}", name, str(len(held_out)), "no labels") for name in CRITERIA]
     return lines
 
 
@@ -79,7 +74,6 @@ def run_report(
     notes = [
         chosen.reason(),
         *(_not_validated(metrics, chosen.step) if lines else []),
-        *_told_nothing(metrics, chosen.monitor),
         *_beside_the_untouched(metrics, chosen.step, replaced),
         *_toy_notes(line.metric.removeprefix("val/") for line in lines),
         *written,
@@ -107,11 +101,10 @@ def _before_and_after(metrics: pd.DataFrame, lines: Sequence[Line], step: int) -
     rows = []
     for line in lines:
         before, after = _before(metrics, line.metric), _at(metrics, line.metric, step)
-        digits = 4 if line.metric.rpartition("/")[2] in _FINE else 2
+        digits = 4 if line.metric.rpartition("/")[2] in _GEOMETRY else 2
         change = "—" if pd.isna(after - before) else f"{after - before:+.{digits}f}"
         rows.append([line.name, line.size, line.protocol, _score(before, digits), _score(after, digits), change])
-    what = "items" if any(line.protocol == "no labels" for line in lines) else "pairs"
-    return as_frame(rows, columns=["set", what, "protocol", "before", f"step {step}", "change"])
+    return as_frame(rows, columns=["set", "pairs", "protocol", "before", f"step {step}", "change"])
 
 
 def _at(metrics: pd.DataFrame, metric: str, step: int) -> float:
@@ -137,17 +130,6 @@ def _not_validated(metrics: pd.DataFrame, step: int) -> list[str]:
     ended = "the training ended before its first validation"
     why = f"the last validation was at step {steps[-1]}" if len(steps) else ended
     return [f"Step {step} has no scores: {why}; set trainer.val_check_interval to fewer batches."]
-
-
-def _told_nothing(metrics: pd.DataFrame, monitor: str | None) -> list[str]:
-    """A note if the metric that chose was the same at every validation."""
-    values = _values(metrics, monitor).loc[1:]
-    if len(values) < 2 or values.nunique() > 1:
-        return []
-    return [
-        f"{monitor} was {values.iloc[0]:.2f} at every validation: it does not distinguish these checkpoints, so the "
-        "first was taken; do not read its value as quality."
-    ]
 
 
 def _beside_the_untouched(metrics: pd.DataFrame, step: int, replaced: str | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""The scores of a run's validations and tests; each development set, and the held-out sentences, are one batch."""
+"""The scores of a run's validations and tests; each set is one batch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from lightning.pytorch import LightningModule
 from torch import Tensor
 from torchmetrics import Metric
 
-from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.encode import TextEncoder, encode, encode_pairs
-from sentrep.evaluation.label_free import label_free_criteria
 from sentrep.evaluation.sts import rank_correlation
 from sentrep.functional import uniformity
 
@@ -83,25 +81,22 @@ class Scoring:
         self.stage = stage
         self._scores: list[float] = []
 
-    def score(self, module: LightningModule, batch: ScoredPairs | HeldOut) -> None:
-        """Log the `pair_scores` of one set, or the criteria without labels.
+    def score(self, module: LightningModule, pairs: ScoredPairs) -> None:
+        """Log the `pair_scores` of one set.
 
         Args:
             module: with an ``encoder``; in a validation or a test. The user's metrics come from its data module.
-            batch: one set.
+            pairs: the set.
 
         Raises:
-            InputError: for held-out sentences without dropout, and for vectors that give no score.
+            InputError: for vectors that give no score.
         """
         encoder: Any = module.encoder
-        if isinstance(batch, HeldOut):
-            values = label_free_criteria(encoder, batch.ids, shared=True)
-        else:
-            own = getattr(getattr(module.trainer, "datamodule", None), "metrics", _NONE)
-            values = pair_scores(encoder, batch, self.stage, True, own)
-            self._scores.append(values[batch.name])
+        own = getattr(getattr(module.trainer, "datamodule", None), "metrics", _NONE)
+        values = pair_scores(encoder, pairs, self.stage, True, own)
+        self._scores.append(values[pairs.name])
         for name, value in values.items():
-            module.log(f"{self.stage}/{name}", value, add_dataloader_idx=False, batch_size=len(batch), **_EQUAL)
+            module.log(f"{self.stage}/{name}", value, add_dataloader_idx=False, batch_size=len(pairs), **_EQUAL)
 
     def finish(self, module: LightningModule) -> None:
         """Log ``<stage>/sts``, the mean over the similarity sets, where there are any, and start afresh."""

@@ -12,7 +12,6 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.evaluation.label_free import CRITERIA
 from sentrep.evaluation.scoring import GEOMETRY
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import write_text
@@ -78,7 +77,7 @@ def _labels(criteria: set[str], sets: Sequence[ScoredPairs]) -> tuple[str, ...]:
     """The sets whose labels the criteria contain; for scores of a callback (`SuiteEvaluation`) the criterion's name."""
     names = [pairs.name for pairs in sets]
     similarity = [name for name in names if criteria & {"val/sts", f"val/{name}", f"val/{name}/alignment"}]
-    known = {"sts", *CRITERIA, *names, *(f"{name}/{measure}" for name in names for measure in GEOMETRY)}
+    known = {"sts", *names, *(f"{name}/{measure}" for name in names for measure in GEOMETRY)}
     scores = sorted(name.removeprefix("val/") for name in criteria if name.startswith("val/"))
     labelled = (score for score in scores if score not in known)
     return (*similarity, *labelled)

@@ -25,8 +25,8 @@ class SuiteEvaluation(Callback):
     ``<stage>/<suite>``, the mean of the main scores, for example ``test/transfer/trec``. With several processes each
     encodes a share; the scores equal one process's.
 
-    It runs with Lightning's validation or test, which needs a set in ``data.val`` (or ``data.held_out``)
-    or in ``data.test``. A checkpoint that is chosen by a score of ``val`` is chosen by that set's labels.
+    It runs with Lightning's validation or test, which needs a set in ``data.val`` or in
+    ``data.test``. A checkpoint that is chosen by a score of ``val`` is chosen by that set's labels.
 
     Args:
         suite: ``transfer``, ``retrieval``, ``rerank`` or ``mteb``; similarity sets are named in ``data``.

@@ -13,7 +13,6 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.trainer.states import TrainerFn
-from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
 from sentrep.data.sets.scored_pairs import ScoredPairs
@@ -30,14 +29,13 @@ MODEL = "model"
 """Name of the chosen encoder's folder in the folder of the run."""
 WRITING_SHARE = 0.01
 """Share of the time that writing the metrics at log steps may take; the whole file is written each time."""
-_SATURATES = "val/retrieval@1"
 
 
 class TrainingReport(Callback):
     """Reports a run of `SentRepModule` on the data of a `SentRepDataModule`.
 
-    Before training it scores the encoder on the development sets and the held-out sentences. If the run replaces the
-    pooling, prompt or modules of a start model, it also scores the start model with its folder's settings. During
+    Before training it scores the encoder on the development sets. If the run replaces the pooling,
+    prompt or modules of a start model, it also scores the start model with its folder's settings. During
     training it records every logged metric. The record is part of the checkpoint, so a resumed run reports the whole.
 
     Its files are beside the logs. At every validation, and at the log steps between while this takes at most
@@ -83,11 +81,6 @@ class TrainingReport(Callback):
             encoder: Any = pl_module.encoder
             scores, self._replaced = scores_before(encoder, _data(trainer))
             self._history.add(0, {name: torch.tensor(score) for name, score in scores.items()})
-            if scores.get(_SATURATES, 0) >= 100 and getattr(trainer.checkpoint_callback, "monitor", "") == _SATURATES:
-                rank_zero_warn(
-                    f"{_SATURATES} is 100 before training: it has nothing to choose a checkpoint by. Give your "
-                    "own labelled pairs (data.val), or keep the last step (--checkpoint.monitor null)"
-                )
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Note the step and the time at which a resumed run begins."""

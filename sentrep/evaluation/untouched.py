@@ -14,7 +14,6 @@ from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.sources import open_source, parse_backbone
 from sentrep.encoder.modules import Normalize
 from sentrep.errors import InputError
-from sentrep.evaluation.label_free import label_free_criteria
 from sentrep.evaluation.run_report import UNTOUCHED
 from sentrep.evaluation.scoring import pair_scores
 from sentrep.evaluation.sts import display_name
@@ -38,8 +37,6 @@ def scores_before(encoder: SentenceEncoder, data: Any) -> tuple[dict[str, float]
     if sets and (start := untouched(encoder)) is not None:
         found, replaced = _similarity(start[0], sets, "the untouched model"), start[1]
         scores |= {name.replace("val/", UNTOUCHED, 1): score for name, score in found.items()}
-    if (held_out := getattr(data, "held_out_sentences", None)) is not None:
-        scores |= {f"val/{name}": value for name, value in label_free_criteria(encoder, held_out.ids).items()}
     return scores, replaced
 
 

@@ -2,7 +2,7 @@
 
 from sentrep.functional.correlation import spearman
 from sentrep.functional.deviation import deviation
-from sentrep.functional.geometry import alignment, effective_rank, retrieval_accuracy, uniformity
+from sentrep.functional.geometry import alignment, effective_rank, uniformity
 from sentrep.functional.listwise import jensen_shannon, list_mle, list_net
 from sentrep.functional.noise import refine_noise
 from sentrep.functional.similarity import cosine_similarity_matrix, info_nce
@@ -19,7 +19,6 @@ __all__ = [
     "list_mle",
     "list_net",
     "refine_noise",
-    "retrieval_accuracy",
     "spearman",
     "uniformity",
 ]

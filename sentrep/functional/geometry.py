@@ -1,4 +1,4 @@
-"""Where embeddings lie on the sphere: alignment, uniformity, effective rank, who is nearest to whom."""
+"""Where embeddings lie on the sphere: alignment, uniformity, effective rank."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from torch import Tensor
 
 from sentrep.functional.similarity import LARGEST_MATRIX, cosine_similarity_matrix, unit
 from sentrep.functional.sum_in_chunks import rows_at_once, sum_in_chunks
-
-_QUERIES = 1024
-"""Rows compared at a time with all others: bounds the similarity matrix."""
 
 
 def alignment(x: Tensor, y: Tensor) -> Tensor:
@@ -97,36 +94,6 @@ def effective_rank(x: Tensor) -> Tensor:
         # identical rows leave only rounding (about 1e-7 a row) behind: no direction, rank 0
         varied = trace > 1e-6 * len(rows)
         return torch.where(varied, trace.square() / gram.square().sum().clamp_min(1e-30), torch.zeros_like(trace))
-
-
-def retrieval_accuracy(x: Tensor, y: Tensor) -> Tensor:
-    """Share of the rows of ``x`` whose own row of ``y`` is nearer by cosine than every other row of ``y``.
-
-    A tie counts as a miss: vectors that are all equal find nothing.
-
-    Args:
-        x: (N, D) with N ≥ 2.
-        y: (N, D), row i belongs to row i of ``x``.
-
-    Returns:
-        Scalar float32 in [0, 1]; 1 / N is chance.
-
-    Raises:
-        ValueError: for fewer than two rows.
-
-    Examples:
-        >>> retrieval_accuracy(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[1.0, 0.1], [1.0, 0.0]]))
-        tensor(0.)
-    """
-    if len(x) < 2:
-        raise ValueError("retrieval needs at least two embeddings")
-    hits = []
-    for start in range(0, len(x), _QUERIES):
-        cosine = cosine_similarity_matrix(x[start : start + _QUERIES], y)
-        own = cosine.diagonal(start).clone()
-        cosine.diagonal(start).fill_(-torch.inf)
-        hits.append(own > cosine.amax(1))
-    return torch.cat(hits).float().mean()
 
 
 def view_statistics(anchor: Tensor, positive: Tensor) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ from sentrep.reports.text import csv_text, latex_text, markdown_text, screen_tex
 
 _WORDS = ("bound", "check", "measured", "order", "protocol", "verdict", "value")
 """Columns that hold words beside the first one, which holds names; all others hold numbers."""
-_LEAST_IMPORTANT = ("protocol", "order", "p", "published difference", "seeds", "pairs", "items")
+_LEAST_IMPORTANT = ("protocol", "order", "p", "published difference", "seeds", "pairs")
 """Columns that a narrow terminal loses first; the last ones follow."""
 _MANY = 7
 """A table with more columns has narrower gaps."""

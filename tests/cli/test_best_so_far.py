@@ -48,7 +48,7 @@ def test_without_a_monitor_the_last_step_is_chosen(workplace: Path, capsys: pyte
     ("moment", "flags", "left"),
     [
         ("step 1", [], {"last.ckpt"}),
-        ("step 1", ["--data.val=[]", "--data.held_out=4"], {"last.ckpt"}),
+        ("step 1", ["--data.val=[]"], {"last.ckpt"}),
         ("validation 2", [], set()),
         ("validation 4", [], {"last.ckpt", "step=2"}),
     ],

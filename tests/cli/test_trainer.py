@@ -166,14 +166,14 @@ def test_sets_that_cannot_be_had_are_no_error(
     with caplog.at_level("INFO", logger="lightning.pytorch.utilities.rank_zero"):
         assert fit("--data.val=[stsb-dev]", "--trainer.max_steps=1") == 0
     assert "stsb-dev cannot be downloaded from the Hub; training continues without. For scores" in caplog.text
-    assert "data.val is empty: checkpoints are kept by recency" in caplog.text
+    assert "no validation set: the last checkpoint is kept" in caplog.text
     assert saved_config(workplace)["data"]["val"] == []
 
 
 def test_without_validation_sets_the_last_checkpoint_is_kept(workplace: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="lightning.pytorch.utilities.rank_zero"):
         assert fit("--data.val=[]", "--trainer.max_steps=3", "--checkpoint.every_n_train_steps=1") == 0
-    assert "data.val is empty: checkpoints are kept by recency, not by val/sts" in caplog.text
+    assert "no validation set: the last checkpoint is kept" in caplog.text
     names = {path.name for path in (workplace / "runs/run/version_0/checkpoints").iterdir()}
     assert names == {"last.ckpt", "step=3.ckpt"}
     assert saved_config(workplace)["checkpoint"]["init_args"]["monitor"] is None
@@ -182,16 +182,15 @@ def test_without_validation_sets_the_last_checkpoint_is_kept(workplace: Path, ca
 @pytest.mark.parametrize(
     ("words", "monitor", "mode", "name"),
     [
-        (["--data.val=[]"], "val/retrieval@1", "max", "retrieval@1"),
         ([], "val/sts", "max", "sts"),
         (["--checkpoint.monitor=val/dev/alignment"], "val/dev/alignment", "min", "dev-alignment"),
         (["--checkpoint.monitor=val/dev/uniformity_first"], "val/dev/uniformity_first", "min", "dev-uniformity_first"),
     ],
 )
-def test_held_out_sentences_choose_where_there_are_no_labels(
+def test_the_monitor_gives_the_direction_and_the_name_of_the_checkpoint(
     words: list[str], monitor: str, mode: str, name: str, workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert fit("--data.held_out=4", *words) == 0
+    assert fit(*words) == 0
     settings = saved_config(workplace)["checkpoint"]["init_args"]
     assert (settings["monitor"], settings["mode"]) == (monitor, mode)
     folder = workplace / "runs/run/version_0"

@@ -11,7 +11,6 @@ from lightning.pytorch.utilities.seed import isolate_rng
 from words import WordTokenize
 
 from sentrep.data import PairsFile, Reading, SentRepDataModule
-from sentrep.data.sets.held_out import HeldOut
 from sentrep.errors import InputError
 from sentrep.types import TextBatch, Tokenize
 from support import quiet_trainer, shared_path
@@ -128,20 +127,17 @@ class OtherWords(WordTokenize):
 
 
 class Reader(LightningModule):
-    """Keeps the longest and the smallest of what it is trained on and validated by."""
+    """Keeps the length of the longest sentence that it is trained on, and the smallest id."""
 
     def __init__(self, tokenize: Tokenize, max_length: int) -> None:
         super().__init__()
         self.automatic_optimization = False
         self.encoder = SimpleNamespace(tokenize=tokenize, max_length=max_length)
-        self.read: dict[str, tuple[int, int]] = {}
+        self.read = (0, 0)
 
     def training_step(self, batch: TextBatch) -> None:
         ids, mask = batch.anchor.input_ids, batch.anchor.attention_mask.bool()
-        self.read["train"] = int(mask.sum(1).max()), int(ids[mask].min())
-
-    def validation_step(self, held_out: HeldOut) -> None:
-        self.read["val"] = max(map(len, held_out.ids)), min(map(min, held_out.ids))
+        self.read = int(mask.sum(1).max()), int(ids[mask].min())
 
     def configure_optimizers(self) -> None:
         return None
@@ -150,20 +146,17 @@ class Reader(LightningModule):
 @pytest.mark.parametrize("reading", [Reading(), Reading(streaming=True)])
 def test_every_module_reads_the_ids_of_its_own_tokenizer(tmp_path: Path, reading: Reading) -> None:
     (tmp_path / "corpus.txt").write_text("\n".join(f"{number} sheep" for number in range(21)))
-    data = SentRepDataModule(
-        str(tmp_path / "corpus.txt"), batch_size=4, held_out=0 if reading.streaming else 4, reading=reading
-    )
-    stages = ["train"] if reading.streaming else ["train", "val"]
+    data = SentRepDataModule(str(tmp_path / "corpus.txt"), batch_size=4, reading=reading)
 
-    def read(tokenize: Tokenize, max_length: int) -> dict[str, tuple[int, int]]:
+    def read(tokenize: Tokenize, max_length: int) -> tuple[int, int]:
         module = Reader(tokenize, max_length)
         quiet_trainer(max_steps=9, max_epochs=1).fit(module, data)
         return module.read
 
     data.connect(OtherWords("other"), 3)  # for a look at the data; a module with one encoder says it anew
-    assert read(WordTokenize(), 8) == dict.fromkeys(stages, (4, 1))
-    assert read(WordTokenize(), 3) == dict.fromkeys(stages, (3, 1))
-    assert read(OtherWords("other"), 8) == dict.fromkeys(stages, (4, 1001))
+    assert read(WordTokenize(), 8) == (4, 1)
+    assert read(WordTokenize(), 3) == (3, 1)
+    assert read(OtherWords("other"), 8) == (4, 1001)
     data.connect(WordTokenize(), 3)
     data.setup("fit")
     assert next(iter(data.train_dataloader())).anchor.input_ids.shape == (4, 3)

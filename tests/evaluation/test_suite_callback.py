@@ -121,7 +121,6 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> N
     ("criterion", "labels"),
     [
         ("val/transfer/trec", ("transfer/trec",)),
-        ("val/alignment", ()),
         ("val/dev/alignment", ("dev",)),  # of the pairs with a high gold score
         ("val/dev/alignment_all", ()),  # of all pairs, whatever their gold scores
         ("val/dev/uniformity", ()),

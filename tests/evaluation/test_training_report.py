@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 
 from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule
@@ -172,6 +174,29 @@ def test_without_a_monitor_the_last_step_is_kept_and_no_labels_are_used(
     trainer = make_trainer(tmp_path, TrainingReport(), monitor=None, max_steps=4, val_check_interval=None)
     trainer.fit(make_module(), data)
     assert "The last step, 4, was kept; no labels were used to choose it." in capsys.readouterr().out
+
+
+def test_labels_that_end_the_training_are_named(
+    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    callbacks = [TrainingReport(), EarlyStopping("val/sts", mode="max")]
+    make_trainer(tmp_path, callbacks[0], callbacks=callbacks, enable_checkpointing=False, max_steps=2).fit(
+        make_module(), data
+    )
+    out = capsys.readouterr().out
+    assert "The last step, 2, was kept, and val/sts could end the training; the gold scores of first, second" in out
+    assert json.loads((tmp_path / "run" / "selection.json").read_text())["labels"] == ["first", "second"]
+
+
+def test_validations_change_nothing_in_the_training(tmp_path: Path, data: SentRepDataModule) -> None:
+    modules = [make_module(), make_module()]
+    for module, share in zip(modules, (1.0, 0), strict=True):
+        report = TrainingReport()
+        make_trainer(
+            tmp_path, report, callbacks=[report], enable_checkpointing=False, max_steps=4, limit_val_batches=share
+        ).fit(module, data)
+    watched, alone = (module.parameters() for module in modules)
+    assert all(torch.equal(one, two) for one, two in zip(watched, alone, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from references.info_nce import uniformity_loop
-from sentrep.functional import alignment, effective_rank, geometry, retrieval_accuracy, uniformity
+from sentrep.functional import alignment, effective_rank, geometry, uniformity
 from sentrep.functional.geometry import view_statistics
 
 
@@ -47,23 +47,6 @@ def test_gradients_of_alignment_and_uniformity_are_finite_at_coinciding_points()
     assert torch.isfinite(x.grad).all()
     assert uniformity(x).item() == pytest.approx(0.0, abs=1e-5)
     assert math.isfinite(uniformity(torch.randn(3, 3)).item())
-
-
-@pytest.mark.parametrize("count", [2, 30, 2500])  # the last in several blocks
-def test_retrieval_accuracy_counts_whose_own_row_is_nearest(count: int) -> None:
-    generator = torch.Generator().manual_seed(count)
-    x = torch.randn(count, 4, generator=generator)
-    y = x + 0.4 * torch.randn(count, 4, generator=generator)
-    cosine = torch.nn.functional.cosine_similarity(x[:, None], y[None], dim=-1)
-    expected = (cosine.argmax(1) == torch.arange(count)).float().mean()
-    assert float(retrieval_accuracy(x, y)) == pytest.approx(float(expected), abs=1.5 / count if count > 100 else 1e-6)
-    assert float(retrieval_accuracy(x, x.flip(0))) < 0.5
-
-
-def test_retrieval_in_a_collapsed_space_finds_nothing() -> None:
-    assert float(retrieval_accuracy(torch.ones(5, 3), torch.ones(5, 3))) == 0
-    with pytest.raises(ValueError, match="two"):
-        retrieval_accuracy(torch.ones(1, 3), torch.ones(1, 3))
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])

@@ -17,7 +17,6 @@ from sentrep.cli.errors import UsageError
 from sentrep.config import to_config
 from sentrep.data.sets.sts import not_at_hand
 from sentrep.evaluation import CollapseMonitor, TrainingReport
-from sentrep.evaluation.label_free import CRITERIA
 from sentrep.evaluation.scoring import GEOMETRY
 from sentrep.module import SentRepModule
 from sentrep.stability import NonFiniteGuard
@@ -33,9 +32,6 @@ summary of a model ends in a column of zeros, the FLOPs; `Progress` reports the 
 
 _RUNS = "runs"
 """Where the folders of runs are."""
-_DIRECTIONS = {f"val/{name}": direction for name, direction in CRITERIA.items()}
-"""Metrics that need held-out sentences and no labels, and which way is better."""
-_WITHOUT_LABELS = "val/retrieval@1"
 _FILENAME = "step={step}-sts={val/sts:.2f}"
 
 _SAVING = {"auto_insert_metric_name": False, "save_last": True, "save_on_exception": True}
@@ -145,28 +141,15 @@ def settle_sets(config: Namespace) -> None:
 
 
 def settle_monitor(config: Namespace) -> None:
-    """The criterion of the best checkpoint, its direction and its file name, as far as the data allow.
-
-    Without labelled sets the criterion is one on held-out sentences; without these there is no criterion.
-
-    Raises:
-        UsageError: for a criterion on held-out sentences without held-out sentences.
-    """
+    """The criterion of the best checkpoint, its direction and its file name; none without a development set."""
     monitor = config.get("checkpoint.init_args.monitor")
     if not monitor or not monitor.startswith("val/"):
         return
-    settings, wanted = config.checkpoint.init_args, monitor
-    if monitor in _DIRECTIONS and not config.data.held_out:
-        raise UsageError(f"checkpoint.monitor: {monitor} is judged on held-out sentences; add --data.held_out 1000")
-    if monitor not in _DIRECTIONS and not config.data.val:
-        monitor = _WITHOUT_LABELS if config.data.held_out else None
-        by = f"chosen by {monitor}, without labels" if monitor else "kept by recency"
-        hint = "" if monitor else "; --data.held_out 1000 holds sentences out to choose by without labels"
-        rank_zero_info(f"data.val is empty: checkpoints are {by}, not by {wanted}{hint}")
-    settings["monitor"] = monitor
-    if monitor is None or monitor in _DIRECTIONS:
-        settings["mode"] = _DIRECTIONS.get(monitor, "min")
-    elif monitor.rpartition("/")[2] in GEOMETRY:  # of a labelled set
+    settings = config.checkpoint.init_args
+    if not config.data.val:
+        monitor = settings["monitor"] = None
+        rank_zero_info("no validation set: the last checkpoint is kept")
+    elif monitor.rpartition("/")[2] in GEOMETRY:
         settings["mode"] = "min"
     if settings.get("filename") == _FILENAME:
         metric = f"-{monitor.removeprefix('val/').replace('/', '-')}={{{monitor}:.2f}}" if monitor else ""

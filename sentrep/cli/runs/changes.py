@@ -15,7 +15,7 @@ from sentrep.config import flat
 RECORD = "sentrep_run"
 """Key of a checkpoint under which `run_settings` lie."""
 
-_DATA = ("batch_size", "reading.fraction", "seed", "held_out")
+_DATA = ("batch_size", "reading.fraction", "seed")
 _TRAINER = (
     "precision", "accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "limit_train_batches",
     "overfit_batches",

@@ -11,7 +11,6 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from torch.utils.data import DataLoader
 
 from sentrep.data.batches.sampler import BatchOrder
-from sentrep.data.sets.held_out import HeldOut
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.text.corpus import Corpus
 from sentrep.data.text.tokenized import TokenizedCorpus, TokenizedRows
@@ -113,14 +112,14 @@ class ResumableLoader:
 class OneBatchLoader:
     """One evaluation set as the only batch, on every process: Lightning's own sampler would repeat rows."""
 
-    def __init__(self, batch: ScoredPairs | HeldOut) -> None:
-        self.batch = batch
+    def __init__(self, pairs: ScoredPairs) -> None:
+        self.pairs = pairs
 
     def __len__(self) -> int:
         return 1
 
-    def __iter__(self) -> Iterator[ScoredPairs | HeldOut]:
-        yield self.batch
+    def __iter__(self) -> Iterator[ScoredPairs]:
+        yield self.pairs
 
 
 class SentenceLoader:

@@ -1,9 +1,8 @@
-"""Evaluation sets, and sentences held out of the training text.
+"""Evaluation sets.
 
 scored_pairs              sentence pairs with a graded similarity: one similarity set
 sts, transfer, senteval   similarity sets and transfer tasks; where SentEval's folder has them
 labelled                  texts with labels, for classification and clustering
 beir                      retrieval and reranking
-held_out                  sentences to choose a checkpoint by without labels
 evaluation_texts, leakage, near_duplicates   evaluation sentences in the training text
 """

@@ -80,18 +80,17 @@ class TokenizedCorpus:
 
     Args:
         path: the file.
-        rows: which of its rows, by their number in the text; None means all that are not null.
 
     Raises:
         pyarrow.ArrowInvalid: the file is cut off or damaged.
     """
 
-    def __init__(self, path: str | Path, rows: NDArray[np.int64] | None = None) -> None:
+    def __init__(self, path: str | Path) -> None:
         self.path = str(path)
         table = pa.ipc.open_stream(pa.memory_map(self.path)).read_all()
         self.counts = CorpusCounts(**_counted(table))
         self.columns = [name for name in COLUMNS if name in table.column_names]
-        self.rows = np.flatnonzero(table[COLUMNS[0]].is_valid()) if rows is None else rows
+        self.rows = np.flatnonzero(table[COLUMNS[0]].is_valid())
         batches = table.select(self.columns).to_batches()
         self._starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
         self._views = [[(ids.offsets.to_numpy(), ids.values.to_numpy()) for ids in batch.columns] for batch in batches]
@@ -117,7 +116,7 @@ class TokenizedCorpus:
         )
 
     def __reduce__(self) -> tuple[type[TokenizedCorpus], tuple[Any, ...]]:
-        return TokenizedCorpus, (self.path, self.rows)  # a worker process maps the file again
+        return TokenizedCorpus, (self.path,)  # a worker process maps the file again
 
 
 def _counted(table: pa.Table) -> Counter[str]:

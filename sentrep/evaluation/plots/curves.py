@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from sentrep.errors import InputError
-from sentrep.evaluation.label_free import CRITERIA
 from sentrep.evaluation.plots.style import (
     BLUE,
     DOTS,
@@ -20,7 +19,6 @@ from sentrep.evaluation.plots.style import (
     GREY,
     ORANGE,
     PURPLE,
-    SKY,
     legend_below,
     looks,
     metric_label,
@@ -64,14 +62,14 @@ def draw_training_curves(history: pd.DataFrame, best_step: int | None = None, mo
 
     Development scores before training (step 0) are open circles, with a dotted line across for comparison. If the run
     replaced the start model's pooling, a dashed line marks the untouched start model (``untouched/sts``).
-    Alignment and uniformity are drawn for the training batches, the held-out sentences and the development sets (in
-    the colours of their scores).
+    Alignment and uniformity are drawn for the training batches and the development sets (in the colours of their
+    scores).
 
     Args:
         history: by step, a column for each metric (``train/loss``, ``val/sts``, ``train/alignment``, ...), as
             ``metrics.csv`` has it. A missing metric has no panel.
         best_step: step of the chosen checkpoint, to be marked.
-        monitor: the metric that chose it; a metric of held-out sentences gets its own panel.
+        monitor: the metric that chose it; a metric that is no development score gets its own panel.
 
     Raises:
         InputError: for a history without any of these.
@@ -165,9 +163,9 @@ def _courses(history: pd.DataFrame) -> dict[str, pd.Series]:
 
 
 def _is_dev_score(name: str) -> bool:
-    """True for ``val/sts`` and ``val/<set>``; False for other measures of a set and for criteria without labels."""
+    """True for ``val/sts`` and ``val/<set>``; False for other measures of a set."""
     stage, _, rest = name.partition("/")
-    return stage == "val" and "/" not in rest and rest not in CRITERIA
+    return stage == "val" and "/" not in rest
 
 
 def _looks_of(sets: Mapping[str, pd.Series]) -> dict[str, dict[str, Any]]:
@@ -189,11 +187,9 @@ def _scores(mean: pd.Series | None, sets: Mapping[str, pd.Series]) -> list[Line]
 
 
 def _batches(courses: Mapping[str, pd.Series], sets: Mapping[str, pd.Series], panel: str) -> list[Line]:
-    """A training metric, beside the same metric of development sets and of held-out sentences."""
+    """A training metric, beside the same metric of development sets."""
     metric = panel.removeprefix("train/")
     beside = {f"{name}/{metric}": look for name, look in _looks_of(sets).items()}
-    if metric in CRITERIA:
-        beside[f"val/{metric}"] = {**_POINTS, "color": SKY, "linestyle": ":", "label": "held-out sentences"}
     others: list[Line] = [(courses[name], 1, look) for name, look in beside.items() if name in courses]
     if (course := courses.get(panel)) is None:
         return others
