@@ -325,15 +325,15 @@ def session(make: Callable[[], Any], log: Path) -> None:
     import hypothesis
     import pytest
 
-    import sentrep.doctor.processes
     import sentrep.evaluation.significance  # before pytest, which rewrites a file that it is given
+    import sentrep.testing
     import support
 
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]  # the smallest example is of no interest
     hypothesis.settings.register_profile("mutants", phases=phases, derandomize=True, database=None)
     hypothesis.settings.load_profile("mutants")
-    sentrep.doctor.processes._START = "fork"
-    support._FORKS = sentrep.doctor.processes.multiprocessing.get_context("fork")
+    sentrep.testing._START = "fork"
+    support._FORKS = sentrep.testing.multiprocessing.get_context("fork")
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), 1)
     base = STATE / f"tmp-{os.getpid()}"
     options = ["-q", "-p", "no:cacheprovider", "--capture=no", f"--basetemp={base}"]

@@ -32,7 +32,7 @@ from sentrep.cli.config.recipes import read_about
 DOCS = ROOT / "docs"
 API = [
     "sentrep", "objectives", "views", "negatives", "weighting", "encoder", "decoders", "stability", "functional",
-    "data", "data.toy", "evaluation", "evaluation.plots", "doctor",
+    "data", "data.toy", "evaluation", "evaluation.plots", "testing",
 ]  # fmt: skip
 """Packages, each with its page in docs/api, in the order in which a name of several finds its place."""
 COMMANDS = DOCS / "commands.md"

@@ -34,7 +34,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 IMPORT_ORDER = [
     "version", "lazy", "errors", "extras", "io", "reports", "checks", "types", "config", "distributed", "functional",
     "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives", "training", "stability",
-    "checkpoint", "evaluation", "module", "doctor", "cli",
+    "checkpoint", "evaluation", "module", "testing", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""
 
@@ -44,7 +44,7 @@ ONE_CONCEPT = {
     "comparison": "of runs, and its picture",
     "encode": "the library's function, and its command",
     "errors": "bad input, and what the command line makes of it",
-    "noise": "the drawing of it, the views made with it, the doctor's check of it",
+    "noise": "the drawing of it, the views made with it",
     "report": "of an evaluation, and of anything",
     "sts": "reading the sets, and scoring them",
     "transfer": "reading the sets, and scoring them",

@@ -30,8 +30,6 @@ from sentrep.cli import main
 from sentrep.cli.config import configuration
 from sentrep.cli.config.configuration import parse_request
 from sentrep.cli.config.sections import build_tree
-from sentrep.doctor import Outcome
-from sentrep.doctor import report as doctor_report
 from sentrep.encoder import Dense
 from sentrep.evaluation import Evaluation
 from sentrep.evaluation.comparison import Comparison
@@ -409,18 +407,6 @@ def test_names_are_harmless_in_a_comparisons_report_and_picture(tmp_path: Path) 
     drawn = save_figure(figure, tmp_path / "title")[1].read_text(encoding="utf-8")
     assert "\x1b" not in drawn
     assert "\\u202e" in drawn
-
-
-def test_names_are_harmless_in_a_doctors_report(tmp_path: Path) -> None:
-    for number, text in enumerate(HOSTILE.values()):
-        report = doctor_report([Outcome(text, False, text, text, text)])
-        report.write(tmp_path / f"{number}.md")
-        tags, letters = in_markdown((tmp_path / f"{number}.md").read_text(encoding="utf-8"))
-        assert tags == {"h1", "table", "thead", "tbody", "tr", "th", "td", "p"}
-        assert letters.count(printable(text).strip()) >= 5
-        report.print(Console(width=400, file=(screen := io.StringIO())))
-        assert "\x1b" not in screen.getvalue()
-        assert screen.getvalue().count(printable(text).strip()) >= 3
 
 
 def test_messages_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,10 @@ Everything that is imported for help and for wrong usage is light: the commands 
 from __future__ import annotations
 
 import inspect
+import platform
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
+from importlib import import_module, metadata
 
 from sentrep.cli.errors import UsageError, report
 from sentrep.errors import did_you_mean
@@ -35,7 +36,6 @@ COMMANDS = {
     "encode": "commands.encode:encode",
     "evaluate": "commands.evaluate:evaluate",
     "compare": "commands.compare:compare",
-    "doctor": "commands.doctor:doctor",
     "export": "commands.export:export",
     "plot curves": "commands.plot:curves",
     "plot sweep": "commands.plot:sweep",
@@ -44,6 +44,8 @@ COMMANDS = {
     "paraphrase": "commands.paraphrase:paraphrase",
 }
 """Every command: a module below `sentrep.cli`, and its function; the first line of its docstring is for the help."""
+PACKAGES = ("torch", "lightning", "transformers", "sentence-transformers")
+"""What ``--version`` names beside sentrep: the packages that compute."""
 DEBUG = "--debug"
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 + SIGINT."""
@@ -75,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(words: list[str]) -> int:
     first, *rest = words or ["--help"]
     if first == "--version":
-        print(f"sentrep {__version__}")
+        _print_versions()
         return 0
     group = [name for name in COMMANDS if name.startswith(f"{first} ")]
     if first in ("-h", "--help") or (group and first not in COMMANDS and set(rest) <= {"-h", "--help"}):
@@ -96,6 +98,21 @@ def _dispatch(words: list[str]) -> int:
     return function(**parse(name, function, rest)) or 0
 
 
+def _print_versions() -> None:
+    print("sentrep", __version__)
+    for package in PACKAGES:
+        try:
+            print(package, metadata.version(package))
+        except metadata.PackageNotFoundError:
+            print(package, "is not installed")
+    print("Python", platform.python_version())
+
+    import torch
+
+    names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    print("accelerator:", ", ".join(names) or ("MPS" if torch.backends.mps.is_available() else "none"))
+
+
 def _function_of(command: str) -> Callable[..., int | None]:
     module, name = COMMANDS[command].split(":")
     function: Callable[..., int | None] = getattr(import_module(f"sentrep.cli.{module}"), name)
@@ -106,6 +123,6 @@ def _help(names: Iterable[str]) -> str:
     summaries = {name: str(inspect.getdoc(_function_of(name))).split("\n")[0] for name in names}
     return (
         f"usage: sentrep COMMAND [options]\n\nSentence embeddings without labels.\n\n{listing(summaries)}\n\n"
-        "'sentrep COMMAND --help' explains a command, 'sentrep --version' is the version.\n"
+        "'sentrep COMMAND --help' explains a command, 'sentrep --version' names the versions.\n"
         f"{DEBUG} prints the traceback of an error."
     )

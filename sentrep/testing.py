@@ -1,4 +1,4 @@
-"""Several processes of one gloo group on this machine."""
+"""Helpers for the tests of a plug-in's author."""
 
 from __future__ import annotations
 
@@ -13,22 +13,26 @@ import torch
 import torch.distributed as dist
 from torch.multiprocessing import start_processes
 
+__all__ = ["run_processes"]
+
 # A server that has imported everything once, and of which every process is a fork: an import takes seconds.
 _START = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 multiprocessing.get_context(_START).set_forkserver_preload(["sentrep.module"])
 
 
 def run_processes(function: Callable[..., Any], world: int, *arguments: Any) -> list[Any]:
-    """What ``function(*arguments)`` returns on each of ``world`` processes of one gloo group, by rank.
+    """Return the results of ``function(*arguments)`` on ``world`` processes of one gloo group, by rank.
+
+    The processes run on the CPU of this machine.
 
     Args:
-        function: of a module; it returns tensors and plain data.
+        function: a function of a module; it returns tensors and plain data.
         world: number of processes.
         arguments: picklable values.
 
     Raises:
         torch.multiprocessing.ProcessRaisedException: the error of the process that failed first.
-        torch.multiprocessing.ProcessExitedException: how it ended where it did not say.
+        torch.multiprocessing.ProcessExitedException: the exit status of a process that ended without an error.
     """
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ)  # the fork server has the environment of its start
