@@ -24,7 +24,6 @@ from typing import Any
 import harness
 import inputs
 import machine
-import tables
 from harness import OURS, PEER, PLAIN, PROCESSOR, Job
 
 GRAPH = "onnxruntime"
@@ -118,7 +117,6 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
     from sentrep import SentenceEncoder
     from sentrep.encoder import write_graph
 
-    threads = options.threads if options.device == "cpu" and not options.one_process else None
     found: dict[str, Any] = {"rows": [], "measurements": [], "largest_difference": {}, "left_out": []}
     usual = [PEER, PLAIN, OURS, *([] if options.device == "cuda" else [GRAPH])]
     variants = harness.present(options.variants or usual, NEEDS)
@@ -140,7 +138,7 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
                         if precision == "fp32" or name != GRAPH
                     ]
                     measurements = harness.run_jobs(
-                        jobs, measure, repeats=options.repeats, threads=threads, until=until
+                        jobs, measure, repeats=options.repeats, threads=options.apart, until=until
                     )
                     apart = largest_difference(measurements)
                     if precision == "fp32" and apart > TOLERANCE:
@@ -155,7 +153,7 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
 
 def report(found: dict[str, Any]) -> str:
     """The results in Markdown."""
-    text = tables.throughput_table(found["rows"])
+    text = harness.throughput_table(found["rows"])
     differences = ", ".join(f"{setting}: {apart:.1e}" for setting, apart in found["largest_difference"].items())
     text += f"\nLargest difference between unit vectors, in any coordinate: {differences}.\n"
     if found["left_out"]:
@@ -167,18 +165,8 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     found = harness.parser("Encoding speed beside others.", batch_sizes=(32,), sentences=4000)
     found.add_argument("--variants", nargs="+", choices=[PEER, PLAIN, OURS, GRAPH])
-    found.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
     return found
 
 
-def main() -> None:
-    """Measure and report."""
-    options = harness.parse(parser())
-    about = machine.environment(options.device, options.threads)
-    found = run(options)
-    text = report(found) + "\n" + tables.in_words(about)
-    tables.write(text, {"environment": about, **found}, options.markdown, options.json)
-
-
 if __name__ == "__main__" and not harness.worker(measure):
-    main()
+    harness.main(parser(), run, report)

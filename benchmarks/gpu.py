@@ -1,4 +1,4 @@
-"""All that is tested and measured on a GPU, by one command: correctness, training, profile, encoding, STS, loader.
+"""All that is tested and measured on a GPU, by one command: correctness, training, encoding, loader.
 
     python benchmarks/gpu.py [--json gpu.json] [--markdown gpu.md] [--minutes 8]
     python benchmarks/gpu.py --device cpu --quick       # to try the script out: tiny shapes, about a minute
@@ -9,7 +9,7 @@ all variants alike. What would go beyond the time is left out and named in the r
 A part that fails is named there too, a variant that fails on standard error, and the others go on. First, outside of
 the minutes, ``tests/test_on_gpu.py`` compares the GPU with the CPU: loss and gradients of every plug-in, steps in bf16,
 compiled, in a group of one process, and resumed; this needs pytest. What each part
-does: train_throughput.py, encode_throughput.py, sts_throughput.py, loader_throughput.py, flops.py.
+does: train_throughput.py, encode_throughput.py, loader_throughput.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import argparse
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,7 +27,6 @@ import encode_throughput
 import harness
 import loader_throughput
 import machine
-import sts_throughput
 import tables
 import train_throughput
 
@@ -45,13 +44,10 @@ class Part:
     script: ModuleType
     words: str
     """Its command line."""
-    variants: list[str] = field(default_factory=list)
-    """Which ones; none means all."""
 
     def run(self, device: str, until: float) -> dict[str, Any]:
         """Measure, see ``run`` of the script."""
-        variants = ["--variants", *self.variants] if self.variants else []
-        words = [*self.words.split(), *variants, "--one-process", "--device", device]
+        words = [*self.words.split(), "--one-process", "--device", device]
         found: dict[str, Any] = self.script.run(harness.parse(self.script.parser(), words), until)
         return found
 
@@ -62,25 +58,20 @@ def plan(quick: bool) -> list[Part]:
         tiny = "--shape tiny --batch-size 4 --repeats 1"
         steps = f"{tiny} --steps 2 --warmup 1 --matrix 128 --precision"
         return [
-            Part("Training, SimCSE", 1.0, train_throughput, f"{steps} fp32 bf16 --profile"),
+            Part("Training, SimCSE", 1.0, train_throughput, f"{steps} fp32 bf16"),
             Part("Training, other objectives", 1.0, train_throughput, f"{steps} fp32 {_OTHERS}"),
             Part("Encoding", 1.0, encode_throughput, f"{tiny} --sentences 40"),
-            Part("The seven STS sets", 1.0, sts_throughput, f"{tiny} --pairs 5"),
             Part("Loader", 1.0, loader_throughput, f"{tiny} --lines 200 --batches 5 --warmup 1 --workers 0"),
         ]
     shapes = "--shape bert-base 6x384 bert-mini"
     steps = f"{shapes} --steps 20 --warmup 5 --precision"
     bf16 = f"{steps} bf16 --batch-size 512 256 64 --repeats 3"
     encoding = f"{shapes} --sentences 20000 --batch-size 256 --precision bf16 fp32 --repeats 3"
-    scoring = "--shape bert-base 6x384 --pairs 1000 --batch-size 256 --precision bf16 --repeats 3"
-    loading = "--shape bert-base --lines 200000 --batch-size 64 512 --workers 0 4 --repeats 3"
-    profiling = f"{steps} bf16 --batch-size 512 64 --repeats 1 --profile"
+    loading = "--shape bert-base --lines 200000 --batch-size 64 512 --workers 0 4 --repeats 1"
     return [
         Part("Training, SimCSE, bf16", 0.45, train_throughput, bf16),
         Part("Training, SimCSE, fp32 (no TF32)", 0.55, train_throughput, f"{steps} fp32 --batch-size 64 --repeats 3"),
-        Part("Where the time goes", 0.6, train_throughput, profiling, [harness.OURS]),
         Part("Encoding", 0.75, encode_throughput, encoding),
-        Part("The seven STS sets, made-up pairs", 0.78, sts_throughput, scoring),
         Part("Loader", 0.82, loader_throughput, loading),
         Part("Training, other objectives, bf16", 0.97, train_throughput, f"{bf16} {_OTHERS}"),
     ]
@@ -114,9 +105,7 @@ def main() -> None:
         try:
             found = part.run(options.device, start + part.until * options.minutes * 60)
             results[part.title] = found
-            rates = [loader_throughput.fastest(each) for each in results.values() if "peaks" in each]
-            more = [max(rates, default=None)] if part.script is loader_throughput else []
-            text += f"## {part.title}\n\n{part.script.report(found, *more)}\n"
+            text += f"## {part.title}\n\n{part.script.report(found)}\n"
         except (Exception, SystemExit) as error:  # the minutes of the other parts would be lost
             text += f"## {part.title}\n\nFailed: {error!r}\n\n"
     text += f"{(time.monotonic() - start) / 60:.1f} minutes. " + tables.in_words(about)

@@ -23,13 +23,13 @@ from typing import Any
 
 import inputs
 import machine
+import tables
 
 OURS, SLOW = "sentrep", "sentrep, fast paths off"
 PACKED, PADDED = "sentrep, packed", "sentrep, padded"
 COMPILED, GRAPHS = "sentrep, compiled", "sentrep, CUDA graphs"
-PEER, PLAIN = "sentence-transformers", "plain HF loop"
-HAND = "best loop by hand"
-PEER_LOOP = "sentence-transformers, without its trainer"
+CACHED = "sentrep, 32 rows at once"
+PEER, PLAIN, HAND = "sentence-transformers", "plain HF loop", "best loop by hand"
 PROCESSOR = "processor ms a sentence"
 """Of all threads of the process: what a busy machine changes less than the clock's time."""
 
@@ -79,6 +79,7 @@ def parser(description: str, batch_sizes: Sequence[int] = (64,), **defaults: int
     found.add_argument("--batch-size", nargs="+", type=int, default=list(batch_sizes))
     found.add_argument("--repeats", type=int, default=5)
     found.add_argument("--threads", type=int, default=os.cpu_count(), help="of torch, in every variant")
+    found.add_argument("--one-process", action="store_true", help="measure in this process on a CPU too")
     found.add_argument("--json", type=Path, help="write every number and the environment here")
     found.add_argument("--markdown", type=Path, help="write the table here")
     for name, default in defaults.items():
@@ -87,20 +88,35 @@ def parser(description: str, batch_sizes: Sequence[int] = (64,), **defaults: int
     return found
 
 
-def parse(
-    found: argparse.ArgumentParser, words: Sequence[str] | None = None, corpus_needed: bool = True
-) -> argparse.Namespace:
-    """The options of the command line, or of ``words``, checked; ``settings`` holds the benchmark's own numbers."""
+def parse(found: argparse.ArgumentParser, words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options of the command line, or of ``words``, checked.
+
+    ``settings`` holds the benchmark's own numbers, ``apart`` the threads of a process for each measurement, or None.
+    """
     options = found.parse_args(words)
     for path in (*options.model_folder, *filter(None, [options.corpus])):
         if not Path(path).exists():
             found.error(f"{path}: no such file or folder")
     if not options.model_folder and not options.shape:
         options.shape = ["bert-mini", "6x384"]
-    if corpus_needed and options.corpus is None and options.model_folder:
+    if options.corpus is None and options.model_folder and not getattr(options, "lengths", None):
         found.error("--model-folder needs --corpus: made-up sentences are words of the toy tokenizer")
     options.settings = {name: getattr(options, name) for name in options.numbers}
+    options.apart = None if options.one_process or options.device == "cuda" else options.threads
     return options
+
+
+def main(
+    found: argparse.ArgumentParser,
+    run: Callable[[argparse.Namespace], dict[str, Any]],
+    report: Callable[[dict[str, Any]], str],
+) -> None:
+    """The command line of a benchmark: measure, and report in Markdown."""
+    options = parse(found)
+    about = machine.environment(options.device, options.threads)
+    measured = run(options)
+    text = report(measured) + "\n" + tables.in_words(about)
+    tables.write(text, {"environment": about, **measured}, options.markdown, options.json)
 
 
 def folders(options: argparse.Namespace, temporary: Path) -> dict[str, str]:
@@ -179,7 +195,7 @@ def _without_paths(job: dict[str, Any]) -> dict[str, Any]:
     return {
         name: _without_paths(value) if isinstance(value, dict) else value
         for name, value in job.items()
-        if name not in ("folder", "corpus", "senteval")
+        if name not in ("folder", "corpus")
     }
 
 
@@ -238,3 +254,21 @@ def rows_of(measurements: Sequence[dict[str, Any]], references: Sequence[str]) -
                 more[f"× {other}, processor"] = median(b["more"][PROCESSOR] / a["more"][PROCESSOR] for a, b in both)
             rows.append(Row(items[0]["setting"], variant, rates[variant], ratios, peak, before, more))
     return rows
+
+
+def throughput_table(rows: Sequence[Row]) -> str:
+    """The rows in Markdown: medians with ranges, ratios, memory, and what else the rows have."""
+    settings = list(dict.fromkeys(key for row in rows for key in row.setting))
+    references = list(dict.fromkeys(other for row in rows for other in row.ratios))
+    more = list(dict.fromkeys(key for row in rows for key in row.more))
+    numbers = [*(f"× {other}" for other in references), "peak MiB", "of it in the run", *more]
+    lines = []
+    for row in rows:
+        rates = row.sentences_per_second
+        cells = [str(row.setting.get(key, "")) for key in settings]
+        cells += [row.variant, f"{median(rates):,.1f} ({min(rates):,.1f}–{max(rates):,.1f})"]
+        cells += [f"{row.ratios[other]:.2f}" if other in row.ratios else "" for other in references]
+        cells += [f"{row.peak_memory_mib:,.0f}", f"{row.peak_memory_mib - row.before_memory_mib:,.0f}"]
+        cells += [f"{row.more[key]:,.{2 if '×' in key else 1}f}" if key in row.more else "" for key in more]
+        lines.append(cells)
+    return tables.table([*settings, "variant", "sentences/s, median (range)", *numbers], lines, left=len(settings) + 1)

@@ -53,9 +53,16 @@ def model_folder(shape: str, folder: Path) -> str:
     return str(path)
 
 
-def write_sentences(corpus: str | None, count: int, target: Path) -> str:
-    """Write ``count`` sentences, one a line: the first ones of a corpus, or made-up ones; returns the file's path."""
-    sentences = made_up_sentences(count) if corpus is None else _first_sentences(corpus, count)
+def write_sentences(corpus: str | None, count: int, target: Path, length: int | None = None) -> str:
+    """Write ``count`` sentences, one a line, and return the file's path.
+
+    They are the first ones of a corpus, made-up ones, or made-up ones of ``length`` tokens each.
+    """
+    if length is not None:
+        words = " ".join(made_up_sentences(count * length // 10 + 50)).split()
+        sentences = [" ".join(words[row * length :][:length]) for row in range(count)]
+    else:
+        sentences = made_up_sentences(count) if corpus is None else _first_sentences(corpus, count)
     target.write_text("\n".join(sentences) + "\n", encoding="utf-8")
     return str(target)
 

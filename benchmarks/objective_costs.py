@@ -34,34 +34,24 @@ BESIDE = (
 )  # fmt: skip
 
 
-def main() -> None:
-    """Measure and report."""
-    options = _options()
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """By model and batch, what `_turns` measures."""
     torch.set_num_threads(1)
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as temporary:
         for name, folder in harness.folders(options, Path(temporary)).items():
             for batch in options.batch_size:
-                corpus = Path(temporary, f"{batch}.txt")
-                inputs.write_sentences(options.corpus, (options.warmup + options.steps) * batch, corpus)
-                job = Job(
-                    "",
-                    {"model": name, "precision": "fp32", "batch": batch},
-                    folder,
-                    str(corpus),
-                    "cpu",
-                    0,
-                    options.settings,
-                )
+                setting = {"model": name, "precision": "fp32", "batch": batch}
+                count = (options.warmup + options.steps) * batch
+                corpus = inputs.write_sentences(options.corpus, count, Path(temporary, f"{batch}.txt"))
+                job = Job("", setting, folder, corpus, "cpu", 0, options.settings)
                 found[f"{name}, batch {batch}"] = _turns(job, options.repeats)
-    about = machine.environment("cpu", 1)
-    text = "\n".join(f"{title}\n\n{_table(measured)}" for title, measured in found.items())
-    tables.write(f"{text}\n{tables.in_words(about)}", {"environment": about, **found}, options.markdown, options.json)
+    return found
 
 
-def _options() -> argparse.Namespace:
-    parser = harness.parser("What a method adds to a step.", (64, 256), steps=2, warmup=1, max_length=32)
-    return harness.parse(parser)
+def report(found: dict[str, Any]) -> str:
+    """A table for each model and batch."""
+    return "\n".join(f"{title}\n\n{_table(measured)}" for title, measured in found.items())
 
 
 def _turns(job: Job, repeats: int) -> list[dict[str, tuple[float, float]]]:
@@ -107,4 +97,5 @@ def _ratio(values: list[float]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    parser = harness.parser("What a method adds to a step.", (64, 256), steps=2, warmup=1, max_length=32)
+    harness.main(parser, run, report)

@@ -1,4 +1,4 @@
-"""How long `sentrep fit` takes to its first step on a cached corpus, part by part; `sentrep encode` on ten sentences.
+"""How long `sentrep fit` takes to its first step, part by part; `sentrep encode` of ten sentences beside its peer.
 
     python benchmarks/startup.py [--lines 1000000] [--shape 6x384] [--repeats 3] [--json startup.json]
     python benchmarks/startup.py --corpus wiki1m.txt.xz --model-folder MINILM --lines 1000000
@@ -13,7 +13,8 @@ medians. The parts of ``fit``:
 - first step: from the first batch to the end of its optimiser step
 - rest: all else up to there, the Trainer's own set-up for the most part
 
-With ``--parts`` it is the process that is measured.
+``encode`` is beside five lines of Python with sentence-transformers, in seconds of the processor: *cold* without cached
+bytecode, as after an installation, and *warm*. With ``--parts`` it is the process that is measured.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import argparse
 import functools
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -33,11 +35,17 @@ from typing import Any
 
 import harness
 import inputs
-import machine
 import tables
 
 PARTS = ("import", "configuration", "building", "data", "first step", "rest")
+STATES = ("cold", "warm")
 SENTENCES = 10
+PEER = """
+import sys, numpy
+from sentence_transformers import SentenceTransformer
+lines = open(sys.argv[2], encoding="utf-8").read().splitlines()
+numpy.save(sys.argv[3], SentenceTransformer(sys.argv[1], device="cpu").encode(lines))
+"""
 
 
 class Stopwatch:
@@ -94,57 +102,78 @@ def parts(started: float, file: str, words: list[str]) -> None:
 
 
 def measure(options: argparse.Namespace, folder: str, temporary: Path) -> dict[str, Any]:
-    """Seconds of the parts of ``fit``, and of ``encode``: medians."""
+    """Seconds of the parts of ``fit``, and of the processor for the first vectors: every turn."""
     corpus = inputs.write_sentences(options.corpus, options.lines, temporary / "sentences.txt")
-    ten = temporary / "ten.txt"
+    ten, target = temporary / "ten.txt", str(temporary / "ten.npy")
     ten.write_text("\n".join(Path(corpus).read_text(encoding="utf-8").splitlines()[:SENTENCES]) + "\n")
     fit = [
         f"--model.encoder.backbone={folder}", "--model.objectives.simcse=Contrastive", f"--data.train={corpus}",
         f"--data.reading.cache_dir={temporary / 'cache'}", "--data.batch_size=8", "--trainer.max_steps=1",
         f"--trainer.accelerator={options.device}",
     ]  # fmt: skip
+    ours = ["-m", "sentrep", "encode", folder, "--input", str(ten), "--output", target, "--overwrite", "true"]
+    programs = {"sentrep": [*ours, "--device", "cpu"]}
+    if harness.present([harness.PEER], {harness.PEER: ["sentence_transformers"]}):
+        programs[harness.PEER] = ["-c", PEER, folder, str(ten), target]
     times = temporary / "parts.json"
     fits, encodes = [], []
     for turn in range(options.repeats + 1):
         _run([__file__, "--parts", str(time.time()), str(times), *fit], temporary)
-        start = time.time()
-        words = ["encode", folder, "--input", str(ten), "--output", str(temporary / "ten.npy"), "--overwrite", "true"]
-        _run(["-m", "sentrep", *words, "--device", options.device], temporary)
+        seconds = {
+            f"{name}, {state}": _run(words, temporary, f"bytecode-{name}-{turn}")
+            for state in STATES
+            for name, words in programs.items()
+        }
         if turn:  # the first one tokenises the corpus and warms the disk's cache
-            encodes.append(time.time() - start)
             fits.append(json.loads(times.read_text(encoding="utf-8")))
-            print(f"fit {fits[-1]['total']:.2f} s, encode {encodes[-1]:.2f} s", file=sys.stderr, flush=True)
-    medians = {part: median(run[part] for run in fits) for part in (*PARTS, "total")}
-    return {"fit": medians, "encode": median(encodes), "runs": {"fit": fits, "encode": encodes}}
+            encodes.append(seconds)
+            print(f"fit {fits[-1]['total']:.2f} s, encode {seconds}", file=sys.stderr, flush=True)
+    return {"fit": fits, "encode": encodes}
 
 
-def _run(words: list[str], folder: Path) -> None:
+def _run(words: list[str], folder: Path, bytecode: str | None = None) -> float:
+    """Run a Python process with the bytecode of this name; return its seconds of the processor."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    if bytecode is not None:
+        environment |= {"PYTHONPYCACHEPREFIX": str(folder / bytecode), "OMP_NUM_THREADS": "1"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(words)} failed:\n{done.stderr[-3000:]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def main() -> None:
-    """Measure and report."""
-    parser = harness.parser("Time to the first step and to the first vectors.", lines=1_000_000)
-    parser.set_defaults(repeats=3)
-    options = harness.parse(parser)
-    about = machine.environment(options.device, options.threads)
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """By model, what `measure` finds."""
     with tempfile.TemporaryDirectory() as temporary:
         models = harness.folders(options, Path(temporary))
-        found = {model: measure(options, folder, Path(temporary)) for model, folder in models.items()}
-    lines = [
-        [model, *(f"{times['fit'][part]:.2f}" for part in (*PARTS, "total")), f"{times['encode']:.2f}"]
-        for model, times in found.items()
-    ]
-    columns = [*PARTS, "fit to its first step, s", f"encode of {SENTENCES} sentences, s"]
-    text = tables.table(["model", *columns], lines) + f"\n{options.lines:,} sentences.\n\n" + tables.in_words(about)
-    tables.write(text, {"environment": about, "models": found}, options.markdown, options.json)
+        return {"models": {model: measure(options, folder, Path(temporary)) for model, folder in models.items()}}
+
+
+def report(found: dict[str, Any]) -> str:
+    """Medians in Markdown."""
+    text = ""
+    for part, unit in (("fit", "fit to its first step, s"), ("encode", f"{SENTENCES} sentences, processor s")):
+        columns = list(next(iter(found["models"].values()))[part][0])
+        lines = [
+            [model, *(f"{median(turn[name] for turn in turns[part]):.2f}" for name in columns)]
+            for model, turns in found["models"].items()
+        ]
+        text += tables.table([f"{unit}: model", *columns], lines) + "\n"
+    return text
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    found = harness.parser("Time to the first step and to the first vectors.", lines=1_000_000)
+    found.set_defaults(repeats=3)
+    return found
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--parts"]:
         parts(float(sys.argv[2]), sys.argv[3], sys.argv[4:])
     else:
-        main()
+        harness.main(parser(), run, report)

@@ -1,4 +1,4 @@
-"""The report of a throughput benchmark: a Markdown table, and every number as JSON."""
+"""Tables in Markdown, and the files of a benchmark: its report, and every number as JSON."""
 
 from __future__ import annotations
 
@@ -6,28 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from statistics import median
 from typing import Any
-
-from harness import Row
-
-
-def throughput_table(rows: Sequence[Row]) -> str:
-    """The rows in Markdown: medians with ranges, ratios, memory, and what else the rows have."""
-    settings = list(dict.fromkeys(key for row in rows for key in row.setting))
-    references = list(dict.fromkeys(other for row in rows for other in row.ratios))
-    more = list(dict.fromkeys(key for row in rows for key in row.more))
-    numbers = [*(f"× {other}" for other in references), "peak MiB", "of it in the run", *more]
-    lines = []
-    for row in rows:
-        rates = row.sentences_per_second
-        cells = [str(row.setting.get(key, "")) for key in settings]
-        cells += [row.variant, f"{median(rates):,.1f} ({min(rates):,.1f}–{max(rates):,.1f})"]
-        cells += [f"{row.ratios[other]:.2f}" if other in row.ratios else "" for other in references]
-        cells += [f"{row.peak_memory_mib:,.0f}", f"{row.peak_memory_mib - row.before_memory_mib:,.0f}"]
-        cells += [f"{row.more[key]:,.{2 if '×' in key else 1}f}" if key in row.more else "" for key in more]
-        lines.append(cells)
-    return table([*settings, "variant", "sentences/s, median (range)", *numbers], lines, left=len(settings) + 1)
 
 
 def table(names: Sequence[str], lines: Sequence[Sequence[str]], left: int = 1) -> str:

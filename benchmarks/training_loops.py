@@ -5,33 +5,56 @@ from __future__ import annotations
 import functools
 import itertools
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import inputs
 import machine
-from clock import Clock
-from harness import COMPILED, GRAPHS, HAND, OURS, PACKED, PADDED, PEER, PEER_LOOP, PLAIN, SLOW, Job
+from harness import CACHED, COMPILED, GRAPHS, HAND, OURS, PACKED, PADDED, PEER, PLAIN, PROCESSOR, SLOW, Job
 
 _OFF: dict[str, Any] = {"layout": "padded", "cheap_dropout": False, "short_last_layer": False}
 COMPUTE: dict[str, dict[str, Any]] = {
     OURS: {},
     PADDED: {"layout": "padded"},
     PACKED: {"layout": "packed"},
+    CACHED: {"rows_at_once": 32},
     COMPILED: {"compile": True},
     GRAPHS: {"compile": "reduce-overhead"},
     SLOW: _OFF,
     **{f"sentrep, {name} alone": {key: value for key, value in _OFF.items() if key != name} for name in _OFF},
-    **{f"sentrep, without {name}": {name: value} for name, value in _OFF.items() if name != "layout"},
 }
 """The fields of `sentrep.encoder.Compute` in each variant of sentrep; ``PADDED`` is the one without its layout."""
 TEMPERATURE = 0.05
 LEARNING_RATE = 3e-5
-
-
 SIX = ("simcse", "mlm", "denoising", "distillation", "momentum", "tension")
 """Objectives of one step that share its encoder pass, see objective_costs.py."""
+
+
+class Clock:
+    """Times optimiser steps behind the first ``warmup`` ones."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.warmup, self.last = job.settings["warmup"], job.settings["warmup"] + job.settings["steps"]
+        self.step, self.start, self.end, self.processor = 0, 0.0, 0.0, 0.0
+
+    def tick(self) -> None:
+        """An optimiser step is done."""
+        self.step += 1
+        if self.step == self.last:
+            self.end, self.processor = machine.now(self.job.device), time.process_time() - self.processor
+        if self.step == self.warmup:
+            self.start, self.processor = machine.now(self.job.device), time.process_time()
+
+    def report(self, first_loss: float, before: float) -> dict[str, Any]:
+        """What a measurement tells."""
+        sentences = (self.last - self.warmup) * self.job.setting["batch"]
+        return {
+            "sentences_per_second": sentences / (self.end - self.start), "first_loss": first_loss,
+            "before_memory_mib": before, "more": {PROCESSOR: 1000 * self.processor / sentences},
+        }  # fmt: skip
 
 
 def objectives(name: str, folder: str) -> dict[str, Any]:
@@ -187,22 +210,6 @@ def measure_peer(job: Job) -> dict[str, Any]:
     return clock.report(first_loss, before)
 
 
-def measure_peer_loop(job: Job) -> dict[str, Any]:
-    """sentence-transformers' model and loss, where its trainer lacks a library: no trainer costs less than any."""
-    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-    from sentence_transformers.util import batch_to_device
-    from torch.utils.data import DataLoader
-
-    model = inputs.load_peer(job.folder, "cls", job.settings["max_length"], job.device)
-    loader = DataLoader(
-        in_order(job), batch_size=job.setting["batch"], drop_last=True,  # type: ignore[arg-type]
-        collate_fn=lambda rows: [model.preprocess(rows) for _ in range(2)],
-    )  # fmt: skip
-    batches = ([batch_to_device(tokens, job.device) for tokens in batch] for batch in loader)
-    loss = MultipleNegativesRankingLoss(model, scale=1 / TEMPERATURE)
-    return _loop(job, model, batches, lambda batch: loss(batch, None))
-
-
 def measure_plain(job: Job) -> dict[str, Any]:
     """A loop of a page, as SimCSE's repository does it: tokenised before, both views in one padded pass."""
     model, tokenizer = inputs.load_plain(job.folder, job.device)
@@ -275,5 +282,5 @@ def simcse_loss(model: Any, batch: dict[str, Any]) -> Any:
 
 def measure(job: Job) -> dict[str, Any]:
     """One variant."""
-    others = {PEER: measure_peer, PEER_LOOP: measure_peer_loop, PLAIN: measure_plain, HAND: measure_by_hand}
+    others = {PEER: measure_peer, PLAIN: measure_plain, HAND: measure_by_hand}
     return others.get(job.variant, measure_ours)(job)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
-import runpy
-from pathlib import Path
 
 import pytest
 from scipy.stats import spearmanr
 
 from sentrep.data import toy
-from sentrep.data.toy.shipped import CORPUS_FILE, MODEL_MAX_LENGTH, TOKENIZER_FILE
-
-SCRIPT = str(Path(__file__).resolve().parents[2] / "benchmarks" / "toy_corpus.py")
+from sentrep.data.toy.shipped import MODEL_MAX_LENGTH
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +74,3 @@ def test_tokenizer_has_berts_special_tokens_and_lowers_case() -> None:
     assert set(tokenizer.all_special_tokens) == {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"}
     assert tokenizer("THE CHEF.")["input_ids"] == tokenizer("the chef.")["input_ids"]
     assert tokenizer.decode(tokenizer("The chef.")["input_ids"], skip_special_tokens=True) == "the chef."
-
-
-@pytest.mark.slow
-def test_the_script_makes_what_ships() -> None:
-    script = runpy.run_path(SCRIPT)
-    assert gzip.decompress(script["corpus"]()) == gzip.decompress(CORPUS_FILE.read_bytes())
-    assert json.loads(script["train"]().to_str()) == json.loads(TOKENIZER_FILE.read_text(encoding="utf-8"))

@@ -1,4 +1,8 @@
-"""The toy corpus as it ships; `benchmarks/toy_corpus.py` made its two files."""
+"""The toy corpus: English sentences from a small grammar, graded pairs, and a tokenizer for them.
+
+A sentence says a meaning in a wording. The grade of two sentences is the agreement of their meanings, never of their
+words.
+"""
 
 from __future__ import annotations
 
