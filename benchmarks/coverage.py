@@ -6,7 +6,8 @@
 
 Every simulation draws two sets of 200 sentence pairs, seeds, and the cosines of two recipes, one of which is better.
 A cosine follows the gold score, more closely under some seeds than under others, with noise of its pair that both
-recipes have, noise of its pair that one recipe has under every seed (`PAIR_NOISE`), and noise of its own.
+recipes have, noise of its pair that one recipe has under every seed (`PAIR_NOISE`), and noise of its own. In the last
+rows 15 % of the better recipe's runs collapse: their cosines hardly follow the gold score.
 The true difference is the mean over all simulations.
 """
 
@@ -24,11 +25,20 @@ from sentrep.evaluation.significance import RecipeScores, compare
 
 PAGE = ROOT / "docs" / "comparing.md"
 START = "<!-- generated: python benchmarks/coverage.py --write -->"
-COLUMNS = ("noise of pairs in one recipe", "seeds", "paired by seed", "coverage", "of an interval over seeds alone")
+COLUMNS = (
+    "noise of pairs in one recipe",
+    "runs that collapse",
+    "seeds",
+    "paired by seed",
+    "coverage",
+    "of an interval over seeds alone",
+)
 SEEDS = (3, 5, 10)
 PAIR_NOISE = {"none": 0.0, "some": 0.2, "large": 1.0}
 """Standard deviations; gold scores have 1."""
 PAIRS = 200
+COLLAPSE = 0.15
+"""Share of one recipe's runs, in the last rows."""
 
 
 def main() -> None:
@@ -38,26 +48,28 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the table into the page")
     options = parser.parse_args()
     lines = []
-    for noise, seeds, paired, *shares in rows(options.simulations):
-        lines.append([noise, str(seeds), "yes" if paired else "no", *(f"{100 * share:.1f} %" for share in shares)])
+    for noise, collapse, seeds, paired, *shares in rows(options.simulations):
+        known = [noise, f"{100 * collapse:.0f} %", str(seeds), "yes" if paired else "no"]
+        lines.append([*known, *(f"{100 * share:.1f} %" for share in shares)])
         print(*lines[-1], sep="\t", flush=True)
     if options.write:
         section = f"\n{table(COLUMNS, lines)}"
         PAGE.write_text(between(PAGE.read_text(encoding="utf-8"), START, [section]), encoding="utf-8")
 
 
-def rows(simulations: int) -> Iterator[tuple[str, int, bool, float, float]]:
-    """Noise, number of seeds, pairing, and what `coverage` finds."""
-    for noise, seeds, paired in itertools.product(PAIR_NOISE, SEEDS, (True, False)):
-        yield noise, seeds, paired, *coverage(PAIR_NOISE[noise], seeds, paired, simulations)
+def rows(simulations: int) -> Iterator[tuple[str, float, int, bool, float, float]]:
+    """Noise, share of collapsed runs, number of seeds, pairing, and what `coverage` finds."""
+    kinds = [(*kind, 0.0) for kind in itertools.product(PAIR_NOISE, SEEDS, (True, False))]
+    for noise, seeds, paired, collapse in [*kinds, *(("none", seeds, True, COLLAPSE) for seeds in SEEDS)]:
+        yield noise, collapse, seeds, paired, *coverage(PAIR_NOISE[noise], seeds, paired, simulations, collapse)
 
 
-def coverage(noise: float, seeds: int, paired: bool, simulations: int) -> tuple[float, float]:
+def coverage(noise: float, seeds: int, paired: bool, simulations: int, collapse: float = 0.0) -> tuple[float, float]:
     """How often the interval contains the true difference, and how often one does that knows no pairs."""
     rng = np.random.default_rng([int(100 * noise), seeds, paired])
     means, halves = [], []
     for _ in range(simulations):
-        recipes = simulated_recipes(rng, noise, seeds, paired)
+        recipes = simulated_recipes(rng, noise, seeds, paired, collapse)
         found = compare(*recipes)
         alone = compare(*(RecipeScores(one.seeds, scores=one.by_set) for one in recipes))
         means.append(found.mean)
@@ -67,7 +79,9 @@ def coverage(noise: float, seeds: int, paired: bool, simulations: int) -> tuple[
     return whole, part
 
 
-def simulated_recipes(rng: np.random.Generator, noise: float, seeds: int, paired: bool) -> list[RecipeScores]:
+def simulated_recipes(
+    rng: np.random.Generator, noise: float, seeds: int, paired: bool, collapse: float = 0.0
+) -> list[RecipeScores]:
     """A better recipe and its baseline on newly drawn pairs, under the same seeds or under others."""
     gold = {name: rng.normal(size=PAIRS) for name in ("first", "second")}
     of_pair = {name: rng.normal(0, 0.5, PAIRS) for name in gold}
@@ -76,6 +90,8 @@ def simulated_recipes(rng: np.random.Generator, noise: float, seeds: int, paired
     for number, quality in enumerate((1.1, 1.0)):
         shared = of_seed if paired else rng.normal(0, 0.1, seeds)
         slope = (quality + shared + rng.normal(0, 0.1, seeds))[:, None]
+        if collapse and not number:
+            slope[rng.random(seeds) < collapse] = 0.0
         cosines = {
             name: slope * scores + of_pair[name] + rng.normal(0, noise, PAIRS) + rng.normal(0, 0.2, (seeds, PAIRS))
             for name, scores in gold.items()

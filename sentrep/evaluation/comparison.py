@@ -39,6 +39,10 @@ _PAIRED = (
     "Interval and test are paired by seed: every recipe ran under the same seeds, and under one seed all recipes have "
     "the same order of the text and the same noise."
 )
+_COLLAPSED = (
+    "Collapsed runs, far below the median of their recipe's seeds: {}. Means, intervals and p-values of these recipes "
+    "are unreliable: give more seeds, and say how many runs collapsed."
+)
 _UNPAIRED = "Recipes that ran under other seeds than the baseline are not paired with it by seed: {}."
 _MARK = "*: p < 0.05 also after Holm's correction for all rows of the table."
 _TESTED = ("difference", "low", "high", "p", "p holm")
@@ -195,11 +199,17 @@ class Comparison:
         return [" ".join([note, *self._seed_notes()]), *measured]
 
     def _seed_notes(self) -> list[str]:
-        """Notes on the pairing with the baseline, and on the mark of significance."""
+        """Notes on the pairing with the baseline, on the mark of significance, and on collapsed runs."""
         tested = {label: found for label, found in self.differences.items() if found.p_value is not None}
         apart = [label for label, found in tested.items() if not found.paired]
         paired = [_UNPAIRED.format(", ".join(apart)) if apart else _PAIRED] if tested else []
-        return [*paired, *([_MARK] if any(found.marked for found in tested.values()) else [])]
+        runs = [
+            f"{label} (" + ", ".join(f"seed {seed}: {score:.2f}" for seed, score in scores.collapsed.items()) + ")"
+            for label, scores in self.recipes.items()
+            if scores.collapsed
+        ]
+        collapsed = [_COLLAPSED.format(", ".join(runs))] if runs else []
+        return [*paired, *([_MARK] if any(found.marked for found in tested.values()) else []), *collapsed]
 
     def _measured(self) -> str:
         sets = ", ".join(map(display_name, self._sets()))

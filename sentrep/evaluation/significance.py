@@ -18,6 +18,8 @@ LEVEL = 0.05
 """Two-sided level of every test; intervals cover 1 − LEVEL."""
 FEWEST_SEEDS = 4
 """Seeds that a verdict needs: fewer seeds show too little of their scatter."""
+COLLAPSE = 10.0, 5.0
+"""How far below the median a collapsed run's score is: in points, and in scaled median absolute deviations."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,20 @@ class RecipeScores:
     def per_seed(self) -> Array:
         """(S,) mean over the sets."""
         return np.mean(list(self.by_set.values()), axis=0)
+
+    @cached_property
+    def collapsed(self) -> dict[int, float]:
+        """The scores of collapsed runs, by seed: of outliers far below the median of the seeds (Hampel's rule).
+
+        A median absolute deviation times 1.4826 estimates the standard deviation of the runs that did not collapse, if
+        these are most of them. With fewer than three seeds no run is an outlier.
+        """
+        if self.fixed or len(self.seeds) < 3:
+            return {}
+        below = np.median(self.per_seed) - self.per_seed
+        points, deviations = COLLAPSE
+        far = below > max(points, deviations * 1.4826 * float(np.median(np.abs(below))))
+        return {seed: float(score) for seed, score, out in zip(self.seeds, self.per_seed, far, strict=True) if out}
 
     @property
     def means(self) -> dict[str, float]:

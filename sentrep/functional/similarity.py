@@ -121,11 +121,7 @@ def info_nce(
         def total(
             scaled: Tensor, positives: Tensor, own: Tensor, weights: Tensor | None = None
         ) -> tuple[Tensor, Tensor]:
-            logits = scaled @ columns.T
-            if margin:
-                logits = _widened(logits, positives, temperature, math.radians(margin))
-            if own.shape[1]:
-                logits = torch.cat([logits, (own @ scaled[:, :, None]).squeeze(2)], dim=1)
+            logits = _logits(scaled, columns, own, positives, temperature, margin)
             if bias is not None:
                 logits = logits + bias
             if weights is not None:
@@ -137,6 +133,68 @@ def info_nce(
             block = 0 if len(scaled) * width <= LARGEST_MATRIX else rows_at_once(width)
         loss, count = total(*rows) if block == 0 else sum_in_chunks(total, rows, [columns], chunk=block)
         return loss / count
+
+
+@torch.compiler.disable
+@torch.no_grad()
+def drawn_shares(
+    queries: Tensor,
+    keys: Tensor,
+    *,
+    temperature: float,
+    positives: Tensor,
+    negatives: Tensor,
+    row_negatives: Tensor,
+    weights: Tensor | None = None,
+    margin: float = 0.0,
+    multiplied: bool = False,
+) -> Tensor:
+    """Mean share of each extra negative in the softmax of `info_nce`, over the queries.
+
+    Args:
+        queries: as in `info_nce`, like all arguments that are not listed here.
+        keys: see there.
+        temperature: see there.
+        positives: see there.
+        negatives: (M, D).
+        row_negatives: (N, k, D).
+        weights: see there.
+        margin: see there.
+        multiplied: whether the weights multiply the logits, as in `sentrep.functional.binary.binary_info_nce`.
+
+    Returns:
+        (M + k,) in [0, 1]; together with the shares of the keys they add up to 1.
+
+    Examples:
+        >>> x, nothing = torch.eye(3), torch.zeros(3, 0, 3)
+        >>> drawn_shares(x, x, temperature=1.0, positives=torch.arange(3), negatives=x[:1], row_negatives=nothing)
+        tensor([0.2487])
+    """
+    with torch.autocast(queries.device.type, enabled=False):
+        columns = torch.cat([unit(keys), unit(negatives)])
+
+        def sums(scaled: Tensor, positives: Tensor, own: Tensor, weights: Tensor | None = None) -> Tensor:
+            logits = _logits(scaled, columns, own, positives, temperature, margin)
+            if weights is not None:
+                weights = weights.to(logits.dtype).scatter(1, positives[:, None], 1.0)
+                logits = logits * weights if multiplied else logits + weights.log()
+            return logits.softmax(1)[:, len(keys) :].sum(0)
+
+        rows = [unit(queries) / temperature, positives, unit(row_negatives), *([] if weights is None else [weights])]
+        groups = zip(*(part.split(rows_at_once(len(columns) + row_negatives.shape[1])) for part in rows), strict=True)
+        return torch.stack([sums(*group) for group in groups]).sum(0) / len(queries)
+
+
+def _logits(
+    scaled: Tensor, columns: Tensor, own: Tensor, positives: Tensor, temperature: float, margin: float
+) -> Tensor:
+    """Cosines / τ (n, K + M + k) of n queries, already divided by τ, with unit columns and their own negatives."""
+    logits = scaled @ columns.T
+    if margin:
+        logits = _widened(logits, positives, temperature, math.radians(margin))
+    if own.shape[1]:
+        logits = torch.cat([logits, (own @ scaled[:, :, None]).squeeze(2)], dim=1)
+    return logits
 
 
 def _widened(logits: Tensor, positives: Tensor, temperature: float, margin: float) -> Tensor:

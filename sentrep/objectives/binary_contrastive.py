@@ -59,12 +59,13 @@ class BinaryContrastive(Objective):
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Mean over the pairs of this process's rows; see the class."""
         candidates, weights = self.contrast.compared(views, batch)
-        self.metrics = self.contrast.metrics
         if candidates.left_out is not None or candidates.drawn_by_row.shape[1]:
             raise InputError(
                 "BinaryContrastive: a second view, and negatives of one anchor alone, are not in DCLR's loss; "
                 "use Contrastive, or views.negatives copies and samplers that draw for all anchors"
             )
+        doses = self.contrast.doses(views.anchor, candidates, weights, multiplied=True)
+        self.metrics = {**self.contrast.metrics, **doses}
         return binary_info_nce(
             views.anchor,
             candidates.keys,

@@ -15,7 +15,7 @@ from sentrep import checks, distributed
 from sentrep.config import check_initialised
 from sentrep.errors import InputError
 from sentrep.functional.hardness import hardest, hardness
-from sentrep.functional.similarity import at_least_float32, info_nce
+from sentrep.functional.similarity import at_least_float32, drawn_shares, info_nce
 from sentrep.negatives import NegativeSampler
 from sentrep.objectives.base import Objective
 from sentrep.types import EncoderSpec, TextBatch, Views
@@ -31,9 +31,10 @@ class Contrastive(Objective):
     the draws of ``negatives``, for all anchors or for h_i alone. If the views have a second view (`Views.second`), its
     vectors are the in-batch negatives, and h_i⁺ is only the positive of its own anchor.
 
-    Metrics: of the weighting; and of drawn negatives ``hardness``, their mean cosine with their
+    Metrics: of the weighting; of drawn negatives ``hardness``, their mean cosine with their
     anchor, and ``harder_than_batch``, the share of these pairs whose cosine is above all cosines of the anchor with
-    other sentences of the batch.
+    other sentences of the batch; and of each sampler ``dose/<sampler>``, the mean share of its draws in the softmax,
+    and so in the gradient: below 1e-4 they do not act.
 
     Args:
         temperature: τ > 0.
@@ -120,8 +121,10 @@ class Contrastive(Objective):
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Mean of ℓ_i over this process's rows; see the class."""
         candidates, weights = self.compared(views, batch)
+        queries = torch.cat([views.anchor, views.positive]) if self.nt_xent else views.anchor
+        self.metrics |= self.doses(queries, candidates, weights)
         return info_nce(
-            torch.cat([views.anchor, views.positive]) if self.nt_xent else views.anchor,
+            queries,
             candidates.keys,
             temperature=self.temperature,
             positives=candidates.positives,
@@ -147,6 +150,26 @@ class Contrastive(Objective):
             pairs = self.weighting(batch, views, candidates.drawn.detach())
             self.metrics |= self.weighting.metrics
         return candidates, candidates.weights(pairs, self.hard_negative_weight)
+
+    def doses(
+        self, queries: Tensor, candidates: Candidates, weights: Tensor | None, multiplied: bool = False
+    ) -> dict[str, Tensor]:
+        """Each sampler's mean share of the softmax (`drawn_shares`), as ``dose/<sampler>``."""
+        if not self.negatives:
+            return {}
+        shares = drawn_shares(
+            queries,
+            candidates.keys,
+            temperature=self.temperature,
+            positives=candidates.positives,
+            negatives=candidates.drawn,
+            row_negatives=candidates.drawn_by_row,
+            weights=weights,
+            margin=self.angular_margin,
+            multiplied=multiplied,
+        )
+        places = zip(self.negatives, candidates.places, strict=True)
+        return {f"dose/{name}": shares[place].sum() for name, place in places}
 
     def after_step(self, views: Views) -> None:
         """Advance the samplers."""
@@ -203,6 +226,8 @@ class Candidates:
     """(Q, K) bool, pairs of a query and a key that are no part of the loss, or None."""
     hardness: dict[str, Tensor]
     """Metrics of the samplers' draws for this process's anchors; empty without draws."""
+    places: list[slice]
+    """Of each sampler's draws among all M + k."""
 
     @classmethod
     def gather(
@@ -229,12 +254,13 @@ class Candidates:
         rows = positives = distributed.own_rows(len(views.anchor), own.device)
         shared, by_row, weights = known_keys[:0], known_keys[:, None][:, :0], None
         metrics: dict[str, Tensor] = {}
+        places: list[slice] = []
         if samplers := list(samplers):
             if (known := anchors) is None:
                 wanted = any(sampler.with_gradient for sampler in samplers)
                 known = distributed.gather(views.anchor if wanted else views.anchor.detach())
             known, asking = at_least_float32(known), views.anchor.detach()
-            shared, by_row, weights, metrics = _draw(samplers, known, known_keys, keep_hardest, asking, rows)
+            shared, by_row, weights, metrics, places = _draw(samplers, known, known_keys, keep_hardest, asking, rows)
         apart, left_out = own[:0], None
         if anchors is not None:
             apart = anchors
@@ -242,7 +268,7 @@ class Candidates:
         elif not in_batch or views.second is not None:
             apart, own = views.positive, own if in_batch else own[:0]
             positives, left_out = _apart(rows, len(own), len(hard))
-        return cls(own, hard, apart, shared, by_row[rows], weights, rows, positives, left_out, metrics)
+        return cls(own, hard, apart, shared, by_row[rows], weights, rows, positives, left_out, metrics, places)
 
     @property
     def keys(self) -> Tensor:
@@ -312,7 +338,7 @@ def _draw(
     keep_hardest: float,
     asking: Tensor,
     rows: Tensor,
-) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Tensor]]:
+) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Tensor], list[slice]]:
     """Draw negatives, and measure them.
 
     Args:
@@ -324,7 +350,8 @@ def _draw(
         rows: (B,) their places among all.
 
     Returns:
-        Negatives of all (M, D) and of each anchor (N, k, D), their λ (M + k,) or None, and the metrics.
+        Negatives of all (M, D) and of each anchor (N, k, D), their λ (M + k,) or None, the metrics, and each sampler's
+        place among the M + k.
     """
     parts = [
         sampler.sample(anchors if sampler.with_gradient else anchors.detach(), keys).to(keys.dtype)
@@ -340,8 +367,14 @@ def _draw(
     shared = torch.cat([keys[:0], *(part for part in parts if part.ndim == 2)])
     by_row = torch.cat([keys[:, None][:, :0], *(part for part in parts if part.ndim == 3)], dim=1)
     metrics = _hardness(asking, keys, rows, shared, by_row[rows])
+    ends = {2: 0, 3: len(shared)}
+    places = []
+    for part in parts:
+        start = ends[part.ndim]
+        ends[part.ndim] += part.shape[-2]
+        places.append(slice(start, ends[part.ndim]))
     if all(sampler.weight == 1.0 for sampler in samplers):
-        return shared, by_row, None, metrics
+        return shared, by_row, None, metrics, places
     in_order = sorted(zip(samplers, parts, strict=True), key=lambda pair: pair[1].ndim)
     weights = torch.cat([keys.new_full(part.shape[-2:-1], sampler.weight) for sampler, part in in_order])
-    return shared, by_row, weights, metrics
+    return shared, by_row, weights, metrics, places

@@ -82,3 +82,18 @@ def test_rows_that_train_nothing_are_told_apart_by_their_pairs_alone(tmp_path: P
     assert Comparison.read(files, untrained).differences["clear"].verdict == "better"
     trained = Published("", "one", untrained.scores, untrained=["first"])
     assert Comparison.read(files, trained).differences["clear"].verdict == "no verdict under 4 seeds"
+
+
+def test_rows_with_collapsed_seeds_are_named(tmp_path: Path) -> None:
+    whole, broken = (
+        RecipeScores((1, 2, 3, 4), scores={"mr": np.array([76.0, 75.0, last, 77.0])}) for last in (76.5, 5)
+    )
+    comparison = Comparison.of({"first": whole, "gaussian": broken})
+    comparison.write(tmp_path)
+    console = Console(width=200, file=io.StringIO())
+    comparison.print(console)
+    for text in (console.file.getvalue(), (tmp_path / "report.md").read_text(encoding="utf-8")):  # type: ignore[attr-defined]
+        named = "Collapsed runs, far below the median of their recipe's seeds: gaussian (seed 3: 5.00)."
+        assert named in " ".join(text.split())
+    Comparison.of({"first": whole}).print(console := Console(width=200, file=io.StringIO()))
+    assert "Collapsed" not in console.file.getvalue()  # type: ignore[attr-defined]

@@ -53,6 +53,25 @@ def test_the_score_of_a_seed_is_the_mean_over_the_sets() -> None:
     np.testing.assert_allclose(recipe.per_seed, (sets["a"] + sets["b"] + sets["mr"]) / 3)
 
 
+@pytest.mark.parametrize(
+    ("runs", "collapsed"),
+    [
+        ((76.1, 75.2, 4.6, 77.0, 76.4), [2]),  # the thesis's RoBERTa-large has 61.94 ± 28.76
+        ((76.1, 4.6, 77.0), [1]),
+        ((5.0, 75.2, 4.6, 77.0, 76.4), [0, 2]),
+        ((76.1, 66.5, 76.3, 77.0, 76.2), []),  # less than 10 points below the median
+        ((40.0, 45.0, 28.0, 52.0, 48.0), []),  # runs that differ much
+        ((76.1, 75.9, 76.3, 77.0, 98.0), []),
+        ((76.1, 4.6), []),
+        ((76.1,), []),
+    ],
+)
+def test_runs_far_below_the_median_have_collapsed(runs: tuple[float, ...], collapsed: list[int]) -> None:
+    seeds = tuple(range(10, 10 + len(runs)))
+    assert alone(*runs, seeds=seeds).collapsed == {seeds[number]: runs[number] for number in collapsed}
+    assert alone(*runs, seeds=seeds, fixed=True).collapsed == {}
+
+
 def test_an_influence_is_the_derivative_by_the_weight_of_a_pair() -> None:
     """Of Spearman's correlation with weights, ranks included, in loops; with ties in cosines and gold scores."""
 

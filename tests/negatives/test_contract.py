@@ -198,6 +198,8 @@ def test_the_hardest_are_kept_and_their_hardness_is_measured(kind: str, share: f
     )
     found = objective.metrics["hardness"].item(), objective.metrics["harder_than_batch"].item()
     assert found == pytest.approx(references.hardness(anchors, keys, drawn), abs=1e-5)
+    (dose,) = references.dose(anchors, keys, list(range(8)), [drawn], 0.05)
+    assert objective.metrics["dose/extra"].item() == pytest.approx(dose, rel=1e-3, abs=1e-7)
 
 
 @every_kind

@@ -23,7 +23,7 @@ def _views(anchor: Tensor, positive: Tensor) -> Views:
 
 
 def train(kinds: list[str], keep_hardest: float = 1.0) -> tuple[list[float], Tensor, dict[str, Tensor]]:
-    """Losses and hardness, the trained matrix, and the next draws of samplers; each process has its share of 8 rows."""
+    """Losses and metrics, the trained matrix, and the next draws of samplers; each process has its share of 8 rows."""
     # the encoder is one matrix; a weight other than 1 takes the weighted path through the loss
     matrix = torch.eye(WIDTH, requires_grad=True)
     samplers = {kind: built(kind, stream=kind, weight=0.7) for kind in kinds}
@@ -69,4 +69,4 @@ def test_every_sampler_at_once_equals_one_process(world: int, keep_hardest: floa
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_sampler_takes_part_in_the_loss(kind: str) -> None:
     with_it, without = train([kind])[0], train([])[0]
-    assert with_it[-3] > without[-1] + 0.01  # two metrics follow each loss
+    assert with_it[-4] > without[-1] + 0.01  # three metrics follow each loss

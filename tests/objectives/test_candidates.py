@@ -10,10 +10,13 @@ import torch
 from samplers import spec
 from torch import Tensor
 
+from references.samplers import dose
 from sentrep import InputError, distributed
-from sentrep.negatives import GaussianNegatives, NegativeSampler
+from sentrep.negatives import GaussianNegatives, MemoryBank, NegativeSampler
+from sentrep.objectives import BinaryContrastive, Contrastive
 from sentrep.objectives.contrastive import Candidates
 from sentrep.types import Views
+from sentrep.weighting import SelfWeighting
 
 OUTPUT: Any = None
 
@@ -94,3 +97,41 @@ def test_a_shape_that_fits_no_anchors_is_refused() -> None:
 def test_weights_of_one_are_left_out() -> None:
     assert Candidates.gather(views(False), [sampler(1.0)]).weights(None, 2.0) is None
     assert Candidates.gather(views(True), []).weights(None, 0.0) is None
+
+
+@pytest.mark.parametrize("way", ["plain", "both views ask", "the weights are of logits"])
+def test_each_sampler_has_a_dose_of_its_own(way: str) -> None:
+    """Whatever the order of samplers of all anchors and of one; a bank that has nothing yet has 0."""
+    plain, made = way != "the weights are of logits", views(True, rows=5)
+    samplers: dict[str, NegativeSampler | None] = {"many": GaussianNegatives(2.0, weight=0.5), "bank": MemoryBank(3)}
+    samplers |= {"each": OfEachAnchor(0.3)} if plain else {}
+    samplers["few"] = GaussianNegatives(0.4)
+    objective: Any = (
+        Contrastive(0.3, samplers, nt_xent=way == "both views ask", hard_negative_weight=1.0)
+        if plain
+        else BinaryContrastive(0.3, samplers, SelfWeighting(0.1))
+    )
+    objective.build(spec(width=4))
+    objective(made, None)
+    metrics = objective.metrics
+    inner = objective if plain else objective.contrast
+    candidates, weights = inner.compared(made, None)
+    drawn = [sampler.sample(made.anchor.detach(), made.positive.detach()) for sampler in inner.negatives.values()]
+    queries = torch.cat([made.anchor, made.positive]) if way == "both views ask" else made.anchor
+    if plain:  # the columns have the draws of one anchor last
+        lengths = {"many": 10, "bank": 0, "few": 2, "each": 2}
+        parts = weights[:, len(candidates.keys) :].split(list(lengths.values()), dim=1)
+        of_each = dict(zip(lengths, parts, strict=True))
+        weights = torch.cat([weights[:, : len(candidates.keys)], *(of_each[name] for name in samplers)], dim=1)
+        drawn = [torch.cat([part, part])[: len(queries)] if part.ndim == 3 else part for part in drawn]
+    expected = dose(queries, candidates.keys, candidates.positives.tolist(), drawn, 0.3, weights, not plain)
+    found = {name: metrics[f"dose/{name}"].item() for name in samplers}
+    assert found == pytest.approx(dict(zip(samplers, expected, strict=True)), rel=1e-4)
+    assert found["bank"] == 0 < found["few"]
+    assert not any(value.requires_grad for value in metrics.values())
+
+
+def test_without_samplers_there_is_no_dose() -> None:
+    objective = Contrastive()
+    objective(views(True), OUTPUT)
+    assert objective.metrics == {}

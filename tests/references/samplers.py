@@ -207,6 +207,42 @@ def kept_hardest(drawn: Tensor, anchors: Tensor, share: float) -> Tensor:
     return torch.stack([chosen(rows, anchor[None]) for rows, anchor in zip(drawn, anchors, strict=True)])
 
 
+def dose(
+    queries: Tensor,
+    keys: Tensor,
+    positives: list[int],
+    drawn: list[Tensor],
+    temperature: float,
+    weights: Tensor | None = None,
+    multiplied: bool = False,
+) -> list[float]:
+    """Each sampler's share of the softmax, mean over the queries.
+
+    Args:
+        queries: (N, D).
+        keys: (K, D).
+        positives: the columns of the queries' positives.
+        drawn: of each sampler (M, D), for all queries, or (N, k, D), for each.
+        temperature: τ.
+        weights: (N, K + M + …) of the keys, then of all draws in this order, on the exponentials; None for all 1.
+        multiplied: whether the weights multiply the logits.
+    """
+    shares = [0.0] * len(drawn)
+    for i, query in enumerate(queries.detach().double()):
+        columns = [(-1, key) for key in keys.detach().double()]
+        for place, rows in enumerate(drawn):
+            columns += [(place, row) for row in (rows if rows.ndim == 2 else rows[i]).detach().double()]
+        terms = []
+        for j, (_, column) in enumerate(columns):
+            weight = 1.0 if weights is None or j == positives[i] else float(weights[i, j])
+            logit = torch.cosine_similarity(query, column, dim=0).item() / temperature
+            terms.append(math.exp(weight * logit) if multiplied else weight * math.exp(logit))
+        for (place, _), term in zip(columns, terms, strict=True):
+            if place >= 0:
+                shares[place] += term / sum(terms) / len(queries)
+    return shares
+
+
 def hardness(anchors: Tensor, keys: Tensor, drawn: Tensor) -> tuple[float, float]:
     """Mean cosine of the pairs of an anchor and its draws, and the share above its cosine with every other key."""
     anchors, keys, drawn = (rows.detach().double() for rows in (anchors, keys, drawn))
