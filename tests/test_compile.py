@@ -19,11 +19,11 @@ from plugins import objectives
 from torch import Tensor, fx
 
 from sentrep import InputError, Objective, SentenceEncoder, SentRepModule, negatives
-from sentrep.encoder import Compute, ConvolutionalPooling, Dense, Normalize, Prompt
-from sentrep.encoder.compute import compiled, recompute
+from sentrep.encoder import POOLINGS, Compute, ConvolutionalPooling, Dense, Normalize, Prompt
+from sentrep.encoder.compute import attention, compiled, recompute
 from sentrep.encoder.encode import pad
 from sentrep.objectives import Contrastive, Distillation, Matryoshka, UncertaintyWeighted
-from sentrep.types import TextBatch
+from sentrep.types import Need, TextBatch
 from sentrep.views import FGSM, EncodedViews, GaussianNoise, WordRepetition
 from support import (
     FAMILIES,
@@ -74,14 +74,52 @@ def test_encoder_and_objective_are_a_graph_each_with_the_eager_loss_and_gradient
     assert len(graphs) == 2
 
 
-@pytest.mark.parametrize("pooling", ["cls", "last", "mean"])
-def test_the_last_layer_ends_for_the_pooled_token(pooling: str, graphs: list[fx.GraphModule]) -> None:
-    eager = result([Contrastive()], False, pooling=pooling, short_last_layer=False)
-    fast = result([Contrastive()], True, pooling=pooling)
-    torch.testing.assert_close(fast, eager, rtol=0, atol=1e-10)
-    states = [node.meta["example_value"].shape for node in graphs[0].graph.nodes if "example_value" in node.meta]
-    layers = [shape for shape in states if len(shape) == 3 and shape[-1] == 48]  # within the feed-forward block
-    assert (layers[0][1] > 1, layers[-1][1] == 1) == (True, pooling != "mean")
+def broken(encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> SentenceEncoder:
+    """The encoder, in whose passes a graph breaks: at the words, as in every family, and at the attention of most."""
+    words = encoder.backbone.get_input_embeddings()
+    monkeypatch.setattr(words, "forward", torch.compiler.disable(words.forward))
+    monkeypatch.setattr(attention, "_attend", torch.compiler.disable(attention._attend))
+    return encoder
+
+
+FEW = {("bert", "cls"), ("roberta", "last"), ("electra", "mask"), ("modernbert", "mean")}
+BREAKS = [
+    pytest.param(family, pooling, marks=[] if (family, pooling) in FEW else pytest.mark.slow)
+    for family in FAMILIES
+    for pooling in POOLINGS
+]
+
+
+@pytest.mark.parametrize(("family", "pooling"), BREAKS)
+def test_a_graph_break_within_the_pass_changes_no_vector(
+    family: str, pooling: str, graphs: list[fx.GraphModule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how: dict[str, Any] = {"pooling": pooling, "prompt": '"[X]" means [MASK].' if pooling == "mask" else None}
+    if pooling == "pooler" and getattr(tiny_encoder(family).backbone, "pooler", None) is None:
+        pytest.skip("this family has no pooler")
+    eager, fast = (tiny_encoder(family, dropout=0.0, compile=compile, **how) for compile in (False, True))
+    broken(fast, monkeypatch)
+    tokens = text_batch(eager, SENTENCES[:6]).anchor
+    for training in (True, False):
+        for need in (Need(tokens=False), Need(layers=(1,))):
+            expected, found = (encoder.train(training)(tokens, need=need) for encoder in (eager, fast))
+            torch.testing.assert_close(found.embedding, expected.embedding, rtol=0, atol=1e-5)
+    assert len(graphs) > 4
+
+
+@pytest.mark.parametrize(("part", "layout"), [("encoder", "padded"), ("backbone", "packed"), ("layer", "padded")])
+def test_what_users_compile_themselves_may_have_a_graph_break_too(
+    part: str, layout: Any, graphs: list[fx.GraphModule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eager, fast = (tiny_encoder(dropout=0.0, layout=layout) for _ in range(2))
+    parts = {"encoder": fast, "backbone": fast.backbone, "layer": fast.backbone.encoder.layer[-1]}
+    broken(fast, monkeypatch)
+    parts[part].compile()
+    tokens = text_batch(eager, SENTENCES[:6]).anchor
+    for need in (Need(tokens=False), Need(layers=(1,))):
+        found, expected = (encoder(tokens, need=need).embedding for encoder in (fast, eager))
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    assert graphs
 
 
 EAGER = ("denoising", "information", "mlm")

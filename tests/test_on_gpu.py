@@ -114,7 +114,6 @@ def test_a_compiled_step_is_the_eager_one() -> None:
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("rows", [64, 512])
 def test_compiled_vectors_and_losses_of_large_batches_are_the_eager_ones(rows: int, training: bool) -> None:
-    """On an H100 with torch 2.11 a compiled loss of 512 sentences was wrong (docs/benchmarks.md)."""
     texts = [f"{ANCHORS[number % len(ANCHORS)]} {number}" for number in range(rows)]
     eager, fast = (
         SentRepModule(tiny_encoder(dropout=0.0, compile=compiled), [Contrastive()]).float().to(DEVICE).train(training)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import logging
 import math
 import os
 import shutil
@@ -22,8 +21,6 @@ from sentrep.encoder.compute.template import Prompts
 from sentrep.errors import InputError
 from sentrep.types import EncoderOutput, Layers, Need, TokenBatch
 
-logger = logging.getLogger("sentrep")
-
 Mode = Literal["default", "reduce-overhead"]
 """A mode of `torch.compile`; ``reduce-overhead`` adds CUDA graphs."""
 
@@ -39,7 +36,7 @@ class Eager(Protocol):
     backbone: PreTrainedModel
     prompts: Prompts
 
-    def run(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
+    def run_compiled(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
         """Vectors and, where they are read, the tokens' states."""
 
 
@@ -71,7 +68,7 @@ def train(eager: Eager, mode: Mode, tokens: TokenBatch, words: Tensor | None, ne
 
 @functools.cache
 def check_compiler(device: str) -> None:
-    """Refuse to compile where torch cannot, and warn where its code was wrong (docs/benchmarks.md, "On an H100").
+    """Refuse to compile where torch cannot.
 
     Args:
         device: type of the device that the code is for.
@@ -85,9 +82,6 @@ def check_compiler(device: str) -> None:
                          "environment variable CXX, or leave compile out")  # fmt: skip
     if device == "cuda" and importlib.util.find_spec("triton") is None:
         raise InputError("compile needs the package triton on a GPU: install it, or leave compile out")
-    if device == "cuda":
-        logger.warning("compile on a GPU: with torch 2.11 on an H100 a compiled loss of 512 sentences was wrong, and "
-                       "one of 64 right; compare the loss of the first step with and without compile")  # fmt: skip
 
 
 @functools.cache
@@ -96,13 +90,13 @@ def _compiled(function: Callable[..., Any], mode: Mode) -> Callable[..., Any]:
 
 
 def _vectors(eager: Eager, ids: Tensor, mask: Tensor, words: Tensor | None, prompt: Tensor | None) -> Tensor:
-    return eager.run(TokenBatch(ids, mask, prompt=prompt), words, Need(tokens=False)).embedding
+    return eager.run_compiled(TokenBatch(ids, mask, prompt=prompt), words, Need(tokens=False)).embedding
 
 
 def _tokens(
     eager: Eager, ids: Tensor, mask: Tensor, words: Tensor | None, prompt: Tensor | None, need: Need
 ) -> tuple[Tensor, ...]:
-    output = eager.run(TokenBatch(ids, mask, prompt=prompt), words, need)
+    output = eager.run_compiled(TokenBatch(ids, mask, prompt=prompt), words, need)
     return output.embedding, output.token_states, output.input_embeddings, *output.layers.values()
 
 

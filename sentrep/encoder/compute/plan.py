@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
 
 import torch
@@ -100,9 +100,8 @@ class Pass:
         self.backbone = prepared.backbone
         self.prompts = prompts
         self._packs, self._modules, self._compute = prepared.packs, modules, compute
-        self._pool: Pool = functools.partial(prepared.pooled, prompts)
-        if subtracts:
-            self._pool = WithoutTemplates(self._pool, prompts, prepared.backbone)
+        self._pool = _pool(prepared, prompts, subtracts)
+        self._pool_compiled = _pool(replace(prepared, last_layer=None), prompts, subtracts)
 
     def __call__(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
         """One pass in training, in the way of `Compute`: see `SentenceEncoder.forward`."""
@@ -123,8 +122,18 @@ class Pass:
     def run(self, tokens: TokenBatch, words: Tensor | None, need: Need, packed: bool = False) -> EncoderOutput:
         """Run backbone, pooling and modules in a layout; outputs that nothing reads are not computed."""
         layout = Packed.of(tokens, self.backbone.config) if packed else Padded(tokens.attention_mask)
+        return self._run(self._pool, layout, tokens, words, need)
+
+    def run_compiled(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
+        """The pass that `torch.compile` traces: padded, and the last layer computes every token.
+
+        `LastLayer` works by hooks that read a thread-local. Behind a graph break compiled code does not see its value.
+        """
+        return self._run(self._pool_compiled, Padded(tokens.attention_mask), tokens, words, need)
+
+    def _run(self, pool: Pool, layout: Layout, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
         vectors_alone = need.vectors_only and not any(module.reads_tokens for module in self._modules)
-        vectors, states = self._pool(tokens, words, layout, vectors_alone, not need.vectors_only)
+        vectors, states = pool(tokens, words, layout, vectors_alone, not need.vectors_only)
         last: Any = NotMade() if states is None else states.last
         for module in self._modules:
             vectors = module(vectors, last, tokens.attention_mask)
@@ -132,6 +141,11 @@ class Pass:
             return EncoderOutput(vectors.clone())  # a CLS vector is a view, which would hold the states of all tokens
         layers = Layers({number: states.layer(number) for number in need.layers})
         return EncoderOutput(vectors, states.last, states.layer(0), layers)
+
+
+def _pool(prepared: Prepared, prompts: Prompts, subtracts: bool) -> Pool:
+    pool = functools.partial(prepared.pooled, prompts)
+    return WithoutTemplates(pool, prompts, prepared.backbone) if subtracts else pool
 
 
 class NotMade:
@@ -172,8 +186,7 @@ class Prepared:
         else:
             find = READS_ONE_TOKEN[self.pooling]
             position = None if find is None else find(tokens.attention_mask, mask_index)
-            with last.only(layout, position) as read:
-                output = run(read=read)
+            output, read = last.run(run, layout, position)
             if vectors_alone:
                 return output.last_hidden_state.flatten(0, 1), None
             output.last_hidden_state = last.whole(read, output.last_hidden_state)
@@ -193,9 +206,9 @@ class Prepared:
 
         A pooled vector then has the same dropout, to the bit, whatever the objectives read.
         """
-        if self.last_layer is None or self.last_layer.is_recomputed:
+        if self.last_layer is None or self.last_layer.is_recomputed or self.last_layer.is_compiled:
             return False
-        return vectors_alone or (self.backbone.training and not torch.compiler.is_compiling())
+        return vectors_alone or self.backbone.training
 
 
 def prepare(backbone: PreTrainedModel, pooling: str, compute: Compute) -> Prepared:
@@ -252,6 +265,7 @@ class LastLayer:
         self._layer = encoder.layer[-1]
         own = self._layer.attention
         self._parts = (self._layer, own.self, own.self.query, own.output)
+        self._around = (backbone, encoder, own, *self._parts)
         # once and for all: hooks that come and go would break the graph of compiled code
         self._layer.register_forward_pre_hook(_keep_arguments, with_kwargs=True)
         own.self.query.register_forward_pre_hook(_take)
@@ -262,6 +276,25 @@ class LastLayer:
     def is_recomputed(self) -> bool:
         """Whether the backward pass computes the layer again (``gradient_checkpointing_enable``), all of it then."""
         return getattr(self._layer, "gradient_checkpointing", False)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether compiled code runs the hooks: within `torch.compile`, or `nn.Module.compile` of a part."""
+        if torch.compiler.is_compiling():
+            return not torch.compiler.is_exporting()  # an exported graph has no graph breaks
+        return any(getattr(module, "_compiled_call_impl", None) is not None for module in self._around)
+
+    @torch.compiler.disable
+    def run(self, backbone: Callable[..., Any], layout: Layout, position: Tensor | None) -> tuple[Any, Read]:
+        """The backbone's output within `only`, never by compiled code, which does not see what the hooks read.
+
+        Args:
+            backbone: a pass of the backbone that takes ``read``.
+            layout: see `only`.
+            position: see `only`.
+        """
+        with self.only(layout, position) as read:
+            return backbone(read=read), read
 
     @contextmanager
     def only(self, layout: Layout, position: Tensor | None) -> Iterator[Read]:
