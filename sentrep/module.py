@@ -86,8 +86,7 @@ class SentRepModule(Configurable, LightningModule):
         super().__init__()
         check_module(self.init_args)
         self.encoder = encoder.train()  # `SentenceEncoder.from_pretrained` returns it in evaluation mode
-        if head is not None:
-            encoder.attach_head(head)
+        encoder.attach_head(head)
         check_storable(encoder)
         self.views = views if views is not None else EncodedViews()
         self.objectives = WeightedSum(objectives, weights)

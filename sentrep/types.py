@@ -302,11 +302,14 @@ class StepTerms:
 class Tokenize(Protocol):
     """Turns sentences into token ids exactly as the encoder wants them; `SentenceEncoder.tokenize` is one."""
 
-    fingerprint: str
-    """Changes whenever the same sentence could get other ids: the tokenizer's content and the prompt."""
     pad_token_id: int
     vocabulary_size: int
     """Every id is below it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the same sentence could get other ids: the tokenizer's content and the prompt."""
+        ...
 
     def __call__(self, sentences: Sequence[str], max_length: int | None) -> tuple[list[list[int]], int]:
         """Ids of every sentence, special tokens and prompt included, and how many sentences were cut.

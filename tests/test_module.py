@@ -235,6 +235,14 @@ def test_a_checkpoint_of_a_python_built_module_stands_alone(tmp_path: Path) -> N
     np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
 
 
+def test_a_module_without_a_head_takes_off_the_head_of_an_earlier_module() -> None:
+    encoder = tiny_encoder()
+    SentRepModule(encoder, [Contrastive()], head=ProjectionHead("mlp", out_features=8))
+    module = SentRepModule(encoder, [Contrastive()])
+    assert module.encoder.head is None
+    assert module.views_of(batches(encoder)[0]).anchor.shape == (8, 32)
+
+
 def encode_without_network(path: Path) -> int:
     forbid_network()
     a = SentRepModule.load_from_checkpoint(path).encoder.encode("a dog")

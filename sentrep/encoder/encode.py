@@ -305,13 +305,13 @@ def _check(sentences: Sequence[str], batch_size: int) -> None:
     for row, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
             raise InputError(
-                f"sentence {row} is {type(sentence).__name__}, not a string; replace or remove it before encoding"
+                f"sentences[{row}] is {type(sentence).__name__}, not a string; replace or remove it before encoding"
             )
         if not sentence.isascii():
             try:
                 sentence.encode()
             except UnicodeEncodeError as error:
                 raise InputError(
-                    f"sentence {row} has half a surrogate pair at character {error.start}, which no text may contain; "
+                    f"sentences[{row}] has half a surrogate pair at character {error.start}, which no text may hold; "
                     "read it again with the right encoding, or replace the character"
                 ) from None

@@ -35,6 +35,14 @@ from sentrep.encoder.text.tokenizer import Prompt, TextTokenizer
 from sentrep.errors import InputError
 from sentrep.types import EncoderOutput, EncoderSpec, Need, TokenBatch
 
+_ANOTHER = "build another encoder, for example with SentenceEncoder.from_pretrained"
+_FIXED = {
+    **dict.fromkeys(("backbone", "pooling", "prompt", "subtract_template", "tokenize", "adapter"), _ANOTHER),
+    "compute": "call set_compute",
+    "sentence_modules": "call set_modules",
+}
+"""Attributes that a pass is built from, and the way to change each of them."""
+
 
 class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     """Encodes sentences as vectors with any transformers encoder.
@@ -77,6 +85,9 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         (2, 16)
     """
 
+    compute: Compute
+    sentence_modules: nn.ModuleList
+
     def __init__(
         self,
         backbone: str | dict[str, Any],
@@ -107,7 +118,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.backbone = backbones.load_backbone(source, dropout, pooler=pooling == "pooler")
         self.adapter = trainable if isinstance(trainable, Lora) else None
         make_trainable(self.backbone, trainable)
-        check_tokenizer(tokens, self.vocab_size, source.name)
+        check_tokenizer(tokens, self.vocab_size, source.name, self.backbone)
         self.prompt = template
         self.tokenize = TextTokenizer(tokens, self.prompt, position_limit(self.backbone.config))
         stored = source.settings or Settings()
@@ -127,6 +138,15 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self._source = replace(source, state=None, modules={})
         self.train()  # Lightning leaves from_pretrained's eval mode: SimCSE would see no dropout
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse an attribute that later passes would not follow."""
+        if name in _FIXED and hasattr(self, name):
+            raise InputError(f"encoder.{name} cannot be set; {_FIXED[name]}")
+        self._set(name, value)
+
+    def _set(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+
     @property
     def settings(self) -> Settings:
         """What makes this encoder of its transformer; it travels with the model."""
@@ -139,6 +159,11 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     def spare_pooler(self) -> dict[str, Tensor]:
         """Weights of the start model's trained pooler, which the pooling does not read; exports hold it."""
         return self._source.pooler
+
+    @property
+    def runs_own_code(self) -> bool:
+        """Whether the user lets the model run its own code."""
+        return self._source.trusted
 
     @property
     def device(self) -> torch.device:
@@ -179,7 +204,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     def set_modules(self, modules: Iterable[SentenceModule]) -> None:
         """Replace the modules after the pooling by other built modules."""
-        self.sentence_modules = nn.ModuleList(modules).to(self.device)
+        self._set("sentence_modules", nn.ModuleList(modules).to(self.device))
         self._plan()
         self.init_args["modules"] = list(self.sentence_modules)  # for checkpoints, which build it again
 
@@ -238,7 +263,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     def set_compute(self, compute: Compute) -> None:
         """Run later passes in another way; changes of the backbone itself stay."""
-        self.compute = compute
+        self._set("compute", compute)
         self._plan()
 
     def own(self, tokens: TokenBatch) -> Tensor:
@@ -405,4 +430,5 @@ def check_storable(encoder: SentenceEncoder) -> None:
             f"{type(encoder).__name__} is a subclass of SentenceEncoder, whose code no checkpoint or folder holds: it "
             "would come back as another encoder; compose instead (pooling, head, objectives, views)"
         )
+    encoder.tokenize.check_unchanged()
     described(encoder.sentence_modules)

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from sentrep.errors import InputError
 from sentrep.objectives import Objective
 
 
@@ -15,6 +16,9 @@ def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
 
     They are followed by two groups for each objective with its own settings (`Objective.parameter_options`),
     without parameters of the encoder, of an earlier such objective, or of an inner objective.
+
+    Raises:
+        InputError: no parameter is trainable.
     """
     taken = {*module.get_submodule("encoder").parameters()}
     own = []
@@ -25,7 +29,13 @@ def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
             own += _groups(wanted, part.parameter_options)
             taken.update(wanted)
     elsewhere = {parameter for group in own for parameter in group["params"]}
-    return [*_groups([p for p in module.parameters() if p not in elsewhere], {}), *own]
+    groups = [*_groups([p for p in module.parameters() if p not in elsewhere], {}), *own]
+    if not groups:
+        raise InputError(
+            "no parameter is trained: model.encoder.trainable freezes the backbone, and there is no head, module or "
+            "objective with parameters; set model.encoder.trainable, or add model.head"
+        )
+    return groups
 
 
 def _groups(parameters: Sequence[nn.Parameter], options: Mapping[str, Any]) -> list[dict[str, Any]]:

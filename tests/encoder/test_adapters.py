@@ -91,9 +91,9 @@ def test_an_adapter_is_checked(arguments: dict[str, Any]) -> None:
         Lora(**arguments)
 
 
-def test_nothing_to_train_ends_in_torchs_own_error() -> None:
+def test_nothing_to_train_is_refused() -> None:
     module = SentRepModule(tiny_encoder(trainable=False), [Contrastive()])
-    with pytest.raises(ValueError, match="empty parameter list"):
+    with pytest.raises(InputError, match=r"no parameter is trained: model.encoder.trainable.* add model.head"):
         quiet_trainer(max_steps=1).fit(module, toy_data())
     quiet_trainer(max_steps=1).fit(
         SentRepModule(tiny_encoder(trainable=False), [Contrastive()], head=ProjectionHead("mlp")), toy_data()

@@ -56,7 +56,7 @@ def test_the_nearest_are_those_of_all_cosines(encoder: SentenceEncoder, monkeypa
         ({"corpus": np.zeros((2, 5))}, "32 and 5 dimensions"),
         ({"corpus": np.zeros(32)}, "the corpus of shape (32,)"),
         ({"corpus": np.full((2, 32), np.nan)}, "the corpus: a vector from row 0 on is not finite"),
-        ({"corpus": ["a", 3]}, "sentence 1 is int"),
+        ({"corpus": ["a", 3]}, r"sentences\[1\] is int"),
     ],
 )
 def test_what_cannot_be_searched_is_refused(arguments: dict[str, Any], said: str, encoder: SentenceEncoder) -> None:

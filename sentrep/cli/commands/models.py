@@ -17,7 +17,7 @@ from sentrep.data.shard import local_rank
 from sentrep.data.stored_embeddings import Embedded
 from sentrep.data.text.corpus import Corpus, open_corpus
 from sentrep.encoder import SentenceEncoder
-from sentrep.errors import InputError
+from sentrep.errors import InputError, first_line
 from sentrep.io.chunks import chunks_of
 
 Precision = Literal["fp32", "bf16"]
@@ -50,8 +50,10 @@ def load_encoder(
         model, trust_remote_code=trust_remote_code, **checks.given(pooling=pooling)
     )
     own = f"cuda:{local_rank()}" if torch.cuda.is_available() else "cpu"
-    encoder.to(own if device is None else device)
-    return encoder
+    try:
+        return encoder.to(own if device is None else device)
+    except (AssertionError, RuntimeError) as error:  # torch raises the first where it is built without CUDA
+        raise InputError(f"device {device} cannot be used here: {first_line(error)}; leave --device out") from error
 
 
 def check_precision(precision: Precision, encoder: SentenceEncoder) -> None:

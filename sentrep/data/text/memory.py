@@ -161,15 +161,19 @@ def _table(held: Any, columns: Columns | None) -> AnyTable:
         if isinstance(held, pandas.DataFrame):
             places = pick_columns(IN_MEMORY, list(map(str, held.columns)), columns)
             return pa.Table.from_pandas(held.iloc[:, places], preserve_index=False)
-        if all(isinstance(one, str) for one in held):
-            return pa.table({"text": list(held)})
+        texts = isinstance(held[0], str)
         width = len(held[0]) if isinstance(held[0], (list, tuple)) else 0
         for number, row in enumerate(held, start=1):
-            if width not in (2, 3) or not isinstance(row, (list, tuple)) or len(row) != width:
+            alike = isinstance(row, str) if texts else isinstance(row, (list, tuple)) and len(row) == width in (2, 3)
+            if not alike:
                 raise InputError(
                     f"{IN_MEMORY}, row {number}: {shown(row)}; expected texts alone, or pairs or triples alone"
                 )
+        if texts:
+            return pa.table({"text": list(held)})
         return pa.table(list(map(list, zip(*held, strict=True))), TRIPLET[:width])
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:  # of Arrow: cells of several types in one column
         raise InputError(f"{IN_MEMORY}: {str(error)[:200]}; expected text in every row") from error
 

@@ -98,13 +98,14 @@ def _attend(
 ) -> Tensor:
     """torch's kernel, or softmax(QKᵀ·s + mask), dropout, V in plain products where they are faster.
 
-    Within b padded sentences: query, key, value (b, heads, l, d), visible pairs (b, 1, l, l) bool or None for
-    all → (b, l, heads, d).
+    Within b padded sentences: query, key, value (b, heads, l, d), visible pairs (b, 1, l, l) bool, None for all, or a
+    bias for torch's kernel → (b, l, heads, d).
     """
     causal = arguments.get("is_causal")
     if causal is None:  # sdpa's rule: without a mask a decoder's attention is causal
         causal = visible is None and getattr(module, "is_causal", True)
-    special = causal or arguments.get("position_bias") is not None or key.shape[1] != query.shape[1]
+    biased = arguments.get("position_bias") is not None or (visible is not None and visible.dtype != torch.bool)
+    special = causal or biased or key.shape[1] != query.shape[1]
     if not cheap or special or not _products_are_faster(key, dropout):
         return sdpa_attention_forward(
             module, query, key, value, visible, dropout=dropout, scaling=scaling, **arguments

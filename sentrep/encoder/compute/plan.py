@@ -206,7 +206,7 @@ class Prepared:
 
         A pooled vector then has the same dropout, to the bit, whatever the objectives read.
         """
-        if self.last_layer is None or self.last_layer.is_recomputed or self.last_layer.is_compiled:
+        if self.last_layer is None or not self.last_layer.can_run:
             return False
         return vectors_alone or self.backbone.training
 
@@ -262,7 +262,7 @@ class LastLayer:
 
     def __init__(self, backbone: PreTrainedModel) -> None:
         encoder: Any = backbone.encoder
-        self._layer = encoder.layer[-1]
+        self._encoder, self._layer = encoder, encoder.layer[-1]
         own = self._layer.attention
         self._parts = (self._layer, own.self, own.self.query, own.output)
         self._around = (backbone, encoder, own, *self._parts)
@@ -273,16 +273,17 @@ class LastLayer:
         own.output.register_forward_pre_hook(_take)
 
     @property
-    def is_recomputed(self) -> bool:
-        """Whether the backward pass computes the layer again (``gradient_checkpointing_enable``), all of it then."""
-        return getattr(self._layer, "gradient_checkpointing", False)
+    def can_run(self) -> bool:
+        """Whether the hooks work in the next pass.
 
-    @property
-    def is_compiled(self) -> bool:
-        """Whether compiled code runs the hooks: within `torch.compile`, or `nn.Module.compile` of a part."""
+        They do not work in a layer that has been cut off or that the backward pass computes again
+        (``gradient_checkpointing_enable``), and in compiled code (`torch.compile`, or `nn.Module.compile` of a part).
+        """
+        if self._encoder.layer[-1] is not self._layer or getattr(self._layer, "gradient_checkpointing", False):
+            return False
         if torch.compiler.is_compiling():
-            return not torch.compiler.is_exporting()  # an exported graph has no graph breaks
-        return any(getattr(module, "_compiled_call_impl", None) is not None for module in self._around)
+            return torch.compiler.is_exporting()  # an exported graph has no graph breaks
+        return all(getattr(module, "_compiled_call_impl", None) is None for module in self._around)
 
     @torch.compiler.disable
     def run(self, backbone: Callable[..., Any], layout: Layout, position: Tensor | None) -> tuple[Any, Read]:

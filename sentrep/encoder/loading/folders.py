@@ -21,9 +21,11 @@ from safetensors.torch import save_file
 
 from sentrep.encoder import adapters
 from sentrep.encoder.loading import st_folders
+from sentrep.encoder.loading.backbones import architecture
 from sentrep.encoder.loading.model_card import CARD, model_card
 from sentrep.encoder.loading.model_files import write_json
 from sentrep.encoder.loading.settings import MODULES_FILE, SETTINGS_FILE
+from sentrep.encoder.loading.weights import check_places
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_folder, write_text
 from sentrep.io.paths import writing
@@ -45,10 +47,12 @@ def write(encoder: Any, folder: Path) -> None:
         raise InputError(f"{folder}: a file is in the way of the model folder; choose another name")
     settings, modules = encoder.settings, encoder.sentence_modules
     missing = st_folders.missing_for(settings)
+    weights = encoder.backbone.state_dict()
+    if settings.adapter is not None:
+        weights = adapters.merged(weights, settings.adapter)
+    if not encoder.runs_own_code:
+        check_places(architecture(encoder.backbone), settings.pooling == "pooler", None, weights)
     with writing(folder), atomic_folder(folder) as place, quiet_transformers():
-        weights = encoder.backbone.state_dict()
-        if settings.adapter is not None:
-            weights = adapters.merged(weights, settings.adapter)
         weights |= {f"pooler.{key}": tensor for key, tensor in encoder.spare_pooler.items()}
         try:
             encoder.backbone.save_pretrained(place, state_dict=weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,6 +16,8 @@ from sentrep.errors import InputError
 
 _MOST_LAYERS = 1_000
 """Well beyond every model that there is. More would take hours to build; what fits no memory is refused by torch."""
+ENCODER_ALONE = frozenset({"mt5", "t5", "umt5"})
+"""Encoder-decoder families whose encoder transformers loads without the decoder."""
 _NUMBER = re.compile(r"\.\d+\.")
 """The number of a layer in the name of a weight."""
 
@@ -25,7 +28,7 @@ def check_encoder(config: PretrainedConfig, name: str) -> None:
     Raises:
         InputError: says which.
     """
-    if getattr(config, "is_encoder_decoder", False):
+    if getattr(config, "is_encoder_decoder", False) and config.model_type not in ENCODER_ALONE:
         raise InputError(f"{name}: {config.model_type} is an encoder-decoder model; choose an encoder such as bert")
     layers = getattr(config, "num_hidden_layers", 1)
     if not isinstance(layers, int) or not 1 <= layers <= _MOST_LAYERS:
@@ -97,15 +100,25 @@ def check_finite(weights: Mapping[str, Tensor], name: str) -> None:
             )
 
 
-def check_tokenizer(tokenizer: PreTrainedTokenizerBase, embeddings: int, name: str) -> None:
-    """Refuse a tokenizer that gives ids beyond the table of word embeddings, or fails on words that it does not know.
+def check_tokenizer(tokenizer: PreTrainedTokenizerBase, embeddings: int, name: str, backbone: nn.Module) -> None:
+    """Refuse a tokenizer that gives ids beyond the table of word embeddings, fails on words that it does not know, or
+    gives the backbone more to read than ids.
 
     Raises:
         InputError: names the fault.
     """
-    added = tokenizer.get_added_vocab()
-    largest = max((number for token, number in tokenizer.get_vocab().items() if token not in added), default=0)
-    if max(largest, tokenizer.pad_token_id or 0) >= embeddings:
-        raise InputError(f"{name}: the tokenizer knows more tokens than the model; use the model's own")
+    largest, token = max(((number, token) for token, number in tokenizer.get_vocab().items()), default=(0, ""))
+    if largest >= embeddings:
+        raise InputError(
+            f"{name}: the tokenizer gives {token[:40]!r} the id {largest}, and the model has {embeddings:,} word "
+            "embeddings; use the model's own tokenizer, or add embeddings for added tokens (resize_token_embeddings of "
+            "transformers) and save the model"
+        )
     with one_sentence(f"{name}: use another tokenizer, as this one fails on unknown words"):
-        tokenizer("\u2603 zq\u4e00\U0010fffd")
+        read = tokenizer("\u2603 zq\u4e00\U0010fffd")
+    types = read.get("token_type_ids") if "token_type_ids" in inspect.signature(backbone.forward).parameters else None
+    if types is not None and any(types):
+        raise InputError(
+            f"{name}: the tokenizer gives some tokens of a text another type than 0 (token_type_ids), and sentrep does "
+            "not pass types to the model; use another model"
+        )

@@ -88,16 +88,31 @@ def check_rebuilds(payload: dict[str, Any], state: dict[str, Any]) -> None:
         InputError: names a weight that has no place, or a place that has no weight.
     """
     settings = Settings.read(payload["settings"], "checkpoint")
+    weights = below("encoder.backbone.", state)
+    check_places(payload["architecture"], settings.pooling == "pooler", settings.adapter, weights)
+
+
+def check_places(architecture: dict[str, Any], pooler: bool, adapter: Lora | None, weights: dict[str, Any]) -> None:
+    """See that weights will find their places in a backbone made from its architecture, without memory.
+
+    Args:
+        architecture: of the backbone.
+        pooler: whether it has a pooler.
+        adapter: beside its weights.
+        weights: of the backbone.
+
+    Raises:
+        InputError: names a weight that has no place, or a place that has no weight.
+    """
     with torch.device("meta"), quiet_transformers():
-        source = Source("checkpoint", None, config_from(payload["architecture"], "checkpoint"))
-        backbone = load_backbone(source, dropout=None, pooler=settings.pooling == "pooler")
-        if settings.adapter is not None:
-            adapters.inject(backbone, settings.adapter)
+        source = Source("checkpoint", None, config_from(architecture, "checkpoint"))
+        backbone = load_backbone(source, dropout=None, pooler=pooler)
+        if adapter is not None:
+            adapters.inject(backbone, adapter)
     try:
-        check_weights(
-            below("encoder.backbone.", state), backbone.state_dict(), "the encoder's backbone", optional="pooler."
-        )
+        check_weights(weights, backbone.state_dict(), "the encoder's backbone", optional="pooler.")
     except InputError as error:
         raise InputError(
-            f"{error}, so no checkpoint of it could be loaded; train a backbone whose modules match its model type"
+            f"{error}, so no checkpoint or folder of it could be loaded; merge adapters of peft (merge_and_unload), "
+            "remove parametrizations, or correct backbone.config (num_hidden_layers and other sizes)"
         ) from error

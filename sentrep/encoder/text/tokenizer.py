@@ -72,6 +72,7 @@ class TextTokenizer:
         self.limit = limit
         self.pad_token_id: int = tokenizer.pad_token_id
         self.vocabulary_size = 1 + max(tokenizer.get_vocab().values())
+        self._tokens = len(tokenizer)
         before, after = self._special_tokens()
         left, right = self._prompt_ids()
         self.prefix, self.suffix = before + left, right + after
@@ -80,8 +81,7 @@ class TextTokenizer:
         if prompt is not None:
             mask = tokenizer.mask_token_id
             self.mask_index = self.prefix.index(mask) if mask in left else self.suffix.index(mask) - len(self.suffix)
-        self.vocabulary = self._vocabulary()
-        self.fingerprint = f"{self.vocabulary}-{self.limit}"
+        self._vocabulary = self._hash()
 
     def __call__(self, sentences: Sequence[str], max_length: int | None) -> tuple[list[list[int]], int]:
         """Ids of every sentence, and how many sentences were cut.
@@ -94,12 +94,37 @@ class TextTokenizer:
         Returns:
             One list of ids per sentence, and the number of sentences that lost tokens.
         """
+        self.check_unchanged()
         room = self._room(max_length)
         if not sentences:
             return [], 0
         texts = self._text_ids(list(sentences)) if room is None else self._first_ids(list(sentences), room)
         cut = 0 if room is None else sum(len(text) > room for text in texts)
         return [self.prefix + text[:room] + self.suffix for text in texts], cut
+
+    @property
+    def vocabulary(self) -> str:
+        """Fingerprint of the tokenizer's content and the prompt, which decide the ids of a short text."""
+        self.check_unchanged()
+        return self._vocabulary
+
+    @property
+    def fingerprint(self) -> str:
+        """The vocabulary's fingerprint and the model's limit, which decide the ids of any text."""
+        return f"{self.vocabulary}-{self.limit}"
+
+    def check_unchanged(self) -> None:
+        """Refuse a tokenizer that has more or fewer tokens than at first: stored ids and embeddings would not fit it.
+
+        Raises:
+            InputError: names the way to add tokens.
+        """
+        if len(self.tokenizer) != self._tokens:
+            raise InputError(
+                f"the tokenizer had {self._tokens} tokens when the encoder was built, and has {len(self.tokenizer)} "
+                "now; add tokens to a model folder (add_tokens, resize_token_embeddings and save_pretrained of "
+                "transformers), and load the folder"
+            )
 
     def word_starts(self, vocab_size: int) -> Tensor:
         """(V,) bool: False for tokens that go on with the word before them (``##ing``, or without ``Ġ`` or ``▁``).
@@ -180,8 +205,7 @@ class TextTokenizer:
     def _ids(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] if text else []
 
-    def _vocabulary(self) -> str:
-        """Fingerprint of the tokenizer's content and the prompt, which decide the ids of a short text."""
+    def _hash(self) -> str:
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         # truncation and padding are state of the last call, not settings of the tokenizer
         content = (

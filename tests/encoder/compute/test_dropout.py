@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from sentrep import SentenceEncoder
 from sentrep.encoder.compute import attention as module_of_attention
@@ -63,6 +66,24 @@ def test_a_decoder_as_backbone_gives_transformers_own_states() -> None:
     encoder.backbone.set_attn_implementation("eager")
     with torch.no_grad():
         torch.testing.assert_close(found, encoder.backbone(ids).last_hidden_state[:, -1])
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"model_type": "gpt2", "n_embd": 32, "n_layer": 1, "n_head": 2, "vocab_size": 2200},
+        {"model_type": "t5", "d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 1, "num_heads": 2},
+    ],
+    ids=lambda shape: shape["model_type"],
+)
+@pytest.mark.parametrize("rate", [0.0, 0.25])
+def test_one_rate_replaces_all_rates_of_a_family(shape: dict[str, Any], rate: float) -> None:
+    encoder = SentenceEncoder(dict(shape), tokenizer="toy", pooling="mean", dropout=rate)
+    rates = [module.p for module in encoder.modules() if isinstance(module, nn.Dropout)]
+    assert set(rates) == {rate}
+    ids = torch.arange(24).view(2, 12) + 5
+    first, second = (encoder(TokenBatch(ids, torch.ones_like(ids))).embedding for _ in range(2))
+    assert torch.equal(first, second) == (rate == 0)
 
 
 @pytest.mark.parametrize("length", [7, 129])

@@ -174,6 +174,29 @@ def test_a_head_may_be_of_another_class(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.encode(SENTENCES), module.encoder.encode(SENTENCES))
 
 
+def add_adapters(backbone: Any) -> None:
+    """As peft does it in place."""
+    peft = pytest.importorskip("peft")
+    peft.get_peft_model(backbone, peft.LoraConfig(target_modules=["query"]))
+
+
+def normalise_weights(backbone: Any) -> None:
+    torch.nn.utils.parametrizations.weight_norm(backbone.encoder.layer[0].attention.self.query)
+
+
+def cut_layers_off(backbone: Any) -> None:
+    backbone.encoder.layer = backbone.encoder.layer[:1]
+
+
+@pytest.mark.parametrize("change", [add_adapters, normalise_weights, cut_layers_off])
+def test_a_folder_that_could_not_be_loaded_is_not_written(change: Any, tmp_path: Path) -> None:
+    encoder = tiny_encoder()
+    change(encoder.backbone)
+    with pytest.raises(InputError, match=r"layer\.[01].* no checkpoint or folder .* merge adapters of peft"):
+        encoder.save_pretrained(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def test_a_head_stays_behind(tmp_path: Path) -> None:
     encoder = tiny_encoder()
     plain = encoder.encode(SENTENCES)
