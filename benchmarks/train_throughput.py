@@ -11,9 +11,8 @@ order, with the same loss (InfoNCE of cosine, τ = 0.05), AdamW at 3e-5 falling 
 - "sentrep, packed", "sentrep, compiled", "sentrep, CUDA graphs": with ``layout: packed``, ``compile: true`` and
   ``compile: reduce-overhead`` of ``model.encoder.compute``; on a GPU, and where ``--variants`` asks for them.
 - "sentrep, 32 rows at once", where ``--variants`` asks for it: GradCache.
-- "sentrep, NAME alone", where ``--variants`` asks: one of the fast paths ``layout``, ``cheap_dropout`` and
-  ``short_last_layer`` by itself.
-- "sentrep, fast paths off": one padded pass with torch's own dropout, and the whole last layer.
+- "sentrep, NAME alone", where ``--variants`` asks: one of the fast paths ``layout`` and ``cheap_dropout`` by itself.
+- "sentrep, fast paths off": one padded pass with torch's own dropout.
 - "sentence-transformers": its own trainer and `MultipleNegativesRankingLoss` over two equal columns.
 - "plain HF loop": a page of PyTorch around the transformers model, as SimCSE's repository does it.
 - "best loop by hand", where ``--variants`` asks for it: what can be written for BERT alone (hand_loop.py).

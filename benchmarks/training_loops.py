@@ -14,7 +14,7 @@ import inputs
 import machine
 from harness import CACHED, COMPILED, GRAPHS, HAND, OURS, PACKED, PADDED, PEER, PLAIN, PROCESSOR, SLOW, Job
 
-_OFF: dict[str, Any] = {"layout": "padded", "cheap_dropout": False, "short_last_layer": False}
+_OFF: dict[str, Any] = {"layout": "padded", "cheap_dropout": False}
 COMPUTE: dict[str, dict[str, Any]] = {
     OURS: {},
     PADDED: {"layout": "padded"},

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from lightning.pytorch import LightningModule
-from lightning.pytorch.utilities import rank_zero_warn
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from transformers import get_scheduler
@@ -41,6 +42,9 @@ _IDENTICAL_VIEWS = (
     "Both views of a sentence are identical (no dropout, no given positives, no perturbation), so a contrastive loss "
     "learns nothing from them: set model.encoder.dropout, say to 0.1."
 )
+
+COMPILED_FROM = 1_000
+"""Steps above which ``compile: auto`` compiles on CUDA: fewer do not repay the time of the compiler."""
 
 AdamW = functools.partial(torch.optim.AdamW, lr=3e-5, weight_decay=0.0, fused=True)
 
@@ -96,8 +100,7 @@ class SentRepModule(Configurable, LightningModule):
         self.views.build(spec)  # first: copies of the encoder then know its prompts
         self.objectives.build(spec)
         check_options(self.objectives, optimizer)
-        if encoder.compute.training_mode is not None:
-            self.objectives.compile_terms(encoder.compute.training_mode)
+        self._compile()
         self.settings: Mapping[str, Any] | None = None
         """The whole configuration, for the loggers; the command line sets it."""
         self.terms: StepTerms | None = None
@@ -115,6 +118,19 @@ class SentRepModule(Configurable, LightningModule):
     def on_fit_start(self) -> None:
         """Tell the loggers the settings (`sentrep.training.hyperparameters`)."""
         log_settings(self, self.settings)
+
+    def _compile(self, steps: float = 0) -> None:
+        """Decide on ``compile: auto``; compile the objectives that allow it, if the encoder's layers are compiled.
+
+        Args:
+            steps: of the run, as far as they are known.
+        """
+        compute = self.encoder.compute
+        if compute.compile == "auto" and self.device.type == "cuda" and steps > COMPILED_FROM:
+            rank_zero_info(f"{steps:,} steps: layers are compiled (off: model.encoder.compute.compile false)")
+            self.encoder.set_compute(replace(compute, compile=True))
+        if self.encoder.compute.training_mode is not None:
+            self.objectives.compile_terms(self.encoder.compute.training_mode)
 
     def on_train_start(self) -> None:  # a module may be fitted twice
         """Check that a checkpoint can hold the module (`sentrep.checkpoint.rehearsal`)."""
@@ -224,13 +240,14 @@ class SentRepModule(Configurable, LightningModule):
             clip_gradients(optimizer, gradient_clip_val, "value" if gradient_clip_algorithm == "value" else "norm")
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """The optimiser over its groups (`parameter_groups`), and the schedule by step."""
+        """The optimiser over its groups (`parameter_groups`), and the schedule by step; settles ``compile: auto``."""
         optimizer = self.optimizer(parameter_groups(self))
         refuse_gradient_scaler(optimizer, self.trainer.scaler, clips=bool(self.trainer.gradient_clip_val))
         if self._resumed is not None:  # else a loader that is made to count its steps never hears of its place in the
             self.trainer.fit_loop.load_state_dict(self._resumed)  # text (Lightning #20550)
             self._resumed = None
         steps = self.trainer.estimated_stepping_batches
+        self._compile(steps)
         if math.isinf(steps) and (self.scheduler != "constant" or 0 < self.warmup_steps < 1):
             raise InputError(
                 f"scheduler {self.scheduler} with warmup_steps {self.warmup_steps} needs to know where training ends: "

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -31,8 +33,8 @@ class TokenBatch:
     """(B, L) int64."""
     attention_mask: Tensor
     """(B, L) int64, 1 on real tokens and 0 on padding."""
-    real_tokens: int | None = None
-    """Sum of ``attention_mask`` if the host knows it; None if only the device does."""
+    lengths: NDArray[np.int64] | None = None
+    """(B,) number of real tokens of each sentence, if the host knows it; None if only the device does."""
     prompt: Tensor | None = None
     """(B,) int64, the number of the prompt around each sentence: 0 is the encoder's prompt, higher numbers come from
     `EncoderSpec.add_prompt`; None: 0 for all sentences."""
@@ -50,14 +52,22 @@ class TokenBatch:
         return (position >= frame[0]) & (position < self.attention_mask.sum(1, keepdim=True) - frame[1])
 
     def count(self) -> int:
-        """Number of real tokens; waits for the device only if ``real_tokens`` is None."""
-        return self.real_tokens if self.real_tokens is not None else int(self.attention_mask.sum())
+        """Number of real tokens; waits for the device only if ``lengths`` is None."""
+        return int(self.attention_mask.sum() if self.lengths is None else self.lengths.sum())
 
     def split(self, rows: int) -> list[TokenBatch]:
         """Parts of at most ``rows`` rows, of the same padded length."""
-        prompts = itertools.repeat(None) if self.prompt is None else self.prompt.split(rows)
-        parts = zip(self.input_ids.split(rows), self.attention_mask.split(rows), prompts, strict=False)
-        return [TokenBatch(ids, mask, prompt=prompt) for ids, mask, prompt in parts]
+        return [self[slice(start, start + rows)] for start in range(0, len(self), rows)]
+
+    def __getitem__(self, rows: slice) -> TokenBatch:
+        """Some of the rows, of the same padded length."""
+        parts = (self.input_ids, self.attention_mask, self.lengths, self.prompt)
+        return TokenBatch(*(None if part is None else part[rows] for part in parts))  # type: ignore[arg-type]
+
+    def widened(self, columns: int, pad_token_id: int) -> TokenBatch:
+        """The same sentences with more columns of padding: (B, L + columns)."""
+        ids = F.pad(self.input_ids, (0, columns), value=pad_token_id)
+        return TokenBatch(ids, F.pad(self.attention_mask, (0, columns)), self.lengths, self.prompt)
 
     def repeat(self, times: Tensor, width: int, pad_token_id: int) -> TokenBatch:
         """Repeat each real token ``times`` times, in order, without waiting for the device.
@@ -89,7 +99,7 @@ class TokenBatch:
             A batch of shape (Σ B_k, max L_k).
         """
         width = max(batch.input_ids.shape[1] for batch in batches)
-        counts = [batch.real_tokens for batch in batches if batch.real_tokens is not None]
+        lengths = [batch.lengths for batch in batches if batch.lengths is not None]
 
         def stack(tensors: list[Tensor], value: int) -> Tensor:
             return torch.cat([F.pad(t, (0, width - t.shape[1]), value=value) for t in tensors])
@@ -98,7 +108,7 @@ class TokenBatch:
         return TokenBatch(
             input_ids=stack([batch.input_ids for batch in batches], pad_token_id),
             attention_mask=stack([batch.attention_mask for batch in batches], 0),
-            real_tokens=sum(counts) if len(counts) == len(batches) else None,
+            lengths=np.concatenate(lengths) if len(lengths) == len(batches) else None,
             prompt=None if all(batch.prompt is None for batch in batches) else torch.cat(prompts),
         )
 
@@ -145,6 +155,9 @@ class Layers(dict[int, Tensor]):
 NOT_MADE = "the tokens' states were not made: an objective or module that reads them must say reads_tokens = True"
 
 
+_OF_SENTENCES = ("embedding", "layers")
+
+
 @dataclass(init=False, eq=False, repr=False)
 class EncoderOutput:
     """The output of one encoder pass for B sentences; reading tokens' states that were not computed raises an error."""
@@ -182,6 +195,12 @@ class EncoderOutput:
         if name in ("token_states", "input_embeddings"):
             raise InputError(NOT_MADE)
         raise AttributeError(name)
+
+    def narrowed(self, columns: int) -> EncoderOutput:
+        """The same output without the last columns of the tokens' states."""
+        made = {name: x[:, : x.shape[1] - columns] for name, x in vars(self).items() if name not in _OF_SENTENCES}
+        layers = Layers({number: x[:, : x.shape[1] - columns] for number, x in self.layers.items()})
+        return EncoderOutput(self.embedding, **made, layers=layers)
 
     def split(self, start: int, extra: Mapping[str, TokenBatch]) -> dict[str, EncoderOutput]:
         """The outputs of the extra inputs of a step, which begin at row ``start``."""

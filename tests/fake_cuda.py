@@ -92,6 +92,7 @@ def pretend() -> Iterator[None]:
             (torch.cuda, "get_rng_state", lambda *_: torch.get_rng_state()),
             (torch.cuda, "set_rng_state", lambda *_: None),
             (torch.cuda, "device", contextlib.nullcontext),
+            (Tensor, "pin_memory", lambda self, *_: self),
             (F, "scaled_dot_product_attention", _attention),
             (torch.utils._foreach_utils, "_foreach_supported_types", [Tensor, nn.Parameter, FakeTensor]),  # norms
         ):

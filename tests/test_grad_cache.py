@@ -205,7 +205,7 @@ def test_each_group_runs_once_and_once_more_and_a_frozen_model_once(teacher: str
     for model in (encoder, weighting.complementary.load()):
         rows: list[int] = []
         count = lambda module, _, words, rows=rows: rows.append(len(words["input_ids"]))  # noqa: E731
-        model.backbone.register_forward_pre_hook(count, with_kwargs=True)
+        model.backbone.embeddings.register_forward_pre_hook(count, with_kwargs=True)
         seen.append(rows)
     loss_and_gradients(module, text_batch(encoder, ANCHORS, POSITIVES))
     assert seen[0] == [5, 5, 5, 5, 4, 4, 5, 5, 5, 5]

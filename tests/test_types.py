@@ -4,6 +4,7 @@ import ast
 import inspect
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,14 +21,16 @@ def test_concatenate_pads_to_the_longest() -> None:
     assert both.input_ids.tolist() == [[5, 6, 3], [7, 8, 9]]
     assert both.attention_mask.tolist() == [[1, 1, 0], [1, 1, 1]]
     assert len(both) == 2
-    assert both.real_tokens is None
+    assert both.lengths is None
 
 
-def test_concatenate_adds_the_counts_that_are_known() -> None:
-    parts = [TokenBatch(torch.ones(1, n).long(), torch.ones(1, n).long(), n) for n in (2, 3)]
-    assert TokenBatch.concatenate(parts, pad_token_id=0).real_tokens == 5
-    parts[1].real_tokens = None
-    assert TokenBatch.concatenate(parts, pad_token_id=0).real_tokens is None
+def test_concatenate_keeps_the_lengths_that_are_known() -> None:
+    parts = [TokenBatch(torch.ones(1, n).long(), torch.ones(1, n).long(), np.array([n])) for n in (2, 3)]
+    lengths = TokenBatch.concatenate(parts, pad_token_id=0).lengths
+    assert lengths is not None
+    assert lengths.tolist() == [2, 3]
+    parts[1].lengths = None
+    assert TokenBatch.concatenate(parts, pad_token_id=0).lengths is None
 
 
 @pytest.mark.parametrize("name", ["Views", "EncoderOutput", "TextBatch", "TokenBatch", "EncoderSpec", "Need"])

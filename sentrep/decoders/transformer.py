@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sentrep.encoder.compute.attention import drop, keep_mask, relu_dropout
-from sentrep.encoder.compute.layout import RealTokens
+from sentrep.decoders.dropout import keep_mask, relu_dropout
+from sentrep.decoders.real_tokens import RealTokens
+from sentrep.encoder.compute.cpu import drop
 
 Activation = Literal["relu", "gelu"]
 
@@ -19,7 +20,7 @@ class DenoisingDecoder(nn.Module):
 
     Equal to ``nn.TransformerDecoder`` of ``nn.TransformerDecoderLayer`` with a memory of length 1, without what cannot
     matter there: a softmax over one key is 1, so that cross-attention needs no queries and keys, and only
-    self-attention computes padding. On a CPU dropout comes from `sentrep.encoder.compute.attention`, with rates
+    self-attention computes padding. On a CPU dropout comes from `sentrep.encoder.compute.cpu`, with rates
     exact to 2⁻¹⁶. Biases start at 0 and weights as N(0, 0.02²), except the in-projections of both attentions: as in
     ``nn.MultiheadAttention``, whose query, key and value are one (3E, E) matrix, they are uniform with the variance
     2 / (E + 3E) (Xavier; sd 0.0255 at E = 768). DenoSent's code leaves them so.

@@ -279,7 +279,7 @@ def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | 
     if torch.device(device).type == "cuda":
         input_ids, mask = input_ids.pin_memory(), mask.pin_memory()
     input_ids, mask = input_ids.to(device, non_blocking=True), mask.to(device, non_blocking=True)
-    return TokenBatch(input_ids, mask, sum(map(len, ids)))
+    return TokenBatch(input_ids, mask, lengths.numpy())
 
 
 def length_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:

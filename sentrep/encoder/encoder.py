@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from sentrep import checks
 from sentrep.config import Configurable
 from sentrep.encoder.adapters import Lora
-from sentrep.encoder.compute.layout import position_limit
-from sentrep.encoder.compute.plan import Compute, Pass, prepare, remove_recorders
+from sentrep.encoder.compute.cpu import use_cheap_dropout
+from sentrep.encoder.compute.plan import Compute, Pass, remove_recorders
+from sentrep.encoder.compute.rows import position_limit
 from sentrep.encoder.compute.template import Prompts, Template
 from sentrep.encoder.copies import Copier
 from sentrep.encoder.encode import TextEncoder
@@ -127,7 +128,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.trained = Trained()  # of a checkpoint that `from_pretrained` loaded
         self.subtract_template = isinstance(prompt, Prompt) and prompt.subtract
         self.pooling, self.compute = pooling, compute
-        self.prepared = prepare(self.backbone, pooling, compute)
+        if compute.cheap_dropout:
+            use_cheap_dropout(self.backbone)
         self._around = Prompts(_template(self.tokenize), self._longest)
         if modules is None:
             modules = weights.built(stored.modules, source.name, source.trusted)
@@ -372,8 +374,9 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     def _plan(self) -> None:
         """Build the pass of the present settings and modules."""
-        modules = self.sentence_modules
-        self._pass = Pass(self.prepared, self._around, self.subtract_template, modules, self.compute)
+        self._pass = Pass(
+            self.backbone, self.pooling, self._around, self.subtract_template, self.sentence_modules, self.compute
+        )
 
     @property
     def _longest(self) -> int:

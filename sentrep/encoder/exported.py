@@ -57,8 +57,8 @@ class SentenceEncoderModule(nn.Module):
 
     def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
         """Adds ``sentence_embedding`` (B, D); there are no ``token_embeddings``."""
-        count = int(features["attention_mask"].sum())
-        vectors = self.encoder.embed(TokenBatch(features["input_ids"], features["attention_mask"], count)).float()
+        lengths = features["attention_mask"].sum(1).cpu().numpy()
+        vectors = self.encoder.embed(TokenBatch(features["input_ids"], features["attention_mask"], lengths)).float()
         return {**features, "sentence_embedding": vectors}
 
     def get_embedding_dimension(self) -> int:

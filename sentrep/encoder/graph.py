@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from sentrep.encoder import encode as encoding
-from sentrep.encoder.compute.layout import position_limit
 from sentrep.encoder.compute.plan import Compute
+from sentrep.encoder.compute.rows import position_limit
 from sentrep.encoder.loading.model_files import one_sentence
 from sentrep.encoder.loading.settings import SETTINGS_FILE, read_settings
 from sentrep.encoder.loading.sources import open_source

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sentrep import checks, distributed
 from sentrep.decoders import DenoisingDecoder, RealTokens
-from sentrep.encoder.compute.attention import drop
+from sentrep.encoder.compute.cpu import drop
 from sentrep.errors import InputError
 from sentrep.functional.sum_in_chunks import chunked_cross_entropy, rows_at_once, sum_in_chunks
 from sentrep.objectives.base import Objective
@@ -124,7 +124,8 @@ class Denoising(Objective):
         clean, output = self._clean(views, batch if views.read is None else views.read)
         memory = views.extra[_SHORTENED].embedding if self.token_deletion else views.anchor
         embedded = output.input_embeddings[:, : clean.input_ids.shape[1]].detach()
-        wanted, mask, count = clean.input_ids, clean.attention_mask, clean.real_tokens
+        wanted, mask = clean.input_ids, clean.attention_mask
+        count = None if clean.lengths is None else int(clean.lengths.sum())
         if self.causal:  # token t is predicted where token t − 1 is read
             embedded, wanted, mask = embedded[:, :-1], wanted[:, 1:], mask[:, 1:]
             count = None if count is None else count - len(clean)

@@ -94,7 +94,7 @@ class MaskedLanguageModeling(Objective):
             mask=self.mask,
             random=self.random,
         )
-        return {KEY: TokenBatch(masked, tokens.attention_mask, tokens.real_tokens)}
+        return {KEY: TokenBatch(masked, tokens.attention_mask, tokens.lengths)}
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """The mean over the chosen tokens of all processes; see the class."""

@@ -71,7 +71,7 @@ class MaskedTriplet(Objective):
         def masked(begin: Tensor, length: Tensor) -> TokenBatch:
             span = own & (place >= begin) & (place < begin + length)
             ids = tokens.input_ids.masked_fill(span, self._mask_token_id)
-            return TokenBatch(ids, tokens.attention_mask, tokens.real_tokens)
+            return TokenBatch(ids, tokens.attention_mask, tokens.lengths)
 
         return {"less": masked(nested, shorter), "more": masked(begin, longer)}
 

@@ -62,5 +62,5 @@ class TokenAugmentation(Configurable, nn.Module, ABC):
 
         Returns:
             (B, L'), right-padded. L' must not depend on values on the device, because a step would wait for them.
-            `TokenBatch.real_tokens` is correct or None (then a packed pass on an accelerator waits for the count).
+            `TokenBatch.lengths` is correct or None (then an accelerator computes the padding of these sentences).
         """

@@ -42,14 +42,16 @@ def test_a_gpu_trains_in_what_it_computes_fastest(
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: bf16 or including_emulation)
     found = settle_precision(trainer(**settings), None)
     lines = capfd.readouterr().err.splitlines()
-    if settings or bf16 is None:
+    named = settings == {"precision": "32-true"}
+    if bf16 is None or (settings and not named):
         assert (found, products, lines) == ({}, [], [])
         return
-    assert found == ({"precision": "bf16-mixed"} if bf16 else {})
-    assert products == ([] if bf16 else ["high"])
-    assert len(lines) == 1
-    assert ("bf16-mixed" if bf16 else "TF32") in lines[0]
-    assert "--trainer.precision" in lines[0]
+    assert found == ({"precision": "bf16-mixed"} if bf16 and not named else {})
+    assert products == ([] if bf16 and not named else ["high"])
+    assert ("NVIDIA_TF32_OVERRIDE=0" in lines[-1]) == bool(products)
+    if not named:
+        assert ("bf16-mixed" if bf16 else "float32") in lines[0]
+        assert "--trainer.precision" in lines[0]
 
 
 @pytest.mark.parametrize("saved", ["32-true", "bf16-mixed"])

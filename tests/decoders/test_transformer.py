@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from references.denoising import gradients, run, torch_decoder
-from sentrep.decoders import DenoisingDecoder, RealTokens, transformer
-from sentrep.encoder.compute import attention
+from sentrep.decoders import DenoisingDecoder, RealTokens, dropout, transformer
 
 WIDTH, BATCH = 24, 4
 LENGTHS = {"none": [7, 7, 7, 7], "some": [7, 3, 1, 5], "one long": [9, 2, 2, 2], "ends in padding": [4, 4, 3, 2]}
@@ -144,7 +143,7 @@ def test_training_equals_torch_for_given_masks(
     for theirs in reference.layers:
         for name in ("dropout1", "dropout2", "dropout", "dropout3"):
             setattr(theirs, name, Replayed(draws))
-    for module, name in ((transformer, "drop"), (transformer, "keep_mask"), (attention, "keep")):
+    for module, name in ((transformer, "drop"), (transformer, "keep_mask"), (dropout, "keep")):
         monkeypatch.setattr(module, name, getattr(draws, name))
     monkeypatch.setattr(F, "scaled_dot_product_attention", draws.attention)
     reference.register_forward_pre_hook(lambda *_: setattr(draws, "replaying", True))

@@ -252,17 +252,12 @@ def test_adapters_begin_with_the_backbones_vectors_and_name_their_layers() -> No
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_the_fast_passes_stay(layout: str, pooling: str) -> None:
     encoder = disturb(tiny_encoder(pooling=pooling, trainable=Lora(), layout=layout, dropout=0.0))
-    slow = disturb(
-        tiny_encoder(
-            pooling=pooling, trainable=Lora(), layout="padded", dropout=0.0, cheap_dropout=False, short_last_layer=False
-        )
-    )
+    slow = disturb(tiny_encoder(pooling=pooling, trainable=Lora(), layout="padded", dropout=0.0, cheap_dropout=False))
     slow.load_state_dict(encoder.state_dict())
     tokens = text_batch(encoder, SENTENCES).anchor
     for need in (Need(tokens=False), Need()):
         vectors = [each(tokens, need=need).embedding for each in (encoder, slow)]
         torch.testing.assert_close(*vectors, rtol=0, atol=1e-6)
-    assert (encoder.prepared.last_layer is not None) == (pooling == "cls")
 
 
 @needs_peft

@@ -206,8 +206,9 @@ def test_two_processes_and_groups_of_rows_equal_one() -> None:
 def test_passes_of_a_copy_hold_few_rows(kind: str) -> None:
     module = build(kind, rows_at_once=5, layout="padded", compile=True)  # copies are not compiled
     rows: list[int] = []
-    backbone = copies(module)[0].encoder.backbone
-    backbone.register_forward_pre_hook(lambda module, _, words: rows.append(len(words["input_ids"])), with_kwargs=True)
+    embeddings = copies(module)[0].encoder.backbone.embeddings
+    count = lambda module, _, words: rows.append(len(words["input_ids"]))  # noqa: E731
+    embeddings.register_forward_pre_hook(count, with_kwargs=True)
     copies(module)[0](text_batch(module.encoder, SENTENCES[:12]).anchor)
     assert rows == [5, 5, 2]
 

@@ -102,7 +102,7 @@ def test_one_vector_in_training_scoring_checkpoint_folder_and_elsewhere(
             theirs(str(tmp_path / "model"), device="cpu")
 
 
-@pytest.mark.parametrize("how", [{"rows_at_once": 3}, {"layout": "padded"}, {"short_last_layer": False}])
+@pytest.mark.parametrize("how", [{"rows_at_once": 3}, {"layout": "padded"}])
 @pytest.mark.parametrize("name", CASES)
 def test_every_way_to_compute_gives_the_same_gradients(name: str, how: dict[str, Any]) -> None:
     results = []

@@ -296,9 +296,9 @@ def test_the_count_that_the_host_knows_changes_nothing() -> None:
         module = built(encoder, **arguments)
         batch = text_batch(encoder, SENTENCES[:8], SENTENCES[8:])
         assert batch.positive is not None
-        assert batch.positive.real_tokens == batch.positive.attention_mask.sum()
+        assert batch.positive.lengths.tolist() == batch.positive.attention_mask.sum(1).tolist()
         known, _ = step(module, batch)
-        batch.positive.real_tokens = None
+        batch.positive.lengths = None
         assert torch.equal(known, step(module, batch)[0])
 
 

@@ -17,9 +17,9 @@ _CHANGE = "name another by --trainer.precision"
 def settle_precision(trainer: Namespace, checkpoint: Tree | None) -> dict[str, Any]:
     """Arguments for the Trainer beside its section; empty if the section names a precision.
 
-    A resumed run goes on in the precision of its checkpoint. Otherwise a CUDA device computes in bf16-mixed where it
-    has bfloat16; where it has not, its float32 products may take TF32. Any other device computes in float32. The saved
-    configuration still names no precision, so that another machine chooses its own.
+    A resumed run continues in the precision of its checkpoint. Otherwise a CUDA device computes in bf16-mixed where it
+    has bfloat16, and any other device in float32. On CUDA, products in float32 may use TF32. The saved configuration
+    still names no precision, so that another machine chooses its own.
 
     Args:
         trainer: the section of the configuration.
@@ -28,6 +28,8 @@ def settle_precision(trainer: Namespace, checkpoint: Tree | None) -> dict[str, A
     if trainer.precision is not None or trainer.plugins:
         if "bf16" in str(trainer.precision) and not _on_cuda(trainer):
             warn_of_slow_bf16()
+        if str(trainer.precision) in ("32", "32-true") and _on_cuda(trainer):
+            _allow_tf32()
         return {}
     default = _of_device(trainer)
     record = (checkpoint or {}).get(RECORD)
@@ -39,9 +41,15 @@ def settle_precision(trainer: Namespace, checkpoint: Tree | None) -> dict[str, A
     if default is not None:
         say(f"trainer.precision is not set: {default}, which this GPU computes faster than float32; {_CHANGE}")
     elif _on_cuda(trainer):
-        torch.set_float32_matmul_precision("high")
-        say(f"trainer.precision is not set: float32, with TF32 allowed, as this GPU has no bfloat16; {_CHANGE}")
+        say(f"trainer.precision is not set: float32, as this GPU has no bfloat16; {_CHANGE}")
+        _allow_tf32()
     return {} if default is None else {"precision": default}
+
+
+def _allow_tf32() -> None:
+    """Let float32 products of linear layers use TF32, which has bfloat16's speed and more digits."""
+    torch.set_float32_matmul_precision("high")
+    say("float32 products may use TF32 on this GPU; the environment variable NVIDIA_TF32_OVERRIDE=0 turns it off")
 
 
 def cpu_has_bf16() -> bool:

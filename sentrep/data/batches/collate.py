@@ -38,4 +38,4 @@ class Collate:
         mask = np.arange(lengths.max()) < lengths[:, None]
         ids = np.full(mask.shape, self.pad_token_id, np.int64)
         ids[mask] = np.concatenate(sentences)
-        return TokenBatch(torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64)), int(lengths.sum()))
+        return TokenBatch(torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64)), lengths)

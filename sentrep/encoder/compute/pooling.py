@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from sentrep.encoder.compute.layout import token_states
+from sentrep.encoder.compute.rows import token_states
 
 
 @dataclass

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from sentrep.encoder.compute.layout import Layout, Padded
+from sentrep.encoder.compute.rows import PackedRows
 from sentrep.types import TokenBatch
 
-Pool = Callable[[TokenBatch, Tensor | None, Layout, bool, bool], tuple[Tensor, Any]]
-"""`Prepared.pooled` of `plan.py`: pooled vectors (B, H) of tokens, and the states that they come from."""
+Pool = Callable[[TokenBatch, Tensor | None, PackedRows, bool, bool], tuple[Tensor, Any]]
+"""`Pass._pooled` of `plan.py`: pooled vectors (B, H) of tokens, and the states that they come from."""
 
 
 @dataclass(frozen=True)
@@ -43,36 +43,37 @@ class Template:
         source = torch.arange(width, device=tokens.input_ids.device) - len(self.prefix) + frame[0]
         text = tokens.input_ids[:, source.clamp(0, tokens.input_ids.shape[1] - 1)]
         found, _ = self._around(tokens.attention_mask.sum(1) - sum(frame), width, text)
-        count = None if tokens.real_tokens is None else tokens.real_tokens + more * len(tokens)
-        return TokenBatch(found.input_ids, found.attention_mask, count, torch.full_like(found.input_ids[:, 0], number))
+        lengths = None if tokens.lengths is None else tokens.lengths + more
+        numbers = torch.full_like(found.input_ids[:, 0], number)
+        return TokenBatch(found.input_ids, found.attention_mask, lengths, numbers)
 
-    def vectors(self, pool: Pool, tokens: TokenBatch, training: bool, number: int) -> Tensor:
+    def vectors(self, pool: Pool, tokens: TokenBatch, number: int, first_position: int, every_length: bool) -> Tensor:
         """(B, H): the prompt's vector with nothing in its slot, its words at the positions that each sentence gives it.
 
         A text in the slot that no token can see leaves exactly that, whatever kind of positions the backbone has. Only
-        the text's length matters, so each length is run once: those that occur or, in training on an accelerator, which
-        would have to wait for them to be read, and where shapes are compiled, all that the batch has room for.
+        the text's length matters, so each length is run once.
 
         Args:
             pool: pooled vectors of tokens.
             tokens: the batch (B, L).
-            training: whether this is a training pass.
             number: of this prompt (`TokenBatch.prompt`); what sentences in others get means nothing.
+            first_position: number of a sentence's first position.
+            every_length: run all lengths that the batch has room for, which asks the device nothing and has one shape;
+                else those that occur.
         """
         lengths = tokens.attention_mask.sum(1) - len(self.prefix) - len(self.suffix)
         if tokens.prompt is not None:
             lengths = lengths.where(tokens.prompt == number, 0)
         width = tokens.input_ids.shape[1]
         room = width - len(self.prefix) - len(self.suffix)
-        compiled = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
-        if compiled or (training and lengths.device.type != "cpu"):
+        if every_length:
             run_lengths, place = torch.arange(room + 1, device=lengths.device), lengths
         else:
             run_lengths, place = lengths.unique(return_inverse=True)
         around, visible = self._around(run_lengths, width)
         if tokens.prompt is not None:
             around.prompt = torch.full_like(around.input_ids[:, 0], number)
-        found, _ = pool(around, None, Padded(visible), True, False)
+        found, _ = pool(around, None, PackedRows.one_each(around, first_position, visible), True, False)
         return found[place]
 
     def _around(self, lengths: Tensor, width: int, text: Tensor | None = None) -> tuple[TokenBatch, Tensor]:
@@ -129,21 +130,31 @@ class Prompts:
 
 
 class WithoutTemplates:
-    """Pooled vectors less those that their prompts have of their own; made of the plain ones."""
+    """Pooled vectors less those that their prompts have of their own.
 
-    def __init__(self, pool: Pool, prompts: Prompts, backbone: nn.Module) -> None:
-        self._pool, self._prompts, self._backbone = pool, prompts, backbone
+    Args:
+        pool: makes the plain vectors.
+        prompts: the templates.
+        first_position: number of a sentence's first position.
+        every_length: see `Template.vectors`; whether the next pass runs all lengths.
+    """
+
+    def __init__(
+        self, pool: Pool, prompts: Prompts, first_position: int, every_length: Callable[[Tensor], bool]
+    ) -> None:
+        self._pool, self._prompts = pool, prompts
+        self._first_position, self._every_length = first_position, every_length
 
     def __call__(
-        self, tokens: TokenBatch, words: Tensor | None, layout: Layout, vectors_alone: bool, layers: bool
+        self, tokens: TokenBatch, words: Tensor | None, rows: PackedRows, vectors_alone: bool, layers: bool
     ) -> tuple[Tensor, Any]:
         """See `Pool`."""
-        pooled, states = self._pool(tokens, words, layout, vectors_alone, layers)
-        training = self._backbone.training
+        pooled, states = self._pool(tokens, words, rows, vectors_alone, layers)
+        how = (self._first_position, self._every_length(pooled))
         if tokens.prompt is None:
-            return pooled - self._prompts.own.vectors(self._pool, tokens, training, 0), states
+            return pooled - self._prompts.own.vectors(self._pool, tokens, 0, *how), states
         for number, prompt in enumerate(self._prompts.all):
-            alone = prompt.vectors(self._pool, tokens, training, number)
+            alone = prompt.vectors(self._pool, tokens, number, *how)
             pooled = pooled - alone.where((tokens.prompt == number)[:, None], 0)
         return pooled, states
 

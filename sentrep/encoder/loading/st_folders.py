@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-from sentrep.encoder.compute.layout import position_limit
+from sentrep.encoder.compute.rows import position_limit
 from sentrep.encoder.loading.model_files import one_sentence, read_json, write_json
 from sentrep.encoder.loading.settings import LONGEST, MODULES_FILE, SETTINGS_FILE, Settings, read_settings
 from sentrep.encoder.modules import Dense, Normalize, described

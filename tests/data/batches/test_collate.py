@@ -19,7 +19,7 @@ def test_padding_on_the_right_and_nothing_else(sentences: list[list[int]], colum
     for column, part in enumerate(parts[:columns]):
         assert part is not None
         assert part.input_ids.dtype == part.attention_mask.dtype == torch.int64
-        assert part.real_tokens == part.attention_mask.sum()
+        assert part.lengths.tolist() == part.attention_mask.sum(1).tolist()
         assert part.input_ids.shape[1] == max(map(len, lists[column]))
         for expected, ids, mask in zip(lists[column], part.input_ids, part.attention_mask, strict=True):
             length = len(expected)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from sentrep import InputError, Objective, SentRepModule, TextBatch, TokenBatch, Views
-from sentrep.encoder.compute.attention import CheapDropout
 from sentrep.objectives import Alignment, Contrastive, InformationReconstruction, Matryoshka, UncertaintyWeighted
 from sentrep.types import Need
 from support import FAMILIES, loss_and_gradients, text_batch, tiny_encoder, toy_sentences
@@ -36,7 +35,6 @@ def without_a_compiler() -> Iterator[None]:
     ("family", "way"),
     [(family, way) for family in FAMILIES for way in WAYS if way != "compiled" or family in ("bert", "modernbert")],
 )
-@pytest.mark.filterwarnings("ignore:mpnet cannot be packed")
 def test_they_are_those_of_transformers_in_value_and_gradient(family: str, way: str) -> None:
     encoder = tiny_encoder(family, dropout=0.0, pooling="mean", **WAYS[way]).double()
     tokens = text_batch(encoder, toy_sentences(9)).anchor
@@ -106,19 +104,3 @@ def test_what_is_not_there_is_said_in_a_sentence() -> None:
         step(Greedy())
     with pytest.raises(InputError, match=r"layer -1 was not kept: .* must say reads_layers = \(-1,\)"):
         step(Forgetful())
-
-
-def test_three_settings_turn_every_fast_path_off() -> None:
-    how: dict[str, Any] = {"dropout": 0.1, "pooling": "cls"}
-    off: dict[str, Any] = {"layout": "padded", "cheap_dropout": False, "short_last_layer": False}
-    fast, plain = tiny_encoder(**how), tiny_encoder(**how, **off)
-    kinds = [{type(module) for module in which.backbone.modules()} for which in (fast, plain)]
-    assert CheapDropout in kinds[0]
-    assert CheapDropout not in kinds[1]
-    assert (plain.prepared.packs, plain.prepared.last_layer) == (False, None)
-    tokens = text_batch(plain, toy_sentences(9)).anchor
-    vectors = []
-    for which in (fast, plain):
-        which.load_state_dict(plain.state_dict())
-        vectors.append(which.eval()(tokens).embedding)
-    torch.testing.assert_close(*vectors, rtol=0, atol=1e-5)

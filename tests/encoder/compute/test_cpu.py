@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from sentrep import SentenceEncoder
-from sentrep.encoder.compute import attention as module_of_attention
-from sentrep.encoder.compute.attention import CheapDropout, attention, drop, keep_mask
+from sentrep.decoders.dropout import keep_mask
+from sentrep.encoder.compute import cpu
+from sentrep.encoder.compute.cpu import CheapDropout, attention, drop
 from sentrep.types import TokenBatch
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
@@ -28,8 +29,8 @@ def test_attention_equals_torch_for_a_given_mask(monkeypatch: pytest.MonkeyPatch
     q, k, v = (torch.randn(2, 3, 5, 4) for _ in range(3))
     padding = torch.ones(2, 1, 5, 5, dtype=torch.bool)
     padding[1, :, :, 3:] = False
-    monkeypatch.setattr(module_of_attention, "keep", lambda x, p: (torch.ones_like(x, dtype=torch.uint8), 1.0))
-    out, _ = attention(True, torch.nn.Module(), q, k, v, padding, dropout=0.1)
+    monkeypatch.setattr(cpu, "keep", lambda x, p: (torch.ones_like(x, dtype=torch.uint8), 1.0))
+    out, _ = attention(torch.nn.Module(), q, k, v, padding, dropout=0.1)
     expected = F.scaled_dot_product_attention(q, k, v, attn_mask=padding).transpose(1, 2)
     torch.testing.assert_close(out, expected)
 
@@ -43,7 +44,7 @@ def test_attention_without_dropout_is_torchs(length: int, padded: bool) -> None:
     for mode in (torch.no_grad(), torch.enable_grad()):
         with mode:
             module = torch.nn.Module()
-            found = attention(True, module, q, k, v, visible, dropout=0.0, scaling=0.3, is_causal=False)[0]
+            found = attention(module, q, k, v, visible, dropout=0.0, scaling=0.3, is_causal=False)[0]
         torch.testing.assert_close(found, expected)
 
 
@@ -53,7 +54,7 @@ def test_a_decoders_attention_stays_causal(rate: float) -> None:
     module.is_causal = True
     q, k, v = torch.randn(3, 2, 4, 7, 8, dtype=torch.float64)
     with torch.no_grad():
-        found = attention(True, module, q, k, v, None, dropout=rate)[0]
+        found = attention(module, q, k, v, None, dropout=rate)[0]
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
     torch.testing.assert_close(found, expected)
 
@@ -95,7 +96,7 @@ def test_attention_in_bfloat16_is_as_exact_as_torchs(length: int) -> None:
     weight = torch.randn(2, length, 3, 8)
     errors = []
     for attend in (
-        lambda q, k, v: attention(True, torch.nn.Module(), q, k, v, padding, dropout=0.0)[0],
+        lambda q, k, v: attention(torch.nn.Module(), q, k, v, padding, dropout=0.0)[0],
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=padding).transpose(1, 2),
     ):
         rounded = [x.detach().bfloat16().requires_grad_() for x in exact]
