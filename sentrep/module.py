@@ -32,6 +32,7 @@ from sentrep.functional.geometry import view_statistics
 from sentrep.io.checkpoint_file import PAYLOAD_KEY
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import SkippedStep, StepReplay, calls_again, clip_gradients, refuse_gradient_scaler
+from sentrep.training.accumulation import complete_last_window
 from sentrep.training.arguments import check_module, check_options, check_strategy
 from sentrep.training.hyperparameters import log_settings
 from sentrep.training.parameter_groups import parameter_groups
@@ -203,8 +204,9 @@ class SentRepModule(Configurable, LightningModule):
             )
 
     def on_after_backward(self) -> None:
-        """Release the autograd graph."""
+        """Release the autograd graph; weigh the micro-batches of a shorter last step (`complete_last_window`)."""
         self.terms = None
+        complete_last_window(self.trainer, self)
 
     def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
         """One optimiser step, then `after_step` of objectives and views, once for any number of closure calls."""

@@ -49,6 +49,7 @@ class GradientMonitor(Callback):
         checks.whole(self, 1, every_n_steps=every_n_steps)
         self.every_n_steps = every_n_steps
         self._sums: dict[str, Tensor] = {}
+        self._micro_batches = 0
         self._logged: list[str] = []
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -59,7 +60,7 @@ class GradientMonitor(Callback):
                 f"GradientMonitor: every_n_steps must be a multiple of trainer.log_every_n_steps ({log_every}), got "
                 f"{self.every_n_steps}"
             )
-        self._sums = {}
+        self._sums, self._micro_batches = {}, 0
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: TextBatch, batch_idx: int
@@ -79,16 +80,18 @@ class GradientMonitor(Callback):
         # a gradient scaler keeps small half-precision gradients from vanishing, here as in training
         scale = trainer.scaler.get_scale() if trainer.scaler is not None else 1.0
         for name, term in terms.weighted.items():
-            gradient = _gradient(term * scale, parameters) / (scale * trainer.accumulate_grad_batches)
+            gradient = _gradient(term * scale, parameters) / scale
             self._sums[name] = self._sums[name] + gradient if name in self._sums else gradient
+        self._micro_batches += 1
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         """Log the step's norms and cosines."""
         if not self._sums:
             return
         # the loss of the global batch is the mean of the processes' losses, and so is its gradient
-        gradients = {name: distributed.total(sum_) / distributed.world_size() for name, sum_ in self._sums.items()}
-        self._sums = {}
+        parts = self._micro_batches * distributed.world_size()
+        gradients = {name: distributed.total(sum_) / parts for name, sum_ in self._sums.items()}
+        self._sums, self._micro_batches = {}, 0
         values = {f"train/{name}": value for name, value in gradient_statistics(gradients).items()}
         # not by Lightning's own `log`, which would report them again at every later log step
         trainer.callback_metrics.update(values)

@@ -101,6 +101,13 @@ def test_norms_and_cosines_are_those_of_separate_backward_passes(accumulate: int
     assert len({round(float(gradient.norm()), 3) for gradient in wanted.values()}) == 3
 
 
+def test_the_last_step_of_an_epoch_may_have_fewer_micro_batches() -> None:
+    still = functools.partial(torch.optim.SGD, lr=0.0)
+    model = module(optimizer=still).double()
+    trainer = fit(model, GradientMonitor(1), accumulate_grad_batches=3, limit_train_batches=4)
+    assert_logged(trainer.callback_metrics, expected(module().double(), [3]))
+
+
 @pytest.mark.parametrize(
     "optimizer",
     [
@@ -192,7 +199,7 @@ def test_nothing_of_the_graph_is_kept() -> None:
 class _Trainer:
     """What the monitor asks a trainer for."""
 
-    global_step, scaler, accumulate_grad_batches, loggers = 0, None, 1, ()
+    global_step, scaler, loggers = 0, None, ()
 
     def __init__(self) -> None:
         self.callback_metrics: dict[str, Tensor] = {}
