@@ -98,7 +98,8 @@ class SentRepDataModule(LightningDataModule):
         self.val_sets, self.test_sets = list[ScoredPairs](), list[ScoredPairs]()
         self._connected: tuple[Tokenize, int | None] | None = None
         self._connected_in: Trainer | None = None
-        self._tokenized_by = ""
+        self._prepared = ""
+        """Fingerprint of the tokenizer with which `prepare_data` has just read the text."""
         self._corpus: Corpus | None = None
         self._rows: TokenizedCorpus | TokenizedRows | None = None
         self._sampler: GlobalBatchSampler | StreamedBatches | None = None
@@ -128,6 +129,7 @@ class SentRepDataModule(LightningDataModule):
         """Tokenise the training text into the cache, on one process; the others open the cache in `setup`."""
         if self.trainer is None or self.trainer.state.fn == TrainerFn.FITTING:
             self._open_text()
+            self._prepared = self._token_rows().fingerprint
 
     def setup(self, stage: str) -> None:
         """Open the text and the sets of a stage.
@@ -139,11 +141,13 @@ class SentRepDataModule(LightningDataModule):
             InputError: something about the data is wrong; the message says what.
         """
         if stage == "fit":
-            self._open_text()
+            if self._prepared != self._token_rows().fingerprint:
+                self._open_text()
+            self._prepared = ""  # the next training reads the text again: it may have changed, and `train` too
             self._refuse_other_texts()
-        if stage in ("fit", "validate") and not self.val_sets:
+        if stage in ("fit", "validate"):
             self.val_sets = load_all_sts(self.val, self.sts_folder)
-        if stage == "test" and not self.test_sets:
+        if stage == "test":
             self.test_sets = load_all_sts(self.test, self.sts_folder)
         if not {"validate": self.val, "test": self.test, "predict": self.predict}.get(stage, True):
             key = stage.removesuffix("idate")
@@ -231,17 +235,17 @@ class SentRepDataModule(LightningDataModule):
                 "data.reading.streaming does not know how long the text is: say when to stop by --trainer.max_steps, "
                 "for example the number of rows over the batch size of all processes"
             )
-        rows = TokenizedRows(*self._how_to_tokenize(), reading.longest_line)
-        if self._tokenized_by == rows.fingerprint:
-            return
-        corpus = self.training_text()
+        rows, corpus = self._token_rows(), self.training_text()
         if reading.streaming:
             self._rows, text = rows, corpus.stamp
         else:
             self._rows = tokenize_corpus(corpus, rows, reading.cache_dir, reading.num_workers)
             text = corpus.fingerprint
         self.fingerprint = hash_of(text, reading.longest_line)
-        self._corpus, self._tokenized_by = corpus, rows.fingerprint
+        self._corpus = corpus
+
+    def _token_rows(self) -> TokenizedRows:
+        return TokenizedRows(*self._how_to_tokenize(), self.reading.longest_line)
 
     def _refuse_other_texts(self) -> None:
         """Every process holds texts of its own, which an unseeded shuffle makes other ones."""

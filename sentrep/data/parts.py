@@ -2,8 +2,9 @@
 
 A part appears under its name when it is complete (written beside it, flushed, renamed), and a part that is there is not
 done again. Nothing is locked: a part that two processes do is written twice, whole, and is the same. The name of a part
-ends in a hash of the settings that made it, and the manifest says whose the folder is: of two commands with different
-settings the later one takes it over if its user allows that, and the earlier one stops before its next write.
+ends in a hash of the settings that made it, and the manifest says whose the folder is. Of two commands with different
+settings the later one takes the folder over if its user allows that or there is no part yet, and the earlier one stops
+before its next write.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Parts:
         if there and MANIFEST not in there:
             raise InputError(f"{self.folder}: holds {there[0][:80]}, which is no part; name a new or empty folder")
         changes = self._changes() if there else []
-        if changes and not overwrite:
+        if changes and not overwrite and any(name.startswith("part-") for name in there):
             raise InputError(
                 f"{self.folder} holds parts that were made otherwise ({', '.join(changes)}); go on with the same "
                 "settings and text, name another output, or replace them: --overwrite true"
@@ -180,8 +181,8 @@ class Parts:
             raise InputError(f"{self.folder}: has gone; another process has finished this work or removed it")
         if self._changes():
             raise InputError(
-                f"{self.folder}: another command with other settings has taken it over (--overwrite true), and this "
-                "one stops; let one command write an output, or name another one"
+                f"{self.folder}: another command with other settings has taken it over, and this one stops; let one "
+                "command write an output, or name another one"
             )
 
     def _changes(self) -> list[str]:

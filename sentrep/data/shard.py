@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
 from sentrep.errors import InputError
 
@@ -43,8 +42,8 @@ EVERYTHING = Shard(0, 1, "default")
 
 def local_rank() -> int:
     """The rank of this process on its machine, which is the number of its GPU; 0 without a launcher."""
-    if "LOCAL_RANK" not in os.environ and (slurm := _slurm()) is not None:
-        return int(slurm.local_rank())
+    if "LOCAL_RANK" not in os.environ and _in_srun():
+        return int(os.environ.get("SLURM_LOCALID", "0"))
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
@@ -52,15 +51,14 @@ def _launched() -> tuple[str, str]:
     """I/N of this process, and what started it."""
     if "RANK" in os.environ:  # torchrun goes first, as in Lightning: it can be used inside of SLURM
         return f"{os.environ['RANK']}/{os.environ.get('WORLD_SIZE', '1')}", "torchrun"
-    if (slurm := _slurm()) is not None:
-        return f"{slurm.global_rank()}/{slurm.world_size()}", "srun"
+    if _in_srun():
+        return f"{os.environ.get('SLURM_PROCID', '')}/{os.environ['SLURM_NTASKS']}", "srun"
     return "0/1", "default"
 
 
-def _slurm() -> Any:
-    """Lightning's `SLURMEnvironment` of a process that srun has started, else None."""
-    if "SLURM_NTASKS" not in os.environ:  # SLURMEnvironment warns outside of a job
-        return None
-    from lightning.fabric.plugins.environments import SLURMEnvironment  # seconds that `encode` does without
+def _in_srun() -> bool:
+    """Whether srun has started this process, by the rule of Lightning's `SLURMEnvironment.detect`.
 
-    return SLURMEnvironment() if SLURMEnvironment.detect() else None
+    The constructor of `SLURMEnvironment` refuses ``srun -n 4``: training needs to know how many tasks a node has.
+    """
+    return "SLURM_NTASKS" in os.environ and os.environ.get("SLURM_JOB_NAME") not in ("bash", "interactive")

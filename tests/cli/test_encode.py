@@ -112,10 +112,12 @@ def test_shards_together_are_one_process(model: str, capsys: pytest.CaptureFixtu
             {"SLURM_JOB_NAME": "x", "SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "1", "SLURM_LOCALID": "0"},
             "SLURM_PROCID",
         ),
+        ({"SLURM_JOB_NAME": "x", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"}, "SLURM_PROCID"),
     ],
+    ids=["torchrun", "srun by tasks of a node", "srun -n 2"],
 )
 def test_shards_of_launchers(settings: dict, rank: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """torchrun, and srun on two nodes of one task each: as Lightning reads SLURM's environment."""
+    """torchrun, and srun with the number of tasks for each node or for all nodes together."""
     for number in ("0", "1"):
         for name, value in {**settings, rank: number}.items():
             monkeypatch.setenv(name, value)
@@ -158,6 +160,18 @@ def test_what_is_there_is_replaced_only_when_that_is_asked_for(model: str, capsy
     Path("mine/mine.txt").write_text("mine")
     assert run(model, "mine", "--overwrite", "true") == 1
     assert "mine: holds mine.txt, which is no part" in capsys.readouterr().err
+
+
+def test_after_a_failure_without_a_part_other_settings_are_free(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: Any, **__: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sentrep.cli.commands.models.embed", no_memory)
+        assert run(model) == 1
+        assert run(model, "out.npy") == 1
+    assert run(model, "out", "--stored.dtype", "float16") == run(model, "out.npy", "--stored.dtype", "float16") == 0
+    assert np.load("out.npy").dtype == np.float16
 
 
 def test_parts_of_a_model_with_other_settings_are_not_gone_on_with(

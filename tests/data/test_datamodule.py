@@ -94,6 +94,33 @@ def test_the_fingerprint_follows_the_longest_line(corpus: str, streaming: bool) 
     assert next(iter(modules[0].train_dataloader())).anchor.input_ids.shape == (4, 3)  # as "sente" is one word
 
 
+def lengths(data: SentRepDataModule) -> tuple[int, int, list[int]]:
+    """Batches of the text, their width, and pairs of the validation sets, for the next training."""
+    data.prepare_data()
+    data.setup("fit")
+    batches = list(data.train_dataloader())
+    return len(batches), batches[0].anchor.input_ids.shape[1], list(map(len, data.val_sets))
+
+
+def test_what_is_set_or_edited_after_a_training_is_followed_in_the_next(corpus: str, tmp_path: Path) -> None:
+    pairs = tmp_path / "p.csv"
+    pairs.write_text("sentence1,sentence2,score\na,b,1\nc,d,2\n")
+    data = connected(corpus, val=[str(pairs)])
+    assert lengths(data) == (5, 4, [2])
+    before = data.fingerprint
+    Path(corpus).write_text("\n".join(f"sentence {number}" for number in range(8)))
+    assert lengths(data)[0] == 2
+    pairs.write_text("sentence1,sentence2,score\na,b,1\nc,d,2\ne,f,3\n")
+    assert lengths(data)[2] == [3]
+    data.train, data.val = ["one longer sentence of seven words here", "another"] * 6, []
+    assert lengths(data) == (3, 8, [])
+    assert len({before, data.fingerprint}) == 2
+    data.reading = Reading(streaming=True)
+    data.train = corpus
+    data.setup("fit")
+    assert data.report()["train"]["streaming"]
+
+
 class Collect(LightningModule):
     def __init__(self) -> None:
         super().__init__()

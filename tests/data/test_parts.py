@@ -62,6 +62,13 @@ def test_other_settings_or_another_text_are_replaced_when_that_is_asked_for(tmp_
     assert len(do(open_parts(tmp_path / "out", overwrite=True, **change), change.get("rows", ROWS))) == 4
 
 
+def test_a_command_that_failed_before_its_first_part_leaves_the_folder_to_others(tmp_path: Path) -> None:
+    failed = open_parts(tmp_path / "out")
+    assert do(open_parts(tmp_path / "out", seed=2)) == [0, 1, 2, 3]
+    with pytest.raises(InputError, match="another command with other settings has taken it over"):
+        failed.missing()
+
+
 def test_a_folder_is_of_the_command_that_came_last_and_the_other_one_stops(tmp_path: Path) -> None:
     first = open_parts(tmp_path / "out")
     left = first.left(ROWS, ALL)

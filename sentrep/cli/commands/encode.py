@@ -122,8 +122,8 @@ def encode(
         how = {name: getattr(stored, name) for name in ("dtype", "truncate_dim", "normalize")}
         settings = {"command": "encode", "model": fingerprint(encoder), "precision": precision, "ending": ending}
         checks.within("the model", 1, encoder.embedding_dim, **checks.given(truncate_dim=stored.truncate_dim))
-        parts = Parts(folder, text, stored.rows_per_file, ending, SAVE[ending], settings | how, overwrite)
         check_precision(precision, encoder)
+        parts = Parts(folder, text, stored.rows_per_file, ending, SAVE[ending], settings | how, overwrite)
         mapped = functools.partial(embed, batch_size=batch_size, precision=precision, **how)
         if engine == "ray":
             map_parts_on_ray(parts, sentences_of(corpus), functools.partial(load, device), mapped, device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import sys
@@ -35,7 +36,9 @@ logger = logging.getLogger("sentrep")
 
 LONGEST_LINE = 1_000_000
 """The most characters of a sentence that are tokenised by default; the rest is left out and counted."""
-_FORMAT = "sentrep tokens 5"
+_FORMAT = "sentrep tokens 6"
+_DIGEST = 16
+"""Bytes at the end of a file that follow from the bytes before them."""
 _CHUNK_ROWS = 8192
 _MANY = 0.4
 """Share of sentences that are cut from which there is advice."""
@@ -208,7 +211,11 @@ def tokenize_corpus(
 
 def _kept(path: Path) -> TokenizedCorpus | None:
     try:
-        return TokenizedCorpus(path) if path.is_file() else None
+        if not path.is_file():
+            return None
+        if _digest(path, max(0, path.stat().st_size - _DIGEST)) != _end_of(path):
+            raise pa.ArrowInvalid("its content has changed")
+        return TokenizedCorpus(path)
     except (pa.ArrowException, OSError) as problem:
         logger.warning("%s cannot be used (%s) and is built again", path, problem)
         return None
@@ -249,14 +256,15 @@ def _write(corpus: Corpus, rows: TokenizedRows, path: Path, num_workers: int) ->
     )
     found = Counter[str]()
     bar = progress_bar(Console(stderr=True), disable=not sys.stderr.isatty())
-    with atomic_write(path) as file, ExitStack() as stack:
-        stack.enter_context(bar)
-        task, writer = bar.add_task(f"Tokenising {corpus.name}", total=None, note=""), None
-        for table in tables:
-            writer = writer or stack.enter_context(pa.ipc.new_stream(file, table.schema))
-            writer.write_table(table)
-            found.update(_counted(table))
-            bar.update(task, completed=found["rows"])
+    with atomic_write(path) as file:
+        with ExitStack() as stack:
+            stack.enter_context(bar)
+            task, writer = bar.add_task(f"Tokenising {corpus.name}", total=None, note=""), None
+            for table in tables:
+                writer = writer or stack.enter_context(pa.ipc.new_stream(file, table.schema))
+                writer.write_table(table)
+                found.update(_counted(table))
+                bar.update(task, completed=found["rows"])
         counts = CorpusCounts(**found)
         if not counts.kept:
             raise InputError(f"{corpus.name}: no sentences ({counts.rows} rows, all blank); give a file with text")
@@ -265,6 +273,24 @@ def _write(corpus: Corpus, rows: TokenizedRows, path: Path, num_workers: int) ->
                 f"no sentence of {corpus.sources[0].name} has a pair in {corpus.pairs.name}; are they the same "
                 "sentences, and does the first of `reading.pair_columns` name them?"
             )
+        file.flush()
+        file.write(_digest(file.name, file.tell()))
+
+
+def _digest(path: str | Path, length: int) -> bytes:
+    """Hash of the first bytes of a file."""
+    digest = hashlib.blake2b(digest_size=_DIGEST)
+    with open(path, "rb") as file:
+        while chunk := file.read(min(length, 1 << 20)):
+            digest.update(chunk)
+            length -= len(chunk)
+    return digest.digest()
+
+
+def _end_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(-_DIGEST, os.SEEK_END)
+        return file.read()
 
 
 class _Same:

@@ -92,7 +92,21 @@ def test_tokenised_once(pairs: Path) -> None:
     assert not list(moved.parent.glob("cache/.*"))
 
 
-@pytest.mark.parametrize("content", [lambda content: content[: len(content) // 2], lambda content: b"garbage" * 99])
+def test_a_flipped_bit_of_an_id_is_found(pairs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tokens = build(pairs)
+    expected = list(map(lists, tokens[range(80)].columns))
+    (file,) = pairs.parent.glob("cache/*.arrow")
+    content = bytearray(file.read_bytes())
+    content[content.index(tokens[[0]].columns[0][0].tobytes())] ^= 1
+    file.write_bytes(content)
+    assert list(map(lists, TokenizedCorpus(file)[range(80)].columns)) != expected  # Arrow does not notice
+    assert list(map(lists, build(pairs)[range(80)].columns)) == expected
+    assert any("its content has changed) and is built again" in message for message in caplog.messages)
+
+
+@pytest.mark.parametrize(
+    "content", [lambda content: content[: len(content) // 2], lambda content: b"garbage" * 99, lambda content: b""]
+)
 def test_a_cache_that_cannot_be_opened_is_built_again(pairs: Path, content, caplog: pytest.LogCaptureFixture) -> None:
     expected = list(map(lists, build(pairs)[range(80)].columns))
     (file,) = pairs.parent.glob("cache/*.arrow")
