@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from sentrep.errors import InputError
 
+_HOMES = ("sentrep.", "torch.", "lightning.")
+"""Packages whose classes may be named without their module."""
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -126,8 +129,24 @@ def walk(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
                 yield from walk(value, f"{path}.{key}" if path else str(key))
 
 
+def class_name(path: str) -> str:
+    """The name by which two paths to a class are compared: with its module, unless sentrep, torch or Lightning has it.
+
+    A class that is imported has one name, whichever path leads to it. Nothing is imported here, because the path may
+    come from a stranger's checkpoint.
+
+    Examples:
+        >>> class_name("torch.optim.AdamW"), class_name("AdamW"), class_name("mine.AdamW")
+        ('AdamW', 'AdamW', 'mine.AdamW')
+    """
+    module, _, name = path.rpartition(".")
+    found = getattr(sys.modules.get(module), name, None)
+    full = _class_path(found) if isinstance(found, type) else path
+    return full.rpartition(".")[2] if full.startswith(_HOMES) else full
+
+
 def flat(settings: Any, path: str = "") -> dict[str, Any]:
-    """Settings by the dotted keys of flags; a plug-in's own key holds the name of its class.
+    """Settings by the dotted keys of flags; a plug-in's own key holds the name of its class (`class_name`).
 
     Examples:
         >>> flat({"views": {"class_path": "sentrep.views.EncodedViews", "init_args": {"both": True}}}, "model")
@@ -136,7 +155,7 @@ def flat(settings: Any, path: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in walk(settings, path):
         if not any(part.startswith("_") for part in key.split(".")):
-            found[key] = str(value["class_path"]).rsplit(".", 1)[-1] if isinstance(value, Mapping) else value
+            found[key] = class_name(str(value["class_path"])) if isinstance(value, Mapping) else value
     return found
 
 

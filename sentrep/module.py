@@ -20,7 +20,7 @@ from sentrep import distributed
 from sentrep.checkpoint.rebuild import payload, rebuild, record
 from sentrep.checkpoint.rehearsal import rehearse
 from sentrep.checkpoint.resumable import check
-from sentrep.checkpoint.resume import align_position
+from sentrep.checkpoint.resume import align_position, label_by_steps
 from sentrep.config import Configurable
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import EncoderCopy, FrozenEncoder, ProjectionHead, SentenceEncoder
@@ -33,7 +33,7 @@ from sentrep.io.checkpoint_file import PAYLOAD_KEY
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import SkippedStep, StepReplay, calls_again, clip_gradients, refuse_gradient_scaler
 from sentrep.training.accumulation import complete_last_window
-from sentrep.training.arguments import check_module, check_options, check_strategy
+from sentrep.training.arguments import check_module, check_options, check_strategy, check_trainer
 from sentrep.training.hyperparameters import log_settings
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.types import OptimizerCallable, StepTerms, TextBatch, Views
@@ -113,8 +113,10 @@ class SentRepModule(Configurable, LightningModule):
         record(self)
 
     def setup(self, stage: str) -> None:
-        """Refuse a strategy that would divide the weights."""
+        """Refuse a strategy that would divide the weights, and numbers that Lightning does not check."""
         check_strategy(self.trainer.strategy)
+        if stage == "fit":
+            check_trainer(self.trainer)
 
     def on_fit_start(self) -> None:
         """Tell the loggers the settings (`sentrep.training.hyperparameters`)."""
@@ -153,7 +155,8 @@ class SentRepModule(Configurable, LightningModule):
                     frozen.load()
 
     def on_train_batch_start(self, batch: TextBatch, batch_idx: int) -> None:
-        """Remember the batch for an optimiser that asks for its gradient again."""
+        """Remember the batch for an optimiser that asks for its gradient again; see also `label_by_steps`."""
+        label_by_steps(self.trainer)
         if self._replay is not None:
             self._replay.note(batch, batch_idx)
 

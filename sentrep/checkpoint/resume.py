@@ -46,8 +46,6 @@ def align_position(checkpoint: dict[str, Any], accumulate: int, batches: float) 
 
 def _start_next_epoch(fit_loop: dict[str, Any], checkpoint: dict[str, Any], loaders: list[dict[str, Any]]) -> None:
     progress, epochs = fit_loop["epoch_loop.batch_progress"], fit_loop["epoch_progress"]
-    if progress["current"]["completed"] < progress["current"]["processed"]:
-        fit_loop["epoch_loop.state_dict"]["_batches_that_stepped"] += 1  # Lightning does so when it resumes such a one
     total = progress["total"]["processed"]
     _move(progress, 0)
     progress["total"].update(dict.fromkeys(_COUNTS, total))
@@ -58,6 +56,19 @@ def _start_next_epoch(fit_loop: dict[str, Any], checkpoint: dict[str, Any], load
         finished = epochs[count]["ready"]
         epochs[count].update(ready=finished + 1, started=finished + 1, processed=finished, completed=finished)
     checkpoint["epoch"] = epochs["current"]["processed"]
+
+
+def label_by_steps(trainer: Any) -> None:
+    """Let loggers label the values of a step by the optimiser steps before it, in a resumed run too.
+
+    Lightning counts apart for its labels. When it resumes from a checkpoint that was written after a validation, it
+    skips this validation and counts its step once more, so that every label would be one too high.
+
+    Args:
+        trainer: that begins a batch.
+    """
+    loop = trainer.fit_loop.epoch_loop
+    loop.on_load_checkpoint({**loop.on_save_checkpoint(), "_batches_that_stepped": trainer.global_step})
 
 
 def start_epoch_again(checkpoint: dict[str, Any], order: dict[str, Any]) -> None:

@@ -96,7 +96,9 @@ def _run(command: str, words: list[str]) -> int:
     """
     from sentrep.cli.config.configuration import check_sections, parse_request
     from sentrep.cli.config.paper_tables import add_row
+    from sentrep.cli.options import search_current_folder
 
+    search_current_folder()
     request = add_row(parse_request(words))
     if not (request.files or request.rest or any(key.startswith(("model", "ckpt_path")) for key in request.flags)):
         what = "-c simcse/minilm --data.train FILE" if command == "fit" else "--ckpt_path best.ckpt -c RECIPE"

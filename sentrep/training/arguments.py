@@ -56,6 +56,25 @@ def check_strategy(strategy: Strategy) -> None:
         )
 
 
+def check_trainer(settings: Any) -> None:
+    """Refuse numbers that Lightning takes, and with which it trains uphill, towards NaN, or not at all.
+
+    Args:
+        settings: a Trainer, or its settings by name.
+
+    Raises:
+        InputError: names the setting and its possible values.
+    """
+    clip, accumulate = settings.gradient_clip_val, settings.accumulate_grad_batches
+    if clip is not None and not clip > 0:
+        raise InputError(f"trainer.gradient_clip_val {clip}: give a number above 0, or null for no clipping")
+    if accumulate < 1:
+        raise InputError(f"trainer.accumulate_grad_batches {accumulate}: give a number of batches, 1 or more")
+    for name in ("max_steps", "max_epochs", "limit_train_batches"):
+        if getattr(settings, name) == 0:
+            raise InputError(f"trainer.{name} 0: nothing would be trained; give a number above 0, or leave it out")
+
+
 def check_options(objectives: nn.Module, make: Any) -> None:
     """Refuse settings of single objectives (`Objective.parameter_options`) that the optimiser would ignore.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,29 @@ def test_another_class_drops_the_arguments_of_the_old_one(other: object) -> None
 def test_the_same_class_keeps_its_arguments(same: str) -> None:
     assert merge(PLUGIN, same) == PLUGIN
     assert merge(PLUGIN, {"class_path": same, "init_args": {"temperature": 1}})["init_args"]["label_smoothing"] == 0.1
+
+
+def test_a_class_of_the_user_is_another_one_under_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    optimizer = {"class_path": "torch.optim.adamw.AdamW", "init_args": {"lr": 3e-5}}
+    assert merge(PLUGIN, "mymod.Contrastive") == "mymod.Contrastive"
+    assert merge({"class_path": "mymod.Contrastive"}, PLUGIN) == PLUGIN
+    for own in ("mymod.AdamW", {"class_path": "mymod.AdamW", "init_args": {"lr": 0.1}}):
+        assert merge(optimizer, own) == own
+    assert merge(optimizer, "torch.optim.AdamW") == merge(optimizer, "AdamW") == optimizer
+    mine = types.ModuleType("mymod")
+    mine.Contrastive = Contrastive  # type: ignore[attr-defined]  # ours, by a longer way
+    monkeypatch.setitem(sys.modules, "mymod", mine)
+    assert merge(PLUGIN, "mymod.Contrastive") == PLUGIN
+
+
+def test_one_class_by_two_paths_of_the_users_own_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "twoways").mkdir()
+    (tmp_path / "twoways/__init__.py").write_text("from twoways.inner import Mine\n")
+    (tmp_path / "twoways/inner.py").write_text("class Mine: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    base = {"class_path": "twoways.Mine", "init_args": {"strength": 2}}
+    assert merge(base, "twoways.inner.Mine") == base
+    assert merge(base, "twoways.broken.Mine") == "twoways.broken.Mine"
 
 
 def test_flags_reach_a_plugin_inside_a_dict_inside_a_plugin_inside_a_dict() -> None:

@@ -23,6 +23,7 @@ from sentrep.checkpoint.rehearsal import Rehearsal
 from sentrep.cli import main
 from sentrep.cli.runs.checkpoints import newest_intact
 from sentrep.cli.runs.signals import StopOnSignal
+from sentrep.data import toy
 from sentrep.module import SentRepModule
 from support import STEADY, fit, forked, write_workplace
 
@@ -135,6 +136,41 @@ def test_other_settings_are_listed_and_refused(workplace: Path, capsys: pytest.C
     assert torch.load(CHECKPOINTS / "last.ckpt", weights_only=True)["global_step"] == 6
 
 
+def test_another_backbone_of_equal_shape_is_refused(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit("--trainer.max_steps=2") == 0
+    changes = {"hidden_act": "relu", "num_attention_heads": 4, "layer_norm_eps": 0.001, "hidden_dropout_prob": 0.3}
+    resume = ["--ckpt_path=last", "--trainer.max_steps=3"]
+    capsys.readouterr()
+    other = f"--config={json.dumps({'model': {'encoder': {'backbone': changes}}})}"
+    assert fit(other, *resume) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert {line for line in lines if " in the checkpoint, " in line} == {
+        "sentrep: model.encoder.backbone.hidden_act: 'gelu' in the checkpoint, 'relu' now",
+        "sentrep: model.encoder.backbone.num_attention_heads: 2 in the checkpoint, 4 now",
+        "sentrep: model.encoder.backbone.layer_norm_eps: 1e-12 in the checkpoint, 0.001 now",
+        "sentrep: model.encoder.backbone.hidden_dropout_prob: 0.1 in the checkpoint, 0.3 now",
+    }
+    assert fit(other, *resume, "--allow-changes") == 0
+    assert fit(*resume) == 2  # of the run that has gone on with the changes
+
+
+def test_a_tokenizer_that_was_changed_in_place_is_refused(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--model.encoder.tokenizer=words", "--ckpt_path=last"]
+    toy.tokenizer().save_pretrained("words")
+    assert fit("--trainer.max_steps=2", *words) == 0
+    shutil.copytree("words", "copy")
+    assert fit("--trainer.max_steps=3", "--model.encoder.tokenizer=copy", "--ckpt_path=last") == 0
+    file = Path("words/tokenizer.json")
+    content = json.loads(file.read_text())
+    vocabulary = content["model"]["vocab"]
+    (first, one), (second, two) = list(vocabulary.items())[100:102]
+    vocabulary.update({first: two, second: one})
+    file.write_text(json.dumps(content))
+    capsys.readouterr()
+    assert fit("--trainer.max_steps=4", *words) == 2
+    assert "model.encoder.tokenizer" in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_another_text_starts_the_epoch_again(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fit("--trainer.max_steps=3") == 0
     Path("corpus.txt").write_text("".join(reversed(Path("corpus.txt").read_text().splitlines(keepends=True))))
@@ -148,6 +184,19 @@ def test_another_text_starts_the_epoch_again(workplace: Path, capsys: pytest.Cap
 def test_a_time_limit_leaves_a_checkpoint(workplace: Path) -> None:
     assert fit("--trainer.max_steps=1000000", "--trainer.max_time=00:00:00:01", "--data.val=[]") == 0
     assert (CHECKPOINTS / "last.ckpt").exists()
+
+
+@pytest.mark.parametrize("end", [2, 3, 4], ids=["after a validation", "between two", "at an epoch's end"])
+def test_a_resumed_csv_has_every_row_under_its_step(end: int, workplace: Path) -> None:
+    logged = ["--trainer.log_every_n_steps=1", "--report=null", "--trainer.logger=CSVLogger"]
+    assert fit(*logged, "--trainer.max_steps=6", "--trainer.logger.save_dir=whole") == 0
+    logged.append("--trainer.logger.save_dir=parts")
+    assert fit(*logged, f"--trainer.max_steps={end}") == 0
+    assert fit(*logged, "--trainer.max_steps=6", "--ckpt_path=last") == 0
+    whole, parts = (Path(folder, "lightning_logs/version_0/metrics.csv").read_text() for folder in ("whole", "parts"))
+    assert whole == parts
+    steps = [int(row["step"]) for row in csv.DictReader(whole.splitlines()) if row["train/loss"]]
+    assert steps == list(range(6))
 
 
 class Sender(Callback):

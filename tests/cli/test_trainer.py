@@ -266,6 +266,36 @@ def test_resume_without_a_config_takes_the_model_of_the_checkpoint(
     assert model["objectives"]["simcse"]["init_args"]["temperature"] == 0.1
 
 
+def test_a_number_that_no_training_survives_is_wrong_usage(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit("--trainer.gradient_clip_val=-1") == 2
+    assert error_of(capsys) == "trainer.gradient_clip_val -1: give a number above 0, or null for no clipping"
+
+
+def test_a_class_of_the_user_with_the_name_of_the_recipes_class_is_built(workplace: Path) -> None:
+    """In a process of its own, where two classes of one name disturb no other test."""
+    Path("mine.py").write_text(
+        "import torch\nfrom sentrep import objectives\n"
+        "class Contrastive(objectives.Objective):\n"
+        "    def forward(self, views, batch):\n        return views.anchor.square().mean()\n"
+        "class AdamW(torch.optim.SGD):\n    pass\n"
+    )
+    words = ["--model.objectives.simcse=mine.Contrastive", "--model.optimizer=mine.AdamW", "--report=null"]
+    process = forked(main, ["fit", "-c", "run.yaml", *words], said="said.txt")
+    process.join()
+    assert process.exitcode == 0, Path("said.txt").read_text()
+    model = saved_config(workplace)["model"]
+    assert model["objectives"]["simcse"]["class_path"] == "mine.Contrastive"
+    assert model["optimizer"]["class_path"] == "mine.AdamW"
+    content = torch.load(workplace / "runs/run/version_0/checkpoints/last.ckpt", weights_only=True)
+    assert not any("exp_avg" in state for state in content["optimizer_states"][0]["state"].values())  # not AdamW's
+    process = forked(main, ["fit", "-c", "run.yaml", "--ckpt_path=last", "--trainer.max_steps=6"], said="said.txt")
+    process.join()
+    assert process.exitcode == 2
+    said = Path("said.txt").read_text()
+    assert "model.objectives.simcse: 'mine.Contrastive' in the checkpoint, 'Contrastive' now" in said
+    assert "model.optimizer: 'mine.AdamW' in the checkpoint, 'AdamW' now" in said
+
+
 def test_help_of_a_command(capsys: pytest.CaptureFixture[str], workplace: Path) -> None:
     assert main(["fit", "--help"]) == 0
     out = capsys.readouterr().out

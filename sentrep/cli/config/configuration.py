@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from jsonargparse import get_loader
 
 from sentrep.cli.config.recipes import locate, no_recipe
 from sentrep.cli.errors import UsageError
-from sentrep.config import walk
+from sentrep.config import class_name, walk
 from sentrep.errors import InputError, did_you_mean
 from sentrep.io.paths import check_plain, expanded
 
@@ -224,13 +225,13 @@ def merge(base: Any, new: Any) -> Any:
         {'class_path': 'B'}
     """
     if isinstance(new, str) and is_node(base):
-        return base if _class_name(new) == _class_name(base["class_path"]) else new
+        return base if _is_same_class(new, base["class_path"]) else new
     if isinstance(base, str) and _CLASS.fullmatch(base) and isinstance(new, dict) and not is_node(new):
         base = {"class_path": base}
     if not isinstance(base, dict) or not isinstance(new, dict):
         return new
     if is_node(new):
-        if is_node(base) and _class_name(base["class_path"]) != _class_name(new["class_path"]):
+        if is_node(base) and not _is_same_class(new["class_path"], base["class_path"]):
             return new
         base = base if is_node(base) else {"init_args": base.get("init_args", base)}
     elif not base.keys().isdisjoint(NODE_KEYS) and new.keys().isdisjoint(NODE_KEYS):
@@ -277,5 +278,12 @@ def _plain(value: str, key: str = "") -> Any:
     return value
 
 
-def _class_name(class_path: Any) -> str:
-    return str(class_path).rsplit(".", 1)[-1]
+def _is_same_class(one: Any, other: Any) -> bool:
+    """Whether two names mean one class; the user's own modules are imported for this if the names end alike."""
+    paths = [str(one), str(other)]
+    if paths[0] != paths[1] and len({path.rpartition(".")[2] for path in paths}) == 1:
+        for path in paths:
+            if class_name(path) == path:
+                with suppress(Exception):  # whatever the module raises: jsonargparse reports it
+                    import_module(path.rpartition(".")[0])
+    return class_name(paths[0]) == class_name(paths[1])

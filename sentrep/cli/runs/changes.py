@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -11,6 +12,10 @@ from sentrep.cli.config.configuration import ALLOW, Tree
 from sentrep.cli.errors import UsageError
 from sentrep.cli.runs.logs import say
 from sentrep.config import flat
+from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.loading.tokenizers import stored_tokenizer, tokenizer_files
+from sentrep.encoder.text.tokenizer import TextTokenizer
+from sentrep.io.strangers import settings_text
 
 RECORD = "sentrep_run"
 """Key of a checkpoint under which `run_settings` lie."""
@@ -22,7 +27,7 @@ _TRAINER = (
 )  # fmt: skip
 
 _ORIGIN = tuple(f"model.encoder.{key}." for key in ("backbone", "tokenizer", "pretrained"))
-"""Where an encoder was built from; a checkpoint stands in for that itself."""
+"""Where an encoder was built from; a checkpoint stands in for that itself, and its content is compared instead."""
 
 Differences = dict[str, tuple[Any, Any]]
 """``{dotted key: (value in the checkpoint, value now)}``."""
@@ -59,6 +64,30 @@ def differences(mine: Tree, saved: Tree) -> Differences:
         and not f"{key}.".startswith(_ORIGIN)
         and (key in before or before.get(key.rpartition(".")[0]) is None)
     }
+
+
+def encoder_differences(encoder: SentenceEncoder, payload: Tree, path: str) -> Differences:
+    """The differing settings of the built backbone, and the tokenizer's content if it differs.
+
+    The name of a folder does not show them: its files may have changed, and weights of equal shape fit.
+
+    Args:
+        encoder: of the run.
+        payload: of the checkpoint.
+        path: of the checkpoint, for the messages.
+    """
+    mine, saved = json.loads(settings_text(encoder.backbone.config)), payload["architecture"]
+    found = {
+        f"model.encoder.backbone.{key}": (saved[key], mine[key])
+        for key in mine
+        if key in saved and saved[key] != mine[key]
+    }
+    files = [payload["tokenizer"], tokenizer_files(encoder.tokenize.tokenizer)]
+    if files[0] != files[1]:  # perhaps in its origin alone
+        contents = [TextTokenizer(stored_tokenizer(path, some)).vocabulary for some in files]
+        if contents[0] != contents[1]:
+            found["model.encoder.tokenizer"] = (contents[0][:8], contents[1][:8])
+    return found
 
 
 def run_differences(mine: Tree, checkpoint: Tree) -> Differences:

@@ -136,12 +136,13 @@ def _run_folder(tree: Tree) -> tuple[Path, Path, str | None]:
     if "save_dir" not in settings:
         root = Path(tree["trainer"].get("default_root_dir") or ".")
         return root, root / "checkpoints", None
-    folder = Path(settings["save_dir"]) / str(settings.get("name") or "")
+    name = settings.get("name")
+    folder = Path(settings["save_dir"], "lightning_logs" if name is None else str(name))  # Lightning's default
     version = settings.get("version")
     if version is None:
         version = max(0, newest_training(folder))
-    name = version if isinstance(version, str) and not version.isdecimal() else f"version_{version}"
-    return folder / name, folder / name / "checkpoints", None if several else str(version)
+    own = folder / (version if isinstance(version, str) and not version.isdecimal() else f"version_{version}")
+    return own, own / "checkpoints", None if several else str(version)
 
 
 def _arguments(node: Any) -> Tree:

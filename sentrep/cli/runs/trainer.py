@@ -32,11 +32,21 @@ from sentrep.cli.config.sections import (
     settle_monitor,
     settle_sets,
 )
+from sentrep.cli.errors import UsageError
 from sentrep.cli.options import search_current_folder
 from sentrep.cli.runs.best_so_far import RememberBest
 from sentrep.cli.runs.callbacks import SaveConfig, SavePredictions
-from sentrep.cli.runs.changes import StartEpochAgain, differences, explain, refuse, run_differences, run_settings
+from sentrep.cli.runs.changes import (
+    StartEpochAgain,
+    differences,
+    encoder_differences,
+    explain,
+    refuse,
+    run_differences,
+    run_settings,
+)
 from sentrep.cli.runs.checkpoints import checkpoint_content, checkpoint_model, settle_last
+from sentrep.cli.runs.csv_rows import keep_rows
 from sentrep.cli.runs.logs import say, show_log
 from sentrep.cli.runs.precision import settle_precision
 from sentrep.cli.runs.run_folders import RunFolders
@@ -44,7 +54,9 @@ from sentrep.cli.runs.signals import StopOnSignal
 from sentrep.data import SentRepDataModule
 from sentrep.distributed import explain_lost_peer, leave_gloo_group
 from sentrep.errors import InputError
+from sentrep.io.checkpoint_file import PAYLOAD_KEY
 from sentrep.module import SentRepModule
+from sentrep.training.arguments import check_trainer
 
 
 class SentRepCLI(LightningCLI):
@@ -113,7 +125,10 @@ class SentRepCLI(LightningCLI):
         if self._checkpoint is not None:
             mine = run_settings(self.config_dump, self.trainer)
             found = differences(self.config_dump["model"], checkpoint_model(self._checkpoint, ""))
+            payload, path = self._checkpoint[PAYLOAD_KEY], str(self.config.fit.ckpt_path)
+            found |= encoder_differences(self.model.encoder, payload, path)
             refuse({**found, **run_differences(mine, self._checkpoint)}, self._allow_changes)
+            keep_rows(self.trainer, self._checkpoint["global_step"])
         self.before_validate()
 
     def before_validate(self) -> None:
@@ -145,6 +160,10 @@ class SentRepCLI(LightningCLI):
         config = self.config[self._command]
         settle(config)
         if self._command == "fit":
+            try:
+                check_trainer(config.trainer)
+            except InputError as error:
+                raise UsageError(str(error)) from None
             settle_sets(config)
             settle_monitor(config)
         self._sections.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]

@@ -21,7 +21,7 @@ def load_tokenizer(source: Source, tokenizer: str | None) -> PreTrainedTokenizer
 
         return toy.tokenizer()
     if tokenizer is None and source.payload:
-        return _stored_tokenizer(source.name, source.payload["tokenizer"])
+        return stored_tokenizer(source.name, source.payload["tokenizer"])
     if tokenizer is None and source.path is None:
         raise InputError("a backbone given as a configuration has no tokenizer; name one with `tokenizer:`")
     name, hub = source.path or "", source.hub
@@ -40,7 +40,7 @@ def _has_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: Path) -> bool:
     return any((folder / file).is_file() for file in files)
 
 
-def _stored_tokenizer(source: str, files: dict[str, str]) -> PreTrainedTokenizerBase:
+def stored_tokenizer(source: str, files: dict[str, str]) -> PreTrainedTokenizerBase:
     """The tokenizer whose files a checkpoint holds; none of them gets out of the folder that they are put into."""
     for name, text in files.items():
         if not isinstance(text, str) or name in ("", ".", "..") or re.search(r"[/\\\0]", str(name)):
