@@ -44,9 +44,9 @@ PAPERS = {
 }
 
 SUITE = "`sentrep evaluate MODEL --suite mteb` ([tasks](evaluation.md#mteb))"
-COSINES = "`sentrep plot curves RUN --metrics train/positive_cosine train/negative_cosine`"
+COSINES = "`train/positive_cosine` and `train/negative_cosine` in `metrics.csv`"
 ORDER = "`sentrep compare --table thesis/tables/order --rows '[simcse]' --vary order`, and `--vary noise`"
-UNIFORMITY = "`sentrep plot curves RUN RUN --metrics val/stsb-dev/uniformity`"
+UNIFORMITY = "`val/stsb-dev/uniformity` in the `metrics.csv` of each run"
 SEEDS = {
     "seed 19984": ("0.48 / -2.47 / 77.04", "0.46 / -2.35 / 77.75"),
     "seed 5838": ("0.47 / -2.42 / 76.47", "0.49 / -2.53 / 77.74"),
@@ -75,7 +75,7 @@ MEASUREMENTS = {
             "curves",
             "`examples/figures/negatives.py`",
         ),
-        ("figure 2", "dev and test score over samples", "curves", "`sentrep plot sweep` of table 3's runs"),
+        ("figure 2", "dev and test score over samples", "curves", "`val/sts` of table 3's runs, and `sentrep test`"),
     ],
     "thesis": [
         ("table 1", "seven pairs of sentences with gold scores", "examples", "nothing is measured"),

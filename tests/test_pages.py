@@ -75,7 +75,6 @@ REPLACED = {
     r"/shared/vectors": "shared-vectors",
     r"runs/\.\.\./checkpoints/BEST\.ckpt": "best.ckpt",
     r"--backbone MODEL": "--backbone sentence-transformers/all-MiniLM-L6-v2",
-    r"scores\.py MODEL stsb-dev": "scores.py MODEL dev.csv",
 }
 """Launchers, buckets, disks and models of others: what stands for them here."""
 ASSUMED = {"docs/export.md": ("encoder",), "docs/scale.md": ("index",)}
@@ -201,12 +200,10 @@ def put_files(desk: Path, shown: str) -> None:
     first_lines = {
         "sentences.txt": ("wiki/heldout.txt", 1200),
         "lines.txt": ("wiki/heldout.txt", 20),
-        "wiki.txt": ("wiki/heldout.txt", 1200),
         "wiki_rewrites.tsv": ("pairs/wiki_rewrites.tsv", 1200),
         "pairs.tsv": ("pairs/wiki_rewrites.tsv", 1200),
         "abstracts.jsonl": ("transfer/scifact/corpus.jsonl", 150),
         "passages.jsonl": ("transfer/scifact/corpus.jsonl", 5),
-        "banking.csv": ("transfer/banking77/test.csv", 300),
     }
     for name, (source, count) in first_lines.items():
         if name in shown or (name == "sentences.txt" and "simcse/" in shown):
@@ -224,18 +221,15 @@ def put_files(desk: Path, shown: str) -> None:
         pd.DataFrame({"text": toys}).to_parquet("memory://bucket/text/part-0.parquet")
     for name in ("configs", "examples"):
         (desk / name).symlink_to(ROOT / name)
-    for file in ("sentences.py", "cosines.py"):
-        shutil.copy(ROOT / "examples/figures" / file, desk)
+    shutil.copy(ROOT / "examples/figures/sentences.py", desk)
 
 
 def put_runs(desk: Path, shown: str) -> None:
-    """A run and its best checkpoint, where the page speaks of earlier runs."""
-    if re.search(r"best\.ckpt|BEST\.ckpt|runs/a", shown):
+    """A run and its best checkpoint, where the page speaks of an earlier run."""
+    if re.search(r"best\.ckpt|BEST\.ckpt", shown):
         assert main(["fit", "-c", "run.yaml", "--trainer.log_every_n_steps", "1"]) == 0
         run = next(desk.glob("runs/*/version_0/checkpoints")).parent
         shutil.copy(run / "checkpoints/last.ckpt", desk / "best.ckpt")
-        for name in ("runs/a", "runs/b"):
-            shutil.copytree(run, desk / name / "version_0")
 
 
 class Page:
@@ -310,7 +304,8 @@ class Page:
             flags += ["--sets", "[stsb-dev]" if words[1] == "evaluate" else "[toy-test]"]
         if words[1] == "compare" and "tables/ablation" in given:
             flags += ["--rows", "[bert-base,distillation]" if "--adapt" in words else "[bert-base]"]
-        if words[1] in ("fit", "compare") and "--data.train" not in words and re.search(r"(simcse|ablation)\b", given):
+        on_hub = re.search(r"(?<!objectives\.)simcse\b|ablation\b", given)
+        if words[1] in ("fit", "compare") and "--data.train" not in words and on_hub:
             flags += OFFLINE.split()
         return flags
 

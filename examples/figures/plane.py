@@ -14,7 +14,6 @@ import pandas as pd
 import sentrep
 from sentrep.evaluation import TrainingReport
 from sentrep.evaluation.plots import legend_below, looks, new_figure, save_figure, styled
-from sentrep.evaluation.runs import find_runs
 from sentrep.objectives import Contrastive
 
 PREFIX = "train/"
@@ -49,6 +48,6 @@ def draw(runs: dict[str, pd.DataFrame]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        draw({run.label: run.metrics for run in find_runs(sys.argv[1:])})
+        draw({run: pd.read_csv(f"{run}/metrics.csv", index_col="step") for run in sys.argv[1:]})
     else:
         draw({f"temperature {temperature}": metrics_of(temperature) for temperature in (0.05, 0.2)})

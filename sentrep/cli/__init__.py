@@ -37,8 +37,6 @@ COMMANDS = {
     "evaluate": "commands.evaluate:evaluate",
     "compare": "commands.compare:compare",
     "export": "commands.export:export",
-    "plot curves": "commands.plot:curves",
-    "plot sweep": "commands.plot:sweep",
     "data check": "commands.data:check",
     "backtranslate": "commands.backtranslate:backtranslate",
     "paraphrase": "commands.paraphrase:paraphrase",

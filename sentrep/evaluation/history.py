@@ -10,7 +10,6 @@ import pandas as pd
 from lightning.pytorch import Trainer
 from torch import Tensor
 
-from sentrep.errors import InputError
 from sentrep.io.files import atomic_write
 from sentrep.io.paths import writing
 
@@ -72,22 +71,6 @@ def write_metrics(path: Path, frame: pd.DataFrame) -> None:
     """
     with writing(path), atomic_write(path, "w", encoding="utf-8", newline="") as file:
         frame.to_csv(file, lineterminator="\n")
-
-
-def read_metrics(path: Path) -> pd.DataFrame:
-    """Read what `write_metrics` or Lightning's CSVLogger wrote, as `MetricHistory.frame` has it.
-
-    The logger's file has a column ``epoch`` as well, several rows a step, and its first step is 0.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    try:
-        table = pd.read_csv(path, index_col=False, dtype=str).astype(float)  # pandas 2 rounds numbers that it reads
-        table["step"] = table["step"].astype(int) + ("epoch" in table)
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path}: not a table of steps and metrics ({error}); was it edited or cut off?") from error
-    return table.drop(columns="epoch", errors="ignore").groupby("step").last()
 
 
 def is_log_step(trainer: Trainer, after: int) -> bool:

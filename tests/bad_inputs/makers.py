@@ -207,16 +207,6 @@ def beir(name: str = "beir", **change: Any) -> None:
             path.write_text(text)
 
 
-METRICS = "step,train/loss,val/sts\n1,2.5,10\n2,2.0,20\n3,1.5,30\n"
-
-
-def run_folder(name: str = "run", config: str = "model: {x: 1}\n", metrics: str | None = None) -> None:
-    """What a run leaves for plots."""
-    Path(name).mkdir(parents=True)
-    (Path(name) / "config.yaml").write_text(config)
-    (Path(name) / "metrics.csv").write_text(METRICS if metrics is None else metrics)
-
-
 # --- a machine that gives up ------------------------------------------------------------------------------------------
 
 

@@ -23,11 +23,11 @@ from sentrep.cli.config.building import build
 from sentrep.cli.config.configuration import Tree, parse_request, read_config
 from sentrep.cli.config.sections import build_tree
 from sentrep.cli.errors import UsageError
+from sentrep.cli.runs.run_folders import version_of
 from sentrep.data import SentRepDataModule
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.errors import InputError
-from sentrep.evaluation.runs import version_of
 from sentrep.evaluation.suites import SuiteSets, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import MODEL
 from sentrep.io.files import atomic_write, write_text

@@ -15,7 +15,6 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from sentrep.data.shard import Shard, local_rank
 from sentrep.data.text.locations import is_address
-from sentrep.evaluation.runs import version_of
 from sentrep.io.files import BusyError, hold
 from sentrep.io.paths import expanded, writing
 
@@ -28,6 +27,12 @@ _NUMBERED = ("TensorBoardLogger", "CSVLogger")
 def is_leader() -> bool:
     """Whether this process is the one of its run that writes; the others take its folder."""
     return Shard.of(None).index == local_rank() == int(os.environ.get("NODE_RANK", "0")) == 0
+
+
+def version_of(run: Path) -> int:
+    """The n of ``version_<n>``; −1 for a folder of another name."""
+    number = run.name.removeprefix("version_")
+    return int(number) if number != run.name and number.isdecimal() else -1
 
 
 def newest_training(folder: Path) -> int:

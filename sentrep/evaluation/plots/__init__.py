@@ -3,18 +3,14 @@
 `new_figure`, `styled`, `looks` and `legend_below` are for pictures of your own (``examples/figures/``).
 """
 
-from sentrep.evaluation.plots.curves import draw_curves, plot_training_curves
+from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.plots.style import legend_below, looks, new_figure, save_figure, styled
-from sentrep.evaluation.plots.sweep import draw_sweep, sweep_table
 
 __all__ = [
-    "draw_curves",
-    "draw_sweep",
     "legend_below",
     "looks",
     "new_figure",
     "plot_training_curves",
     "save_figure",
     "styled",
-    "sweep_table",
 ]

@@ -1,4 +1,4 @@
-"""Training curves: loss, development score, alignment and uniformity of a run, or any metrics of several runs."""
+"""Training curves: loss, development score, alignment and uniformity of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from sentrep.evaluation.plots.style import (
     ORANGE,
     PURPLE,
     legend_below,
-    looks,
     metric_label,
     new_figure,
     styled,
@@ -95,39 +94,6 @@ def draw_training_curves(history: pd.DataFrame, best_step: int | None = None, mo
                 _mark(axis, panels[panel][-1][0], best_step)
         for score in courses.get("untouched/sts", ()) if sts in axes else ():
             axes[sts].axhline(score, color=PURPLE, linewidth=0.9, linestyle="--", label=f"untouched: {score:.1f}")
-        legend_below(figure)
-    return figure
-
-
-def draw_curves(runs: Mapping[str, pd.DataFrame], metrics: Sequence[str] | None = None, smooth: int = 1) -> Figure:
-    """Draw metrics of several runs against the optimiser step, a panel per metric and a line per run.
-
-    Args:
-        runs: by label, the metrics of a run, see `plot_training_curves`.
-        metrics: names of metrics; None means the metrics of `PANELS` that some run has.
-        smooth: points of the running mean of ``train/`` metrics; above 1 the points themselves are drawn faintly
-            behind it. Other metrics, which are means already, are drawn as they are.
-
-    Raises:
-        InputError: no run has a metric, or ``smooth`` is below 1.
-    """
-    if smooth < 1:
-        raise InputError(f"smooth {smooth}: expected the number of points of a running mean, at least 1")
-    found = {label: _courses(history) for label, history in runs.items()}
-    logged = {name for courses in found.values() for name in courses}
-    drawn = [name for name in PANELS if name in logged] if metrics is None else list(metrics)
-    if not drawn or (missing := [name for name in drawn if name not in logged]):
-        what = f"no run has logged {', '.join(missing)}" if drawn else "none of the usual metrics was logged"
-        raise InputError(f"{what}; there are {', '.join(sorted(logged)) or 'none'}")
-    panels: dict[str, list[Line]] = {name: [] for name in drawn}
-    for (label, courses), look in zip(found.items(), looks(list(runs)).values(), strict=True):
-        for name in drawn:
-            if (course := courses.get(name)) is not None:
-                window = smooth if name.startswith("train/") and smooth <= len(course) else 1
-                marks = {"markersize": 3, "markevery": max(1, (len(course) - window + 1) // 6)}
-                panels[name].append((course, window, {**look, **marks, "label": label if len(runs) > 1 else None}))
-    with styled():
-        figure, _ = _drawn(panels)
         legend_below(figure)
     return figure
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from matplotlib.text import Text
 
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import atomic_write
-from sentrep.io.paths import check_name, check_target, writing
+from sentrep.io.paths import writing
 from sentrep.reports.text import printable
 
 # Okabe and Ito's palette: told apart with every kind of colour vision, and in grey
@@ -124,29 +124,11 @@ def save_figure(figure: Figure, stem: str | Path) -> list[Path]:
     Raises:
         InputError: for a place that cannot be written.
     """
-    files = picture_files(stem)
-    for file in files:
-        with writing(file), atomic_write(file) as stream:
-            figure.savefig(stream, format=file.suffix[1:], dpi=DOTS)
-    return files
-
-
-def picture_files(stem: str | Path, inputs: Iterable[str | Path] = (), overwrite: bool = True) -> list[Path]:
-    """Return the files that `save_figure` writes, and check that they can be written.
-
-    Args:
-        stem: both files without their endings; an ending ``.png`` or ``.svg`` is taken off.
-        inputs: files that are read and must not be replaced.
-        overwrite: whether older pictures of this name may be replaced.
-
-    Raises:
-        InputError: for a place that cannot be written.
-    """
-    check_name(str(stem), "the output")
     stem = Path(stem)
     if stem.suffix in (".png", ".svg"):
         stem = stem.with_suffix("")
     files = [stem.parent / f"{stem.name}{ending}" for ending in (".png", ".svg")]
     for file in files:
-        check_target(file, inputs, overwrite=overwrite)
+        with writing(file), atomic_write(file) as stream:
+            figure.savefig(stream, format=file.suffix[1:], dpi=DOTS)
     return files

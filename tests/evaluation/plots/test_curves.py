@@ -8,9 +8,11 @@ from typing import Any
 
 import matplotlib
 import matplotlib.image
+import numpy as np
 import pandas as pd
 
 from sentrep.evaluation import plot_training_curves
+from sentrep.evaluation.plots.curves import draw_training_curves
 from sentrep.evaluation.plots.style import ORANGE
 
 Course = list[tuple[int, float]]
@@ -68,6 +70,14 @@ def test_alignment_and_uniformity_of_the_development_sets_are_drawn_beside_the_b
     assert both.count(ORANGE.lower()) > without.count(ORANGE.lower())  # STS-B dev's colour, in its alignment too
     plot({"val/dev": [(0, 1.0)], "val/dev/uniformity": [(0, -1.0)]}, tmp_path / "dev_alone.svg")
     assert "uniformity" in (tmp_path / "dev_alone.svg").read_text()
+
+
+def test_many_training_losses_get_a_running_mean() -> None:
+    losses = pd.Series(dict(HISTORY["train/loss"]))
+    raw, mean = draw_training_curves(losses.to_frame("train/loss")).axes[0].lines
+    assert list(raw.get_ydata()) == list(losses)
+    assert list(mean.get_xdata()) == list(losses.index[2:-2])  # the middle of five points each
+    np.testing.assert_allclose(mean.get_ydata(), losses.rolling(5, center=True).mean().dropna())
 
 
 def test_many_sets_are_drawn_as_their_mean_alone(tmp_path: Path) -> None:
