@@ -43,7 +43,7 @@ PAPERS = {
     "denosent": "DenoSent (Wang et al., AAAI 2024)",
 }
 
-SUITE = "`sentrep evaluate MODEL --suite mteb` ([tasks](evaluation.md#mteb))"
+SUITE = "`sentrep evaluate MODEL --mteb TASK` ([tasks](evaluation.md#mteb))"
 COSINES = "`train/positive_cosine` and `train/negative_cosine` in `metrics.csv`"
 ORDER = "`sentrep compare --table thesis/tables/order --rows '[simcse]' --vary order`, and `--vary noise`"
 UNIFORMITY = "`val/stsb-dev/uniformity` in the `metrics.csv` of each run"

@@ -33,7 +33,6 @@ from bad_inputs import makers
 from sentrep import InputError, checks
 from sentrep.cli import main
 from sentrep.cli.config.configuration import merge
-from sentrep.data.sets.beir import load_reranking, load_retrieval
 from sentrep.data.sets.labelled import load_labelled_file
 from sentrep.data.sets.sts import load_sts
 from sentrep.data.text.corpus import open_corpus
@@ -315,30 +314,6 @@ def test_no_bytes_break_a_labelled_table(content: bytes, rows: list[Any], tmp_pa
     read_or_refuse(lambda: load_labelled_file(tmp_path / "a.csv"))
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": t, "label": label}) + "\n" for t, label in rows))
     read_or_refuse(lambda: load_labelled_file(tmp_path / "a.jsonl"))
-
-
-@fuzz
-@given(
-    documents=st.lists(st.tuples(CELLS, CELLS), max_size=3),
-    queries=st.lists(st.tuples(CELLS, CELLS), max_size=3),
-    grades=PIECES,
-    ranked=st.lists(st.tuples(CELLS, CELLS), max_size=3),
-)
-def test_nothing_breaks_a_folder_of_beir(
-    documents: list[Any], queries: list[Any], grades: bytes, ranked: list[Any], tmp_path: Path
-) -> None:
-    def write(name: str, keys: tuple[str, str], rows: list[Any], first: dict[str, Any]) -> None:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        records = [first, *(dict(zip(keys, row, strict=True)) for row in rows)]
-        (tmp_path / name).write_text("".join(json.dumps(record) + "\n" for record in records))
-
-    write("corpus.jsonl", ("_id", "text"), documents, {"_id": "d1", "text": "a"})
-    write("queries.jsonl", ("_id", "text"), queries, {"_id": "q1", "text": "a"})
-    write("top_ranked/test.jsonl", ("query-id", "corpus-ids"), ranked, {"query-id": "q1", "corpus-ids": ["d1"]})
-    (tmp_path / "qrels").mkdir(exist_ok=True)
-    (tmp_path / "qrels" / "test.tsv").write_bytes(b"query-id\tcorpus-id\tscore\nq1\td1\t1\n" + grades)
-    read_or_refuse(lambda: list(load_retrieval(tmp_path).documents()))
-    read_or_refuse(lambda: load_reranking(tmp_path))
 
 
 @fuzz

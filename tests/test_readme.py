@@ -43,24 +43,24 @@ def test_the_combination_is_laid_over_a_papers_recipe(capsys: pytest.CaptureFixt
     assert "bert-base-uncased" in printed
 
 
-def test_the_notebook_encodes_and_searches() -> None:
-    (code,) = [block for kind, block in BLOCKS if kind == "python" and "encoder.search" in block]
+def test_the_notebook_encodes_and_compares() -> None:
+    (code,) = [block for kind, block in BLOCKS if kind == "python" and "encoder.similarity" in block]
     (folder,) = re.findall(r'from_pretrained\("(.*?)"', code)
     tiny_encoder().save_pretrained(folder)
     names: dict[str, Any] = {}
     exec(code, names)
     assert len(names["vectors"]) == 2
-    assert len(names["found"].indices) == 1
+    assert names["cosines"].shape == (3,)
 
 
 @pytest.mark.slow
-def test_the_quick_start_and_the_search_print_what_the_page_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_quick_start_and_the_cosines_print_what_the_page_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """The score to the digits shown; the nearest sentence, its cosine within 0.02 on another processor."""
     assert main(["quickstart", "--trainer.enable_progress_bar", "false"]) == 0
     shown = [line.split() for line in TEXT.splitlines() if line.startswith(" toy dev")]
     printed = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith(" toy dev")]
     assert [row[-3:] for row in printed] == [row[-3:] for row in shown]
-    (code,) = [block for kind, block in BLOCKS if kind == "python" and "encoder.search" in block]
+    (code,) = [block for kind, block in BLOCKS if kind == "python" and "encoder.similarity" in block]
     exec(code, {})
     (sentence, score), (expected, cosine) = (
         text.strip().rsplit(" ", 1) for text in (capsys.readouterr().out, *[b for kind, b in BLOCKS if kind == "text"])

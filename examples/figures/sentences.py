@@ -36,25 +36,25 @@ def draw_neighbours(
     """Draw the k nearest sentences of each query, with their cosines as bars; the query itself is left out.
 
     Args:
-        encoder: encodes both (`SentenceEncoder.search`).
+        encoder: encodes both, by `SentenceEncoder.encode_query` and `SentenceEncoder.encode_document`.
         queries: one or a few.
         corpus: where to look.
         k: how many for each.
-
-    Raises:
-        InputError: as `SentenceEncoder.search`.
     """
     asked = [queries] if isinstance(queries, str) else list(queries)
     texts = list(corpus)
-    same = max(texts.count(query) for query in asked) if asked else 0
-    found = encoder.search(asked, texts, k + same, show_progress_bar=False)
+    vectors = [
+        torch.as_tensor(encode(some, show_progress_bar=False))
+        for encode, some in ((encoder.encode_query, asked), (encoder.encode_document, texts))
+    ]
+    cosine, order = cosine_similarity_matrix(*vectors).cpu().sort(dim=1, descending=True, stable=True)
     with styled():
         figure = new_figure(_LINE * (len(asked) * (k + 1.6) + 0.6), PAGE)
         axis = figure.add_subplot()
         line = 0.0
-        for query, indices, scores in zip(asked, *found, strict=True):
+        for query, places, scores in zip(asked, order.tolist(), cosine.tolist(), strict=True):
             axis.text(0, line, _cut(query, _LETTERS), weight="bold", va="center")
-            best = [pair for pair in zip(indices, scores, strict=True) if texts[pair[0]] != query][:k]
+            best = [pair for pair in zip(places, scores, strict=True) if texts[pair[0]] != query][:k]
             for place, score in best:
                 line += 1
                 axis.barh(line, max(score, 0), height=0.7, color=BLUE, alpha=0.8)

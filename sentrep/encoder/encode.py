@@ -16,7 +16,6 @@ from rich.console import Console
 from torch import Tensor
 
 from sentrep import distributed
-from sentrep.encoder.search import Neighbours, search
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.errors import InputError
 from sentrep.functional.similarity import cosine_similarity_matrix, unit
@@ -121,39 +120,6 @@ class TextEncoder(ABC):
     def encode_document(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
         """`encode` with the prompt called ``document``, ``passage`` or ``corpus``, the first that the model has."""
         return self.encode(sentences, prompt=_first(self.prompts, "document", "passage", "corpus"), **options)
-
-    def search(
-        self,
-        queries: str | Sequence[str] | np.ndarray | Tensor,
-        corpus: Sequence[str] | np.ndarray | Tensor,
-        k: int = 10,
-        *,
-        batch_size: int = 32,
-        show_progress_bar: bool | None = None,
-    ) -> Neighbours:
-        """The k nearest of a corpus to each query, by cosine.
-
-        Texts are encoded by `encode_query` and `encode_document`; a corpus is encoded 8,192 texts at a time, and only
-        the best results are kept. For several searches, encode the corpus once and pass its vectors.
-
-        Args:
-            queries: one text, Q texts, or their vectors (Q, D) or (D,).
-            corpus: N texts, or their vectors (N, D).
-            k: number of results for each query, at most N.
-            batch_size: see `encode`.
-            show_progress_bar: see `encode`.
-
-        Returns:
-            ``indices`` (Q, k) and ``scores`` (Q, k), nearest first, of equal cosines the first in the corpus; (k,) each
-            for a single query.
-
-        Raises:
-            InputError: nothing to search in or for, vectors of another width or not finite.
-        """
-        options: Any = {"batch_size": batch_size, "show_progress_bar": show_progress_bar, "convert_to_tensor": True}
-        ask: Any = functools.partial(self.encode_query, **options)
-        answer: Any = functools.partial(self.encode_document, **options)
-        return search(ask, answer, self.device, queries, corpus, k)
 
     def pairwise_cosine(
         self, first: Sequence[str], second: Sequence[str], batch_size: int = 32, show_progress_bar: bool | None = None

@@ -11,10 +11,11 @@ from torch import Tensor
 from sentrep.encoder import encode as encoding
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.modules import Dense, chain
-from sentrep.encoder.search import BLOCK
 from sentrep.errors import InputError
 from sentrep.io.chunks import chunks_of
 
+_BLOCK = 8192
+"""Sentences encoded at a time; enough that sorting them by length leaves little padding."""
 # A direction with less than this share of the largest variance is rounding: float32 vectors carry about 1e-14 of it,
 # and the layer, which is applied in float32, would blow it up to the size of the others.
 _SMALLEST_VARIANCE = 1e-8
@@ -56,7 +57,7 @@ def fit_whitening(
     kept, scaling = (former[:-1], former[-1:]) if encoder.normalizes else (former, [])
     encoder.set_modules(kept)
     try:
-        blocks = chunks_of(sentences, BLOCK)
+        blocks = chunks_of(sentences, _BLOCK)
         vectors = (encoding.encode(encoder, block, batch_size, show_progress_bar) for block in blocks)
         count, mean, covariance = _moments(vectors, encoder.embedding_dim)
         projection = _projection(covariance, dim, count)

@@ -6,7 +6,6 @@ from sentrep.evaluation.mteb_adapter import MTEBEncoder
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.report import Evaluation
 from sentrep.evaluation.results import TaskResult
-from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
 from sentrep.evaluation.sts import (
     DEFAULT_SUITE,
     SENTEVAL_SETS,
@@ -34,8 +33,6 @@ __all__ = [
     "TrainingReport",
     "check_report_path",
     "display_name",
-    "evaluate_reranking",
-    "evaluate_retrieval",
     "evaluate_sts",
     "evaluate_suite",
     "evaluate_transfer",

@@ -29,13 +29,9 @@ _METRICS = {
     "spearman": "Spearman",
     "pearson": "Pearson",
     "f1": "F1",
-    "ndcg@10": "nDCG@10",
-    "map": "MAP",
-    "map@1000": "MAP@1000",
-    "mrr@10": "MRR@10",
     "v_measure": "V-measure",
 }
-_DETAILS = ("pearson", "dev accuracy", "recall@1")
+_DETAILS = ("pearson", "dev accuracy")
 """Scores that only a detailed table shows; files contain all scores."""
 
 
@@ -94,8 +90,7 @@ class Evaluation:
         """One line per set, and means; as JSON everything, as CSV a row per set and sub-set.
 
         Args:
-            detail: add a line per sub-set, and the scores of second rank: Pearson's correlation, development scores,
-                recall@1.
+            detail: add a line per sub-set, and the scores of second rank: Pearson's correlation and development scores.
         """
         tasks = self.results
         table, closing = suite_table(tasks, detail)

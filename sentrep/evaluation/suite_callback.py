@@ -29,12 +29,10 @@ class SuiteEvaluation(Callback):
     ``data.test``. A checkpoint that is chosen by a score of ``val`` is chosen by that set's labels.
 
     Args:
-        suite: ``transfer``, ``retrieval``, ``rerank`` or ``mteb``; similarity sets are named in ``data``.
+        suite: ``transfer`` or ``mteb``; similarity sets are named in ``data``.
         stage: ``val`` or ``test``.
-        sets: names, files or folders, as for ``sentrep evaluate``; None for the suite's default.
+        sets: names of tasks; None for the seven tasks of transfer.
         sts_folder: of the SentEval data, for the named sets of transfer.
-        split: which part of a folder, for retrieval and rerank; None for ``test``.
-        columns: of tables; None looks for the usual names.
         batch_size: as for `SentenceEncoder.encode`.
 
     Raises:
@@ -51,8 +49,6 @@ class SuiteEvaluation(Callback):
         stage: Literal["val", "test"] = "test",
         sets: list[str] | None = None,
         sts_folder: str | None = None,
-        split: str | None = None,
-        columns: list[str] | None = None,
         batch_size: int = 64,
     ) -> None:
         checks.one_of(self, tuple(STAGES), stage=stage)
@@ -62,7 +58,7 @@ class SuiteEvaluation(Callback):
             raise InputError("SuiteEvaluation: name the sets of suite sts in data.val or data.test instead")
         self.suite = suite
         self.stage = stage
-        self.request = SuiteSets(sets, sts_folder, split, columns)
+        self.request = SuiteSets(sets, sts_folder)
         self.batch_size = batch_size
         self._sets: list[Any] | None = None
 
@@ -103,5 +99,7 @@ class _SharedEncoder:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.encoder, name)
 
-    def encode(self, texts: Sequence[str], batch_size: int, show_progress_bar: bool | None) -> NDArray[np.float32]:
-        return encode(self.encoder, texts, batch_size, show_progress_bar, shared=True).numpy()
+    def encode(
+        self, texts: Sequence[str], batch_size: int, show_progress_bar: bool | None, prompt: str | None
+    ) -> NDArray[np.float32]:
+        return encode(self.encoder, texts, batch_size, show_progress_bar, shared=True, prompt=prompt).numpy()

@@ -6,20 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sentrep.data.sets.beir import load_reranking, load_retrieval
 from sentrep.data.sets.labelled import LabelledSet
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.sts import SET_NAMES, PairsFile, load_sts
 from sentrep.data.sets.transfer import TRANSFER_NAMES, load_transfer
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError, did_you_mean
-from sentrep.evaluation.mteb_tasks import evaluate_tasks, load_task
+from sentrep.evaluation.mteb_adapter import evaluate_tasks, load_task
 from sentrep.evaluation.results import TaskResult
-from sentrep.evaluation.retrieval import evaluate_reranking, evaluate_retrieval
 from sentrep.evaluation.sts import DEFAULT_SUITE, evaluate_sts
 from sentrep.evaluation.transfer import evaluate_transfer
 
-SuiteName = Literal["sts", "transfer", "retrieval", "rerank", "mteb"]
+SuiteName = Literal["sts", "transfer", "mteb"]
 
 
 @dataclass(frozen=True)
@@ -27,13 +25,11 @@ class SuiteSets:
     """The requested sets of a suite, and their places."""
 
     sets: Sequence[str | PairsFile] | None = None
-    """Names or paths; for similarity also files with their columns. None means the suite's default."""
+    """Names; for similarity also files. None means the suite's default."""
     sts_folder: str | None = None
     """The folder of the SentEval data, with the named sets."""
-    split: str | None = None
-    """The part of a set; None means ``test``."""
     columns: Sequence[str | int] | None = None
-    """Columns of tables; None looks for the usual names."""
+    """Columns of files of pairs; None looks for the usual names."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ def load_suite(suite: str, request: SuiteSets) -> list[Any]:
     if suite not in SUITES:
         raise InputError(f"unknown suite {suite!r}{did_you_mean(suite, SUITES) or ';'} known are {', '.join(SUITES)}")
     chosen = SUITES[suite]
-    for option in ("sts_folder", "split", "columns"):
+    for option in ("sts_folder", "columns"):
         if getattr(request, option) is not None and option not in chosen.takes:
             users = ", ".join(name for name, other in SUITES.items() if option in other.takes)
             raise InputError(f"the suite {suite} has no use for {option}, which belongs to {users}; leave it out")
@@ -120,23 +116,10 @@ SUITES = {
         DEFAULT_SUITE,
     ),
     "transfer": Suite(_load_transfer, evaluate_transfer, ("sts_folder",), ", ".join(TRANSFER_NAMES), TRANSFER_NAMES),
-    "retrieval": Suite(
-        lambda name, request: load_retrieval(name, request.split or "test"),
-        evaluate_retrieval,
-        ("split",),
-        "folders with corpus.jsonl, queries.jsonl and qrels/, for example --sets [scifact]",
-    ),
-    "rerank": Suite(
-        lambda name, request: load_reranking(name, request.split or "test"),
-        evaluate_reranking,
-        ("split",),
-        "folders with corpus.jsonl, queries.jsonl, qrels/ and top_ranked/, for example --sets [askubuntu]",
-    ),
     "mteb": Suite(
-        lambda name, request: load_task(name, request.columns),
+        lambda name, request: load_task(name),
         evaluate_tasks,
-        ("columns",),
-        "tasks of mteb, for example --sets [Banking77Classification], or tables of text and label: folders with "
-        "train.csv and test.csv to classify, files to cluster",
+        (),
+        "tasks of mteb, such as Banking77Classification",
     ),
 }

@@ -19,6 +19,7 @@ def encode_texts(
     name: str,
     batch_size: int,
     show_progress_bar: bool | None,
+    prompt: str | None = None,
 ) -> Vectors:
     """Vectors (N, D) of N texts, each distinct text encoded once.
 
@@ -28,12 +29,15 @@ def encode_texts(
         name: of the set, for the message.
         batch_size: as in `SentenceEncoder.encode`.
         show_progress_bar: likewise.
+        prompt: likewise.
 
     Raises:
         InputError: a vector is not finite.
     """
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    vectors = np.asarray(encoder.encode(list(rows), batch_size=batch_size, show_progress_bar=show_progress_bar))
+    vectors = np.asarray(
+        encoder.encode(list(rows), batch_size=batch_size, show_progress_bar=show_progress_bar, prompt=prompt)
+    )
     refuse_not_finite(vectors, name)
     return vectors if len(rows) == len(texts) else vectors[[rows[text] for text in texts]]
 

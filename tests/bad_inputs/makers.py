@@ -189,24 +189,6 @@ def legacy_weights(kind: str = "pickle") -> None:
         torch.save(list(weights.values()), file)
 
 
-def beir(name: str = "beir", **change: Any) -> None:
-    """A small folder in BEIR's layout; ``change`` gives a file (documents, queries, grades, ranked) another text."""
-    documents = [{"_id": f"d{i}", "title": "", "text": SENTENCES[i]} for i in range(4)]
-    queries = [{"_id": f"q{i}", "text": SENTENCES[i]} for i in range(2)]
-    files = {
-        "documents": ("corpus.jsonl", "".join(json.dumps(row) + "\n" for row in documents)),
-        "queries": ("queries.jsonl", "".join(json.dumps(row) + "\n" for row in queries)),
-        "grades": ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq0\td0\t1\nq0\td2\t0\nq1\td1\t1\n"),
-        "ranked": ("top_ranked/test.jsonl", None),
-    }
-    for key, (file, usual) in files.items():
-        text = change.get(key, usual)
-        if text is not None:
-            path = Path(name) / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-
-
 # --- a machine that gives up ------------------------------------------------------------------------------------------
 
 

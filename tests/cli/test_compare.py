@@ -18,6 +18,7 @@ from sentrep.cli.commands import compare_runs, seeded_runs
 from sentrep.cli.commands.compare import sort_words
 from sentrep.cli.commands.compare_runs import LOCK, THESIS_SEEDS, plan, seed_list
 from sentrep.cli.commands.seeded_runs import SCORES, Run, Wanted
+from sentrep.data.sets import transfer
 from sentrep.io.files import hidden, hold
 from support import tiny_encoder
 
@@ -220,30 +221,30 @@ def test_a_folder_in_which_nothing_was_trained_is_used_again(
     assert "holds a run with other settings" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("workplace")
 def test_another_suite_is_scored_on_the_same_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two classes are told apart by a word."""
-    pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
-    rows = [f"{word} and more {number},{label}" for number in range(12) for label, word in enumerate(("cat", "dogs"))]
-    Path("topics.csv").write_text("\n".join(["text,label", *rows]))
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
+    monkeypatch.setitem(transfer._TASKS, "trec", transfer._TASKS["trec"]._replace(sizes={"train": 24, "test": 12}))
+    Path("senteval/TREC").mkdir(parents=True)
+    for name, count in (("train_5500", 12), ("TREC_10", 6)):
+        rows = [f"{kind}:x {word} {row}\n" for row in range(count) for kind, word in (("NUM", "cat"), ("LOC", "dogs"))]
+        Path(f"senteval/TREC/{name}.label").write_text("".join(rows))
     save_models("run/seed-1", "run/seed-2")
-    words = ["compare", "-c", "run.yaml", "--seeds", "[1,2]"]
-    suite = ["--suite", "mteb", "--sets", "[topics.csv]"]
+    words = ["compare", "-c", "run.yaml", "--seeds", "[1,2]", "--data.sts_folder", "senteval"]
+    suite = ["--suite", "transfer", "--sets", "[trec]"]
     assert main([*words, *SETS]) == 0
-    assert main([*words, *suite, "--columns", "[text,label]"]) == 0
+    assert main([*words, *suite]) == 0
     folder = Path("comparisons/run/seed-1")
-    assert {path.name for path in folder.glob("s*.*")} >= {SCORES, "scores-mteb.npz", "settings-mteb.json"}
-    record = json.loads(Path("comparisons/report-mteb.json").read_text())
-    report = Path("comparisons/report-mteb.md").read_text()
-    assert "V-measure × 100, mean" in report
+    assert {path.name for path in folder.glob("s*.*")} >= {SCORES, "scores-transfer.npz", "settings-transfer.json"}
+    record = json.loads(Path("comparisons/report-transfer.json").read_text())
+    report = Path("comparisons/report-transfer.md").read_text()
+    assert "accuracy × 100, mean" in report
     assert "Spearman" not in report
-    with np.load(folder / "scores-mteb.npz") as arrays:
-        assert record["rows"]["run"]["sets"]["topics"] == [float(arrays["v_measure/topics"])] * 2
-    assert main([*words, *suite]) == 2  # with other columns they would be other scores
+    with np.load(folder / "scores-transfer.npz") as arrays:
+        assert record["rows"]["run"]["sets"]["trec"] == [float(arrays["accuracy/trec"])] * 2
+    assert main([*words, "--suite", "transfer", "--sets", "[trec,mr]"]) == 2  # other sets would be other scores
     assert main([*words, *suite, "--model.warmup_steps", "1"]) == 2
-    assert main([*words, "--suite", "retrieval"]) == 1  # needs sets
+    assert main([*words, "--suite", "mteb"]) == 1  # needs sets
 
 
 def test_only_what_is_missing_is_run_and_other_settings_are_refused(

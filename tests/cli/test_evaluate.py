@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
-from evaluation.sets import write_beir
+import scipy.stats
+from evaluation.mteb_tasks import local_task, split
 
 from sentrep.cli import main
 from sentrep.data import load_sts
 from sentrep.data.sets import sts
+from sentrep.encoder import SentenceEncoder
 from sentrep.evaluation import evaluate_sts
 from support import shared_path, tiny_encoder, toy_sentences
 
@@ -19,40 +22,57 @@ SENTENCES = toy_sentences(60)
 
 @pytest.fixture(autouse=True)
 def _workplace(in_folder: Path) -> None:
-    documents = {f"d{row}": text for row, text in enumerate(SENTENCES[:30])}
-    queries = {f"q{row}": text for row, text in enumerate(SENTENCES[30:40])}
-    write_beir(Path("facts"), documents, queries, {f"q{row}": {f"d{row}": 1} for row in range(10)})
-    rows = [f'"{text}",{"AB"[number % 2]}\n' for number, text in enumerate(SENTENCES)]
-    Path("news.csv").write_text("title,topic\n" + "".join(rows))
+    rows = [f'"{a}","{b}",{row % 4}\n' for row, (a, b) in enumerate(zip(SENTENCES[:30], SENTENCES[30:], strict=True))]
+    Path("mine.csv").write_text("sentence1,sentence2,score\n" + "".join(rows))
 
 
-def test_retrieval_prints_and_writes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--suite", "retrieval", "--sets", "[facts]", "--output", "scores.json", "--device", "cpu"]
+def test_a_file_of_pairs_is_scored_and_written(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--sets", "[mine.csv]", "--output", "scores.json", "--device", "cpu"]
     assert main(["evaluate", model, *words]) == 0
     out = capsys.readouterr().out
-    assert "nDCG@10" in out
-    assert "facts" in out
+    assert "Spearman" in out
+    assert "mine" in out
     report = json.loads(Path("scores.json").read_text())
-    assert (report["suite"], report["pooling"], report["precision"]) == ("retrieval", "mean", "fp32")
+    assert (report["suite"], report["pooling"], report["precision"]) == ("sts", "mean", "fp32")
     (result,) = report["results"]
-    assert (result["name"], result["documents"], result["queries"], result["split"]) == ("facts", 30, 10, "test")
-    assert {"ndcg@10", "map@1000", "mrr@10", "recall@1", "recall@10", "recall@100", "dataset"} <= set(result)
+    assert (result["name"], result["pairs"], result["split"]) == ("mine", 30, "all")
+    assert {"spearman", "pearson", "dataset"} <= set(result)
     assert report["seconds"] > 0
 
 
 def test_a_single_set_needs_no_brackets(model: str) -> None:
-    assert main(["evaluate", model, "--suite", "retrieval", "--sets", "facts", "--output", "scores.csv"]) == 0
-    assert Path("scores.csv").read_text().startswith("set,subset,documents,queries,protocol,ndcg@10,map@1000")
+    assert main(["evaluate", model, "--sets", "mine.csv", "--output", "scores.csv"]) == 0
+    assert Path("scores.csv").read_text().startswith("set,subset,pairs,protocol,spearman,pearson")
 
 
 def test_nothing_is_replaced_unasked(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("scores.csv").write_text("mine")
-    words = ["evaluate", model, "--suite", "retrieval", "--sets", "facts", "--output", "scores.csv"]
+    words = ["evaluate", model, "--sets", "mine.csv", "--output", "scores.csv"]
     assert main(words) == 1
     assert "scores.csv: is there already; name another output, or replace it" in capsys.readouterr().err
     assert Path("scores.csv").read_text() == "mine"
     assert main([*words, "--overwrite", "true"]) == 0
     assert Path("scores.csv").read_text() != "mine"
+
+
+def test_tasks_of_mteb_are_scored_with_the_prompts_of_the_model(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mteb = pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
+    shutil.copytree(model, "prompted")
+    Path("prompted/config_sentence_transformers.json").write_text(json.dumps({"prompts": {"STS": "the dog : "}}))
+    pairs = {"sentence1": SENTENCES[:30], "sentence2": SENTENCES[30:], "score": [row % 4 for row in range(30)]}
+    task = local_task("STS", "cosine_spearman", {"test": split(pairs)}, min_score=0, max_score=4)
+    monkeypatch.setattr(mteb, "get_task", lambda name, **choice: task)
+    assert main(["evaluate", "prompted", "--mteb", "LocalSTS", "--output", "scores.json"]) == 0
+    assert "LocalSTS" in capsys.readouterr().out
+    report = json.loads(Path("scores.json").read_text())
+    (result,) = report["results"]
+    assert (report["suite"], result["name"], result["split"]) == ("mteb", "LocalSTS", "test")
+    encoder = SentenceEncoder.from_pretrained("prompted")
+    prompted = [["the dog : " + text for text in texts] for texts in (SENTENCES[:30], SENTENCES[30:])]
+    expected = scipy.stats.spearmanr(encoder.pairwise_cosine(*prompted), pairs["score"]).statistic
+    assert result["cosine_spearman"] == pytest.approx(100 * expected, abs=1e-3)
 
 
 def write_senteval(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

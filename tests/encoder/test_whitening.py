@@ -29,7 +29,7 @@ def cosines(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("dim", [None, 5])
 def test_whitening_equals_numpy(dim: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whitening, "BLOCK", 70)
+    monkeypatch.setattr(whitening, "_BLOCK", 70)
     encoder = tiny_encoder(pooling="mean")
     fitted, held_out = (encoder.encode(x).astype(np.float64) for x in (CORPUS, HELD_OUT))  # type: ignore[union-attr]
     assert fit_whitening(encoder, iter(CORPUS), dim) is encoder

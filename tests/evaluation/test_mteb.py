@@ -1,29 +1,23 @@
-"""mteb's own code on local tasks, through the adapter, against our suites on the same data."""
+"""mteb's own code on local tasks: through the adapter, beside our suites, beside mteb's wrapper of the same folder."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from evaluation.sets import write_beir
+from evaluation.mteb_tasks import local_task, split
 from sentrep import SentenceEncoder
-from sentrep.data import load_reranking, load_retrieval
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
-from sentrep.evaluation import (
-    MTEBEncoder,
-    SuiteSets,
-    evaluate_reranking,
-    evaluate_retrieval,
-    evaluate_sts,
-    evaluate_suite,
-    load_suite,
-)
+from sentrep.evaluation import MTEBEncoder, SuiteSets, evaluate_sts, evaluate_suite, load_suite
 from support import tiny_encoder, toy_sentences
+
+mteb = pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
 
 SENTENCES = toy_sentences(120)
 GOLD = [float((7 * row) % 11) for row in range(60)]
@@ -35,108 +29,99 @@ def encoder() -> SentenceEncoder:
     return tiny_encoder(pooling="mean")
 
 
-def scores_of(task_class: str, kind: str, main: str, data: Any, encoder: SentenceEncoder, **settings: Any) -> Any:
+def scores_of(task: Any, model: Any) -> Any:
     """What mteb makes of one local task: its scores on the split ``test``."""
-    mteb = pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
-    from mteb import abstasks
-    from mteb.abstasks.task_metadata import TaskMetadata
-
-    class LocalTask(getattr(abstasks, task_class)):  # type: ignore[misc]
-        metadata = TaskMetadata(
-            name=f"Local{kind}", type=kind, main_score=main, description="local", reference="https://example.org",
-            dataset={"path": "local", "revision": "1"}, category="t2t", eval_splits=["test"], eval_langs=["eng-Latn"],
-            date=("2024-01-01", "2024-01-01"), dialect=[], domains=[], task_subtypes=[], license="cc-by-4.0",
-            annotations_creators="derived", modalities=["text"], sample_creation="found", bibtex_citation="",
-        )  # fmt: skip
-
-        def load_data(self, *_: Any, **__: Any) -> None:
-            self.dataset, self.data_loaded = data, True
-
-    for name, value in settings.items():
-        setattr(LocalTask, name, value)
+    how = {"show_progress_bar": False}
     result = mteb.evaluate(
-        MTEBEncoder(encoder, "test/tiny"),
-        LocalTask(),
-        cache=None,
-        overwrite_strategy="always",
-        encode_kwargs={"show_progress_bar": False},
-        show_progress_bar=False,
+        model, task, cache=None, overwrite_strategy="always", encode_kwargs=how, show_progress_bar=False,
         co2_tracker=False,
-    )
+    )  # fmt: skip
     return result.task_results[0].scores["test"][0]
 
 
-def split(columns: dict[str, list[Any]]) -> Any:
-    import datasets
-
-    return datasets.Dataset.from_dict(columns)
-
-
 def test_sts(encoder: SentenceEncoder) -> None:
-    import datasets
-
     pairs = ScoredPairs("mine", SENTENCES[:60], SENTENCES[60:], GOLD)
-    data = split({"sentence1": pairs.first, "sentence2": pairs.second, "score": GOLD})
-    theirs = scores_of(
-        "AbsTaskSTS", "STS", "cosine_spearman", datasets.DatasetDict(test=data), encoder, min_score=0, max_score=10
-    )
+    data = {"test": split({"sentence1": pairs.first, "sentence2": pairs.second, "score": GOLD})}
+    task = local_task("STS", "cosine_spearman", data, min_score=0, max_score=10)
+    theirs = scores_of(task, MTEBEncoder(encoder, "test/tiny"))
     (ours,) = evaluate_sts(encoder, [pairs])
     assert 100 * theirs["cosine_spearman"] == pytest.approx(ours.spearman, abs=1e-3)
     assert 100 * theirs["cosine_pearson"] == pytest.approx(ours.scores["pearson"], abs=1e-3)
 
 
-def test_own_tables_are_scored_by_mtebs_own_tasks(encoder: SentenceEncoder, tmp_path: Path) -> None:
-    """A folder as a classification, a file as a clustering: what mteb's own run of the data gives, to the digit."""
-    import datasets
+def test_a_suite_has_mteb_s_own_scores_every_time(encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mteb draws the texts of a classification; a second evaluation in one process draws the same."""
+    columns = {name: split({"text": SENTENCES[rows], "label": LABELS[rows]}) for name, rows in
+               {"train": slice(0, 80), "test": slice(80, 120)}.items()}  # fmt: skip
+    expected = scores_of(local_task("Classification", "accuracy", columns), MTEBEncoder(encoder, "test/tiny"))
+    asked = []
 
-    parts = {"train": slice(0, 80), "test": slice(80, 120)}
-    (tmp_path / "bank").mkdir()
-    for name, rows in parts.items():
-        lines = [f'"{text}",{label}' for text, label in zip(SENTENCES[rows], LABELS[rows], strict=True)]
-        (tmp_path / "bank" / f"{name}.csv").write_text("\n".join(["text,label", *lines]))
-    columns = {s: split({"text": SENTENCES[r], "label": LABELS[r]}) for s, r in parts.items()}
-    classified = scores_of(
-        "AbsTaskClassification", "Classification", "accuracy", datasets.DatasetDict(columns), encoder
-    )
-    data = datasets.DatasetDict(test=split({"sentences": SENTENCES[80:], "labels": LABELS[80:]}))
-    settings = {"max_fraction_of_documents_to_embed": None}
-    clustered = scores_of("AbsTaskClustering", "Clustering", "v_measure", data, encoder, **settings)
-    tables = [str(tmp_path / "bank"), str(tmp_path / "bank" / "test.csv")]
-    first, second = evaluate_suite("mteb", encoder, load_suite("mteb", SuiteSets(tables)), show_progress_bar=False)
-    assert first.scores == {name: 100 * classified[name] for name in ("accuracy", "f1")}
-    assert second.scores == {"v_measure": 100 * clustered["v_measure"]}
-    assert (first.name, first.protocol, first.split, second.name) == ("bank", "MTEB", "test", "test")
+    def get_task(name: str, **choice: Any) -> Any:
+        asked.append(choice)
+        return local_task("Classification", "accuracy", columns)
+
+    monkeypatch.setattr(mteb, "get_task", get_task)
+    sets = load_suite("mteb", SuiteSets(["Mine"]))
+    first, again = (evaluate_suite("mteb", encoder, sets, show_progress_bar=False) for _ in range(2))
+    assert first == again
+    assert first[0].scores == {name: 100 * expected[name] for name in ("accuracy", "f1")}
+    assert (first[0].name, first[0].protocol, first[0].split, first[0].dataset) == ("Mine", "MTEB", "test", "local@1")
+    assert asked == [{}, {"eval_splits": ["test"], "hf_subsets": None}]
 
 
-@pytest.mark.parametrize("kind", ["Retrieval", "Reranking"])
-def test_retrieval_and_reranking(kind: str, encoder: SentenceEncoder, tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    documents = {f"d{row}": text for row, text in enumerate(SENTENCES[:90])}
-    queries = {f"q{row}": text for row, text in enumerate(SENTENCES[90:])}
-    judgements = {q: {str(d): int(rng.integers(1, 3)) for d in rng.choice(list(documents), 4)} for q in queries}
-    candidates = {q: rng.choice(list(documents), 30, replace=False).tolist() for q in queries}
-    folder = write_beir(tmp_path / "local", documents, queries, judgements, candidates)
-    data = {
-        "corpus": split({"id": list(documents), "text": list(documents.values())}),
-        "queries": split({"id": list(queries), "text": list(queries.values())}),
-        "relevant_docs": judgements,
-        "top_ranked": candidates if kind == "Reranking" else None,
-    }
-    theirs = scores_of("AbsTaskRetrieval", kind, "ndcg_at_10", {"default": {"test": data}}, encoder)
-    if kind == "Retrieval":
-        (ours,) = evaluate_retrieval(encoder, [load_retrieval(folder)])
-        names = {f"{m}@{k}": f"{m}_at_{k}" for m, k in [("ndcg", 10), ("map", 1000), ("mrr", 10), ("recall", 1)]}
-        names |= {"recall@10": "recall_at_10", "recall@100": "recall_at_100"}
-    else:
-        (ours,) = evaluate_reranking(encoder, [load_reranking(folder)])
-        names = {"map": "map_at_1000", "mrr@10": "mrr_at_10", "ndcg@10": "ndcg_at_10"}
-    assert set(names) == set(ours.scores)
-    for mine, its in names.items():
-        assert ours.scores[mine] == pytest.approx(100 * theirs[its], abs=2e-3), mine  # mteb rounds to 5 digits
+NO_PROMPTS: dict[str, Any] = {"prompts": {}}
+BOTH = {"prompts": {"query": "the dog : ", "document": "a cat : "}}
+QUERIES = {"prompts": {"query": "the dog : ", "document": ""}, "default_prompt_name": "query"}
+PASSAGES = {"prompts": {"query": "the dog : ", "passage": "a cat : "}}
+BY_TASK = {
+    "prompts": {
+        "query": "the dog : ",
+        "document": "a cat : ",
+        "STS": "one man : ",
+        "STSBenchmark": "one woman : ",
+        "Retrieval": "a bird : ",
+        "Retrieval-query": "two birds : ",
+        "SciFact-document": "three men : ",
+        "other": "the tree : ",
+    },
+    "default_prompt_name": "other",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("prompts", "kinds"), [(NO_PROMPTS, 1), (BOTH, 3), (QUERIES, 2), (PASSAGES, 2), (BY_TASK, 8)])
+def test_prompts_are_those_of_mteb_s_own_wrapper(prompts: dict[str, Any], kinds: int, tmp_path: Path) -> None:
+    """A folder of sentence-transformers gives the same vectors for every task and prompt type."""
+    from mteb.models import SentenceTransformerEncoderWrapper
+    from mteb.types import PromptType
+    from sentence_transformers import SentenceTransformer
+
+    tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "sentrep.json").unlink()
+    file = tmp_path / "model" / "config_sentence_transformers.json"
+    file.write_text(json.dumps({"default_prompt_name": None, **prompts}))
+    theirs = SentenceTransformerEncoderWrapper(SentenceTransformer(str(tmp_path / "model"), device="cpu"))
+    ours = MTEBEncoder(SentenceEncoder.from_pretrained(tmp_path / "model"))
+    found = set()
+    for name in ("SciFact", "NFCorpus", "STSBenchmark", "STS12", "Banking77Classification"):
+        for prompt_type in (None, PromptType.query, PromptType.document):
+            loader = _Loader({"text": SENTENCES[:3]}, {"text": SENTENCES[3:5]})
+            asked: Any = {"task_metadata": mteb.get_task(name).metadata, "hf_split": "test", "hf_subset": "default"}
+            vectors = [one.encode(loader, prompt_type=prompt_type, **asked) for one in (ours, theirs)]
+            np.testing.assert_allclose(*vectors, atol=1e-5, err_msg=f"{name}, {prompt_type}")
+            found.add(vectors[1].round(4).tobytes())
+    assert len(found) == kinds
+
+
+class _Loader(list[Any]):
+    """Batches as mteb gives them, with the features of their data set."""
+
+    def __init__(self, *batches: Any) -> None:
+        super().__init__(batches)
+        self.dataset = split({"text": [text for batch in batches for text in batch["text"]]})
 
 
 def test_the_model_is_told_apart_by_its_fingerprint(encoder: SentenceEncoder) -> None:
-    pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
     meta = MTEBEncoder(encoder, "me/mine").mteb_model_meta
     assert (meta.name, meta.revision, meta.embed_dim) == ("me/mine", fingerprint(encoder), 32)
     other = MTEBEncoder(tiny_encoder(pooling="mean", seed=1), "me/mine").mteb_model_meta
@@ -145,12 +130,6 @@ def test_the_model_is_told_apart_by_its_fingerprint(encoder: SentenceEncoder) ->
 
 def test_what_cannot_be_encoded_is_refused(encoder: SentenceEncoder) -> None:
     with pytest.raises(InputError, match="mteb gave inputs of image; this model encodes text only"):
-        MTEBEncoder(encoder).encode([{"image": [0]}])
+        MTEBEncoder(encoder).encode([{"image": [0]}], task_metadata=mteb.get_task("STS12").metadata)
     with pytest.raises(InputError, match="the model's name for mteb is 'mine'; expected organisation/model"):
         MTEBEncoder(encoder, "mine")
-
-
-def test_vectors_are_those_of_the_encoder(encoder: SentenceEncoder) -> None:
-    batches = [{"text": SENTENCES[:3]}, {"text": SENTENCES[3:5]}]
-    vectors = MTEBEncoder(encoder).encode(batches, batch_size=2, task_metadata=None, hf_split="test", prompt_type=None)
-    np.testing.assert_allclose(vectors, encoder.encode(SENTENCES[:5]), atol=1e-6)

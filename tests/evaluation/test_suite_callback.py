@@ -9,8 +9,8 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import EarlyStopping
 
-from evaluation.sets import write_beir
-from sentrep import InputError, SentRepDataModule, SentRepModule, distributed
+from evaluation.mteb_tasks import local_task, split
+from sentrep import InputError, SentRepDataModule, SentRepModule
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.evaluation import SuiteEvaluation, SuiteSets, evaluate_suite, load_suite
 from sentrep.evaluation.selection import Selection
@@ -20,85 +20,83 @@ from support import quiet_trainer, run_processes, tiny_encoder, toy_sentences
 SENTENCES = toy_sentences(40)
 
 
-pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
+mteb = pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
-def write_sets(folder: Path) -> dict[str, list[str]]:
-    """A set for every suite that reads local files, and similarity pairs."""
-    documents = {f"d{row}": text for row, text in enumerate(SENTENCES[:30])}
-    queries = {f"q{row}": text for row, text in enumerate(SENTENCES[30:])}
-    judgements = {f"q{row}": {f"d{3 * row}": 1} for row in range(10)}
-    write_beir(folder / "beir", documents, queries, judgements)
-    rows = [f'"{text}",{len(text.split()) % 2}' for text in SENTENCES]
-    (folder / "topics").mkdir()
-    for part, lines in (("train", rows[:24]), ("test", rows[24:])):
-        (folder / "topics" / f"{part}.csv").write_text("\n".join(["text,label", *lines]))
+def write_pairs(folder: Path) -> list[str]:
+    """A similarity set."""
     pairs = [f'"{a}","{b}",{abs(len(a) - len(b))}' for a, b in zip(SENTENCES[:20], SENTENCES[20:], strict=True)]
     (folder / "pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *pairs]))
-    return {
-        "retrieval": [str(folder / "beir")],
-        "mteb": [str(folder / "topics"), str(folder / "topics" / "test.csv")],
-        "pairs": [str(folder / "pairs.csv")],
-    }
+    return [str(folder / "pairs.csv")]
 
 
-def test_a_run_tests_what_evaluate_gives(tmp_path: Path) -> None:
-    sets = write_sets(tmp_path)
-    pairs = sets.pop("pairs")
-    run = quiet_trainer(callbacks=[SuiteEvaluation(suite, sets=names) for suite, names in sets.items()])
+def get_task(name: str, **choice: Any) -> Any:
+    """A task of this kind over local sentences."""
+    kinds = [len(text.split()) % 2 for text in SENTENCES]
+    if name == "Clustering":
+        data = {"test": split({"sentences": SENTENCES, "labels": kinds})}
+        return local_task(name, "v_measure", data, max_fraction_of_documents_to_embed=None)
+    parts = {"train": slice(0, 24), "test": slice(24, 40)}
+    data = {part: split({"text": SENTENCES[rows], "label": kinds[rows]}) for part, rows in parts.items()}
+    return local_task(name, "accuracy", data)
+
+
+TASKS = ["Classification", "Clustering"]
+
+
+def test_a_run_tests_what_evaluate_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mteb, "get_task", get_task)
+    run = quiet_trainer(callbacks=[SuiteEvaluation("mteb", sets=TASKS)])
     module = SentRepModule(tiny_encoder(pooling="mean"), [Contrastive()])
-    run.test(module, SentRepDataModule("toy", test=pairs), verbose=False)
-    for suite, names in sets.items():
-        found = evaluate_suite(suite, module.encoder, load_suite(suite, SuiteSets(names)), show_progress_bar=False)
-        expected = {"": sum(result.main_score for result in found) / len(found)}
-        for result in found:
-            expected[f"/{result.name}"] = result.main_score
-            expected |= {f"/{result.name}/{metric}": score for metric, score in result.scores.items()}
-        for name, score in expected.items():
-            assert float(run.callback_metrics[f"test/{suite}{name}"]) == pytest.approx(score, abs=1e-4)
+    run.test(module, SentRepDataModule("toy", test=write_pairs(tmp_path)), verbose=False)
+    found = evaluate_suite("mteb", module.encoder, load_suite("mteb", SuiteSets(TASKS)), show_progress_bar=False)
+    expected = {"": sum(result.main_score for result in found) / len(found)}
+    for result in found:
+        expected[f"/{result.name}"] = result.main_score
+        expected |= {f"/{result.name}/{metric}": score for metric, score in result.scores.items()}
+    for name, score in expected.items():
+        assert float(run.callback_metrics[f"test/mteb{name}"]) == pytest.approx(score, abs=1e-4)
 
 
-def logged_scores(folder: str) -> dict[str, float]:
+def logged_scores() -> dict[str, float]:
     """What the callback logs, with this process's share of the encoding."""
     logged: dict[str, float] = {}
-    mine = Path(folder) / f"{distributed.rank()}-of-{distributed.world_size()}"
-    mine.mkdir()
+    mteb.get_task = get_task
     module = SentRepModule(tiny_encoder(pooling="mean"), [Contrastive()])
     module.log = lambda name, value, **_: logged.update({name: float(value)})  # type: ignore[method-assign,assignment]
-    sets = write_sets(mine)
-    del sets["pairs"]
-    for suite, names in sets.items():
-        callback = SuiteEvaluation(suite, sets=names, batch_size=4)
-        callback.setup(None, module, "test")  # type: ignore[arg-type]
-        callback.on_test_epoch_end(None, module)  # type: ignore[arg-type]
+    callback = SuiteEvaluation("mteb", sets=TASKS, batch_size=4)
+    callback.setup(None, module, "test")  # type: ignore[arg-type]
+    callback.on_test_epoch_end(None, module)  # type: ignore[arg-type]
     return logged
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_scores_of_one(tmp_path: Path) -> None:
+def test_two_processes_give_the_scores_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mteb, "get_task", mteb.get_task)  # restored after the test
     torch.set_num_threads(1)
-    expected = logged_scores(str(tmp_path))
-    assert len(expected) > 9
-    assert run_processes(logged_scores, 2, str(tmp_path)) == [expected, expected]
+    expected = logged_scores()
+    assert len(expected) > 4
+    assert run_processes(logged_scores, 2) == [expected, expected]
 
 
-def test_validations_score_it_and_a_test_does_not(tmp_path: Path) -> None:
-    sets = write_sets(tmp_path)
+def test_validations_score_it_and_a_test_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mteb, "get_task", get_task)
+    pairs = write_pairs(tmp_path)
     (tmp_path / "corpus.txt").write_text("\n".join(SENTENCES))
     module = SentRepModule(tiny_encoder(), [Contrastive()])
-    data = SentRepDataModule(str(tmp_path / "corpus.txt"), val=sets["pairs"], test=sets["pairs"], batch_size=8)
-    run = quiet_trainer(callbacks=[SuiteEvaluation("retrieval", "val", sets["retrieval"])], max_epochs=1)
+    data = SentRepDataModule(str(tmp_path / "corpus.txt"), val=pairs, test=pairs, batch_size=8)
+    run = quiet_trainer(callbacks=[SuiteEvaluation("mteb", "val", TASKS[:1])], max_epochs=1)
     run.fit(module, data)
-    assert 0 <= float(run.callback_metrics["val/retrieval/beir/ndcg@10"]) <= 100
+    assert 0 <= float(run.callback_metrics["val/mteb/Classification/accuracy"]) <= 100
     run.test(module, data, verbose=False)
-    assert not any(name.startswith("test/retrieval") for name in run.callback_metrics)
+    assert not any(name.startswith("test/mteb") for name in run.callback_metrics)
 
 
 def test_a_missing_set_is_told_before_training(tmp_path: Path) -> None:
-    sets = write_sets(tmp_path)
-    data = SentRepDataModule("toy", val=sets["pairs"])
-    run = quiet_trainer(callbacks=[SuiteEvaluation("retrieval", "val", [str(tmp_path / "nowhere")])], max_steps=1)
+    data = SentRepDataModule("toy", val=write_pairs(tmp_path))
+    suite = SuiteEvaluation("transfer", "val", ["mr"], sts_folder=str(tmp_path / "nowhere"))
+    run = quiet_trainer(callbacks=[suite], max_steps=1)
     with pytest.raises(InputError, match="nowhere"):
         run.fit(SentRepModule(tiny_encoder(), [Contrastive()]), data)
     assert run.global_step == 0
@@ -109,7 +107,7 @@ def test_a_missing_set_is_told_before_training(tmp_path: Path) -> None:
     [
         ({"suite": "transfer", "stage": "train"}, "stage"),
         ({"suite": "sts"}, "data.val"),
-        ({"suite": "x"}, "suite must be one of"),
+        ({"suite": "x"}, "suite must be 'sts' or 'transfer' or 'mteb'"),
     ],
 )
 def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:

@@ -42,9 +42,8 @@ def compare(
     *,
     seeds: int | list[int] = 5,
     vary: Literal["both", "order", "noise"] = "both",
-    suite: Literal["sts", "transfer", "retrieval", "rerank", "mteb"] = "sts",
+    suite: Literal["sts", "transfer", "mteb"] = "sts",
     sets: list[str] | None = None,
-    split: str | None = None,
     columns: list[str] | None = None,
     format: Literal["latex", "csv", "markdown"] | None = None,
     over: list[str] | None = None,
@@ -65,10 +64,9 @@ def compare(
         words: recipes, variants, and the flags of every run.
         seeds: the number of seeds (the thesis's five come first), or a list; fewer than four give no verdict.
         vary: the effect of a seed: order (of the training text), noise (initial head, dropout, draws) or both.
-        suite: the tasks: sts (similarity), or another suite of sentrep evaluate.
-        sets: of the suite; by default each recipe's own data.test, or for other suites the default sets of evaluate.
-        split: retrieval, rerank, clustering: which split of a folder; test by default.
-        columns: names or positions of the columns of csv files.
+        suite: the tasks: sts (similarity), transfer (logistic regression) or mteb.
+        sets: of the suite; by default each recipe's own data.test, or the seven tasks of transfer.
+        columns: names or positions of the columns of csv files of pairs.
         format: print the table as latex, csv or markdown; all three are written to files, too.
         over: configuration files that override every recipe.
         output: folder of all runs and of the report.
@@ -104,7 +102,7 @@ def compare(
     from sentrep.cli.commands.seeded_runs import Wanted, train_all
     from sentrep.evaluation.suites import SuiteSets
 
-    wanted = Wanted(suite, SuiteSets(sets, None, split, columns))
+    wanted = Wanted(suite, SuiteSets(sets, None, columns))
     runs = plan(competitors.rows, place, seeds, vary, over or [], untrained)
     check(runs, place, wanted, read)
     with hold(place / LOCK, f"the comparison in {output}"):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from typing import Literal
 
+from sentrep.cli.errors import UsageError
+
 
 def evaluate(
     model: str,
     *,
-    suite: Literal["sts", "transfer", "retrieval", "rerank", "mteb"] = "sts",
+    suite: Literal["sts", "transfer"] = "sts",
     sets: list[str] | None = None,
+    mteb: list[str] | None = None,
     sts_folder: str | None = None,
-    split: str | None = None,
     columns: list[str] | None = None,
     batch_size: int = 64,
     pooling: str | None = None,
@@ -31,22 +33,20 @@ def evaluate(
 
     Args:
         model: a checkpoint, a model folder or a hub id.
-        suite: sts (Spearman of the cosine), transfer (logistic regression), retrieval, rerank, or mteb (its own tasks).
+        suite: sts (Spearman of the cosine) or transfer (logistic regression).
         sets: what to score. sts: names such as [sts12,stsb-dev,sickr-all] or csv files of two sentences and a score;
-            all seven sets by default. transfer: [mr,cr,subj,mpqa,sst2,trec,mrpc], the default. retrieval and rerank:
-            folders in BEIR's layout. mteb: names such as [Banking77Classification], folders with train.csv and test.csv
-            of text and label to classify, or files of them to cluster.
+            all seven sets by default. transfer: [mr,cr,subj,mpqa,sst2,trec,mrpc], the default.
+        mteb: score tasks of mteb instead, such as [Banking77Classification,SciFact], with the model's prompts.
         sts_folder: folder of the SentEval data, for the named sets of sts and transfer; without it the sets of sts are
             downloaded from the Hub.
-        split: retrieval, rerank: which split of a folder; test by default.
-        columns: names or positions of the columns of csv files: [sentence1,sentence2,score] or [text,label].
+        columns: names or positions of the columns of csv files: [sentence1,sentence2,score].
         batch_size: sentences of average length in one forward pass.
         pooling: replaces the model's own.
         device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one.
         precision: fp32, or bf16 for mixed precision in bfloat16; similarities are always float32.
         whiten: file of sentences to fit a whitening on (BERT-whitening) before the evaluation.
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.
-        detail: print sub-sets, Pearson's correlation, standard deviations, development scores and recall@1 as well.
+        detail: print sub-sets, Pearson's correlation and development scores as well.
         output: also write the results to this file: .json (everything), .md or .csv.
         overwrite: replace an output that is there already.
         trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
@@ -63,7 +63,10 @@ def evaluate(
 
     if output is not None:
         check_report_path(output, [model, *([] if whiten is None else [whiten]), *(sets or ())], overwrite)
-    loaded = load_suite(suite, SuiteSets(sets, sts_folder, split, columns))
+    if mteb is not None and (suite, sets) != ("sts", None):
+        raise UsageError("evaluate: --mteb names the tasks; leave out --suite and --sets")
+    tasks, names = (suite, sets) if mteb is None else ("mteb", mteb)
+    loaded = load_suite(tasks, SuiteSets(names, sts_folder, columns))
     corpus = whitening_corpus(whiten, whiten_dim)
     encoder = load_encoder(model, pooling, device, trust_remote_code)
     check_precision(precision, encoder)
@@ -71,10 +74,10 @@ def evaluate(
         if corpus is not None:
             fit_whitening(encoder, corpus, whiten_dim, batch_size)
         start = time.perf_counter()
-        results = evaluate_suite(suite, encoder, loaded, batch_size=batch_size, show_progress_bar=True)
+        results = evaluate_suite(tasks, encoder, loaded, batch_size=batch_size, show_progress_bar=True)
         seconds = time.perf_counter() - start
-    notes = protocol_notes(encoder, loaded) if suite == "sts" else []
-    report = Evaluation.of(encoder, model, results, seconds, precision, suite, notes).report(detail)
+    notes = protocol_notes(encoder, loaded) if tasks == "sts" else []
+    report = Evaluation.of(encoder, model, results, seconds, precision, tasks, notes).report(detail)
     report.print()
     if output is not None:
         report.write(output)

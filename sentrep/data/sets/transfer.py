@@ -44,7 +44,7 @@ def load_transfer(name: str, folder: str | Path) -> LabelledSet:
     if key not in _TASKS:
         raise InputError(
             f"unknown transfer task {name!r}{did_you_mean(key, TRANSFER_NAMES) or ';'} known are "
-            f"{', '.join(TRANSFER_NAMES)}; folders with train.csv and test.csv are of the suite mteb"
+            f"{', '.join(TRANSFER_NAMES)}"
         )
     task = _TASKS[key]
     place = senteval_place(expanded(folder), task.folder, key)
