@@ -13,7 +13,6 @@ from sentrep.data.augmentation import translation
 from sentrep.data.augmentation.language_model import LanguageModel
 from sentrep.data.augmentation.prompt import Prompt
 from sentrep.data.augmentation.translation import Translator
-from sentrep.data.sets.near_duplicates import NearIndex
 from sentrep.encoder import GraphEncoder, write_graph
 from sentrep.encoder.adapters import Lora
 from sentrep.errors import InputError
@@ -45,7 +44,6 @@ USES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
         "openai",
         lambda folder: LanguageModel("http://localhost:1/v1", "m", Prompt("paraphrase")),
     ),
-    "leakage": ("leakage", "datasketch", lambda folder: NearIndex(["a"], 0.8)),
     "suite": ("mteb", "mteb", lambda folder: load_suite("mteb", SuiteSets([str(folder)]))),
     "write": ("onnx", "onnxscript", lambda folder: write_graph(tiny_encoder(), folder)),
     "read": ("onnx", "onnxruntime", graph),
@@ -68,6 +66,6 @@ def test_a_translator_that_misses_its_tokenizer(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_version_below_the_bound_is_lacking(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert extras.lacking("peft", "datasketch") is None
+    assert extras.lacking("peft", "mteb") is None
     monkeypatch.setattr("lightning_utilities.core.imports._version", lambda name: "0.0.1")
     assert extras.lacking("peft") == "peft>=0.18"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import platform
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
 
 from sentrep.cli.errors import UsageError, report
@@ -37,7 +37,6 @@ COMMANDS = {
     "evaluate": "commands.evaluate:evaluate",
     "compare": "commands.compare:compare",
     "export": "commands.export:export",
-    "data check": "commands.data:check",
     "backtranslate": "commands.backtranslate:backtranslate",
     "paraphrase": "commands.paraphrase:paraphrase",
 }
@@ -77,11 +76,11 @@ def _dispatch(words: list[str]) -> int:
     if first == "--version":
         _print_versions()
         return 0
-    group = [name for name in COMMANDS if name.startswith(f"{first} ")]
-    if first in ("-h", "--help") or (group and first not in COMMANDS and set(rest) <= {"-h", "--help"}):
-        print(_help(group or COMMANDS))
+    if first in ("-h", "--help"):
+        print(_help())
         return 0
-    name = f"{first} {rest.pop(0)}" if group and rest and not rest[0].startswith("-") else first
+    is_group = any(name.startswith(f"{first} ") for name in COMMANDS)
+    name = f"{first} {rest.pop(0)}" if is_group and rest and not rest[0].startswith("-") else first
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS) or "; 'sentrep --help' lists the commands"
         raise UsageError(f"unknown command '{name}'{hint}")
@@ -117,8 +116,8 @@ def _function_of(command: str) -> Callable[..., int | None]:
     return function
 
 
-def _help(names: Iterable[str]) -> str:
-    summaries = {name: str(inspect.getdoc(_function_of(name))).split("\n")[0] for name in names}
+def _help() -> str:
+    summaries = {name: str(inspect.getdoc(_function_of(name))).split("\n")[0] for name in COMMANDS}
     return (
         f"usage: sentrep COMMAND [options]\n\nSentence embeddings without labels.\n\n{listing(summaries)}\n\n"
         "'sentrep COMMAND --help' explains a command, 'sentrep --version' names the versions.\n"

@@ -21,8 +21,6 @@ USAGE = [
     ("", 0),
     ("--help", 0),
     *((f"{command} --help", 0) for command in cli.COMMANDS),
-    ("data --help", 0),
-    ("data", 0),
     *((f"{command} --no_such_flag 3", 2) for command in cli.COMMANDS),
     ("fit", 2),
     ("compare -c simcse/minilm --no_such_flag 3", 2),

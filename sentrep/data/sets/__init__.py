@@ -4,5 +4,4 @@ scored_pairs              sentence pairs with a graded similarity: one similarit
 sts, transfer, senteval   similarity sets and transfer tasks; where SentEval's folder has them
 labelled                  texts with labels, for classification and clustering
 beir                      retrieval and reranking
-evaluation_texts, leakage, near_duplicates   evaluation sentences in the training text
 """

@@ -14,8 +14,6 @@ from words import WordTokenize
 
 from sentrep import SentRepDataModule
 from sentrep.data import Reading, open_corpus
-from sentrep.data.sets.evaluation_texts import EvaluationTexts
-from sentrep.data.sets.leakage import check_leakage
 from sentrep.errors import InputError
 
 TEXTS = ["a b c", "d", "", "e f", "g h i", "j", "k l"]
@@ -65,11 +63,6 @@ def test_equal_texts_have_equal_fingerprints_and_others_have_others() -> None:
     assert len({prints[0], *(open_corpus(held).fingerprint for held in changed)}) == 5
     columns = [open_corpus(FRAME, names).fingerprint for names in (["sent0"], ["sent1"], None)]
     assert len(set(columns)) == 3
-
-
-def test_the_leakage_check_reads_it() -> None:
-    found = check_leakage(open_corpus(["An old man", "A cat"]), [EvaluationTexts("dev", ["an OLD man", "A dog"])])
-    assert (found.sets[0].exact, found.sentences) == (1, 2)
 
 
 def test_a_list_of_files_is_still_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
