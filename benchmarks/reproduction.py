@@ -93,8 +93,10 @@ MEASUREMENTS = {
     ],
 }
 """By paper, what is no table of rows: where it stands, what it shows, what is printed, what makes it here."""
+USUAL = (150, 64, 5)
+"""Steps, batch and seeds of a result that a row does not repeat."""
 READINGS = {"paper": "paper", "released": "released code"}
-COLUMNS = ["of the paper", "row", "printed", "stored", "trained by", "reading", "what became of it"]
+COLUMNS = ["of the paper", "row", "printed", "trained by", "reading", "here"]
 
 
 def main() -> None:
@@ -131,11 +133,11 @@ def section(paper: str) -> str:
         record = result_of(paper, file.stem)
         bases = bases_of(file)
         for name, row in rows.rows.items():
-            printed = "point" if item.startswith("figure") else number(row)
+            printed = "point" if row.published is None and item.startswith("figure") else number(row)
             recipe, reading = f"`{recipe_name(file)}` on `{bases.get(name)}`", READINGS[row.reading]
             trained = ["", ""] if row.absent is not None else [recipe, reading]
-            lines.append([item, name, printed, number(row), *trained, status(name, row, file, record)])
-    lines += [[item, what, printed, "", "", "", how] for item, what, printed, how in MEASUREMENTS[paper]]
+            lines.append([item, name, printed, *trained, status(name, row, file, record)])
+    lines += [[item, what, printed, "", "", how] for item, what, printed, how in MEASUREMENTS[paper]]
     lines.sort(key=lambda line: order_of(line[0]))
     return f"\n## {PAPERS[paper]}\n\n{table(COLUMNS, lines, left=len(COLUMNS))}"
 
@@ -238,10 +240,11 @@ def status(name: str, row: Row, file: Path, record: dict[str, Any]) -> str:
 
 
 def scale(record: dict[str, Any]) -> str:
-    """What the rows of a result were trained on and for how long."""
-    said = {"{}": record.get("backbone"), "{} steps": record.get("max_steps"), "batch {}": record.get("batch_size")}
-    parts = [text.format(value) for text, value in said.items() if value not in (None, -1)]
-    return ", ".join([*parts, f"{len(record['seeds'])} seeds"])
+    """What the rows of a result were trained on, and for how long if that is not `USUAL`."""
+    found = (record.get("max_steps"), record.get("batch_size"), len(record["seeds"]))
+    said = dict(zip(("{} steps", "batch {}", "{} seeds"), found, strict=True))
+    parts = [] if found == USUAL else [text.format(value) for text, value in said.items() if value not in (None, -1)]
+    return ", ".join([str(record.get("backbone")), *parts])
 
 
 if __name__ == "__main__":
