@@ -52,7 +52,6 @@ ONE_CONCEPT = {
 """Names that several files bear, because all of them are about the same."""
 
 PRIVATE = {
-    "sentrep/encoder/compute/plan.py: module._compiled_call_impl": "torch does not say that a module was compiled",
     "sentrep/encoder/compute/plan.py: module._forward_hooks": "transformers keeps no handles of its hooks",
 }
 """Uses of other packages' private names, and why there is no way around each."""

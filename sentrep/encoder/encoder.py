@@ -197,13 +197,6 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         """Number of word embeddings."""
         return len(self.backbone.get_input_embeddings().get_parameter("weight"))
 
-    @property
-    def has_dropout(self) -> bool:
-        """Whether two passes over one sentence can differ in training."""
-        rates = [module.p for module in self.backbone.modules() if isinstance(module, nn.Dropout)]
-        attention = getattr(self.backbone.config, "attention_probs_dropout_prob", 0.0)
-        return max([*rates, attention or 0.0]) > 0
-
     def set_modules(self, modules: Iterable[SentenceModule]) -> None:
         """Replace the modules after the pooling by other built modules."""
         self._set("sentence_modules", nn.ModuleList(modules).to(self.device))
