@@ -119,15 +119,17 @@ def measure(options: argparse.Namespace, folder: str, temporary: Path) -> dict[s
     fits, encodes = [], []
     for turn in range(options.repeats + 1):
         _run([__file__, "--parts", str(time.time()), str(times), *fit], temporary)
-        seconds = {
-            f"{name}, {state}": _run(words, temporary, f"bytecode-{name}-{turn}")
-            for state in STATES
-            for name, words in programs.items()
-        }
-        if turn:  # the first one tokenises the corpus and warms the disk's cache
-            fits.append(json.loads(times.read_text(encoding="utf-8")))
-            encodes.append(seconds)
-            print(f"fit {fits[-1]['total']:.2f} s, encode {seconds}", file=sys.stderr, flush=True)
+        if turn == 0:  # tokenises the corpus, and warms the disk's cache
+            continue
+        fits.append(json.loads(times.read_text(encoding="utf-8")))
+        encodes.append(
+            {
+                f"{name}, {state}": _run(words, temporary, f"bytecode-{name}-{turn}")
+                for state in STATES
+                for name, words in programs.items()
+            }
+        )
+        print(f"fit {fits[-1]['total']:.2f} s, encode {encodes[-1]}", file=sys.stderr, flush=True)
     return {"fit": fits, "encode": encodes}
 
 
