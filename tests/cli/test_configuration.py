@@ -192,6 +192,30 @@ def test_the_run_lies_in_the_root_that_was_asked_for(words: list[str], place: st
     assert (logger["init_args"]["save_dir"] if isinstance(logger, dict) else None) == place
 
 
+@pytest.mark.parametrize(
+    ("files", "words", "mode"),
+    [
+        ([], [], "max"),
+        ([], ["--checkpoint.monitor=train/loss"], "min"),
+        ([], ["--checkpoint.monitor=step"], "min"),
+        ([], ["--checkpoint.monitor=val/dev"], "max"),
+        ([], ["--checkpoint.monitor=val/dev/alignment"], "min"),
+        ([], ["--checkpoint.mode=min"], "min"),
+        ([], ["--checkpoint.monitor=train/loss", "--checkpoint.mode=max"], "max"),
+        ([{"monitor": "val/dev/tau", "mode": "max"}], [], "max"),
+        ([{"monitor": "val/sts", "mode": "max"}], ["--checkpoint.monitor=train/loss"], "min"),
+        ([{"monitor": "val/sts", "mode": "max"}, {"init_args": {"monitor": "train/loss"}}], [], "min"),
+        ([{"monitor": "train/loss"}, {"mode": "max"}], [], "max"),
+        ([{"class_path": "ModelCheckpoint", "init_args": {"monitor": "val/sts"}}], [], "max"),
+    ],
+)
+def test_a_monitor_has_its_own_direction(files: list[dict], words: list[str], mode: str, tmp_path: Path) -> None:
+    for number, section in enumerate(files):
+        (tmp_path / f"{number}.yaml").write_text(yaml.safe_dump({"checkpoint": section}))
+        words = [*words, "-c", f"{tmp_path}/{number}.yaml"]
+    assert build_tree("fit", parse_request(words), None)["checkpoint"]["init_args"]["mode"] == mode
+
+
 def test_building_an_object_leaves_its_settings_as_they_are() -> None:
     settings = {
         "negatives": {"noise": {"class_path": "sentrep.negatives.GaussianNegatives", "init_args": {"ratio": 2.0}}}

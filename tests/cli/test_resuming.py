@@ -186,16 +186,28 @@ def test_a_time_limit_leaves_a_checkpoint(workplace: Path) -> None:
     assert (CHECKPOINTS / "last.ckpt").exists()
 
 
-@pytest.mark.parametrize("end", [2, 3, 4], ids=["after a validation", "between two", "at an epoch's end"])
-def test_a_resumed_csv_has_every_row_under_its_step(end: int, workplace: Path) -> None:
-    logged = ["--trainer.log_every_n_steps=1", "--report=null", "--trainer.logger=CSVLogger"]
+@pytest.mark.parametrize(
+    ("end", "name"),
+    [
+        (2, ["--trainer.logger.name=mine"]),
+        (3, ["--trainer.logger.name=mine"]),
+        (4, ["--trainer.logger.name=mine"]),
+        (4, []),
+    ],
+    ids=["after a validation", "between two", "at an epoch's end", "without a name"],
+)
+def test_a_resumed_csv_has_every_row_under_its_step(
+    end: int, name: list[str], workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logged = ["--trainer.log_every_n_steps=1", "--report=null", "--trainer.logger=CSVLogger", *name]
     assert fit(*logged, "--trainer.max_steps=6", "--trainer.logger.save_dir=whole") == 0
     logged.append("--trainer.logger.save_dir=parts")
     assert fit(*logged, f"--trainer.max_steps={end}") == 0
     assert fit(*logged, "--trainer.max_steps=6", "--ckpt_path=last") == 0
-    whole, parts = (Path(folder, "lightning_logs/version_0/metrics.csv").read_text() for folder in ("whole", "parts"))
-    assert whole == parts
-    steps = [int(row["step"]) for row in csv.DictReader(whole.splitlines()) if row["train/loss"]]
+    assert "--ckpt_path last is parts/" in capsys.readouterr().err
+    ((whole,), (parts,)) = (Path(folder).glob("*/version_0/metrics.csv") for folder in ("whole", "parts"))
+    assert whole.read_text() == parts.read_text()
+    steps = [int(row["step"]) for row in csv.DictReader(whole.open()) if row["train/loss"]]
     assert steps == list(range(6))
 
 

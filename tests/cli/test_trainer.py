@@ -9,11 +9,13 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import yaml
+from lightning.pytorch import Callback
 
 from sentrep.cli import main
 from sentrep.cli.config import sections
@@ -185,6 +187,10 @@ def test_without_validation_sets_the_last_checkpoint_is_kept(workplace: Path, ca
         ([], "val/sts", "max", "sts"),
         (["--checkpoint.monitor=val/dev/alignment"], "val/dev/alignment", "min", "dev-alignment"),
         (["--checkpoint.monitor=val/dev/uniformity_first"], "val/dev/uniformity_first", "min", "dev-uniformity_first"),
+        (
+            ["--checkpoint.monitor=train/loss", "--checkpoint.every_n_train_steps=1", "--trainer.log_every_n_steps=1"],
+            *("train/loss", "min", "train-loss"),
+        ),
     ],
 )
 def test_the_monitor_gives_the_direction_and_the_name_of_the_checkpoint(
@@ -200,6 +206,26 @@ def test_the_monitor_gives_the_direction_and_the_name_of_the_checkpoint(
     assert selection["labels"] == (["dev"] if monitor in ("val/sts", "val/dev/alignment") else [])
     assert selection["reason"] in capsys.readouterr().out
     assert (folder / "metrics.csv").read_text().startswith("step,")
+
+
+class Steps(Callback):
+    """A callback of a user, with a score of its own."""
+
+    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        pl_module.log("val/steps", float(trainer.global_step))
+
+
+def test_a_checkpoint_is_chosen_by_a_metric_or_a_callback_of_the_user(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = {"val": [{"path": "dev.csv", "name": "own"}], "metrics": {"tau": "torchmetrics.KendallRankCorrCoef"}}
+    metric = [f"--config={json.dumps({'data': data})}", "--checkpoint.monitor=val/own/tau", "--checkpoint.mode=max"]
+    assert fit(*metric, "--report=null", "--trainer.logger=false") == 0
+    assert any(Path("checkpoints").glob("step=*-own-tau=*.ckpt"))
+    callback = [f"--trainer.callbacks={__name__}.Steps", "--checkpoint.monitor=val/steps", "--report=null"]
+    assert fit(*callback) == 2
+    assert error_of(capsys) == "checkpoint.monitor val/steps: say which way is better: --checkpoint.mode max or min"
+    assert fit(*callback, "--checkpoint.mode=min") == 0
 
 
 def test_monitors_and_metrics_of_torchmetrics_are_named_in_the_configuration(workplace: Path) -> None:

@@ -14,8 +14,9 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_info
 from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.cli.config.configuration import Request, Tree, merge, with_flags
 from sentrep.cli.errors import UsageError
-from sentrep.config import to_config
-from sentrep.data.sets.sts import not_at_hand
+from sentrep.config import class_name, to_config
+from sentrep.data.sets.sts import not_at_hand, set_name
+from sentrep.errors import did_you_mean
 from sentrep.evaluation import CollapseMonitor, TrainingReport
 from sentrep.evaluation.scoring import GEOMETRY
 from sentrep.module import SentRepModule
@@ -33,6 +34,10 @@ summary of a model ends in a column of zeros, the FLOPs; `Progress` reports the 
 _RUNS = "runs"
 """Where the folders of runs are."""
 _FILENAME = "step={step}-sts={val/sts:.2f}"
+
+_COUNTS = ("step", "epoch")
+"""What `ModelCheckpoint` can monitor besides metrics."""
+_WHICH_WAY = "checkpoint.monitor {}: say which way is better: --checkpoint.mode max or min"
 
 _SAVING = {"auto_insert_metric_name": False, "save_last": True, "save_on_exception": True}
 
@@ -79,6 +84,8 @@ def build_tree(command: str, request: Request, saved_model: Tree | None) -> Tree
         tree["weights_only"] = True  # Lightning's default trusts a checkpoint from the web
     tree = with_flags(tree, request.flags)
     _follow_root(tree)
+    if command == "fit":
+        _follow_monitor(tree, request)
     for key in ("model", "data", "trainer"):
         if not isinstance(tree.get(key, {}), dict):
             where = request.origin(key)
@@ -140,17 +147,68 @@ def settle_sets(config: Namespace) -> None:
     )
 
 
-def settle_monitor(config: Namespace) -> None:
-    """The criterion of the best checkpoint, its direction and its file name; none without a development set."""
+def settle_monitor(config: Namespace, request: Request) -> None:
+    """The criterion of the best checkpoint and its file name; none without a development set.
+
+    Raises:
+        UsageError: for the name of a score that no development set gives.
+    """
     monitor = config.get("checkpoint.init_args.monitor")
-    if not monitor or not monitor.startswith("val/"):
+    if not monitor:
         return
     settings = config.checkpoint.init_args
-    if not config.data.val:
+    if monitor.startswith("val/") and not config.data.val:
         monitor = settings["monitor"] = None
         rank_zero_info("no validation set: the last checkpoint is kept")
-    elif monitor.rpartition("/")[2] in GEOMETRY:
-        settings["mode"] = "min"
+    elif not monitor.startswith("train/") and monitor not in _COUNTS:
+        _check_score(config, monitor, directed=_mode(request) is not None)
     if settings.get("filename") == _FILENAME:
-        metric = f"-{monitor.removeprefix('val/').replace('/', '-')}={{{monitor}:.2f}}" if monitor else ""
+        score = monitor and monitor not in _COUNTS
+        metric = f"-{monitor.removeprefix('val/').replace('/', '-')}={{{monitor}:.2f}}" if score else ""
         settings["filename"] = "step={step}" + metric
+
+
+def _check_score(config: Namespace, monitor: str, directed: bool) -> None:
+    """Refuse a score that nothing logs, and a callback's score whose direction is not known."""
+    names = [f"val/{set_name(spec)}" for spec in config.data.val or []]
+    measures = [f"{name}/{measure}" for name in names for measure in (*GEOMETRY, *(config.data.metrics or {}))]
+    callbacks = config.trainer.callbacks or []
+    callbacks = callbacks if isinstance(callbacks, list) else [callbacks]
+    suites = [
+        callback.init_args.suite for callback in callbacks if class_name(callback.class_path) == "SuiteEvaluation"
+    ]
+    scores = ["val/sts", *names, *measures, *(f"val/{suite}" for suite in suites)]
+    if monitor in scores:
+        return
+    if not suites and not any("." in class_name(one.class_path) for one in callbacks):
+        hint = did_you_mean(monitor, scores) or f"; they give {', '.join(scores)}"
+        raise UsageError(f"checkpoint.monitor: the sets of data.val give no {monitor!r}{hint}")
+    if not directed:  # a callback may log it
+        raise UsageError(_WHICH_WAY.format(monitor))
+
+
+def _follow_monitor(tree: Tree, request: Request) -> None:
+    """Set the direction of a criterion that the user named without one.
+
+    Raises:
+        UsageError: for a metric of the user's, of which either direction may be better.
+    """
+    node = tree["checkpoint"]
+    settings = (node.get("init_args") or {}) if isinstance(node, dict) else {}
+    monitor = settings.get("monitor") if isinstance(settings, dict) else None
+    if not isinstance(monitor, str) or _mode(request) is not None:
+        return
+    of_a_set = monitor.startswith("val/")
+    if of_a_set and monitor.count("/") > 1 and monitor.rpartition("/")[2] not in GEOMETRY:
+        raise UsageError(_WHICH_WAY.format(monitor))
+    settings["mode"] = "max" if of_a_set and monitor.count("/") == 1 else "min"  # Lightning's default
+
+
+def _mode(request: Request) -> str | None:
+    """``checkpoint.mode`` where the user gave it for this criterion: beside its name, or in a later file or flag."""
+    mode = None
+    for layer in (*(tree for _, tree in request.sources), with_flags({}, request.flags)):
+        section = layer.get("checkpoint")
+        section = {**section, **(section.get("init_args") or {})} if isinstance(section, dict) else {}
+        mode = section.get("mode", None if "monitor" in section else mode)
+    return mode

@@ -75,7 +75,7 @@ class SentRepCLI(LightningCLI):
         self._tree = tree
         self._checkpoint = checkpoint
         self._folders = folders
-        self._allow_changes = request.allow_changes
+        self._request = request
         callbacks: list[Callback] = [SavePredictions(), RememberBest(), stop]
         if command == "fit" and request.allow_changes:
             callbacks.insert(0, StartEpochAgain())
@@ -127,7 +127,7 @@ class SentRepCLI(LightningCLI):
             found = differences(self.config_dump["model"], checkpoint_model(self._checkpoint, ""))
             payload, path = self._checkpoint[PAYLOAD_KEY], str(self.config.fit.ckpt_path)
             found |= encoder_differences(self.model.encoder, payload, path)
-            refuse({**found, **run_differences(mine, self._checkpoint)}, self._allow_changes)
+            refuse({**found, **run_differences(mine, self._checkpoint)}, self._request.allow_changes)
             keep_rows(self.trainer, self._checkpoint["global_step"])
         self.before_validate()
 
@@ -165,7 +165,7 @@ class SentRepCLI(LightningCLI):
             except InputError as error:
                 raise UsageError(str(error)) from None
             settle_sets(config)
-            settle_monitor(config)
+            settle_monitor(config, self._request)
         self._sections.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]
 
     def instantiate_classes(self) -> None:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sentrep.data import toy
 from sentrep.data.sets.scored_pairs import ScoredPairs
@@ -99,6 +99,18 @@ def load_sts(spec: str | PairsFile, folder: str | Path | None = None) -> ScoredP
     )
 
 
+def set_name(spec: Any) -> str:
+    """The name of an evaluation set in logs, without reading it.
+
+    Args:
+        spec: of `load_sts`, or anything with the fields of a `PairsFile`.
+    """
+    if isinstance(spec, str):
+        name = _ALIASES.get(spec.lower(), spec.lower())
+        return name if name in SET_NAMES else set_name(PairsFile(spec))
+    return spec.name or expanded(spec.path).name.split(".")[0]
+
+
 def load_all_sts(specs: Sequence[str | PairsFile], folder: str | Path | None = None) -> list[ScoredPairs]:
     """Several evaluation sets, see `load_sts`.
 
@@ -157,8 +169,7 @@ def _load_pairs_file(spec: PairsFile) -> ScoredPairs:
     if len(scores) < 2:
         what = f"{len(pairs)} pairs, whose scores are all equal" if len(pairs) > 1 else "one pair"
         raise InputError(f"{path}: {what}; a correlation needs at least two pairs with different scores")
-    name = spec.name or path.name.split(".")[0]
-    return _scored_pairs(name, pairs, "pairs file", len(pairs), str(path))
+    return _scored_pairs(set_name(spec), pairs, "pairs file", len(pairs), str(path))
 
 
 # --- the Hub ----------------------------------------------------------------------------------------------------------
