@@ -90,8 +90,6 @@ def workplace(template: Path, place: Path) -> Iterator[None]:
         patch.delenv("PL_GLOBAL_SEED", raising=False)
         yield
     makers.PATCH.undo()
-    while makers.KEPT:
-        makers.KEPT.pop().close()
 
 
 def test_no_row_stands_twice() -> None:
@@ -117,9 +115,6 @@ def test_bad_arguments_are_one_sentence(table: str, template: Path, tmp_path: Pa
 def test_bad_input_is_one_sentence(
     row: dict[str, Any], template: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    if "--base_url" in str(row.get("run", "")):
-        pytest.importorskip("openai", reason="asking a language model needs the package openai")
-
     def refuse(number: int, bad: dict[str, Any]) -> None:
         with workplace(template, tmp_path / str(number)):
             prepare(bad)

@@ -17,6 +17,7 @@ import tempfile
 import unicodedata
 from pathlib import Path
 
+import datasets
 import nbformat
 import numpy as np
 import pytest
@@ -51,6 +52,7 @@ def run_example(script: str) -> None:
         ("custom_objective", "max_steps=20", []),
         ("flow", "max_steps=20", []),
         ("leakage", "0.67%", ["datasketch"]),
+        ("llm_rewrites", "100 of 100 sentences", []),
         ("lora", "parameters are trained", ["peft"]),
         ("matryoshka", "(16,)", []),
         ("moco", "max_steps=20", []),
@@ -111,6 +113,22 @@ def test_leakage_is_counted_as_by_a_loop_over_all_pairs(monkeypatch: pytest.Monk
         expected[name] = (len(own), len(own & lines), len(near))
     assert count(train, {"whole": evaluation, "part": evaluation[40:]}) == expected
     assert min(expected["whole"]) > 5
+
+
+def test_rewrites_of_a_language_model_are_triplets_or_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    example = importlib.import_module("llm_rewrites")
+    answers = {
+        "It rains.": '{"sentence1": " Rain\\n falls. ", "sentence2": "It is dry."}',
+        "A cat sleeps.": "Sorry, I cannot.",
+        "A dog barks.": '{"sentence1": "A barking dog."}',
+        "He sings.": '{"sentence1": ["a"], "sentence2": "b"}',
+        "She reads.": '{"sentence1": "", "sentence2": "She writes."}',
+        "They talk.": None,
+        "": '{"sentence1": "a", "sentence2": "b"}',
+    }
+    found = example.pairs(datasets.Dataset.from_dict({"text": list(answers)}), answers.get)
+    assert found.to_list() == [{"sent0": "It rains.", "sent1": "Rain falls.", "hard_neg": "It is dry."}]
 
 
 @pytest.mark.slow

@@ -10,8 +10,6 @@ import pytest
 from sentrep import SentenceEncoder, extras
 from sentrep.cli.commands.encode import encode
 from sentrep.data.augmentation import translation
-from sentrep.data.augmentation.language_model import LanguageModel
-from sentrep.data.augmentation.prompt import Prompt
 from sentrep.data.augmentation.translation import Translator
 from sentrep.encoder import GraphEncoder, write_graph
 from sentrep.encoder.adapters import Lora
@@ -39,11 +37,6 @@ def graph(folder: Path) -> GraphEncoder:
 
 USES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "lora": ("lora", "peft", lambda folder: tiny_encoder(trainable=Lora())),
-    "questions": (
-        "paraphrase",
-        "openai",
-        lambda folder: LanguageModel("http://localhost:1/v1", "m", Prompt("paraphrase")),
-    ),
     "suite": ("mteb", "mteb", lambda folder: load_suite("mteb", SuiteSets([str(folder)]))),
     "write": ("onnx", "onnxscript", lambda folder: write_graph(tiny_encoder(), folder)),
     "read": ("onnx", "onnxruntime", graph),

@@ -420,7 +420,6 @@ def test_tokens_are_written_nowhere(
     secrets = {
         "HF_TOKEN": "hf_secretOfTheHub",
         "HUGGING_FACE_HUB_TOKEN": "hf_secretOfOld",
-        "OPENAI_API_KEY": "sk-secret",
     }
     for name, secret in secrets.items():
         monkeypatch.setenv(name, secret)

@@ -38,7 +38,6 @@ COMMANDS = {
     "compare": "commands.compare:compare",
     "export": "commands.export:export",
     "backtranslate": "commands.backtranslate:backtranslate",
-    "paraphrase": "commands.paraphrase:paraphrase",
 }
 """Every command: a module below `sentrep.cli`, and its function; the first line of its docstring is for the help."""
 PACKAGES = ("torch", "lightning", "transformers", "sentence-transformers")

@@ -5,7 +5,7 @@
     text/              from a file, a folder, an address or the Hub to rows of sentences, and to token ids
     batches/           from rows to the batches of a process: order, collation, loaders
     sets/              evaluation sets: STS, transfer tasks, retrieval
-    augmentation/      new positives: back-translation, paraphrases by a language model
+    augmentation/      new positives: back-translation
     toy/               the embedded corpus
     parts              a map that takes hours: what `encode` and the augmentations are kept in while they work
     shard              one process's share of it

@@ -44,8 +44,6 @@ NAMES: dict[str, Any] = {
 
 PATCH = pytest.MonkeyPatch()
 """Undone after every row."""
-KEPT: list[Any] = []
-"""Open as long as the row runs."""
 
 
 def workplace(folder: Path) -> Path:
@@ -215,25 +213,10 @@ def failing(target: str, error: str) -> None:
     PATCH.setattr(target, fail)
 
 
-def environment(**values: str) -> None:
-    """Environment variables."""
-    for name, value in values.items():
-        PATCH.setenv(name, value)
-
-
 def offline() -> None:
     """What HF_HUB_OFFLINE does when it is set before the start."""
     for place in ("huggingface_hub.constants", "datasets.config"):
         PATCH.setattr(f"{place}.HF_HUB_OFFLINE", True)
-
-
-def silent_server() -> None:
-    """A server that takes connections and never answers; its port is ``$PORT``."""
-    server = socket.socket()
-    server.bind(("127.0.0.1", 0))
-    server.listen(16)
-    KEPT.append(server)
-    environment(PORT=str(server.getsockname()[1]))
 
 
 def stdin(hexadecimal: str) -> None:

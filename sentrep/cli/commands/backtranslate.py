@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 from sentrep import checks
-from sentrep.data.augmentation.filters import PairFilter
 from sentrep.data.augmentation.model_options import Generation
+from sentrep.errors import InputError
+from sentrep.io.paths import check_target
 
 ROWS = 1024
 """Rows of a part, sorted by length among themselves; a kill loses one part."""
-GENERATION, FILTER = Generation(), PairFilter()
+GENERATION = Generation()
 
 
 def backtranslate(
@@ -27,9 +29,8 @@ def backtranslate(
     shard: str | None = None,
     overwrite: bool = False,
     generation: Generation = GENERATION,
-    filter: PairFilter = FILTER,
 ) -> None:
-    """Translate every sentence of a file into another language and back; write the pairs that are fit to train on.
+    """Translate every sentence of a file into another language and back; write the pairs.
 
     For example: sentrep backtranslate --input corpus.txt --output pairs.parquet --forward Helsinki-NLP/opus-mt-en-zh
     --backward Helsinki-NLP/opus-mt-zh-en
@@ -51,38 +52,58 @@ def backtranslate(
         shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.
         overwrite: replace an output that is there already, or the beginning of other work.
         generation: how the models translate.
-        filter: which back-translations are left out.
 
     Raises:
         InputError: for anything wrong with the files, the models, the settings or the device.
     """
+    from importlib.metadata import version
+
     import torch
 
-    from sentrep.cli.commands.augmentation import open_sentences, print_verdicts, versions
     from sentrep.cli.commands.maps import map_parts
+    from sentrep.cli.commands.models import sentences_of
     from sentrep.data.augmentation.backtranslation import back_translate, in_batches
     from sentrep.data.augmentation.finished_pairs import record, save_rows, write_pairs
     from sentrep.data.augmentation.translation import Translator, settings_of
-    from sentrep.data.parts import Parts, parts_of
+    from sentrep.data.parts import Parts, Text, parts_of
     from sentrep.data.shard import Shard, local_rank
     from sentrep.data.text.cells import PAIR
+    from sentrep.data.text.corpus import open_corpus
 
     share = Shard.of(shard)
     checks.whole("backtranslate", 1, batch_size=batch_size)
     if device is None:
         device = f"cuda:{local_rank()}" if torch.cuda.is_available() else "cpu"
-    corpus, text = open_sentences(input, column, output, ".parquet")
+    check_target(output, [input])
+    if not output.endswith(".parquet"):
+        raise InputError(f"cannot write {output}: the output file must end in .parquet")
+    corpus = open_corpus(input, None if column is None else [column])
+    text = Text.of(sentences_of(corpus), corpus.name)
     folder = parts_of(output, overwrite)
     there = Translator(forward, generation, device=device, prefix=forward_prefix)
     back = Translator(backward, generation, device=device, prefix=backward_prefix)
     models = {"forward": there.fingerprint, "backward": back.fingerprint, "prefixes": [forward_prefix, backward_prefix]}
-    settings = {"command": "backtranslate", **models, **settings_of(generation, device), **vars(filter)}
+    settings = {"command": "backtranslate", **models, **settings_of(generation, device)}
     parts = Parts(folder, text, ROWS, ".parquet", save_rows, settings, overwrite)
-    finish = functools.partial(back_translate, forward=there, backward=back, check=filter)
+    finish = functools.partial(back_translate, forward=there, backward=back)
     mapped = functools.partial(in_batches, size=batch_size, finish=finish)
     if not map_parts("Translating", parts, corpus.rows(), mapped, share):
         return
     notes = {"input": corpus.name, "forward": forward, "backward": backward, "batch_size": batch_size}
-    about = record(parts, notes={**notes, **versions("torch", "transformers")})
+    about = record(parts, {**notes, **{package: version(package) for package in ("torch", "transformers")}})
     write_pairs(parts, output, PAIR, about)
-    print_verdicts("back-translations", about["verdicts"], output, {})
+    _print_verdicts(about["verdicts"], output)
+
+
+def _print_verdicts(verdicts: Mapping[str, int], output: str) -> None:
+    """How many rows were kept, and why the others were not."""
+    from rich.console import Console
+
+    from sentrep.reports.frames import as_frame, screen_table
+    from sentrep.reports.text import screen_text
+
+    rows = sum(verdicts.values())
+    lines = [[name, f"{count:,}", f"{count / rows:.1%}"] for name, count in verdicts.items()]
+    console = Console()
+    console.print(screen_table(as_frame([*lines, ["all", f"{rows:,}", ""]], ["back-translations", "rows", "share"])))
+    console.print(f"{verdicts.get('kept', 0)} pairs: {screen_text(output)}", soft_wrap=True, highlight=False)

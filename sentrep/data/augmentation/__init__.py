@@ -1,5 +1,5 @@
-"""Making pairs from sentences, in parts: back-translation and answers of a language model.
+"""Back-translation: pairs from sentences, in parts.
 
-The modules are imported one by one: `backtranslation` with `translation` (transformers), `language_model` (the package
-openai) with a `prompt`; `filters` says which rewritings are fit, and `finished_pairs` keeps them.
+The modules are imported one by one: `translation` has the models (transformers), `backtranslation` goes there and back,
+and `finished_pairs` keeps the pairs.
 """

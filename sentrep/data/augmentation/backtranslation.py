@@ -5,33 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sentrep.data.augmentation.filters import BLANK, PairFilter
-from sentrep.data.augmentation.finished_pairs import VERDICT
+from sentrep.data.augmentation.finished_pairs import KEPT, VERDICT
 from sentrep.data.augmentation.translation import Translation
 from sentrep.data.text.cells import PAIR
 from sentrep.data.text.corpus import CorpusRow
 from sentrep.io.chunks import chunks_of
 
+BLANK = "blank in the input"
+EMPTY = "empty"
+
 Translate = Callable[[Sequence[str], tuple[int, ...]], list[Translation]]
 """A `Translator`: sentences and what to draw from, to translations."""
 
 
-def back_translate(
-    rows: Sequence[CorpusRow], forward: Translate, backward: Translate, check: PairFilter
-) -> list[dict[str, Any]]:
+def back_translate(rows: Sequence[CorpusRow], forward: Translate, backward: Translate) -> list[dict[str, Any]]:
     """Rows with their back-translations and verdicts.
 
     Args:
         rows: preferably of similar lengths.
         forward: into the pivot language.
         backward: and back.
-        check: decides which rows are kept.
 
     Examples:
         >>> def upper(sentences, draw):
         ...     return [Translation(sentence.upper(), None) for sentence in sentences]
         >>> rows = [CorpusRow(7, ("hello",)), CorpusRow(9, ("",))]
-        >>> [tuple(row.values()) for row in back_translate(rows, upper, upper, PairFilter(keep_identical=True))]
+        >>> [tuple(row.values()) for row in back_translate(rows, upper, upper)]
         [('hello', 'HELLO', 'kept'), ('', '', 'blank in the input')]
     """
     results = [Translation(row.sentences[0], BLANK if row.blank else None) for row in rows]
@@ -43,7 +42,7 @@ def back_translate(
                 results[index] = translation
     sentences = [row.sentences[0] for row in rows]
     return [
-        {**dict(zip(PAIR, (sentence, text), strict=True)), VERDICT: problem or check(sentence, text)}
+        {**dict(zip(PAIR, (sentence, text), strict=True)), VERDICT: problem or (KEPT if text.strip() else EMPTY)}
         for sentence, (text, problem) in zip(sentences, results, strict=True)
     ]
 

@@ -1,4 +1,4 @@
-"""Pairs that are made from sentences: tables in the parts of a map, each row with its verdict, and the file of them."""
+"""Pairs that are made from sentences: tables in the parts of a map, each row with its verdict, and their file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sentrep.data.augmentation.filters import KEPT
 from sentrep.data.parts import Parts
 
 VERDICT = "verdict"
 """Column of a row's verdict: `KEPT`, or the reason why it is left out."""
+KEPT = "kept"
 RECORD = b"sentrep"
 """Key in the schema of the file under which it says how it was made, as JSON."""
 
@@ -30,13 +30,12 @@ def tables(parts: Parts) -> Iterator[pa.Table]:
     return map(pq.read_table, parts.paths())
 
 
-def record(parts: Parts, counts: Sequence[str] = (), notes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """How finished parts were made: settings, notes, rows by verdict, and the sums of some columns."""
-    verdicts, sums = Counter[str](), dict.fromkeys(counts, 0)
+def record(parts: Parts, notes: Mapping[str, Any]) -> dict[str, Any]:
+    """How finished parts were made: settings, notes, and rows by verdict."""
+    verdicts = Counter[str]()
     for table in tables(parts):
         verdicts.update(table[VERDICT].to_pylist())
-        sums = {name: total + pc.sum(table[name]).as_py() for name, total in sums.items()}
-    return {"settings": parts.settings, "notes": dict(notes or {}), "verdicts": dict(verdicts.most_common()), **sums}
+    return {"settings": parts.settings, "notes": dict(notes), "verdicts": dict(verdicts.most_common())}
 
 
 def write_pairs(parts: Parts, output: str, columns: Sequence[str], about: Mapping[str, Any]) -> None:

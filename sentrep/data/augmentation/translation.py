@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from transformers import AutoModelForSeq2SeqLM
 
-from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
 from sentrep.data.augmentation.model_options import Generation
 from sentrep.errors import InputError, first_line
 from sentrep.extras import require
@@ -19,6 +18,9 @@ from sentrep.io.hashes import hash_weights
 from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_plain, check_plain_files, expanded
 from sentrep.io.strangers import quiet_transformers, read_config, read_tokenizer, settings_text
+
+TOO_LONG = "source too long"
+UNFINISHED = "unfinished translation"
 
 _MORE_TOKENS = 16
 _UNLIMITED = 1 << 30  # sources are measured here; the tokenizer would warn of each one above its own limit
@@ -44,7 +46,7 @@ class Translation(NamedTuple):
 
     text: str
     problem: str | None
-    """Why there is no usable text: a name of `sentrep.data.augmentation.filters`, or None."""
+    """Why there is no usable text: `TOO_LONG`, `UNFINISHED`, or None."""
 
 
 class Translator:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from sentrep.data.augmentation import filters
-from sentrep.data.augmentation.backtranslation import back_translate, in_batches
-from sentrep.data.augmentation.filters import PairFilter
-from sentrep.data.augmentation.translation import Translation
+from sentrep.data.augmentation.backtranslation import BLANK, EMPTY, back_translate, in_batches
+from sentrep.data.augmentation.finished_pairs import KEPT
+from sentrep.data.augmentation.translation import TOO_LONG, UNFINISHED, Translation
 from sentrep.data.shard import Shard, local_rank
 from sentrep.data.text.corpus import CorpusRow
 from sentrep.errors import InputError
@@ -46,16 +45,16 @@ def test_a_batch_draws_from_its_first_row_and_the_direction() -> None:
         drawn.append(draw)
         return [Translation(text.upper(), None) for text in sentences]
 
-    back_translate(corpus(9)[3:5], translate, translate, PairFilter())
+    back_translate(corpus(9)[3:5], translate, translate)
     assert drawn == [(3, 0), (3, 1)]
 
 
 def test_every_verdict() -> None:
     answers = {
-        "kept": "this was kept", "same": "Same.", "gone": "", "foreign": "чужой же", "short words here": "x",
-        "long": None, "loop": "loop loop", "way out": "back", "no pivot": "x",
+        "kept": "this was kept", "same": "Same.", "gone": "", "white": " \t", "long": None, "loop": "loop loop",
+        "way out": "back", "no pivot": "x",
     }  # fmt: skip
-    problems = {"long": filters.TOO_LONG, "no pivot": filters.UNFINISHED}
+    problems = {"long": TOO_LONG, "no pivot": UNFINISHED}
 
     def forward(sentences: Sequence[str], draw: Draw) -> list[Translation]:
         return [Translation("" if text == "way out" else f"<{text}>", problems.get(text)) for text in sentences]
@@ -63,13 +62,12 @@ def test_every_verdict() -> None:
     def backward(sentences: Sequence[str], draw: Draw) -> list[Translation]:
         assert not {"<long>", "<no pivot>", ""} & set(sentences)
         back = [answers[text[1:-1]] or "" for text in sentences]
-        return [Translation(text, filters.UNFINISHED if text == "loop loop" else None) for text in back]
+        return [Translation(text, UNFINISHED if text == "loop loop" else None) for text in back]
 
     rows = [CorpusRow(number, (text,)) for number, text in enumerate([*answers, " "])]
-    found = back_translate(rows, forward, backward, PairFilter(max_ratio=4))
+    found = back_translate(rows, forward, backward)
     assert [row["verdict"] for row in found] == [
-        filters.KEPT, filters.IDENTICAL, filters.EMPTY, filters.SCRIPT, filters.LENGTH, filters.TOO_LONG,
-        filters.UNFINISHED, filters.EMPTY, filters.UNFINISHED, filters.BLANK,
+        KEPT, KEPT, EMPTY, EMPTY, TOO_LONG, UNFINISHED, EMPTY, UNFINISHED, BLANK,
     ]  # fmt: skip
     assert found[0] == {"sent0": "kept", "sent1": "this was kept", "verdict": "kept"}
 

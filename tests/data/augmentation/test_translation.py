@@ -13,9 +13,8 @@ from marian import save_tiny_marian
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, T5Config, T5ForConditionalGeneration
 
 from sentrep.data import toy
-from sentrep.data.augmentation.filters import TOO_LONG, UNFINISHED
 from sentrep.data.augmentation.model_options import Generation
-from sentrep.data.augmentation.translation import Translator
+from sentrep.data.augmentation.translation import TOO_LONG, UNFINISHED, Translator
 from sentrep.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
