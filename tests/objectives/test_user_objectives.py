@@ -265,7 +265,7 @@ def wrapped(encoder: SentenceEncoder) -> SentenceEncoder:
             Returns,
             wrapped,
             [],
-            r"^the encoder's backbone: .*weight.original0 has no place in the model, so no checkpoint of it",
+            r"^the encoder's backbone: .*weight.original0 has no place in the model, so no checkpoint or folder of it",
         ),
     ],
     ids=["extra state", "one way", "callback", "renamed weights"],
