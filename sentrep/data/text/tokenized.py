@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import sys
 import time
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -37,8 +37,8 @@ logger = logging.getLogger("sentrep")
 LONGEST_LINE = 1_000_000
 """The most characters of a sentence that are tokenised by default; the rest is left out and counted."""
 _FORMAT = "sentrep tokens 6"
-_DIGEST = 16
-"""Bytes at the end of a file that follow from the bytes before them."""
+_CHECKSUM = 4
+"""Bytes at the end of a file: the CRC-32 of the bytes before them."""
 _CHUNK_ROWS = 8192
 _MANY = 0.4
 """Share of sentences that are cut from which there is advice."""
@@ -213,7 +213,7 @@ def _kept(path: Path) -> TokenizedCorpus | None:
     try:
         if not path.is_file():
             return None
-        if _digest(path, max(0, path.stat().st_size - _DIGEST)) != _end_of(path):
+        if _checksum(path, max(0, path.stat().st_size - _CHECKSUM)) != _end_of(path):
             raise pa.ArrowInvalid("its content has changed")
         return TokenizedCorpus(path)
     except (pa.ArrowException, OSError) as problem:
@@ -274,22 +274,22 @@ def _write(corpus: Corpus, rows: TokenizedRows, path: Path, num_workers: int) ->
                 "sentences, and does the first of `reading.pair_columns` name them?"
             )
         file.flush()
-        file.write(_digest(file.name, file.tell()))
+        file.write(_checksum(file.name, file.tell()))
 
 
-def _digest(path: str | Path, length: int) -> bytes:
-    """Hash of the first bytes of a file."""
-    digest = hashlib.blake2b(digest_size=_DIGEST)
+def _checksum(path: str | Path, length: int) -> bytes:
+    """CRC-32 of the first bytes of a file."""
+    found = 0
     with open(path, "rb") as file:
         while chunk := file.read(min(length, 1 << 20)):
-            digest.update(chunk)
+            found = zlib.crc32(chunk, found)
             length -= len(chunk)
-    return digest.digest()
+    return found.to_bytes(_CHECKSUM, "little")
 
 
 def _end_of(path: Path) -> bytes:
     with path.open("rb") as file:
-        file.seek(-_DIGEST, os.SEEK_END)
+        file.seek(-_CHECKSUM, os.SEEK_END)
         return file.read()
 
 
