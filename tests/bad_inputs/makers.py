@@ -213,6 +213,12 @@ def failing(target: str, error: str) -> None:
     PATCH.setattr(target, fail)
 
 
+def environment(**values: str) -> None:
+    """Environment variables."""
+    for name, value in values.items():
+        PATCH.setenv(name, value)
+
+
 def offline() -> None:
     """What HF_HUB_OFFLINE does when it is set before the start."""
     for place in ("huggingface_hub.constants", "datasets.config"):
