@@ -26,7 +26,7 @@ from sentrep.cli.config.configuration import read_config
 from sentrep.cli.config.paper_tables import Row, Table, read_table
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.significance import RecipeScores
-from sentrep.reports.text import markdown_text
+from sentrep.io.text import markdown_text
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"

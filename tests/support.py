@@ -77,6 +77,12 @@ def shared_path(relative: str) -> Path:
     return path
 
 
+def table_rows(report: Path) -> list[list[str]]:
+    """The cells of a table in Markdown, row by row."""
+    lines = report.read_text(encoding="utf-8").splitlines()
+    return [[cell.strip() for cell in line[1:-1].split("|")] for line in lines if line.startswith("|")]
+
+
 def tiny_encoder(family: str = "bert", seed: int = 0, **arguments: Any) -> SentenceEncoder:
     """A tiny encoder with random weights and the toy tokenizer; fields of `Compute` are taken by name."""
     torch.manual_seed(seed)

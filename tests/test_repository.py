@@ -32,7 +32,7 @@ PACKAGE = ROOT / "sentrep"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 IMPORT_ORDER = [
-    "version", "lazy", "errors", "extras", "io", "reports", "checks", "types", "config", "distributed", "functional",
+    "version", "lazy", "errors", "extras", "io", "checks", "types", "config", "distributed", "functional",
     "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives", "training", "stability",
     "checkpoint", "evaluation", "module", "testing", "cli",
 ]  # fmt: skip
@@ -45,7 +45,6 @@ ONE_CONCEPT = {
     "encode": "the library's function, and its command",
     "errors": "bad input, and what the command line makes of it",
     "noise": "the drawing of it, the views made with it",
-    "report": "of an evaluation, and of anything",
     "sts": "reading the sets, and scoring them",
     "transfer": "reading the sets, and scoring them",
 }

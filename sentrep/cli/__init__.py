@@ -19,7 +19,7 @@ from importlib import import_module, metadata
 
 from sentrep.cli.errors import UsageError, report
 from sentrep.errors import did_you_mean
-from sentrep.reports.text import listing
+from sentrep.io.text import listing
 from sentrep.version import __version__
 
 __all__ = ["main"]

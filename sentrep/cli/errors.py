@@ -9,7 +9,7 @@ from tempfile import NamedTemporaryFile
 
 from sentrep.errors import InputError
 from sentrep.io.paths import default_cache_dir
-from sentrep.reports.text import printable
+from sentrep.io.text import printable
 
 LONGEST = 400
 """Characters of a message; the rest of a long one is a dump of values that helps nobody."""

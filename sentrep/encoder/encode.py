@@ -19,7 +19,7 @@ from sentrep import distributed
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.errors import InputError
 from sentrep.functional.similarity import cosine_similarity_matrix, unit
-from sentrep.reports.bars import progress_bar
+from sentrep.io.bars import progress_bar
 from sentrep.types import TokenBatch
 
 logger = logging.getLogger("sentrep")

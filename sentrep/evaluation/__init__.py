@@ -16,7 +16,6 @@ from sentrep.evaluation.suite_callback import SuiteEvaluation
 from sentrep.evaluation.suites import SUITES, SuiteSets, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import TrainingReport
 from sentrep.evaluation.transfer import evaluate_transfer
-from sentrep.reports.report import Report, check_report_path
 
 __all__ = [
     "DEFAULT_SUITE",
@@ -26,12 +25,10 @@ __all__ = [
     "Evaluation",
     "GradientMonitor",
     "MTEBEncoder",
-    "Report",
     "SuiteEvaluation",
     "SuiteSets",
     "TaskResult",
     "TrainingReport",
-    "check_report_path",
     "display_name",
     "evaluate_sts",
     "evaluate_suite",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -22,12 +22,11 @@ from sentrep.evaluation.published import UNPUBLISHED, Published
 from sentrep.evaluation.report import metric_name
 from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, holm
 from sentrep.evaluation.sts import display_name
-from sentrep.reports.document import Picture
-from sentrep.reports.frames import Forms, as_frame, as_text, markdown_table, mean_and_sd, screen_table
-from sentrep.reports.report import Report
-from sentrep.reports.text import screen_text
+from sentrep.evaluation.table import report_text, show, write_report
+from sentrep.io.text import markdown_text
 
 Format = Literal["latex", "csv", "markdown"]
+ENDINGS = {"latex": ".tex", "csv": ".csv", "markdown": ".md"}
 
 _PAIRS = "Spearman"
 _NOTE = (
@@ -47,24 +46,8 @@ _UNPAIRED = "Recipes that ran under other seeds than the baseline are not paired
 _MARK = "*: p < 0.05 also after Holm's correction for all rows of the table."
 _TESTED = ("difference", "low", "high", "p", "p holm")
 """Numbers of a difference, which the baseline has not."""
-_COLUMNS: Mapping[str, Forms] = {
-    "recipe": (("{}", "recipe"),),
-    "seeds": (("{}", "seeds"),),
-    "mean": mean_and_sd("mean"),
-    "published": (*mean_and_sd("published"), ("not printed",)),
-    "difference": (
-        ("{:+.2f} [{:+.2f}, {:+.2f}] *", "difference", "low", "high", "marked"),
-        ("{:+.2f} [{:+.2f}, {:+.2f}]", "difference", "low", "high"),
-        ("{:+.2f}", "difference"),
-    ),
-    "published difference": (("{:+.2f}", "published difference"),),
-    "p": (("{:.3f}", "p"),),
-    "verdict": (("{}", "verdict"),),
-}
 _BESIDE = ("published", "published difference")
 """Columns that only a comparison with a paper has."""
-_ALT = "Seeds and means of every recipe, and differences to the first"
-"""The alternative text of the picture."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +102,8 @@ class Comparison:
                 rows[-1] |= zip(_TESTED, (gap.mean, gap.low, gap.high, gap.p_value, gap.adjusted), strict=True)
                 rows[-1] |= {"marked": gap.marked or None, "verdict": gap.verdict}
         measured = list(next(iter(self.recipes.values())).means)
-        frame = as_frame(rows, ["recipe", *measured, *_TESTED, "marked", "verdict"]).set_index("recipe", drop=False)
+        columns = ["recipe", *measured, *_TESTED, "marked", "verdict"]
+        frame = pd.DataFrame(rows, columns=columns, dtype=object).set_index("recipe", drop=False)
         frame = frame.astype({**dict.fromkeys([*measured, *_TESTED], float), "seeds": "Int64"})
         if self.published.scores:
             printed = [score or (None, None) for score in self.published.scores.values()]
@@ -135,41 +119,36 @@ class Comparison:
 
     def print(self, console: Console) -> None:
         """The tables without the single sets, which would not fit a terminal."""
-        table = self.table()
-        console.print(screen_table(table.drop(columns=list(_BESIDE), errors="ignore")))
+        table, notes = self.table(), self._seed_notes()
         if self.published.scores:
-            console.print(screen_table(table[["recipe", "mean", *_BESIDE]]))
-            console.print(screen_text(f"{self.published.title}. {self._measured()}"), highlight=False)
-        console.print(screen_text(" ".join(self._seed_notes())), highlight=False)
+            show(table.drop(columns=list(_BESIDE)), console=console)
+            table, notes = table[["recipe", "mean", *_BESIDE]], [f"{self.published.title}. {self._measured()}", *notes]
+        show(table, notes, console)
 
     def text(self, format: Format) -> str:
         """The whole table, with a column for each set, for a paper or a program."""
-        if format == "markdown":
-            return markdown_table(self.table(sets=True)) + "\n"
-        return self.report().text(".tex" if format == "latex" else ".csv")
+        return report_text(ENDINGS[format], self.table(sets=True), self.numbers, self.record())
 
     def write(self, folder: Path, about: Mapping[str, Any] | None = None, name: str = "report") -> None:
-        """Write report.md, .tex, .csv, .html, .json, .png and .svg.
+        """Write report.md, .tex, .csv, .json, .png and .svg.
 
         Args:
             folder: where to.
             about: what to add to the JSON.
             name: of the files, without their endings.
         """
-        png, svg = save_figure(self.figure(), folder / name)
-        picture = Picture(svg.read_text(encoding="utf-8"), f"{_ALT} of {self.published.title}", file=png.name)
-        report = replace(self.report(), pictures=[picture], record={**self.record(), **(about or {})})
-        for ending in ("md", "html", "tex", "csv", "json"):
-            report.write(folder / f"{name}.{ending}")
+        picture, _ = save_figure(self.figure(), folder / name)
+        record = {**self.record(), **(about or {})}
+        for ending in (*ENDINGS.values(), ".json"):
+            text = report_text(ending, self.table(sets=True), self.numbers, record, self._notes())
+            if ending == ".md":
+                text = f"# {markdown_text(self.published.title)}\n\n{text}\n![]({picture.name})\n"
+            write_report(folder / f"{name}{ending}", text)
 
     def figure(self) -> Figure:
         """The picture of the recipes that were run."""
         seeds = {label: scores.per_seed for label, scores in self.recipes.items()}
         return draw_comparison(self.numbers.dropna(subset="mean"), seeds, self.measure)
-
-    def report(self) -> Report:
-        """The whole table, with a column for each set."""
-        return Report(self.table(sets=True), notes=self._notes(), rows=self.numbers, title=self.published.title)
 
     def record(self) -> dict[str, Any]:
         """The numbers of every recipe that was run, and the scores of its seeds, as JSON."""
@@ -183,10 +162,20 @@ class Comparison:
         return whole
 
     def table(self, sets: bool = False) -> pd.DataFrame:
-        """A row for each recipe as people read it, with a column for each set on demand."""
-        own = {display_name(name): mean_and_sd(name) for name in self._sets()} if sets else {}
-        known = {name: forms for name, forms in _COLUMNS.items() if forms[0][1] in self.numbers}
-        return as_text(self.numbers, {"recipe": known["recipe"], "seeds": known["seeds"], **own, **known})
+        """A row for each recipe as people read it, with a column for each set on demand; all cells are texts."""
+        numbers = self.numbers
+        seeds = numbers["seeds"].astype("string").fillna("")
+        columns: dict[str, Any] = {"recipe": numbers["recipe"], "seeds": seeds}
+        if sets:
+            columns |= {display_name(name): _with_deviations(numbers, name) for name in self._sets()}
+        columns["mean"] = _with_deviations(numbers, "mean")
+        if self.published.scores:
+            columns["published"] = [text or "not printed" for text in _with_deviations(numbers, "published")]
+        columns["difference"] = [_with_interval(row) for row in numbers.to_dict("records")]
+        if self.published.scores:
+            columns["published difference"] = _formatted(numbers["published difference"], "{:+.2f}")
+        columns |= {"p": _formatted(numbers["p"], "{:.3f}"), "verdict": numbers["verdict"]}
+        return pd.DataFrame(columns, dtype=object).reset_index(drop=True)
 
     def _sets(self) -> list[str]:
         return list(next(iter(self.recipes.values())).by_set)
@@ -215,6 +204,24 @@ class Comparison:
         sets = ", ".join(map(display_name, self._sets()))
         what = self.published.metric.removesuffix(".") or "nothing"
         return f"Published: {what}. The scores here are over {sets}."
+
+
+def _formatted(numbers: pd.Series, form: str) -> list[str]:
+    return ["" if pd.isna(number) else form.format(number) for number in numbers]
+
+
+def _with_deviations(numbers: pd.DataFrame, name: str) -> list[str]:
+    """Means as ``74.80 ± 1.12``, or without the deviation where it is unknown."""
+    deviations = _formatted(numbers[f"{name} sd"], " ± {:.2f}")
+    return [mean + sd for mean, sd in zip(_formatted(numbers[name], "{:.2f}"), deviations, strict=True)]
+
+
+def _with_interval(row: Mapping[str, Any]) -> str:
+    """A difference as ``+0.12 [-0.45, +0.73] *``, as far as it is known."""
+    if pd.isna(row["difference"]):
+        return ""
+    interval = "" if pd.isna(row["low"]) else f" [{row['low']:+.2f}, {row['high']:+.2f}]"
+    return f"{row['difference']:+.2f}{interval}{' *' if row['marked'] is True else ''}"
 
 
 def read_scores(path: Path) -> dict[str, Array]:

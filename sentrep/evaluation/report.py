@@ -1,21 +1,22 @@
-"""Results of an evaluation: a table on the screen, as Markdown and as CSV; JSON with everything."""
+"""Results of an evaluation: a table on the terminal, as Markdown and as CSV; JSON with everything."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from rich.console import Console
 
 from sentrep.data.sets.transfer import TRANSFER_NAMES
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.sts import SENTEVAL_SETS, display_name
-from sentrep.reports.frames import as_frame
-from sentrep.reports.report import Report
+from sentrep.evaluation.table import report_text, show, write_report
 from sentrep.version import __version__
 
 _RECORDED = ("torch", "transformers", "tokenizers", "scipy", "scikit-learn")
@@ -86,15 +87,27 @@ class Evaluation:
             versions={"sentrep": __version__, **installed},
         )
 
-    def report(self, detail: bool = False) -> Report:
-        """One line per set, and means; as JSON everything, as CSV a row per set and sub-set.
+    def print(self, detail: bool = False, console: Console | None = None) -> None:
+        """Print a line per set, means, and the notes.
 
         Args:
             detail: add a line per sub-set, and the scores of second rank: Pearson's correlation and development scores.
+            console: the terminal; None for standard output.
         """
-        tasks = self.results
-        table, closing = suite_table(tasks, detail)
-        return Report(table, closing, self.notes, [self._description()], _rows(tasks), self._record())
+        show(suite_table(self.results, detail), self.notes, console)
+
+    def write(self, path: str | Path, detail: bool = False) -> None:
+        """Write the results to a file.
+
+        Args:
+            path: ends with ``.json`` (everything), ``.csv`` (a row per set and sub-set) or ``.md`` (as printed).
+            detail: see `print`.
+
+        Raises:
+            InputError: for a place that cannot be written.
+        """
+        notes, table = [*self.notes, self._description()], suite_table(self.results, detail)
+        write_report(path, report_text(Path(path).suffix, table, _rows(self.results), self._record(), notes))
 
     def _record(self) -> dict[str, Any]:
         means = averages({task.name: task.main_score for task in self.results})
@@ -128,8 +141,8 @@ def metric_name(metric: str) -> str:
     return _METRICS.get(metric, metric)
 
 
-def suite_table(tasks: Sequence[TaskResult], detail: bool = False) -> tuple[pd.DataFrame, int]:
-    """A row for each set, then their `averages`, or else the mean of several sets; and the number of these last rows.
+def suite_table(tasks: Sequence[TaskResult], detail: bool = False) -> pd.DataFrame:
+    """A row for each set, then their `averages`, or else the mean of several sets; all cells are texts.
 
     Args:
         tasks: the results.
@@ -137,7 +150,6 @@ def suite_table(tasks: Sequence[TaskResult], detail: bool = False) -> tuple[pd.D
     """
     metrics = [metric for metric in _keys(tasks, "scores") if detail or metric not in _DETAILS]
     units = dict.fromkeys(list(task.counts)[-1] for task in tasks if task.counts)
-    means = _means(tasks)
     rows = []
     for task in tasks:
         scores = [f"{task.scores[metric]:.2f}" if metric in task.scores else "" for metric in metrics]
@@ -145,7 +157,8 @@ def suite_table(tasks: Sequence[TaskResult], detail: bool = False) -> tuple[pd.D
         for name, (size, score) in task.per_subset.items() if detail else ():
             rows.append([f"  {name}", str(size), "sub-set", "—" if score is None else f"{score:.2f}"])
     columns = ["set", " / ".join(units) or "items", "protocol", *map(metric_name, metrics)]
-    return as_frame([[*row, *[""] * (len(columns) - len(row))] for row in [*rows, *means]], columns), len(means)
+    rows += _means(tasks)
+    return pd.DataFrame([[*row, *[""] * (len(columns) - len(row))] for row in rows], columns=columns, dtype=object)
 
 
 def _means(tasks: Sequence[TaskResult]) -> list[list[str]]:
@@ -178,4 +191,5 @@ def _rows(tasks: Sequence[TaskResult]) -> pd.DataFrame:
         rows.append({**which, **task.counts, **task.scores})
         main = next(iter(task.scores))
         rows += [{**which, "subset": name, "pairs": n, main: score} for name, (n, score) in task.per_subset.items()]
-    return as_frame(rows, ["set", "subset", *_keys(tasks, "counts"), "protocol", *_keys(tasks, "scores")])
+    columns = ["set", "subset", *_keys(tasks, "counts"), "protocol", *_keys(tasks, "scores")]
+    return pd.DataFrame(rows, columns=columns, dtype=object)

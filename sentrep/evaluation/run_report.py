@@ -17,8 +17,7 @@ from sentrep.evaluation.report import suite_table
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.sts import display_name
-from sentrep.reports.frames import as_frame
-from sentrep.reports.report import Report
+from sentrep.evaluation.table import show
 
 UNTOUCHED = "untouched/"
 """Prefix of the scores of the start model with its folder's own settings, if the run replaces some of them."""
@@ -54,14 +53,14 @@ def lines_of(data: Any) -> list[Line]:
     return lines
 
 
-def run_report(
+def print_run(
     metrics: pd.DataFrame,
     lines: Sequence[Line],
     chosen: Selection,
     replaced: str | None,
     places: Mapping[str, str | Path | None],
-) -> Report:
-    """Scores before and after a training, notes on them, and the places of the files.
+) -> None:
+    """Print the scores before and after a training, notes on them, and the places of the files.
 
     Args:
         metrics: of the run, see `MetricHistory.frame`; scores at step 0 are from before the training.
@@ -78,11 +77,11 @@ def run_report(
         *_toy_notes(line.metric.removeprefix("val/") for line in lines),
         *written,
     ]
-    return Report(_before_and_after(metrics, lines, chosen.step), notes=notes)
+    show(_before_and_after(metrics, lines, chosen.step), notes)
 
 
-def tested_report(sets: Sequence[ScoredPairs], scores: Mapping[str, float], folder: str | None) -> Report:
-    """A row for each test set, and the mean.
+def print_test(sets: Sequence[ScoredPairs], scores: Mapping[str, float], folder: str | None) -> None:
+    """Print a row for each test set, and the mean.
 
     Args:
         sets: the scored sets.
@@ -94,7 +93,7 @@ def tested_report(sets: Sequence[ScoredPairs], scores: Mapping[str, float], fold
         for one in sets
     ]
     log = [] if folder is None else [f"log         {folder}"]
-    return Report(*suite_table(tasks), [*_toy_notes(one.name for one in sets), *log])
+    show(suite_table(tasks), [*_toy_notes(one.name for one in sets), *log])
 
 
 def _before_and_after(metrics: pd.DataFrame, lines: Sequence[Line], step: int) -> pd.DataFrame:
@@ -104,7 +103,8 @@ def _before_and_after(metrics: pd.DataFrame, lines: Sequence[Line], step: int) -
         digits = 4 if line.metric.rpartition("/")[2] in _GEOMETRY else 2
         change = "—" if pd.isna(after - before) else f"{after - before:+.{digits}f}"
         rows.append([line.name, line.size, line.protocol, _score(before, digits), _score(after, digits), change])
-    return as_frame(rows, columns=["set", "pairs", "protocol", "before", f"step {step}", "change"])
+    columns = ["set", "pairs", "protocol", "before", f"step {step}", "change"]
+    return pd.DataFrame(rows, columns=columns, dtype=object)
 
 
 def _at(metrics: pd.DataFrame, metric: str, step: int) -> float:

@@ -20,7 +20,7 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.evaluation.history import METRICS, MINUTES, MetricHistory, is_log_step, write_metrics
 from sentrep.evaluation.plots.curves import plot_training_curves
-from sentrep.evaluation.run_report import lines_of, run_report, tested_report
+from sentrep.evaluation.run_report import lines_of, print_run, print_test
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.untouched import scores_before
 from sentrep.types import TextBatch
@@ -152,7 +152,7 @@ class TrainingReport(Callback):
         if not history.empty:
             places["curves"] = folder / "curves.png"
             plot_training_curves(history, folder / "curves.png", best_step=chosen.step, monitor=chosen.monitor)
-        run_report(history, lines_of(_data(trainer)), chosen, self._replaced, places).print()
+        print_run(history, lines_of(_data(trainer)), chosen, self._replaced, places)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print a line per test set, the mean, and where the loggers have written."""
@@ -161,7 +161,7 @@ class TrainingReport(Callback):
         sets = [pairs for pairs in _sets(trainer, "test") if pairs.name in scores]
         if not sets or not trainer.is_global_zero:
             return
-        tested_report(sets, scores, folder if trainer.loggers else None).print()
+        print_test(sets, scores, folder if trainer.loggers else None)
 
 
 def _data(trainer: Trainer) -> Any:

@@ -17,7 +17,7 @@ from sentrep.errors import InputError
 from sentrep.evaluation.run_report import UNTOUCHED
 from sentrep.evaluation.scoring import pair_scores
 from sentrep.evaluation.sts import display_name
-from sentrep.reports.text import printable
+from sentrep.io.text import printable
 
 _NORMALIZE = f"{Normalize.__module__}.{Normalize.__qualname__}"
 

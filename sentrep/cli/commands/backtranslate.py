@@ -97,13 +97,11 @@ def backtranslate(
 
 def _print_verdicts(verdicts: Mapping[str, int], output: str) -> None:
     """How many rows were kept, and why the others were not."""
-    from rich.console import Console
+    import pandas as pd
 
-    from sentrep.reports.frames import as_frame, screen_table
-    from sentrep.reports.text import screen_text
+    from sentrep.evaluation.table import show
 
     rows = sum(verdicts.values())
-    lines = [[name, f"{count:,}", f"{count / rows:.1%}"] for name, count in verdicts.items()]
-    console = Console()
-    console.print(screen_table(as_frame([*lines, ["all", f"{rows:,}", ""]], ["back-translations", "rows", "share"])))
-    console.print(f"{verdicts.get('kept', 0)} pairs: {screen_text(output)}", soft_wrap=True, highlight=False)
+    counts = [[name, f"{count:,}", f"{count / rows:.1%}"] for name, count in verdicts.items()]
+    frame = pd.DataFrame([*counts, ["all", f"{rows:,}", ""]], columns=["back-translations", "rows", "share"])
+    show(frame, [f"{verdicts.get('kept', 0)} pairs: {output}"])

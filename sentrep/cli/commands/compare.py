@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sentrep.cli.errors import UsageError
 from sentrep.io.files import hold, remove_leftovers
 from sentrep.io.paths import check_target, expanded
-from sentrep.reports.text import printable
+from sentrep.io.text import printable
 
 
 @dataclass

@@ -28,8 +28,8 @@ from sentrep.evaluation.comparison import Comparison, Format
 from sentrep.evaluation.published import UNPUBLISHED, Published
 from sentrep.evaluation.suites import load_suite
 from sentrep.io.files import write_text
+from sentrep.io.text import printable
 from sentrep.module import SentRepModule
-from sentrep.reports.text import printable
 
 LOCK = "comparison.lock"
 """The file in the output folder that stands for a process which compares there; its runs have locks of their own."""

@@ -13,7 +13,7 @@ from typing import Literal
 from sentrep import checks
 from sentrep.errors import InputError
 from sentrep.io.paths import check_target
-from sentrep.reports.text import printable
+from sentrep.io.text import printable
 
 
 @dataclass(frozen=True)

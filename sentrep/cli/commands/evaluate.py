@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 from typing import Literal
 
 from sentrep.cli.errors import UsageError
+from sentrep.errors import InputError
+from sentrep.io.paths import check_target, expanded
+
+_ENDINGS = (".json", ".md", ".csv")
 
 
 def evaluate(
@@ -59,10 +65,10 @@ def evaluate(
         whitening_corpus,
     )
     from sentrep.encoder import fit_whitening
-    from sentrep.evaluation import Evaluation, SuiteSets, check_report_path, evaluate_suite, load_suite
+    from sentrep.evaluation import Evaluation, SuiteSets, evaluate_suite, load_suite
 
     if output is not None:
-        check_report_path(output, [model, *([] if whiten is None else [whiten]), *(sets or ())], overwrite)
+        _check_output(output, [model, *([] if whiten is None else [whiten]), *(sets or ())], overwrite)
     if mteb is not None and (suite, sets) != ("sts", None):
         raise UsageError("evaluate: --mteb names the tasks; leave out --suite and --sets")
     tasks, names = (suite, sets) if mteb is None else ("mteb", mteb)
@@ -77,7 +83,22 @@ def evaluate(
         results = evaluate_suite(tasks, encoder, loaded, batch_size=batch_size, show_progress_bar=True)
         seconds = time.perf_counter() - start
     notes = protocol_notes(encoder, loaded) if tasks == "sts" else []
-    report = Evaluation.of(encoder, model, results, seconds, precision, tasks, notes).report(detail)
-    report.print()
+    evaluation = Evaluation.of(encoder, model, results, seconds, precision, tasks, notes)
+    evaluation.print(detail)
     if output is not None:
-        report.write(output)
+        evaluation.write(output, detail)
+
+
+def _check_output(path: str, inputs: list[str], overwrite: bool) -> None:
+    """Check that the results can be written, before hours of encoding.
+
+    Raises:
+        InputError: for another ending, or a place that cannot be written or is read.
+    """
+    check_target(path, inputs, overwrite=overwrite)
+    place = Path(os.path.realpath(expanded(path)))
+    for folder in map(expanded, inputs if place.exists() else ()):
+        if folder.is_dir() and place.is_relative_to(os.path.realpath(folder)):
+            raise InputError(f"{path}: lies in {folder}, which is read, and would be lost; choose another output")
+    if place.suffix not in _ENDINGS:
+        raise InputError(f"{path}: no format for the ending {place.suffix!r}; choose one of {', '.join(_ENDINGS)}")

@@ -6,7 +6,7 @@ from typing import Literal
 
 from sentrep.io.files import atomic_folder, hold, remove_leftovers
 from sentrep.io.paths import check_target, expanded, is_there, writing
-from sentrep.reports.text import printable
+from sentrep.io.text import printable
 
 
 def export(

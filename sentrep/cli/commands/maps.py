@@ -12,7 +12,7 @@ from rich.progress import Progress
 from sentrep.data.parts import Parts
 from sentrep.data.ray_engine import map_on_ray
 from sentrep.data.shard import Shard, local_rank
-from sentrep.reports.bars import progress_bar
+from sentrep.io.bars import progress_bar
 
 Advance = Callable[[int], None]
 """Is told of so many more rows."""

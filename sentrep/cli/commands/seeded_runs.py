@@ -30,9 +30,9 @@ from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.errors import InputError
 from sentrep.evaluation.suites import SuiteSets, evaluate_suite, load_suite
 from sentrep.evaluation.training_report import MODEL
+from sentrep.io.bars import progress_bar
 from sentrep.io.files import atomic_write, write_text
-from sentrep.reports.bars import progress_bar
-from sentrep.reports.text import screen_text
+from sentrep.io.text import printable
 
 SCORES = "scores.npz"
 """File name of a finished run's cosines and gold scores of every set."""
@@ -116,7 +116,7 @@ def train_all(runs: Sequence[Run], wanted: Wanted, jobs: int = 1) -> dict[tuple[
             for future in as_completed(futures):
                 run, reason = futures[future], future.result()
                 bar.advance(task)
-                console.print(screen_text(f"{run.label}, seed {run.seed}: {reason or 'done'}"))
+                console.print(printable(f"{run.label}, seed {run.seed}: {reason or 'done'}"), markup=False)
                 if reason:
                     failures[run.label, run.seed] = reason
         finally:

@@ -16,7 +16,7 @@ from sentrep.data.stored_embeddings import write_header
 from sentrep.errors import InputError
 from sentrep.io.files import atomic_write, write_text
 from sentrep.io.paths import writing
-from sentrep.reports.text import printable
+from sentrep.io.text import printable
 
 
 class SaveConfig(SaveConfigCallback):

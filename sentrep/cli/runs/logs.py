@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from sentrep.reports.text import printable
+from sentrep.io.text import printable
 
 
 class _StandardError(logging.Handler):

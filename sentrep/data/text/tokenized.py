@@ -26,10 +26,10 @@ from torch.utils.data import DataLoader
 from sentrep.data.text.corpus import COLUMNS, Corpus, CorpusRow
 from sentrep.data.text.fingerprints import hash_of, keys_of
 from sentrep.errors import InputError
+from sentrep.io.bars import progress_bar
 from sentrep.io.chunks import chunks_of
 from sentrep.io.files import atomic_write
 from sentrep.io.paths import default_cache_dir, expanded, writing
-from sentrep.reports.bars import progress_bar
 from sentrep.types import Tokenize
 
 logger = logging.getLogger("sentrep")

@@ -8,7 +8,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.trained import Trained
-from sentrep.reports.text import markdown_text, printable
+from sentrep.io.text import markdown_text, printable
 from sentrep.version import __version__
 
 CARD = "README.md"

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, PAGE, new_figure, styled
 from sentrep.evaluation.significance import LEVEL, Array
-from sentrep.reports.text import printable
+from sentrep.io.text import printable
 
 
 def draw_comparison(rows: pd.DataFrame, seeds: Mapping[str, Array], measure: str = "Spearman") -> Figure:

@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from sentrep.evaluation.sts import display_name
 from sentrep.io.files import atomic_write
 from sentrep.io.paths import writing
-from sentrep.reports.text import printable
+from sentrep.io.text import printable
 
 # Okabe and Ito's palette: told apart with every kind of colour vision, and in grey
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C8C8C"

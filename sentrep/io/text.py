@@ -1,4 +1,4 @@
-"""Untrusted text for a terminal, a report or a spreadsheet."""
+"""Untrusted text for a terminal, and for Markdown."""
 
 from __future__ import annotations
 
@@ -7,22 +7,11 @@ import shutil
 import textwrap
 from collections.abc import Mapping
 
-from rich.markup import escape
-
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_FORMULA = ("=", "+", "-", "@")
 _MARKDOWN = re.compile(
     r"[`*\[\]|~$<>]|\\(?=[!-/:-@\[-`{-~])|(?<!\w)#|"
     r"(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|:(?=//)|(?<=www)\.|@(?!\d)|^\s*[-+=](?=\s)"
 )
-
-_LATEX_NAMES = ("backslash", "asciitilde", "asciicircum", "less", "greater", "bar")
-_LATEX = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    **{sign: f"\\text{name}{{}}" for sign, name in zip("\\~^<>|", _LATEX_NAMES, strict=True)},
-    "±": r"$\pm$",
-    "−": "$-$",
-}
 
 
 def printable(text: str) -> str:
@@ -43,38 +32,6 @@ def markdown_text(text: str) -> str:
         '&#60;b&#62;&#124;&#91;x&#93;(y)'
     """
     return _MARKDOWN.sub(lambda found: f"&#{ord(found[0].strip())};", printable(text))
-
-
-def screen_text(text: str) -> str:
-    """Escape a text for rich's tables and lines, in which square brackets are markup.
-
-    Examples:
-        >>> screen_text("[red]")
-        '\\\\[red]'
-    """
-    return escape(printable(text))
-
-
-def latex_text(text: str) -> str:
-    """Escape a text for LaTeX: no command, group or formula, nor an argument of the line before.
-
-    Examples:
-        >>> latex_text("a_b ± 5 %")
-        'a\\\\_b $\\\\pm$ 5 \\\\%'
-    """
-    shown = "".join(_LATEX.get(sign, sign) for sign in printable(text))
-    return f"{{}}{shown}" if shown.lstrip().startswith(("[", "*")) else shown
-
-
-def csv_text(text: str) -> str:
-    """Escape a text for a cell of a csv file: an apostrophe goes before what a spreadsheet takes for a formula.
-
-    Examples:
-        >>> csv_text("=1+1")
-        "'=1+1"
-    """
-    shown = printable(text)
-    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
 
 
 def listing(texts: Mapping[str, str], width: int = 15) -> str:

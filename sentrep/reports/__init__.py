@@ -1,1 +1,0 @@
-"""Tables and documents, each from one description: on the screen, as Markdown, CSV, LaTeX and HTML."""
