@@ -33,7 +33,6 @@ from bad_inputs import makers
 from sentrep import InputError, checks
 from sentrep.cli import main
 from sentrep.cli.config.configuration import merge
-from sentrep.data.sets.labelled import load_labelled_file
 from sentrep.data.sets.sts import load_sts
 from sentrep.data.text.corpus import open_corpus
 from support import tiny_encoder
@@ -300,15 +299,6 @@ def test_no_bytes_break_a_set_of_pairs(content: bytes, rows: list[Any], tmp_path
     records = [dict(zip(("sentence1", "sentence2", "score"), row, strict=True)) for row in rows]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     read_or_refuse(lambda: load_sts(str(tmp_path / "a.jsonl")))
-
-
-@fuzz
-@given(content=PIECES, rows=st.lists(st.tuples(CELLS, CELLS), max_size=4))
-def test_no_bytes_break_a_labelled_table(content: bytes, rows: list[Any], tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(b"text,label\n" + content)
-    read_or_refuse(lambda: load_labelled_file(tmp_path / "a.csv"))
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": t, "label": label}) + "\n" for t, label in rows))
-    read_or_refuse(lambda: load_labelled_file(tmp_path / "a.jsonl"))
 
 
 @fuzz

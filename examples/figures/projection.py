@@ -8,19 +8,20 @@ import sys
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 import sentrep
-from sentrep.data import LabelledTexts, load_labelled_file, open_corpus
+from sentrep.data import open_corpus
 from sentrep.evaluation.plots import legend_below, looks, new_figure, save_figure, styled
 
 METHOD, MOST, NAMED = "pca", 2000, 7  # labels that have a colour each; the others share grey
 
 
-def toy() -> LabelledTexts:
+def toy() -> pd.DataFrame:
     texts = [row.sentences[0] for row in open_corpus("toy").rows() if not row.blank]
-    return LabelledTexts(texts, ["short" if len(text) < 40 else "long" for text in texts])
+    return pd.DataFrame({"text": texts, "label": ["short" if len(text) < 40 else "long" for text in texts]})
 
 
 if __name__ == "__main__":
@@ -28,10 +29,12 @@ if __name__ == "__main__":
     load = sentrep.SentenceEncoder.from_pretrained
     model, table = sys.argv[1:] or (None, None)
     encoder = load(model) if model else sentrep.SentenceEncoder(small, tokenizer="toy", pooling="mean")
-    found = load_labelled_file(table) if table else toy()
-    vectors = encoder.encode(found.texts[:MOST], normalize_embeddings=True)  # the cosine is what they are compared by
+    found = (pd.read_csv(table, dtype=str) if table else toy())[:MOST]
+    vectors = encoder.encode(
+        found["text"].tolist(), normalize_embeddings=True
+    )  # the cosine is what they are compared by
     points = (PCA(2) if METHOD == "pca" else TSNE(2, random_state=0)).fit_transform(vectors)
-    labels = np.array(found.labels[:MOST])
+    labels = found["label"].to_numpy()
     named = [label for label, _ in Counter(labels.tolist()).most_common(NAMED)]
     with styled():
         figure = new_figure(3.1)

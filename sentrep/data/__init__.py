@@ -4,7 +4,7 @@
     arguments          its arguments (`Reading`) and their checks
     text/              from a file, a folder, an address or the Hub to rows of sentences, and to token ids
     batches/           from rows to the batches of a process: order, collation, loaders
-    sets/              evaluation sets: STS, transfer tasks, retrieval
+    sets/              evaluation sets: STS, transfer tasks
     augmentation/      new positives: back-translation
     toy/               the embedded corpus
     parts              a map that takes hours: what `encode` and the augmentations are kept in while they work
@@ -29,13 +29,8 @@ if TYPE_CHECKING:
     from sentrep.data.batches.sampler import GlobalBatchSampler as GlobalBatchSampler
     from sentrep.data.batches.streaming import StreamedBatches as StreamedBatches
     from sentrep.data.datamodule import SentRepDataModule as SentRepDataModule
-    from sentrep.data.sets.beir import RankingSet as RankingSet
-    from sentrep.data.sets.beir import load_reranking as load_reranking
-    from sentrep.data.sets.beir import load_retrieval as load_retrieval
     from sentrep.data.sets.labelled import LabelledSet as LabelledSet
     from sentrep.data.sets.labelled import LabelledTexts as LabelledTexts
-    from sentrep.data.sets.labelled import load_labelled_file as load_labelled_file
-    from sentrep.data.sets.labelled import load_labelled_folder as load_labelled_folder
     from sentrep.data.sets.sts import SET_NAMES as SET_NAMES
     from sentrep.data.sets.sts import PairsFile as PairsFile
     from sentrep.data.sets.sts import load_sts as load_sts
@@ -61,8 +56,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "batches.sampler": ("GlobalBatchSampler",),
         "batches.streaming": ("StreamedBatches",),
         "datamodule": ("SentRepDataModule",),
-        "sets.beir": ("RankingSet", "load_reranking", "load_retrieval"),
-        "sets.labelled": ("LabelledSet", "LabelledTexts", "load_labelled_file", "load_labelled_folder"),
+        "sets.labelled": ("LabelledSet", "LabelledTexts"),
         "sets.sts": ("SET_NAMES", "PairsFile", "load_sts"),
         "sets.transfer": ("TRANSFER_NAMES", "load_transfer"),
         "stored_embeddings": ("StoredEmbeddings",),

@@ -56,19 +56,6 @@ def text_rows(rows: Sequence[tuple[Any, ...]], where: str, first: int) -> Sequen
     return [tuple(text_cell(cell, f"{where} {number}") for cell in row) for number, row in enumerate(rows, start=first)]
 
 
-def label_cell(value: Any, where: str) -> str:
-    """A cell as a label or an id: text, or a number in its usual digits; ``""`` for an empty cell.
-
-    Raises:
-        InputError: it is a list, an object, no finite number, or no text.
-    """
-    if isinstance(value, (int, float)) and math.isfinite(value):
-        return str(value)
-    if value is not None and not isinstance(value, str):
-        raise InputError(f"{where}: found {shown(value)} where a label or an id was expected; choose another column")
-    return text_cell(value, where).strip()
-
-
 def number_cell(value: Any, where: str) -> float:
     """A cell as a number, a score, written in plain digits.
 

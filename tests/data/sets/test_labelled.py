@@ -1,4 +1,4 @@
-"""Text and label, from SentEval's files and from any table."""
+"""Text and label, from SentEval's files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sentrep.data import TRANSFER_NAMES, load_labelled_file, load_labelled_folder, load_transfer
+from sentrep.data import TRANSFER_NAMES, load_transfer
 from sentrep.data.sets import transfer
 from sentrep.errors import InputError
 from support import shared_path
@@ -59,44 +59,6 @@ def test_blank_lines_are_texts_as_in_senteval(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(transfer._TASKS, "cr", transfer._TASKS["cr"]._replace(sizes={"all": 3}))
     part = load_transfer("cr", tmp_path).splits["all"]
     assert (part.texts, part.labels) == (["good one", "", "bad"], ["1", "1", "0"])
-
-
-@pytest.mark.parametrize("header", ["text,label", "id,category,sentence"])
-def test_tables(header: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    cells = {"text": '"a, b"', "sentence": '"a, b"', "label": "x", "category": "x", "id": "1"}
-    first = ",".join(cells[name] for name in header.split(","))
-    path = tmp_path / "t.csv"
-    path.write_text(f"{header}\n{first}\n{first.replace('x', ' y ')}\n{first.replace('a, b', ' ')}\n")
-    found = load_labelled_file(path)
-    assert (found.texts, found.labels) == (["a, b", "a, b"], ["x", "y"])
-    assert "1 rows without a text are left out" in caplog.text
-
-
-def test_named_and_numbered_columns(tmp_path: Path) -> None:
-    path = tmp_path / "t.tsv"
-    path.write_text("x\ta\ny\tb\n")
-    assert load_labelled_file(path, ["1", "0"]).texts == ["a", "b"]
-    path.write_text("topic\ttitle\nx\ta\ny\tb\n")
-    assert load_labelled_file(path, ["title", "topic"]).labels == ["x", "y"]
-
-
-def test_folders(tmp_path: Path) -> None:
-    folder = tmp_path / "bank"
-    with pytest.raises(InputError, match="bank: no such folder"):
-        load_labelled_folder(folder)
-    folder.mkdir()
-    (folder / "train.csv").write_text("text,label\na,x\nb,y\n")
-    with pytest.raises(InputError, match=r"bank: no test\.csv; expected one table called test"):
-        load_labelled_folder(folder)
-    (folder / "test.tsv").write_text("text\tlabel\nc\tx\nd\ty\n")
-    loaded = load_labelled_folder(folder)
-    assert (loaded.name, loaded.splits["test"].texts) == ("bank", ["c", "d"])
-    (folder / "test.tsv").write_text("text\tlabel\nc\tx\nd\tz\n")
-    with pytest.raises(InputError, match=r"the label 'z' is in test but never in train"):
-        load_labelled_folder(folder)
-    (folder / "test.csv").write_text("text,label\nc,x\n")
-    with pytest.raises(InputError, match=r"both test\.csv and test\.tsv"):
-        load_labelled_folder(folder)
 
 
 def test_real_rows() -> None:
