@@ -307,8 +307,14 @@ def test_last_holds_every_validation_and_not_only_the_best(workplace: Path) -> N
 
 RUN = CHECKPOINTS.parent
 WORSE = ["--model.optimizer.lr=0.01", "--checkpoint.mode=min"]  # every validation has another score
-OFTEN = [*WORSE, "--trainer.max_steps=6", "--trainer.val_check_interval=2", "--checkpoint.every_n_train_steps=1"]
-EPOCHS = [*WORSE, "--trainer.max_steps=8", "--trainer.val_check_interval=1.0"]  # of four steps
+OFTEN = [
+    *WORSE,
+    "--model.seed=11",
+    "--trainer.max_steps=6",
+    "--trainer.val_check_interval=2",
+    "--checkpoint.every_n_train_steps=1",
+]
+EPOCHS = [*WORSE, "--model.seed=11", "--trainer.max_steps=8", "--trainer.val_check_interval=1.0"]  # of four steps
 
 
 def left(run: Path) -> dict[str, Any]:
