@@ -22,6 +22,15 @@ from sentrep.cli import main
 from sentrep.cli.config.configuration import Tree, read_config
 from sentrep.cli.config.paper_tables import read_table
 from sentrep.cli.config.recipes import read_about
+from sentrep.objectives import (
+    InformationReconstruction,
+    LocalGlobalInformation,
+    Matryoshka,
+    RankingConsistency,
+    ReplacedTokenDetection,
+    UncertaintyWeighted,
+)
+from sentrep.stability import AdversarialWeightPerturbation
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
@@ -301,6 +310,22 @@ def test_a_recipe_says_where_it_leaves_the_paper_or_the_released_code(recipes: s
     for path in found:
         text = " ".join(told(path).split())
         assert all(word in text for word in words), path
+
+
+@pytest.mark.parametrize(
+    ("described", "words"),
+    [
+        (AdversarialWeightPerturbation, "at w + ε"),
+        (InformationReconstruction, "frozen BERT of 6 layers"),
+        (LocalGlobalInformation, "T is the plain dot product"),
+        (RankingConsistency, "minus the mean entropy"),
+        (ReplacedTokenDetection, "runs over padding"),
+        (Matryoshka.extra_inputs, "The extra inputs of every width's copy."),
+        (UncertaintyWeighted.extra_inputs, "The extra inputs of all terms."),
+    ],
+)
+def test_a_docstring_says_where_its_class_leaves_the_released_code(described: Any, words: str) -> None:
+    assert words in " ".join(described.__doc__.split())
 
 
 @pytest.mark.parametrize("backbone", ["bert-base", "bert-large", "roberta-base", "roberta-large"])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -42,6 +43,11 @@ _COLLAPSED = (
     "Collapsed runs, far below the median of their recipe's seeds: {}. Means, intervals and p-values of these recipes "
     "are unreliable: give more seeds, and say how many runs collapsed."
 )
+_DOSE = (
+    "Dose: the mean share of the softmax, and so of the gradient, that the drawn negatives of a row had in training. "
+    "A row below {} is not treated by them, whatever its difference."
+)
+_LEAST_DOSE = 1e-4
 _UNPAIRED = "Recipes that ran under other seeds than the baseline are not paired with it by seed: {}."
 _MARK = "*: p < 0.05 also after Holm's correction for all rows of the table."
 _TESTED = ("difference", "low", "high", "p", "p holm")
@@ -60,9 +66,16 @@ class Comparison:
     published: Published = UNPUBLISHED
     measure: str = _PAIRS
     """Name of the scores."""
+    doses: Mapping[str, float] = field(default_factory=dict)
+    """Of the recipes that drew negatives: `sentrep.evaluation.history.dose`, mean over the seeds."""
 
     @classmethod
-    def read(cls, files: Mapping[str, Mapping[int, Path]], published: Published = UNPUBLISHED) -> Comparison:
+    def read(
+        cls,
+        files: Mapping[str, Mapping[int, Path]],
+        published: Published = UNPUBLISHED,
+        doses: Mapping[str, float] = MappingProxyType({}),
+    ) -> Comparison:
         """From the score files of every recipe's seeds: ``cosine/SET`` and ``gold/SET``, or ``METRIC/SET``.
 
         Raises:
@@ -71,7 +84,7 @@ class Comparison:
         read = {label: _read(paths, label in published.untrained) for label, paths in files.items()}
         measures = dict.fromkeys(metric_name(metric) for _, metrics in read.values() for metric in metrics)
         recipes = {label: scores for label, (scores, _) in read.items()}
-        return cls.of(recipes, published, " and ".join(measures))
+        return replace(cls.of(recipes, published, " and ".join(measures)), doses=doses)
 
     @classmethod
     def of(
@@ -110,6 +123,8 @@ class Comparison:
             frame[["published", "published sd"]] = np.array(printed, dtype=float)
             apart = frame["published"] - frame["published"].get(self.baseline, np.nan)
             frame["published difference"] = apart.drop(self.baseline, errors="ignore").round(6)
+        if self.doses:
+            frame["dose"] = pd.Series(dict(self.doses), dtype=float)
         return frame
 
     @property
@@ -174,7 +189,11 @@ class Comparison:
         columns["difference"] = [_with_interval(row) for row in numbers.to_dict("records")]
         if self.published.scores:
             columns["published difference"] = _formatted(numbers["published difference"], "{:+.2f}")
-        columns |= {"p": _formatted(numbers["p"], "{:.3f}"), "verdict": numbers["verdict"]}
+        columns["p"] = _formatted(numbers["p"], "{:.3f}")
+        if self.doses:
+            texts = zip(_formatted(numbers["dose"], "{:.1e}"), numbers["dose"] < _LEAST_DOSE, strict=True)
+            columns["dose"] = [f"{text} (not treated)" if low else text for text, low in texts]
+        columns["verdict"] = numbers["verdict"]
         return pd.DataFrame(columns, dtype=object).reset_index(drop=True)
 
     def _sets(self) -> list[str]:
@@ -188,7 +207,7 @@ class Comparison:
         return [" ".join([note, *self._seed_notes()]), *measured]
 
     def _seed_notes(self) -> list[str]:
-        """Notes on the pairing with the baseline, on the mark of significance, and on collapsed runs."""
+        """Notes on the pairing with the baseline, the mark of significance, collapsed runs, and doses."""
         tested = {label: found for label, found in self.differences.items() if found.p_value is not None}
         apart = [label for label, found in tested.items() if not found.paired]
         paired = [_UNPAIRED.format(", ".join(apart)) if apart else _PAIRED] if tested else []
@@ -198,7 +217,8 @@ class Comparison:
             if scores.collapsed
         ]
         collapsed = [_COLLAPSED.format(", ".join(runs))] if runs else []
-        return [*paired, *([_MARK] if any(found.marked for found in tested.values()) else []), *collapsed]
+        marked = [_MARK] if any(found.marked for found in tested.values()) else []
+        return [*paired, *marked, *collapsed, *([_DOSE.format(_LEAST_DOSE)] if self.doses else [])]
 
     def _measured(self) -> str:
         sets = ", ".join(map(display_name, self._sets()))

@@ -73,6 +73,22 @@ def write_metrics(path: Path, frame: pd.DataFrame) -> None:
         frame.to_csv(file, lineterminator="\n")
 
 
+def dose(path: Path) -> float | None:
+    """The share of the softmax that drawn negatives had, mean over the log steps; None if no sampler logged one.
+
+    Of one objective it is the sum over its samplers; of several objectives the largest counts.
+
+    Args:
+        path: of ``metrics.csv``.
+    """
+    shares: dict[str, float] = {}
+    for name, values in pd.read_csv(path, index_col=False).items():
+        objective, found, _ = str(name).rpartition("/dose/")
+        if found and objective.startswith("train/"):
+            shares[objective] = shares.get(objective, 0.0) + float(values.mean())
+    return max(shares.values(), default=None)
+
+
 def is_log_step(trainer: Trainer, after: int) -> bool:
     """Whether `SentRepModule` logs at the current optimiser step, and the step is later than ``after``.
 

@@ -19,6 +19,7 @@ from sentrep.cli.commands.compare import sort_words
 from sentrep.cli.commands.compare_runs import LOCK, THESIS_SEEDS, plan, seed_list
 from sentrep.cli.commands.seeded_runs import SCORES, Run, Wanted
 from sentrep.data.sets import transfer
+from sentrep.evaluation.history import METRICS
 from sentrep.io.files import hidden, hold
 from support import table_rows, tiny_encoder
 
@@ -44,6 +45,19 @@ def test_order_and_noise_have_seeds_of_their_own(vary: str, noise: int, order: i
     assert [(run.label, run.seed) for run in runs][:2] == [("-a", THESIS_SEEDS[0]), ("b-a", THESIS_SEEDS[0])]
     assert all(run.words[2:4] == ["--model.optimizer.lr", "1e-4"] for run in runs)
     assert [len(set(column)) for column in zip(*map(seeds_of, runs), strict=True)] == [noise, order]
+
+
+def test_the_dose_of_a_recipe_is_the_mean_over_its_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs = plan([("plain", "a.yaml", []), ("noise", "b.yaml", [])], tmp_path, 2)
+    for number, run in enumerate(runs):
+        for version in (0, 9, 10):  # of these the last counts
+            place = run.folder / "fit" / f"version_{version}"
+            place.mkdir(parents=True)
+            share = version / 100 + number / 1000
+            column = "train/simcse/dose/g" if run.label == "noise" else "train/loss"
+            (place / METRICS).write_text(f"step,{column}\n10,{share}\n20,\n")
+    assert compare_runs._doses(runs) == {"noise": pytest.approx(0.102)}
 
 
 def fake_runs(monkeypatch: pytest.MonkeyPatch, quality: dict[str, float]) -> list[str]:

@@ -97,3 +97,17 @@ def test_rows_with_collapsed_seeds_are_named(tmp_path: Path) -> None:
         assert named in " ".join(text.split())
     Comparison.of({"first": whole}).print(console := Console(width=200, file=io.StringIO()))
     assert "Collapsed" not in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_dose_of_drawn_negatives_is_shown_and_a_small_one_is_no_treatment(tmp_path: Path) -> None:
+    files = {label: {0: tmp_path / f"{label}.npz"} for label in ("simcse", "noise", "bank")}
+    for place, file in enumerate(files.values()):
+        np.savez(file[0], **{"accuracy/mr": 70.0 + place})
+    comparison = Comparison.read(files, doses={"noise": 7.5e-6, "bank": 0.21})
+    comparison.write(tmp_path)
+    record = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["rows"]
+    assert [row["dose"] for row in record.values()] == [None, 7.5e-6, 0.21]
+    assert "A row below 0.0001 is not treated" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    cells = dict(zip(files, comparison.table()["dose"], strict=True))
+    assert cells == {"simcse": "", "noise": "7.5e-06 (not treated)", "bank": "2.1e-01"}
+    assert "dose" not in Comparison.read(files).table()

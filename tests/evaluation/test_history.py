@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from sentrep.evaluation.history import MetricHistory, is_log_step, write_metrics
+from sentrep.evaluation.history import MetricHistory, dose, is_log_step, write_metrics
 
 
 def courses(frame: pd.DataFrame) -> dict[str, dict[int, float]]:
@@ -51,3 +51,16 @@ def test_the_table_has_a_row_per_step_and_gaps(tmp_path: Path) -> None:
 def test_a_log_step_counts_once(every: int, step: int, after: int, expected: bool) -> None:
     trainer = SimpleNamespace(log_every_n_steps=every, global_step=step)
     assert is_log_step(trainer, after=after) is expected  # type: ignore[arg-type]
+
+
+def test_the_dose_is_the_mean_over_the_steps_of_the_sum_over_the_samplers_of_an_objective(tmp_path: Path) -> None:
+    def found() -> float | None:
+        write_metrics(tmp_path / "metrics.csv", pd.DataFrame(logged).rename_axis("step"))
+        return dose(tmp_path / "metrics.csv")
+
+    logged = {"train/loss": [1.0, 1.0, 1.0], "train/simcse/hardness": [0.2, None, 0.2]}
+    assert found() is None
+    logged |= {"train/simcse/dose/noise": [1e-6, None, 3e-6], "train/simcse/dose/bank": [0.0, None, 0.2]}
+    assert found() == pytest.approx(0.1 + 2e-6)
+    logged |= {"train/cut/d8/dose/noise": [0.3, None, 0.5], "train/cut/d4/dose/noise": [0.3, None, 0.3]}
+    assert found() == pytest.approx(0.4)

@@ -18,6 +18,7 @@ from sentrep.cli.config.paper_tables import Table
 from sentrep.cli.config.recipes import locate
 from sentrep.cli.config.sections import build_tree
 from sentrep.cli.errors import UsageError
+from sentrep.cli.runs.run_folders import version_of
 from sentrep.cli.runs.trainer import prepare_parsing
 from sentrep.config import walk
 from sentrep.data import SentRepDataModule
@@ -25,6 +26,7 @@ from sentrep.data.sets.sts import not_at_hand
 from sentrep.distributed import derive_seed
 from sentrep.errors import InputError
 from sentrep.evaluation.comparison import Comparison, Format
+from sentrep.evaluation.history import METRICS, dose
 from sentrep.evaluation.published import UNPUBLISHED, Published
 from sentrep.evaluation.suites import load_suite
 from sentrep.io.files import write_text
@@ -192,7 +194,7 @@ def report(
             scored[run.label][run.seed] = run.folder / wanted.scores
     if missing := [label for label, files in scored.items() if not files]:
         raise UsageError(f"compare: every run of {', '.join(missing)} failed; see {folder}/*/*/fit.log")
-    comparison = Comparison.read(scored, published(table) if table else UNPUBLISHED)
+    comparison = Comparison.read(scored, published(table) if table else UNPUBLISHED, _doses(runs))
     if format is None:
         comparison.print(Console())
     else:
@@ -200,6 +202,16 @@ def report(
     name = f"report{wanted.suffix}"
     comparison.write(folder, {**_about(runs, wanted.suite), **about}, name)
     print(printable(f"report: {folder / name}.md"), file=sys.stderr)
+
+
+def _doses(runs: Sequence[Run]) -> dict[str, float]:
+    """The mean dose of each recipe that drew negatives, over its seeds."""
+    found: dict[str, list[float]] = {}
+    for run in runs:
+        files = sorted(run.folder.glob(f"*/version_*/{METRICS}"), key=lambda path: version_of(path.parent))
+        if files and (share := dose(files[-1])) is not None:
+            found.setdefault(run.label, []).append(share)
+    return {label: sum(shares) / len(shares) for label, shares in found.items()}
 
 
 def _about(runs: Sequence[Run], suite: str) -> dict[str, Any]:
