@@ -39,8 +39,9 @@ def fit_whitening(
     Args:
         encoder: changed in place; where a linear `Dense` comes last already, it is merged into the new one.
         sentences: any number of sentences, read once; more than the encoder has dimensions.
-        dim: k, the number of directions with the largest variance to keep; None for all that vary. A model whose last
-            layer is normalised has at least one direction without variance, so that at most H − 1 remain.
+        dim: k, the number of directions with the largest variance to keep; None for all with more than 1e-8 of the
+            largest variance. A model whose last layer is normalised has one direction without variance, which is only
+            rounding in float32 vectors, so that at most H − 1 remain.
         batch_size: as in `SentenceEncoder.encode`.
         show_progress_bar: as in `SentenceEncoder.encode`.
 

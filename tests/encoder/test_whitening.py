@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from sentrep import InputError, SentenceEncoder
 from sentrep.encoder import Dense, Normalize, fit_whitening, whitening
-from support import tiny_encoder, toy_sentences
+from support import text_batch, tiny_encoder, toy_sentences
 
 CORPUS = toy_sentences(300)
 HELD_OUT = toy_sentences(312)[300:]
@@ -37,6 +39,20 @@ def test_whitening_equals_numpy(dim: int | None, monkeypatch: pytest.MonkeyPatch
     assert vectors.shape == (12, dim or 31)  # a normalised last layer leaves one direction without variance
     # directions are defined up to their sign
     np.testing.assert_allclose(cosines(vectors), cosines(whitened_by_numpy(fitted, held_out, dim or 31)), atol=1e-4)
+
+
+def test_at_full_width_the_direction_that_is_only_rounding_is_left_out() -> None:
+    """float64 arithmetic on float32 vectors keeps it; float64 vectors have no variance in this direction."""
+    encoder = tiny_encoder(pooling="mean")
+    exact, texts = copy.deepcopy(encoder).double().eval(), [*CORPUS, *HELD_OUT]
+    with torch.no_grad():
+        x = np.concatenate([exact.embed(text_batch(exact, [text]).anchor).numpy() for text in texts])
+    rounded = np.asarray(encoder.encode(texts), np.float64)
+    assert np.linalg.matrix_rank(np.cov(x[:300].T), hermitian=True) == 31
+    found = cosines(fit_whitening(encoder, CORPUS).encode(HELD_OUT))
+    np.testing.assert_allclose(found, cosines(whitened_by_numpy(x[:300], x[300:], 31)), atol=1e-4)
+    kept = cosines(whitened_by_numpy(rounded[:300], rounded[300:], 32))
+    assert np.abs(kept - found).max() > 0.01
 
 
 def test_whitened_vectors_have_mean_zero_and_unit_covariance() -> None:
