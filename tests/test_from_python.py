@@ -140,4 +140,4 @@ def test_a_compiled_module_trains_and_logs_as_it_is() -> None:
         logged.append({name: float(value) for name, value in trainer.callback_metrics.items()})
         assert one.objectives.step == 2
     assert "train/uniformity" in logged[0]
-    assert logged[0] == pytest.approx(logged[1])
+    assert logged[0] == pytest.approx(logged[1], abs=1e-5)  # the uniformity of almost equal vectors is near 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,16 @@ SHORT = "--trainer.max_steps 1 --trainer.val_check_interval 1 --data.val []"
 
 
 @pytest.fixture(autouse=True)
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder, with the page's files; one that is imported is forgotten."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
     for name, content in FILES.items():
         Path(name).write_text(content)
-    return tmp_path
+    yield tmp_path
+    for name in FILES:
+        sys.modules.pop(Path(name).stem, None)
 
 
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("sentrep fit -c quickstart")])
