@@ -50,7 +50,7 @@ TESTS = (
     "tests/functional tests/weighting tests/negatives tests/stability tests/views tests/objectives "
     "tests/cli/test_lost_peer.py tests/evaluation/test_significance.py tests/test_bad_inputs.py "
     "tests/test_distributed.py tests/test_paired_noise.py tests/test_every_plugin.py tests/test_module.py "
-    "tests/test_defaults.py tests/test_grad_cache.py"
+    "tests/test_ranges.py tests/test_grad_cache.py"
 )
 PARTS = 5  # a run that stops early has a fair sample: every fifth mutant of all files, then the next fifth
 ALIVE = ("survived", "not reached")
@@ -243,7 +243,7 @@ class Runner:
                     continue
                 known = self.tests[relative, probe[line]] if line in probe else everywhere
                 if line not in probe or probe[line] > line:  # outside of functions, or a signature: read without a call
-                    known = known | {test for test in self.items if "test_defaults.py" in test and "every" not in test}
+                    known = known | {test for test in self.items if "test_ranges.py" in test}
                 # first the tests that killed most mutants of this file, then quick tests and tests named after it
                 order = sorted(
                     known & self.items.keys() | new,

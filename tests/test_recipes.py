@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,7 @@ from sentrep.cli import main
 from sentrep.cli.config.configuration import Tree, read_config
 from sentrep.cli.config.paper_tables import read_table
 from sentrep.cli.config.recipes import read_about
-from sentrep.objectives import (
-    InformationReconstruction,
-    LocalGlobalInformation,
-    Matryoshka,
-    RankingConsistency,
-    ReplacedTokenDetection,
-    UncertaintyWeighted,
-)
-from sentrep.stability import AdversarialWeightPerturbation
+from support import toy_sentences
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
@@ -279,55 +271,6 @@ def test_recipes_of_papers_clip_at_norm_1_but_for_dclr_s_equation_6() -> None:
             assert "gradient_clip_algorithm" not in case.tree["trainer"], "by norm"
 
 
-def test_a_recipe_says_where_its_clipping_comes_from() -> None:
-    says = re.compile(r"^Gradients are (not clipped|clipped at norm 1, the (HF Trainer's )?default)", re.MULTILINE)
-    assert all(says.search(told(path)) for path in RECIPES if path.parent.name in PAPERS)
-
-
-@pytest.mark.parametrize(
-    ("recipes", "words"),
-    [
-        (
-            "simcse/*bert*-[bl]a*",
-            ("every 125 steps is the released code's", "250", "fp16 (--trainer.precision 16-mixed"),
-        ),
-        ("gs_infonce/*", ("every 125 steps and fp16", "are the released code's")),
-        ("simcse/bert-base-supervised", ("four processes", "acts at norm 4", "--trainer.gradient_clip_val 4")),
-        ("simcse/bert-base-mlm", ("each token by itself with probability 0.15",)),
-        ("denosent/bert-base-*", ("90 % of the rows", "in-projections", "initialised separately")),
-        ("ct/bert-base", ("16 pairs", "no dropout", "75 tokens", "2e-6 from step 2,000", "(alpha) 0.9 and ε 1e-7")),
-        ("rankcse/bert-base", ("minus the mean entropy", "128 times as large", "teacher and student by 0.05")),
-        ("is_bert/bert-base", ("batch of 32, warm-up and convolutions are those of the authors' code", "(0.01)")),
-        ("mixcse/bert-base", ("chooses its checkpoint by the vectors after the MLP",)),
-        ("sg_opt/bert-base", ("sentence-transformers 0.3.9", "10 checks without improvement")),
-        ("thesis/tables/alignment", ("Table 6 is of STS-B dev",)),
-        ("thesis/tables/stability", ("before it takes the perturbation back, at w + ε",)),
-    ],
-)
-def test_a_recipe_says_where_it_leaves_the_paper_or_the_released_code(recipes: str, words: tuple[str, ...]) -> None:
-    found = sorted(CONFIGS.glob(f"{recipes}.yaml"))
-    assert found
-    for path in found:
-        text = " ".join(told(path).split())
-        assert all(word in text for word in words), path
-
-
-@pytest.mark.parametrize(
-    ("described", "words"),
-    [
-        (AdversarialWeightPerturbation, "at w + ε"),
-        (InformationReconstruction, "frozen BERT of 6 layers"),
-        (LocalGlobalInformation, "T is the plain dot product"),
-        (RankingConsistency, "minus the mean entropy"),
-        (ReplacedTokenDetection, "runs over padding"),
-        (Matryoshka.extra_inputs, "The extra inputs of every width's copy."),
-        (UncertaintyWeighted.extra_inputs, "The extra inputs of all terms."),
-    ],
-)
-def test_a_docstring_says_where_its_class_leaves_the_released_code(described: Any, words: str) -> None:
-    assert words in " ".join(described.__doc__.split())
-
-
 @pytest.mark.parametrize("backbone", ["bert-base", "bert-large", "roberta-base", "roberta-large"])
 def test_dclr_as_released_trains_by_the_released_loss(backbone: str) -> None:
     rows = read_table(str(CONFIGS / "dclr/tables/backbones.yaml")).rows
@@ -347,139 +290,35 @@ def test_dclr_as_released_trains_by_the_released_loss(backbone: str) -> None:
     assert paper["model"]["objectives"]["dclr"]["class_path"] == "Contrastive"
 
 
-def test_awp_is_as_small_as_the_thesis_ran_it() -> None:
-    rows = read_table(str(CONFIGS / "thesis/tables/stability.yaml")).rows
-    awp = {name: row for name, row in rows.items() if name.startswith("awp")}
-    assert {row.tree["model"]["optimizer"]["init_args"]["gamma"] for row in awp.values()} == {3e-5}
-    for noise in ("gaussian-noise", "fgsm"):
-        text, run = awp[f"awp-input-{noise}"], awp[f"awp-input-{noise}-as-run"]
-        assert text.tree["model"]["views"]["init_args"]["perturbs"] == "positive"
-        assert run.tree == awp["awp"].tree, "the noise was never applied"
-        assert text.published == run.published != awp["awp"].published
-
-
-SIMCSE = "princeton-nlp/unsup-simcse-"
-
-
-@pytest.mark.parametrize(
-    ("recipe", "backbone", "judge", "threshold", "ratio", "batch", "lr"),
-    [
-        ("bert-base", "bert-base-uncased", "bert-base-uncased", 0.9, 1.0, 128, 3e-5),
-        ("roberta-base", "roberta-base", "roberta-base", 0.85, 2.5, 128, 3e-5),
-        ("bert-large", f"{SIMCSE}bert-large-uncased", "bert-base-uncased", 0.9, 4.0, 256, 3e-5),
-        ("roberta-large", f"{SIMCSE}roberta-large", "roberta-base", 0.85, 5.0, 256, 1e-5),
-    ],
-)
-def test_dclr_has_its_paper_s_numbers(
-    recipe: str, backbone: str, judge: str, threshold: float, ratio: float, batch: int, lr: float
+def test_denosent_s_text_is_cut_in_training_and_in_evaluation_and_the_template_never(
+    tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Section 5 of the paper and its footnote 2: the complementary model is SimCSE-base for every backbone."""
-    tree = read_config(str(CONFIGS / f"dclr/{recipe}.yaml"))[1]
-    model, term = tree["model"], tree["model"]["objectives"]["dclr"]["init_args"]
-    assert model["encoder"]["backbone"] == backbone
-    large = recipe.endswith("large")
-    assert model["head"] == {"kind": "pooler" if large else "mlp"}
-    weighting = {"model": SIMCSE + judge, "threshold": threshold, "mask_noise": not large}
-    assert term["weighting"]["init_args"] == weighting, "a base model is narrower than a large one's noise"
-    assert term["negatives"]["noise"]["init_args"]["ratio"] == ratio
-    assert (tree["data"]["batch_size"], model["optimizer"]["init_args"]["lr"]) == (batch, lr)
-    assert (tree["trainer"]["max_epochs"], tree["trainer"]["val_check_interval"]) == (3, 150)
-    other = [" 1 (--trainer.max_epochs 1)"] if large else []
-    other += ["k = 3\n(--model.objectives.dclr.negatives.noise.ratio 3)"] if recipe == "bert-large" else []
-    assert all(words in told(CONFIGS / f"dclr/{recipe}.yaml") for words in other), "what the released script has"
-
-
-@pytest.mark.parametrize(
-    ("name", "lr", "released"),
-    [
-        ("bert-base", 3e-5, (77.63, 64, 3e-5, 3.0, 0.5, 0.2)),
-        ("bert-large", 1e-5, (79.13, 64, 1e-5, 3.0, 0.1, 0.2)),
-        ("roberta-base", 1e-5, (77.74, 64, 1e-5, 3.0, 0.1, None)),
-        ("roberta-large", 3e-5, (79.18, 128, 2e-5, 1.5, 0.5, None)),
-    ],
-)
-def test_gs_infonce_stands_as_printed_and_as_released(name: str, lr: float, released: tuple[float | None, ...]) -> None:
-    rows = read_table(str(CONFIGS / "gs_infonce/tables/backbones.yaml")).rows
-
-    def numbers(row: str) -> tuple[Any, ...]:
-        """Published, batch, learning rate, share of vectors, their deviation, dropout."""
-        tree, published = rows[row].tree, rows[row].published
-        drawn = tree["model"]["objectives"]["gs_infonce"]["init_args"]["negatives"]["gaussian"]["init_args"]
-        rate, dropout = tree["model"]["optimizer"]["init_args"]["lr"], tree["model"]["encoder"].get("dropout")
-        assert published is not None
-        return published[0], tree["data"]["batch_size"], rate, drawn["ratio"], drawn["std"], dropout
-
-    assert numbers(f"gs-{name}")[1:] == (64, lr, 3.0, 1.0, None), "the paper: 64 for all, three vectors a sentence"
-    assert numbers(f"gs-{name}-as-released") == released
-
-
-def test_table_8_of_the_thesis_is_whole() -> None:
-    printed = [
-        ("bert-base", "bert-base-uncased", (74.80, 1.12), (76.38, 0.52)),
-        ("bert-large", "bert-large-uncased", (76.39, 0.82), (77.02, 1.06)),
-        ("roberta-base", "roberta-base", (75.82, 1.12), (75.40, 0.34)),
-        ("roberta-large", "roberta-large", (76.53, 0.78), (61.94, 28.76)),
-    ]
-    rows = read_table(str(CONFIGS / "thesis/tables/backbones.yaml")).rows
-    assert len(rows) == 8
-    for name, backbone, simcse, gaussian in printed:
-        for row, published in ((f"simcse-{name}", simcse), (f"gaussian-sampling-{name}", gaussian)):
-            model = rows[row].tree["model"]
-            assert (model["encoder"]["backbone"], rows[row].published) == (backbone, published)
-            assert (rows[row].tree["data"]["batch_size"], model["optimizer"]["init_args"]["lr"]) == (64, 3e-5)
-            assert ("negatives" in model["objectives"]["simcse"]["init_args"]) == row.startswith("gaussian")
-
-
-@pytest.mark.parametrize(
-    ("name", "pooling", "length", "batch", "lr", "temperature", "published"),
-    [
-        ("cert", "cls", 32, 64, 3e-5, 0.05, "nothing is published"),
-        ("promptbert", "mask", 32, 256, 1e-5, 0.05, "78.54 ± 0.15"),
-        ("tsdae", "cls", 32, 8, 3e-5, None, "no mean of the seven STS sets"),
-        ("consert", "mean_last_two", 64, 96, 5e-7, 0.1, "72.74"),
-    ],
-)
-def test_baselines_have_their_papers_numbers(
-    name: str, pooling: str, length: int, batch: int, lr: float, temperature: float | None, published: str
-) -> None:
-    tree = read_config(str(CONFIGS / f"baselines/{name}.yaml"))[1]
-    model, term = tree["model"], tree["model"]["objectives"][name]["init_args"]
-    assert (model["encoder"]["pooling"], model["encoder"]["max_length"]) == (pooling, length)
-    assert (tree["data"]["batch_size"], model["optimizer"]["init_args"]["lr"]) == (batch, lr)
-    assert term.get("temperature") == temperature
-    about = read_about(CONFIGS / f"baselines/{name}.yaml")
-    assert published in about.expect
-    assert "As in " in about.notes
-    assert "Departures: " in about.notes
-
-
-def test_what_makes_each_baseline_itself() -> None:
-    cert, prompt, tsdae, consert = (
-        read_config(str(CONFIGS / f"baselines/{name}.yaml"))[1] for name in ("cert", "promptbert", "tsdae", "consert")
+    long = [" ".join(toy_sentences(60)[start : start + 8]).replace(",", "") for start in range(0, 60, 5)]
+    rows = [f"{a},{b}" for a, b in pairwise(long)]
+    (tmp_path / "long.csv").write_text("\n".join(["sent0,sent1", *rows]) + "\n")
+    seen: list[Any] = []
+    step = SentRepModule.training_step
+    monkeypatch.setattr(
+        SentRepModule, "training_step", lambda self, batch, *a: seen.append(batch) or step(self, batch, *a)
     )
-    assert cert["data"]["columns"] == ["sent0", "sent1"], "pairs of a sentence and its back-translation"
-    assert prompt["model"]["encoder"]["prompt"] == {
-        "template": 'This sentence of "[X]" means [MASK].', "subtract": True
-    }  # fmt: skip
-    term = tsdae["model"]["objectives"]["tsdae"]["init_args"]
-    assert (term["token_deletion"], term["causal"], term["target"], term["noise"]) == (0.6, True, "anchor", 0.0)
-    assert "head" not in tsdae["model"]
-    assert consert["model"]["encoder"]["dropout"] == 0.0
-    assert consert["model"]["objectives"]["consert"]["init_args"] == {"temperature": 0.1, "nt_xent": True}
-    assert consert["model"]["weights"] == {"consert": 0.3}, "0.15 times the sum of two directions"
-    assert prompt["model"]["views"]["init_args"] == {"positive_prompt": 'This sentence : "[X]" means [MASK].'}
-    lists = consert["model"]["views"]["init_args"]
-    (cutoff,), (shuffling,) = lists["anchor_augmentations"], lists["augmentations"]
-    assert (cutoff["class_path"], cutoff["init_args"]) == ("FeatureDropout", {"rate": 0.2})
-    assert shuffling["class_path"] == "TokenShuffling"
-
-
-def test_sncse_has_its_paper_s_numbers() -> None:
-    tree = read_config(str(CONFIGS / "sncse/bert-base.yaml"))[1]
-    contrast, margin = (term["init_args"] for term in tree["model"]["objectives"].values())
-    assert contrast == {"temperature": 0.05, "hard_negatives": False}, "soft negatives are no negatives of the contrast"
-    assert (margin, tree["model"]["weights"]) == ({"alpha": 0.1, "beta": 0.3}, {"soft_negatives": 1e-3})
-    assert (tree["data"]["batch_size"], tree["model"]["optimizer"]["init_args"]["lr"]) == (256, 1e-5)
+    flags = ["--data.train", "long.csv", "--trainer.max_steps", "2"]
+    assert main(["fit", "-c", str(CONFIGS / "denosent/bert-mini.yaml"), *tiny, *flags]) == 0
+    (checkpoint,) = tmp_path.rglob("last.ckpt")
+    encoder = SentenceEncoder.from_pretrained(checkpoint)
+    frame = len(encoder.tokenize.prefix) + len(encoder.tokenize.suffix)
+    suffix = encoder.tokenize.suffix
+    for batch in seen:
+        for tokens in (batch.anchor, batch.positive):
+            assert tokens.input_ids.shape[1] == 30 + frame
+            assert tokens.input_ids[:, -len(suffix) :].tolist() == [suffix] * len(tokens)
+    text = long[0]
+    words = encoder.tokenize.tokenizer.tokenize(text)
+    assert len(words) > 30
+    cut = encoder.tokenize.tokenizer.convert_tokens_to_string(words[:30])
+    assert encoder.tokenize.tokenizer.tokenize(cut) == words[:30]
+    np.testing.assert_allclose(encoder.encode(text), encoder.encode(cut), atol=1e-6)
+    encoder.max_seq_length = None
+    assert np.abs(encoder.encode(text) - encoder.encode(cut)).max() > 1e-4
 
 
 class WithoutAliases(yaml.SafeDumper):

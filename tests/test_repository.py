@@ -17,7 +17,6 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -38,27 +37,10 @@ IMPORT_ORDER = [
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""
 
-ONE_CONCEPT = {
-    "arguments": "the checked arguments of a class: of the data module, the module",
-    "base": "the abstract class of a family of plug-ins",
-    "comparison": "of runs, and its picture",
-    "encode": "the library's function, and its command",
-    "errors": "bad input, and what the command line makes of it",
-    "noise": "the drawing of it, the views made with it",
-    "sts": "reading the sets, and scoring them",
-    "transfer": "reading the sets, and scoring them",
-}
-"""Names that several files bear, because all of them are about the same."""
-
 PRIVATE = {
     "sentrep/encoder/compute/plan.py: module._forward_hooks": "transformers keeps no handles of its hooks",
 }
 """Uses of other packages' private names, and why there is no way around each."""
-
-MOST_ARGUMENTS = {"SentRepModule": 10, "SentenceEncoder": 11, "SentRepDataModule": 13}
-MOST_OPTIONS = 17
-"""Of a function of the command line."""
-
 
 START, END = "<!-- import order: python tests/test_repository.py --write -->", "<!-- end -->"
 
@@ -179,22 +161,6 @@ def with_import_order(page: str) -> str:
     return f"{before}{START}\n{order}\n  {END}{rest.partition(END)[2]}"
 
 
-def test_no_file_is_called_utils() -> None:
-    vague = ("utils", "util", "helpers", "misc")
-    refuse(f"{name_of(path)}: name the file after what is in it" for path in SOURCES if path.stem in vague)
-
-
-def test_no_two_files_share_a_name() -> None:
-    by_name = defaultdict(list)
-    for path in SOURCES:
-        if not path.stem.startswith("__"):
-            by_name[path.stem].append(name_of(path))
-    shared = {name: ", ".join(files) for name, files in by_name.items() if len(files) > 1}
-    known = ONE_CONCEPT.keys()
-    refuse(f"{files}: rename, or say in ONE_CONCEPT why not" for name, files in shared.items() if name not in known)
-    refuse(f"{name}: shared by no files any more; take it out of ONE_CONCEPT" for name in ONE_CONCEPT.keys() - shared)
-
-
 def test_what_reads_files_knows_no_encoder() -> None:
     refuse(
         f"{name_of(path, node)}: loading goes from files to settings and weights, of which SentenceEncoder makes one"
@@ -241,21 +207,6 @@ def foreign_private_names() -> Iterator[tuple[str, str]]:
                 part.startswith("_") and not part.startswith("__") for part in [*module.split("."), name or ""]
             ):
                 yield f"{name_of(path)}: {module}.{name or ''}", name_of(path, node)
-
-
-def test_constructors_and_commands_have_few_arguments() -> None:
-    def offenders() -> Iterator[str]:
-        for name, most in MOST_ARGUMENTS.items():
-            count = len(inspect.signature(getattr(sentrep, name)).parameters)
-            if count > most:
-                yield f"{name} has {count} arguments; {most} at most, group what belongs together"
-        for path, node in nodes(ast.FunctionDef):
-            assert isinstance(node, ast.FunctionDef)
-            count = len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
-            if (PACKAGE / "cli") in path.parents and count > MOST_OPTIONS:
-                yield f"{name_of(path, node)}: {node.name} has {count} arguments; {MOST_OPTIONS} at most"
-
-    refuse(offenders())
 
 
 def test_everything_public_has_a_docstring() -> None:
@@ -313,17 +264,6 @@ def test_no_tracked_file_is_ignored() -> None:
     command = ["git", "-c", "core.excludesFile=", "ls-files", "--cached", "--ignored", "--exclude-standard"]
     found = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     refuse(f"{path}: .gitignore ignores it; narrow the pattern" for path in found)
-
-
-def test_the_makefile_has_the_documented_targets() -> None:
-    targets = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
-    assert targets >= {"help", "quickstart", "test", "lint", "docs", "clean"}
-    for page in ("README.md", "CONTRIBUTING.md", ".ci/run"):
-        if (ROOT / page).exists():
-            commands = re.findall(
-                r"(?:^|`)make(?: --\S+)* ([a-z]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE
-            )
-            assert set(commands) <= targets, f"{page} names make {', '.join(set(commands) - targets)}"
 
 
 def test_constraints_pin_every_declared_dependency_without_local_builds() -> None:

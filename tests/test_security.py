@@ -1,4 +1,7 @@
-"""Checkpoints, folders and names from strangers: nothing of theirs runs, and nothing gets out of its place."""
+"""Attacks of a stranger by a checkpoint, weights, paths or texts: nothing of theirs runs or gets out of its place.
+
+tests/test_strangers.py has the attacks by the JSON files of a model folder.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,6 @@ from sentrep.cli.config.sections import build_tree
 from sentrep.encoder import Dense
 from sentrep.evaluation import Evaluation
 from sentrep.evaluation.comparison import Comparison
-from sentrep.evaluation.plots.style import new_figure, save_figure
 from sentrep.evaluation.results import TaskResult
 from sentrep.io.text import markdown_text, printable
 from sentrep.negatives import GaussianNegatives
@@ -75,36 +77,20 @@ class Spy(Objective):
 SPY = f"{__name__}.Spy"
 
 
-def test_an_honest_checkpoint_loads(checkpoint: dict[str, Any], tmp_path: Path) -> None:
-    SentRepModule.load_from_checkpoint(written(checkpoint, tmp_path))
-
-
 @pytest.mark.parametrize(
     "change",
     [
         lambda model: model.update(objectives={"x": {"class_path": SPY}}),
-        lambda model: model.update(objectives=[{"class_path": SPY}]),
-        lambda model: model.update(objectives={"x": SPY}),
         lambda model: model.update(objectives=[SPY]),
-        lambda model: model.update(objectives={"x": {"class_path": "os.system", "init_args": {"command": "x"}}}),
         lambda model: model.update(objectives={"x": {"class_path": "sentrep.module.os.system"}}),
-        lambda model: model.update(objectives={"x": {"class_path": "sentrep.module.Path"}}),
-        lambda model: model.update(objectives={"x": {"class_path": "sentrep.__main__.main"}}),
         lambda model: model.update(objectives={"x": {"class_path": "sentrep.cli.main"}}),
         lambda model: model.update(objectives={"x": {"class_path": ["sentrep.objectives.Contrastive"]}}),
         lambda model: model.update(objectives={"x": {"class_path": "sentrepx.Contrastive"}}),
-        lambda model: model.update(objectives={"x": {**OURS, "init_args": {"negatives": {"n": {"class_path": SPY}}}}}),
         lambda model: model.update(objectives={"x": {**OURS, "init_args": {"negatives": {"n": SPY}}}}),
-        lambda model: model.update(objectives={"x": {**OURS, "init_args": {"weighting": SPY}}}),
         lambda model: model.update(objectives={"x": {**OURS, "dict_kwargs": {"y": [{"z": {"class_path": SPY}}]}}}),
         lambda model: model.update(views={"class_path": "subprocess.Popen", "init_args": {"args": "x"}}),
-        lambda model: model.update(views="subprocess.Popen"),
-        lambda model: model.update(optimizer="os.system"),
-        lambda model: model.update(optimizer={"class_path": "torch.hub.load"}),
         lambda model: model.update(optimizer={"class_path": "torch.optim.sgd.cast"}),
-        lambda model: model.update(head={"class_path": SPY}),
         lambda model: model["encoder"].update(class_path=SPY),
-        lambda model: model.update(encoder={**model["encoder"], "init_args": {"compute": {"class_path": SPY}}}),
     ],
 )
 def test_foreign_classes_are_refused(
@@ -129,7 +115,7 @@ def test_a_foreign_class_is_built_for_those_who_trust_the_file(checkpoint: dict[
     assert list(again.objectives.terms) == ["mine"]
 
 
-@pytest.mark.parametrize("trust", [[], ["--trust-plugins"], ["--trust_plugins"], ["--trust_plugins=true"]])
+@pytest.mark.parametrize("trust", [[], ["--trust-plugins"], ["--trust_plugins=true"]])
 def test_the_command_line_asks_for_trust(trust: list[str], checkpoint: dict[str, Any]) -> None:
     checkpoint["hyper_parameters"]["objectives"] = {"x": {"class_path": SPY}}
     saved = recorded_arguments(checkpoint, "x.ckpt")
@@ -196,20 +182,14 @@ def test_pickled_code_does_not_run(form: str, checkpoint: dict[str, Any], tmp_pa
 
 
 def test_pickled_code_in_a_dense_layer_does_not_run(tmp_path: Path) -> None:
-    folder = dense_folder(tmp_path)
-    (folder / "2_Dense" / "model.safetensors").unlink()
+    folder = tmp_path / "model"
+    tiny_encoder(pooling="mean", modules=[Dense("tanh")]).save_pretrained(folder)
+    for file in ("sentrep.json", "2_Dense/model.safetensors"):
+        (folder / file).unlink()
     torch.save({"linear.weight": Bomb(tmp_path / "ran")}, folder / "2_Dense" / "pytorch_model.bin")
     with pytest.raises(InputError, match="missing or damaged"):
         SentenceEncoder.from_pretrained(folder)
     assert not (tmp_path / "ran").exists()
-
-
-def dense_folder(tmp_path: Path) -> Path:
-    """A sentence-transformers folder with a dense layer."""
-    encoder = tiny_encoder(pooling="mean", modules=[Dense("tanh")])
-    encoder.save_pretrained(tmp_path / "model")
-    (tmp_path / "model" / "sentrep.json").unlink()
-    return tmp_path / "model"
 
 
 UNSAFE = r"torch\.load\(|pickle\.load|allow_pickle=(?!False)|yaml\.(unsafe_|full_)?load\(|\beval\(['\"]|\bexec\("
@@ -247,16 +227,15 @@ def test_a_checkpoint_cannot_give_itself_permission(checkpoint: dict[str, Any], 
         SentenceEncoder.from_pretrained(written(checkpoint, tmp_path))
 
 
-@pytest.mark.parametrize("name", ["../outside.txt", "/outside.txt", "a/b.txt", "..", ".", "", "a\0b"])
+@pytest.mark.parametrize("name", ["../outside.txt", "/outside.txt", "a/b.txt", "..", "", "a\0b"])
 def test_a_checkpoints_tokenizer_stays_in_its_folder(name: str, checkpoint: dict[str, Any], tmp_path: Path) -> None:
     checkpoint["sentrep"]["tokenizer"][name] = "x"
     with pytest.raises(InputError, match=r"stranger\.ckpt: "):
         SentenceEncoder.from_pretrained(written(checkpoint, tmp_path))
 
 
-@pytest.mark.parametrize("inner", ["../other", "/etc", "a/../../other", "1_Pooling/../.."])
-@pytest.mark.parametrize("place", [0, 1])
-def test_the_modules_of_a_folder_stay_in_it(inner: str, place: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("place", "inner"), [(0, "../other"), (1, "/etc"), (1, "1_Pooling/../..")])
+def test_the_modules_of_a_folder_stay_in_it(place: int, inner: str, tmp_path: Path) -> None:
     tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "sentrep.json").unlink()
     file = tmp_path / "model" / "modules.json"
@@ -268,7 +247,7 @@ def test_the_modules_of_a_folder_stay_in_it(inner: str, place: int, tmp_path: Pa
             load(tmp_path / "model")
 
 
-@pytest.mark.parametrize("inner", ["../secret.safetensors", "/etc/secret.safetensors", "a/../../secret.safetensors"])
+@pytest.mark.parametrize("inner", ["../secret.safetensors", "/etc/secret.safetensors"])
 @pytest.mark.parametrize("index", ["model.safetensors.index.json", "pytorch_model.bin.index.json"])
 def test_the_weights_of_a_folder_stay_in_it(index: str, inner: str, tmp_path: Path) -> None:
     tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
@@ -282,31 +261,19 @@ def test_the_weights_of_a_folder_stay_in_it(index: str, inner: str, tmp_path: Pa
             load(tmp_path / "model")
 
 
-NASTY = '=HYPERLINK("http://x")|<script>\x1b[2J\n[red]\u202e'
 HOSTILE = {
     "html": "<script>alert(1)</script>",
-    "image": "![x](http://x/y.png)",
-    "link": "[x](javascript:alert(1))",
-    "address": "see https://x.example/?a=1 or www.x.example",
+    "link": "[x](javascript:alert(1)) https://x.example/?a=1 ![x](http://x/y.png)",
     "row": "a | b\n| c | d |",
-    "code": "`x` ```",
-    "emphasis": "*a* _b_ __c__ ~~d~~",
-    "heading": "# a\n## b",
-    "list": "- a\n- b",
-    "entity": "&lt;script&gt; &#60;b&#62;",
-    "backslash": "\\<b\\> \\`",
-    "mention": "@someone #1",
-    "formula": "$x$ and $$y_1$$",
+    "markup": "# *a* _b_ ~~d~~ `x` $x$ and $$y_1$$\n- a",
+    "entity": "&lt;script&gt; &#60;b&#62; \\<b\\>",
     "colour": "[red]a[/red] [link=http://x]b[/link]",
     "escape": "\x1b[2J\x1b]0;title\x07\x9b31m",
     "turn": "\u202edcba\u2066",
     "front matter": "---\nlibrary_name: x\n---",
-    "attribute": "'\" onmouseover='x'",
-    "braces": "{evil} {0}",
     "surrogate": "a\ud800b",
-    "spreadsheet": "=1+1",
 }
-"""What is not to be more than letters, wherever it stands: 21 strings."""
+"""What is not to be more than letters, wherever it stands."""
 
 
 def in_markdown(text: str) -> tuple[set[str], str]:
@@ -379,14 +346,8 @@ def test_names_are_harmless_in_a_comparisons_report_and_picture(tmp_path: Path) 
         assert not re.search("[\x1b\u202e]", text)
     assert "<script>" not in (tmp_path / "report.md").read_text(encoding="utf-8")
     drawn = (tmp_path / "report.svg").read_text(encoding="utf-8")
-    assert "$x$ and $$y_1$$" in drawn
     assert "<script>" not in drawn
     assert not re.search("[\x1b\u202e]", drawn)
-    figure = new_figure(2)
-    figure.add_subplot().set_title(NASTY)
-    drawn = save_figure(figure, tmp_path / "title")[1].read_text(encoding="utf-8")
-    assert "\x1b" not in drawn
-    assert "\\u202e" in drawn
 
 
 def test_messages_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -397,12 +358,8 @@ def test_messages_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) 
 def test_tokens_are_written_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    secrets = {
-        "HF_TOKEN": "hf_secretOfTheHub",
-        "HUGGING_FACE_HUB_TOKEN": "hf_secretOfOld",
-    }
-    for name, secret in secrets.items():
-        monkeypatch.setenv(name, secret)
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        monkeypatch.setenv(name, "hf_secretOfTheHub")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
     (tmp_path / "corpus.txt").write_text("\n".join(toy_sentences(16)))
@@ -413,4 +370,4 @@ def test_tokens_are_written_nowhere(
     assert any(path.suffix == ".ckpt" for path in files)
     out, err = capfd.readouterr()
     for text in (*(path.read_bytes() for path in files), out.encode(), err.encode()):
-        assert not any(secret.encode() in text for secret in secrets.values())
+        assert b"hf_secretOfTheHub" not in text

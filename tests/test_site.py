@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import json
 import os
@@ -10,14 +9,10 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote_plus, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
@@ -75,14 +70,6 @@ def test_formulas_of_docstrings_become_latex(monkeypatch: pytest.MonkeyPatch) ->
     assert latex("a = 1\n\nb = 2") == "\\begin{gathered}\na = 1 \\\\\nb = 2\n\\end{gathered}"
 
 
-def test_every_recipe_is_on_the_page_of_its_method() -> None:
-    shown = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("methods/*.md"))
-    recipes = [file.relative_to(ROOT / "configs").with_suffix("").as_posix() for file in ROOT.glob("configs/*/*.yaml")]
-    trained = [recipe for recipe in recipes if recipe.split("/")[0] not in ("pretrain", "overrides")]
-    assert len(trained) > 30
-    assert not [recipe for recipe in trained if f"| `{recipe}` |" not in shown]
-
-
 def test_every_page_is_in_the_navigation() -> None:
     named = re.findall(r"[\w./-]+\.md", json.dumps(yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]))
     assert sorted(named) == sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
@@ -106,14 +93,6 @@ def test_links_of_the_wheels_page_are_absolute_and_exist(monkeypatch: pytest.Mon
         kind, _, path = link.removeprefix("https://host/project/").partition("/main/")
         assert (ROOT / path).is_file(), path
         assert kind == ("raw" if path.endswith((".png", ".svg")) else "blob"), link
-
-
-def test_examples_are_sections_that_the_site_knows() -> None:
-    """Behind ``Example:`` a doctest would be read as text."""
-    wrong = [
-        path for path in (ROOT / "sentrep").rglob("*.py") if re.search(r"^ *Example:$", path.read_text("utf-8"), re.M)
-    ]
-    assert not wrong, "write Examples:"
 
 
 def build(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -198,37 +177,6 @@ def test_no_page_scrolls_sideways_and_formulas_are_drawn(site: Path, tmp_path: P
             assert not [address for address in tab.requests if not address.startswith(("file:", "data:"))], file
     assert wide == [("wide.htm", width) for width in WIDTHS]
     assert drawn > 30
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address of the site on a server of this machine: the search needs one."""
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-SEARCH = "[...document.querySelectorAll('*')].map(e => e.shadowRoot).find(root => root && root.querySelector('input'))"
-FIRST = {"fine-tune": "tasks", "multilingual": "tasks", "GPU": "tasks", "learning rate": "faq", "worse": "faq"}
-"""What newcomers look for, and the page that comes first."""
-
-
-@pytest.mark.slow
-@needs_zensical
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
-def test_the_search_finds_the_right_page_first(site: Path, tmp_path: Path) -> None:
-    found = {}
-    with served(site) as address, browser(tmp_path) as tab:
-        for words in FIRST:
-            tab.open(f"{address}/index.html", 1280)  # a new page, which shows no hits of the words before
-            tab.wait(f"(document.querySelector('.md-search__button').click(), {SEARCH})")
-            typed = f"input.value = {words!r}; input.dispatchEvent(new Event('input', {{bubbles: true}}))"
-            tab.evaluate(f"(() => {{const input = {SEARCH}.querySelector('input'); {typed}}})()")
-            hit = f"[...{SEARCH}.querySelectorAll('a')].find(a => a.href.includes({quote_plus(words)!r}))?.href"
-            found[words] = Path(urlsplit(tab.wait(hit)).path).stem
-    assert found == FIRST
 
 
 @pytest.mark.slow

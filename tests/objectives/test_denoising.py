@@ -1,4 +1,7 @@
-"""The denoising objective against torch's decoder with all logits, beside other objectives, through a checkpoint."""
+"""The denoising objective against torch's decoder with all logits, and through a checkpoint.
+
+tests/decoders has the decoder alone; tests/test_every_plugin.py and test_combinations.py have it beside others.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,27 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-import lightning
 import pytest
 import torch
-from lightning.pytorch.callbacks import ModelCheckpoint
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
 
 from references.denoising import denoising_loss, gradients, run, shortened, torch_decoder
-from sentrep import (
-    InputError,
-    Objective,
-    ProjectionHead,
-    SentenceEncoder,
-    SentRepDataModule,
-    SentRepModule,
-    TextBatch,
-    Views,
-    distributed,
-)
+from sentrep import InputError, Objective, ProjectionHead, SentenceEncoder, SentRepModule, TextBatch, Views
 from sentrep.decoders import RealTokens
 from sentrep.objectives import Contrastive, Denoising, denoising
 from sentrep.types import TokenBatch
 from sentrep.views import BatchGaussianNoise, EncodedViews, OutputPerturbedViews, TokenShuffling
-from support import FAMILIES, assert_same, run_processes, text_batch, tiny_encoder, toy_sentences
+from support import (
+    FAMILIES,
+    assert_equal_to_one_process,
+    assert_resumes,
+    assert_same,
+    loss_and_gradients,
+    run_processes,
+    text_batch,
+    tiny_encoder,
+    toy_sentences,
+)
 
 SENTENCES = toy_sentences(16)
 SMALL: dict[str, Any] = {"layers": 2, "heads": 2, "feed_forward": 48, "dropout": 0.0}
@@ -75,11 +75,9 @@ def reference_loss(objective: Denoising, noisy: Tensor, tokens: TokenBatch, memo
 CASES: dict[str, dict[str, Any]] = {
     "positive": {},
     "without given positives": {"paired": False},
-    "anchor": {"target": "anchor"},
-    "causal": {"target": "anchor", "causal": True, "noise": 0.3},
+    "causal anchor": {"target": "anchor", "causal": True, "noise": 0.3},
     "tsdae": TSDAE,
-    "deep": {"layers": 5, "heads": 1, "activation": "gelu"},
-    "of another width": {"head": 12, "heads": 4},
+    "of another width": {"head": 12, "heads": 4, "activation": "gelu"},
 }
 
 
@@ -180,28 +178,6 @@ def test_accuracy_counts_the_tokens_that_are_named() -> None:
     assert objective.metrics["accuracy"] > 0
 
 
-def test_with_the_contrastive_term_in_one_step_it_is_the_sum_of_the_two() -> None:
-    def loss_and_gradients(names: list[str]) -> tuple[Tensor, dict[str, Tensor]]:
-        encoder = tiny_encoder(dropout=0.1)
-        torch.manual_seed(7)
-        terms = {"contrastive": Contrastive(), "denoising": Denoising(layers=2, feed_forward=48)}
-        weights = {"contrastive": 5.0, "denoising": 7.0}
-        module = SentRepModule(
-            encoder, {n: terms[n] for n in names}, {n: weights[n] for n in names}, head=ProjectionHead("linear")
-        ).double()
-        loss, _ = step(module, text_batch(encoder, SENTENCES[:8], SENTENCES[8:]))
-        loss.backward()
-        return loss.detach(), {n: p.grad for n, p in module.named_parameters() if p.grad is not None}
-
-    both, gradient = loss_and_gradients(["contrastive", "denoising"])
-    parts = [loss_and_gradients([name]) for name in ("contrastive", "denoising")]
-    torch.testing.assert_close(both, parts[0][0] + parts[1][0], rtol=1e-12, atol=0)
-    assert gradient.keys() == parts[0][1].keys() | parts[1][1].keys()
-    for name, value in gradient.items():
-        apart = sum(part.get(name, torch.zeros_like(value)) for _, part in parts)
-        torch.testing.assert_close(value, apart, rtol=0, atol=1e-10, msg=name)
-
-
 @pytest.mark.parametrize("arguments", [{}, TSDAE])
 def test_one_forward_of_the_encoder_whatever_the_objectives(arguments: dict[str, Any]) -> None:
     encoder = tiny_encoder()
@@ -220,44 +196,6 @@ def test_two_objectives_share_the_head() -> None:
     assert module.objectives.terms["one"].lm_head is module.objectives.terms["two"].lm_head
 
 
-def test_initial_weights_depend_on_the_seed_alone_and_disturb_no_other_draw() -> None:
-    states = []
-    for seed in (1, 1, 2):
-        encoder = tiny_encoder()
-        torch.manual_seed(len(states))
-        before = torch.get_rng_state()
-        module = SentRepModule(encoder, {"denoising": Denoising(**SMALL)}, seed=seed)
-        assert torch.equal(torch.get_rng_state(), before)
-        states.append(module.state_dict()["objectives.terms.denoising.decoder.layers.0.hidden.weight"])
-    assert torch.equal(states[0], states[1])
-    assert not torch.equal(states[0], states[2])
-
-
-def test_deleted_tokens() -> None:
-    torch.manual_seed(0)
-    encoder = tiny_encoder(pooling="mask", prompt='"[X]" means [MASK].')
-    before, after = encoder.spec(seed=0).frame
-    assert (before, after) == (len(encoder.tokenize.prefix), len(encoder.tokenize.suffix))
-    tokens = text_batch(encoder, SENTENCES * 30).anchor
-    original = tokens.input_ids.clone()
-    short = denoising.delete_tokens(tokens, 0.6, (before, after), encoder.tokenize.pad_token_id)
-    assert torch.equal(tokens.input_ids, original)
-    lengths, left = tokens.attention_mask.sum(1), short.attention_mask.sum(1)
-    own, remaining = (lengths - before - after).float(), (left - before - after).float()
-    assert remaining.min() == 1, "one token always stays"
-    assert (remaining / own).mean().item() == pytest.approx(0.4, abs=0.03)
-    for row in range(len(tokens)):
-        ids = short.input_ids[row, : left[row]].tolist()
-        assert ids[:before] == encoder.tokenize.prefix
-        assert ids[len(ids) - after :] == encoder.tokenize.suffix
-        inside = iter(tokens.input_ids[row, before : lengths[row] - after].tolist())
-        assert all(token in inside for token in ids[before : len(ids) - after]), "the order has changed"
-        assert set(short.input_ids[row, left[row] :].tolist()) <= {encoder.tokenize.pad_token_id}
-    assert torch.equal(
-        short.attention_mask, (short.attention_mask.cumsum(1) <= left[:, None]).long() * short.attention_mask
-    )
-
-
 def test_deletion_removes_what_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = TokenBatch(
         torch.tensor([[1, 10, 11, 12, 2, 0], [1, 20, 21, 22, 23, 2]]), torch.tensor([[1] * 5 + [0], [1] * 6])
@@ -271,23 +209,6 @@ def test_deletion_removes_what_was_drawn(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     got = [ids[:length].tolist() for ids, length in zip(short.input_ids, short.attention_mask.sum(1), strict=True)]
     assert got == expected == [[1, 11, 2], [1, 21, 2]]
-
-
-def test_a_causal_decoder_sees_no_token_that_it_predicts() -> None:
-    encoder = tiny_encoder(dropout=0.0)
-    module = built(encoder, **{**TSDAE, "token_deletion": 0.0})
-    objective: Any = module.objectives.terms["denoising"]
-    batch = text_batch(encoder, SENTENCES[:1])
-    _, views = step(module, batch)
-    states: list[Tensor] = []
-    objective.decoder.register_forward_hook(lambda _, __, out: states.append(out.detach()))
-    objective(views, batch)
-    views.anchor_output.input_embeddings = views.anchor_output.input_embeddings.detach().clone()
-    views.anchor_output.input_embeddings[0, 3] += 1.0  # predicted at position 2
-    objective(views, batch)
-    assert len(states[0]) == int(batch.anchor.attention_mask.sum()) - 1
-    torch.testing.assert_close(states[1][:3], states[0][:3])
-    assert not torch.allclose(states[1][3:], states[0][3:])
 
 
 def test_the_count_that_the_host_knows_changes_nothing() -> None:
@@ -337,14 +258,19 @@ def test_views_of_other_sentences_are_refused() -> None:
         module.objectives(dataclasses.replace(views, positive_output=views.positive_output[:2]), batch)
 
 
+def one_step() -> tuple[Tensor, dict[str, Tensor]]:
+    """Loss and gradients of sentences that are sorted by length: the processes have unequal numbers of tokens."""
+    module = built(tiny_encoder(dropout=0.0), ProjectionHead("linear"), noise=0.0)
+    return loss_and_gradients(module, text_batch(module.encoder, sorted(SENTENCES[:8], key=len)))
+
+
+def test_two_processes_with_unequal_token_counts_equal_one() -> None:
+    assert_equal_to_one_process(run_processes(one_step, 2), *one_step())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"layers": 0}, "layers must be 1 or more"),
-        ({"heads": 0}, "heads must be 1 or more"),
-        ({"noise": 1.0}, r"noise must lie in \[0, 1\)"),
-        ({"dropout": -0.1}, "dropout must lie"),
-        ({"token_deletion": 1.0}, "token_deletion must lie"),
         ({"target": "negative"}, "target must be 'positive' or 'anchor'"),
         ({"activation": "tanh"}, "activation must be 'relu' or 'gelu'"),
         ({"heads": 5}, "heads must divide the encoder's width 32"),
@@ -352,156 +278,22 @@ def test_views_of_other_sentences_are_refused() -> None:
 )
 def test_settings_that_make_no_sense_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        SentRepModule(tiny_encoder(), [Denoising(**arguments)])
+        built(tiny_encoder(), **arguments)
 
 
-def fit(folder: Path, checkpoint: Path | None = None) -> SentRepModule:
-    """Four steps with everything on; step 2 is kept as a checkpoint."""
-    encoder = tiny_encoder(pooling="mean")
-    encoder.save_pretrained(folder / "backbone")
-    with pytest.warns(UserWarning, match="no complete masked-LM head"):
-        module = SentRepModule(
-            SentenceEncoder(str(folder / "backbone")),
-            {
-                "contrastive": Contrastive(),
-                "denoising": Denoising(layers=2, feed_forward=48),
-                "tsdae": Denoising(**{**SMALL, **TSDAE, "dropout": 0.1}),
-            },
-            head=ProjectionHead("linear"),
-            seed=3,
-        )
-    data = SentRepDataModule(train="toy", batch_size=8, seed=3)
-    trainer = lightning.Trainer(
-        max_steps=4,
-        accelerator="cpu",
-        logger=False,
-        callbacks=[ModelCheckpoint(folder, "{step}", every_n_train_steps=2, save_top_k=-1)],
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        log_every_n_steps=1,
-    )
-    trainer.fit(module, data, ckpt_path=checkpoint, weights_only=True if checkpoint else None)
-    assert 0 <= trainer.callback_metrics["train/denoising/accuracy"] <= 1
-    return module
-
-
-def test_decoder_head_and_projector_are_trained_saved_resumed_and_not_exported(tmp_path: Path) -> None:
-    whole = fit(tmp_path)
-    torch.manual_seed(99)
-    resumed = fit(tmp_path / "resumed", tmp_path / "step=2.ckpt")
-    assert_same(resumed.state_dict(), whole.state_dict())
-
-    earlier = torch.load(tmp_path / "step=2.ckpt", weights_only=True)["state_dict"]
-    parts = ("objectives.terms.denoising.decoder.", "objectives.terms.denoising.lm_head.", "objectives.terms.tsdae.")
-    for part in (*parts, "encoder.head."):
-        moved = [n for n, p in whole.state_dict().items() if n.startswith(part) and not torch.equal(p, earlier[n])]
-        assert moved, f"{part} is not trained"
-
-    for name in ("backbone", "resumed"):
-        (tmp_path / name).rename(tmp_path / f"{name} moved away")
-    path = tmp_path / "step=4.ckpt"
-    again = SentRepModule.load_from_checkpoint(path)
-    assert_same(again.state_dict(), whole.state_dict())
-    terms: Any = again.objectives.terms
-    assert terms["denoising"].lm_head is terms["tsdae"].lm_head
-    words = again.encoder.backbone.get_input_embeddings().weight
-    assert terms["denoising"].lm_head.model.get_output_embeddings().weight is words
-
-    exported = SentenceEncoder.from_pretrained(path)
-    exported.save_pretrained(tmp_path / "exported")
-    assert not [n for n, _ in exported.named_parameters() if "decoder" in n or "lm_head" in n or n.startswith("head")]
-    files = sum(file.stat().st_size for file in (tmp_path / "exported").glob("*.safetensors"))
-    backbone = sum(p.numel() for p in whole.encoder.backbone.parameters())
-    assert files < 4 * backbone + 20_000, "more than the backbone was written"
-    torch.testing.assert_close(
-        exported.encode(SENTENCES, convert_to_tensor=True), whole.encoder.encode(SENTENCES, convert_to_tensor=True)
-    )
-
-
-def test_a_checkpoint_hands_its_trained_head_to_the_next_run(tmp_path: Path) -> None:
-    trained = fit(tmp_path)
-    head: Any = trained.objectives.terms["denoising"].lm_head
-    next_run = SentenceEncoder(str(tmp_path / "step=4.ckpt"))
-    assert_same(next_run.spec(seed=0).lm_head().state_dict(), head.state_dict())
-    fresh = SentenceEncoder(str(tmp_path / "step=4.ckpt"), pretrained=False).spec(seed=0).lm_head().state_dict()
-    dense = "model.cls.predictions.transform.dense.weight"
-    assert not torch.equal(fresh[dense], head.state_dict()[dense])
-
-
-def test_a_checkpoint_holds_the_word_embeddings_once(tmp_path: Path) -> None:
-    fit(tmp_path)
-    state = torch.load(tmp_path / "step=4.ckpt", weights_only=True)["state_dict"]
-    words = [tensor for tensor in state.values() if tensor.shape == (4000, 32)]
-    assert len(words) == 3  # the encoder's, and one under each objective
-    assert len({tensor.data_ptr() for tensor in words}) == 1
-
-
-class Step(nn.Module):
-    """What DDP wraps."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        terms = {
-            "contrastive": Contrastive(),
-            "one": Denoising(**SMALL, noise=0.0),
-            "two": Denoising(**SMALL, noise=0.0),
-        }
-        self.inner = SentRepModule(tiny_encoder(dropout=0.0), terms, head=ProjectionHead("linear")).double()
-
-    def forward(self, batch: TextBatch) -> Tensor:
-        return step(self.inner, batch)[0]
-
-
-def gradients_through_ddp() -> dict[str, Tensor]:
-    """After one step on the global batch of 8, of which each process has its rows."""
-    model = Step()
-    whole = text_batch(model.inner.encoder, sorted(SENTENCES[:8], key=len))
-    share = 8 // distributed.world_size()
-    rows = slice(distributed.rank() * share, (distributed.rank() + 1) * share)
-    tokens = TokenBatch(whole.anchor.input_ids[rows], whole.anchor.attention_mask[rows])
-    wrapped = DistributedDataParallel(model) if distributed.world_size() > 1 else model
-    wrapped(TextBatch(tokens, None, None, whole.rows[rows])).backward()
-    found = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
-    return {**found, "tokens": tokens.attention_mask.sum()}
-
-
-def test_two_processes_with_unequal_token_counts_equal_one_through_ddp() -> None:
-    expected = gradients_through_ddp()
-    shares = run_processes(gradients_through_ddp, 2)
-    counts = [share.pop("tokens") for share in shares]
-    assert counts[0] != counts[1]
-    assert sum(counts) == expected.pop("tokens")
-    for share in shares:
-        assert share.keys() == expected.keys()
-        for name, gradient in expected.items():
-            torch.testing.assert_close(share[name], gradient, rtol=0, atol=1e-10, msg=name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("arguments", [{"noise": 0.95}, TSDAE])
-def test_the_decoder_learns_to_read_the_vector(arguments: dict[str, Any]) -> None:
-    encoder = tiny_encoder(dropout=0.0, pooling="mean")
-    module = built(encoder, **arguments)
-    objective: Any = module.objectives.terms["denoising"]
-    for parameter in objective.decoder.parameters():
-        if parameter.ndim == 2:
-            parameter.data.mul_(8)  # N(0, 0.02) is made for widths near 768; at 32 the signal would start too small
-    batch = text_batch(encoder, SENTENCES)
-    optimizer = torch.optim.AdamW(module.parameters(), lr=3e-3)
-    for number in range(150):
-        loss, _ = step(module, batch, seed=number)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    with torch.no_grad():
-        _, views = step(module, batch)
-        other = {k: dataclasses.replace(v, embedding=v.embedding.roll(1, 0)) for k, v in views.extra.items()}
-        shuffled = dataclasses.replace(views, anchor=views.anchor.roll(1, 0), extra=other)
-        losses = []
-        for seen in (views, shuffled):
-            torch.manual_seed(5)
-            losses.append(module.objectives(seen, batch)[0].item())
-    assert losses[0] < losses[1] - 0.3, "another sentence's vector must make it much harder"
+def test_tokens_are_deleted_within_the_frame_and_one_stays() -> None:
+    encoder = tiny_encoder(pooling="mask", prompt='"[X]" means [MASK].')
+    before, after = encoder.spec(seed=0).frame
+    tokens = text_batch(encoder, SENTENCES * 30).anchor
+    torch.manual_seed(0)
+    short = denoising.delete_tokens(tokens, 0.6, (before, after), encoder.tokenize.pad_token_id)
+    own, left = (each.attention_mask.sum(1) - before - after for each in (tokens, short))
+    assert left.min() == 1
+    assert (left / own).mean().item() == pytest.approx(0.4, abs=0.03)
+    for row, count in enumerate(left.tolist()):
+        ids = short.input_ids[row, : before + count + after].tolist()
+        assert ids[:before] == encoder.tokenize.prefix
+        assert ids[len(ids) - after :] == encoder.tokenize.suffix
 
 
 class Wrapped(Objective):
@@ -521,19 +313,29 @@ class Wrapped(Objective):
         return 2 * self.inner(views, batch)
 
 
-def test_a_head_within_a_wrapped_objective_is_found_again(tmp_path: Path) -> None:
-    encoder = tiny_encoder(pooling="mean")
-    module = SentRepModule(encoder, {"mine": Wrapped(Denoising(layers=1, feed_forward=48))}, seed=1)
-    data = text_batch(encoder, SENTENCES[:4])
-    trainer = lightning.Trainer(
-        accelerator="cpu", max_steps=1, logger=False, default_root_dir=tmp_path, enable_progress_bar=False,
-        enable_model_summary=False, enable_checkpointing=False,
-    )  # fmt: skip
-    trainer.fit(module, torch.utils.data.DataLoader([data], batch_size=None))  # type: ignore[arg-type]
-    trainer.save_checkpoint(tmp_path / "a.ckpt", weights_only=False)
-    next_run = SentenceEncoder(str(tmp_path / "a.ckpt"))
-    head: Any = module.objectives.terms["mine"].inner.lm_head
-    assert_same(next_run.spec(seed=5).lm_head().state_dict(), head.state_dict())
+def both_kinds() -> SentRepModule:
+    terms = {"denoising": Denoising(layers=1, feed_forward=48), "tsdae": Wrapped(Denoising(**{**SMALL, **TSDAE}))}
+    return SentRepModule(tiny_encoder(pooling="mean"), terms, head=ProjectionHead("linear"), seed=3)
+
+
+def test_decoder_and_head_are_trained_resumed_and_handed_on_but_not_exported(tmp_path: Path) -> None:
+    whole: Any = assert_resumes(both_kinds, tmp_path)
+    state = torch.load(tmp_path / "step=2.ckpt", weights_only=True)["state_dict"]
+    for part in ("denoising.decoder.", "denoising.lm_head.", "tsdae."):
+        names = [name for name in state if name.startswith(f"objectives.terms.{part}")]
+        assert any(not torch.equal(state[name], whole.state_dict()[name]) for name in names), f"{part} is not trained"
+    words = [tensor for tensor in state.values() if tensor.shape == (4000, 32)]
+    assert len({tensor.data_ptr() for tensor in words}) == 1 < len(words), "a checkpoint holds the embeddings once"
+
+    path = tmp_path / "step=4.ckpt"
+    terms: Any = SentRepModule.load_from_checkpoint(path, trust_plugins=True).objectives.terms
+    assert terms["denoising"].lm_head is terms["tsdae"].inner.lm_head
+    head = whole.objectives.terms["denoising"].lm_head.state_dict()
+    assert_same(SentenceEncoder(str(path)).spec(seed=0).lm_head().state_dict(), head)
+    fresh = SentenceEncoder(str(path), pretrained=False).spec(seed=0).lm_head().state_dict()
+    assert any(not torch.equal(fresh[name], tensor) for name, tensor in head.items())
+    names = [name for name, _ in SentenceEncoder.from_pretrained(path).named_parameters()]
+    assert not [name for name in names if "decoder" in name or "lm_head" in name]
 
 
 def test_the_mean_of_one_token_is_its_loss() -> None:
