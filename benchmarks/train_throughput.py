@@ -15,7 +15,8 @@ order, with the same loss (InfoNCE of cosine, τ = 0.05), AdamW at 3e-5 falling 
 - "sentrep, fast paths off": one padded pass with torch's own dropout.
 - "sentence-transformers": its own trainer and `MultipleNegativesRankingLoss` over two equal columns.
 - "plain HF loop": a page of PyTorch around the transformers model, as SimCSE's repository does it.
-- "best loop by hand", where ``--variants`` asks for it: what can be written for BERT alone (hand_loop.py).
+- "best loop by hand" and "best loop by hand, compiled", where ``--variants`` asks for them: what can be written for
+  BERT alone, on packed rows (hand_loop.py).
 
 Before training, with dropout off, all compute the loss of the first batch in float32, and the benchmark stops when two
 differ. Loading and collating count, the first steps do not. The other objectives are sentrep's alone. With
@@ -42,7 +43,7 @@ from typing import Any
 import harness
 import inputs
 import machine
-from harness import COMPILED, GRAPHS, HAND, OURS, PACKED, PEER, PLAIN, SLOW, Job, Row
+from harness import COMPILED, GRAPHS, HAND, HAND_COMPILED, OURS, PACKED, PEER, PLAIN, SLOW, Job, Row
 from training_loops import COMPUTE, measure
 
 OBJECTIVES = ("simcse", "gs", "dclr", "denosent")
@@ -110,7 +111,7 @@ def run(options: argparse.Namespace, until: float = float("inf")) -> dict[str, A
             )
             check_losses(measurements)
             found["measurements"] += measurements
-    for row in harness.rows_of(found["measurements"], [PEER, PLAIN, HAND]):
+    for row in harness.rows_of(found["measurements"], [PEER, PLAIN, HAND, HAND_COMPILED]):
         found["rows"].append(_with_utilisation(row, per_sentence[tuple(row.setting.values())], found["peaks"]))
     return found
 
@@ -186,7 +187,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     found = harness.parser("Training speed beside others.", steps=20, warmup=3, max_length=32, matrix=0)
     found.add_argument("--objective", nargs="+", choices=OBJECTIVES, default=["simcse"])
-    found.add_argument("--variants", nargs="+", choices=[PEER, PLAIN, HAND, *COMPUTE])
+    found.add_argument("--variants", nargs="+", choices=[PEER, PLAIN, HAND, HAND_COMPILED, *COMPUTE])
     found.add_argument("--lengths", nargs="+", type=int, help="made-up sentences of exactly so many tokens")
     return found
 

@@ -8,11 +8,26 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import inputs
 import machine
-from harness import CACHED, COMPILED, GRAPHS, HAND, OURS, PACKED, PADDED, PEER, PLAIN, PROCESSOR, SLOW, Job
+from harness import (
+    CACHED,
+    COMPILED,
+    GRAPHS,
+    HAND,
+    HAND_COMPILED,
+    OURS,
+    PACKED,
+    PADDED,
+    PEER,
+    PLAIN,
+    PROCESSOR,
+    SLOW,
+    Job,
+)
 
 _OFF: dict[str, Any] = {"layout": "padded", "cheap_dropout": False}
 COMPUTE: dict[str, dict[str, Any]] = {
@@ -33,27 +48,33 @@ SIX = ("simcse", "mlm", "denoising", "distillation", "momentum", "tension")
 
 
 class Clock:
-    """Times optimiser steps behind the first ``warmup`` ones."""
+    """Times optimiser steps behind the first ``warmup`` ones, in four parts or more.
+
+    The rate is the median part's: a step that compiles code for a new shape counts in one part only.
+    """
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.warmup, self.last = job.settings["warmup"], job.settings["warmup"] + job.settings["steps"]
-        self.step, self.start, self.end, self.processor = 0, 0.0, 0.0, 0.0
+        self.part = max(1, job.settings["steps"] // 4)
+        self.step = 0
+        self.times: list[tuple[float, float]] = []
+        """Of the clock and the processor, at the ends of the parts."""
 
     def tick(self) -> None:
         """An optimiser step is done."""
         self.step += 1
-        if self.step == self.last:
-            self.end, self.processor = machine.now(self.job.device), time.process_time() - self.processor
-        if self.step == self.warmup:
-            self.start, self.processor = machine.now(self.job.device), time.process_time()
+        if self.step >= self.warmup and (self.step - self.warmup) % self.part == 0:
+            self.times.append((machine.now(self.job.device), time.process_time()))
 
     def report(self, first_loss: float, before: float) -> dict[str, Any]:
         """What a measurement tells."""
-        sentences = (self.last - self.warmup) * self.job.setting["batch"]
+        sentences = self.part * self.job.setting["batch"]
+        parts = [(b[0] - a[0], b[1] - a[1]) for a, b in itertools.pairwise(self.times)]
+        elapsed, processor = (median(part) for part in zip(*parts, strict=True))
         return {
-            "sentences_per_second": sentences / (self.end - self.start), "first_loss": first_loss,
-            "before_memory_mib": before, "more": {PROCESSOR: 1000 * self.processor / sentences},
+            "sentences_per_second": sentences / elapsed, "first_loss": first_loss,
+            "before_memory_mib": before, "more": {PROCESSOR: 1000 * processor / sentences},
         }  # fmt: skip
 
 
@@ -213,20 +234,43 @@ def measure_peer(job: Job) -> dict[str, Any]:
 def measure_plain(job: Job) -> dict[str, Any]:
     """A loop of a page, as SimCSE's repository does it: tokenised before, both views in one padded pass."""
     model, tokenizer = inputs.load_plain(job.folder, job.device)
-    return _loop(job, model, doubled_batches(job, tokenizer), lambda batch: simcse_loss(model, batch))
+
+    def collate(rows: list[list[int]]) -> dict[str, Any]:
+        return dict(tokenizer.pad({"input_ids": rows}, return_tensors="pt"))
+
+    batches = doubled_batches(job, token_ids(job, tokenizer), collate)
+    return _loop(job, model, batches, lambda batch: simcse_loss(model, batch))
 
 
 def measure_by_hand(job: Job) -> dict[str, Any]:
     """The best loop for BERT alone: hand_loop.py."""
-    from hand_loop import PackedBert
+    import torch
+    from hand_loop import PackedBert, pack
 
     model, tokenizer = inputs.load_plain(job.folder, job.device)
     best = PackedBert(model)
-    return _loop(job, best, doubled_batches(job, tokenizer), lambda batch: simcse_loss(best, batch))
+    ids, size = token_ids(job, tokenizer), job.setting["batch"]
+    width = max(64 if job.device == "cpu" else 128, job.settings["max_length"])
+    longest = max(sum(map(len, ids[start : start + size])) for start in range(0, len(ids) - size + 1, size))
+    rows = -(-2 * longest // width) + max(2, size // 32)  # best fit fills 97 % and more
+    batches = doubled_batches(job, ids, functools.partial(pack, rows=rows, width=width))
+
+    def loss_of(batch: dict[str, Any]) -> Any:
+        return simcse_loss(best, batch)
+
+    if job.variant == HAND:
+        return _loop(job, best, batches, loss_of)
+    return _loop(job, best, batches, loss_of, torch.compile(loss_of, dynamic=False))
 
 
-def _loop(job: Job, model: Any, batches: Iterator[Any], loss_of: Callable[[Any], Any]) -> dict[str, Any]:
-    """Train in the plainest way."""
+def _loop(
+    job: Job,
+    model: Any,
+    batches: Iterator[Any],
+    loss_of: Callable[[Any], Any],
+    compiled: Callable[[Any], Any] | None = None,
+) -> dict[str, Any]:
+    """Train in the plainest way; ``compiled`` computes the same loss in the steps."""
     import torch
     from transformers import get_scheduler
 
@@ -242,7 +286,7 @@ def _loop(job: Job, model: Any, batches: Iterator[Any], loss_of: Callable[[Any],
     before = machine.used_mib(job.device)
     for batch in itertools.islice(itertools.chain([first], batches), clock.last):
         with machine.autocast(job.device, job.setting["precision"]):
-            loss = loss_of(batch)
+            loss = (compiled or loss_of)(batch)
         loss.backward()
         optimizer.step()
         schedule.step()
@@ -251,17 +295,22 @@ def _loop(job: Job, model: Any, batches: Iterator[Any], loss_of: Callable[[Any],
     return clock.report(first_loss, before)
 
 
-def doubled_batches(job: Job, tokenizer: Any) -> Iterator[dict[str, Any]]:
-    """Batches of token ids and mask, every sentence twice in a row, padded to the longest of the batch."""
+def token_ids(job: Job, tokenizer: Any) -> list[list[int]]:
+    """The ids of every sentence, in the order of training."""
+    found: list[list[int]] = tokenizer(in_order(job), truncation=True, max_length=job.settings["max_length"])[
+        "input_ids"
+    ]
+    return found
+
+
+def doubled_batches(job: Job, ids: list[list[int]], collate: Callable[[list[list[int]]], Any]) -> Iterator[Any]:
+    """Batches of ``ids`` as ``collate`` makes them, every sentence twice in a row."""
     from torch.utils.data import DataLoader
 
-    ids = tokenizer(in_order(job), truncation=True, max_length=job.settings["max_length"])["input_ids"]
     loader: Any = DataLoader(
-        ids,
+        ids,  # type: ignore[arg-type]
         batch_size=job.setting["batch"],
-        collate_fn=lambda rows: dict(
-            tokenizer.pad({"input_ids": [row for row in rows for _ in range(2)]}, return_tensors="pt")
-        ),
+        collate_fn=lambda rows: collate([row for row in rows for _ in range(2)]),
         pin_memory=job.device == "cuda",
         drop_last=True,
     )
@@ -282,5 +331,8 @@ def simcse_loss(model: Any, batch: dict[str, Any]) -> Any:
 
 def measure(job: Job) -> dict[str, Any]:
     """One variant."""
-    others = {PEER: measure_peer, PLAIN: measure_plain, HAND: measure_by_hand}
+    import torch
+
+    torch.compiler.reset()  # programs of an earlier variant count against the limit of a function's
+    others = {PEER: measure_peer, PLAIN: measure_plain, HAND: measure_by_hand, HAND_COMPILED: measure_by_hand}
     return others.get(job.variant, measure_ours)(job)

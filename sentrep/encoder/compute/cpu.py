@@ -6,6 +6,7 @@ no fused kernel on a CPU. On other devices, and in compiled code, everything is 
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -17,6 +18,9 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 _LEVELS = 2**16
+
+_IN_CACHE = 2**20
+"""Probabilities of attention that are computed at once: more leave the cache, which takes twice the time."""
 
 
 def use_cheap_dropout(backbone: PreTrainedModel) -> None:
@@ -52,13 +56,23 @@ def attention(
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **arguments
         )
-    scores = query * (query.shape[-1] ** -0.5 if scaling is None else scaling) @ key.transpose(-1, -2)
-    if attention_mask is not None and attention_mask.dtype == torch.bool:
-        scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
-    elif attention_mask is not None:
-        scores = scores + attention_mask
+    query = query * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    rows = max(1, _IN_CACHE // (query.shape[1] * query.shape[2] * key.shape[2]))
+    masks: Any = itertools.repeat(None)
+    if attention_mask is not None:
+        masks = attention_mask.expand(len(query), -1, -1, -1).split(rows)
+    groups = zip(query.split(rows), key.split(rows), value.split(rows), masks, strict=False)
+    return torch.cat([_products(*group, dropout) for group in groups]), None
+
+
+def _products(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+    scores = query @ key.transpose(-1, -2)
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    elif mask is not None:
+        scores = scores + mask
     probabilities = drop(scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)), dropout)
-    return (probabilities.to(value.dtype) @ value).transpose(1, 2).contiguous(), None
+    return (probabilities.to(value.dtype) @ value).transpose(1, 2)
 
 
 def keep(x: Tensor, p: float) -> tuple[Tensor, float]:

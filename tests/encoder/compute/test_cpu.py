@@ -154,3 +154,21 @@ def test_value_and_gradient_belong_to_one_mask() -> None:
     torch.testing.assert_close(y, x * mask)
     (gradient,) = torch.autograd.grad(y.square().sum(), x)
     torch.testing.assert_close(gradient, 2 * x * mask * mask)
+
+
+@pytest.mark.parametrize("mask", [None, "bool", "float"])
+def test_rows_are_computed_in_groups(mask: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = nn.Module()
+    module.is_causal = False
+    tensors = torch.randn(3, 5, 2, 8, 4, dtype=torch.float64, requires_grad=True)
+    visible = None if mask is None else (torch.rand(5, 1, 8, 8) > 0.3) | torch.eye(8, dtype=torch.bool)
+    if visible is not None and mask == "float":
+        visible = torch.zeros(visible.shape, dtype=torch.float64).masked_fill(~visible, -torch.inf)
+    results = []
+    for limit in (10**6, 2 * 2 * 8 * 8, 1):  # all rows at once, two, one
+        monkeypatch.setattr(cpu, "_IN_CACHE", limit)
+        torch.manual_seed(0)
+        found = attention(module, *tensors, visible, dropout=0.25)[0]
+        results.append([found, *torch.autograd.grad(found.sin().sum(), tensors)])
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-12)
+    torch.testing.assert_close(results[2], results[0], rtol=0, atol=1e-12)
