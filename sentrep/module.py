@@ -279,21 +279,22 @@ class SentRepModule(Configurable, LightningModule):
         self.log_dict({f"train/{name}": value for name, value in values.items()})
         self.log("train/loss", loss, prog_bar=True)
 
-    def validation_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
+    # `*_` is Lightning's ``batch_idx`` and, where a stage has several loaders, ``dataloader_idx``
+    def validation_step(self, pairs: ScoredPairs, *_: int) -> None:
         """Log the scores of one development set (`sentrep.evaluation.scoring`)."""
         self._validation.score(self, pairs)
 
     def on_validation_epoch_end(self) -> None:
         self._validation.finish(self)
 
-    def test_step(self, pairs: ScoredPairs, batch_idx: int, dataloader_idx: int = 0) -> None:
+    def test_step(self, pairs: ScoredPairs, *_: int) -> None:
         """Log the score of one test set."""
         self._test.score(self, pairs)
 
     def on_test_epoch_end(self) -> None:
         self._test.finish(self)
 
-    def predict_step(self, sentences: list[str], batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+    def predict_step(self, sentences: list[str], *_: int) -> Tensor:
         """Vectors (n, D) of n sentences."""
         vectors: Any = self.encoder.encode(sentences, show_progress_bar=False, convert_to_tensor=True)
         return vectors

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,24 +56,10 @@ class Browser:
         """The value of an expression in the page."""
         return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
-    def wait(self, expression: str, seconds: float = 20) -> Any:
-        """The value of an expression in the page, as soon as it has one; an object is True."""
-        end = time.monotonic() + seconds
-        while not (found := self.evaluate(f"(v => v instanceof Object ? true : v)({expression})")):
-            assert time.monotonic() < end, expression
-            time.sleep(0.1)
-        return found
-
     @property
     def requests(self) -> list[str]:
         """Addresses that the page asked for, its own first."""
         return [e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"]
-
-    @property
-    def complaints(self) -> list[str]:
-        """What stands in the console, and errors of scripts."""
-        kinds = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
-        return [json.dumps(event["params"]) for event in self.events if event["method"] in kinds]
 
     def _next(self) -> dict[str, Any]:
         message = bytearray()

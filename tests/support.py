@@ -190,7 +190,7 @@ def loss_and_gradients(module: SentRepModule, batch: TextBatch) -> tuple[Tensor,
     In float64: float32 leaves rounding of 4e-6 after the division by τ.
     """
     module.double()
-    part = _rows(batch, distributed.own_rows(len(batch) // distributed.world_size(), batch.rows.device))
+    part = own_share(batch)
     views = module.views_of(part)
     loss, _ = module.objectives(views, part)
     loss.backward()
@@ -202,7 +202,10 @@ def loss_and_gradients(module: SentRepModule, batch: TextBatch) -> tuple[Tensor,
     return loss, gradients
 
 
-def _rows(batch: TextBatch, rows: Tensor) -> TextBatch:
+def own_share(batch: TextBatch) -> TextBatch:
+    """This process's rows of a global batch."""
+    rows = distributed.own_rows(len(batch) // distributed.world_size(), batch.rows.device)
+
     def part(tokens: TokenBatch | None) -> TokenBatch | None:
         return None if tokens is None else TokenBatch(tokens.input_ids[rows], tokens.attention_mask[rows])
 

@@ -108,34 +108,6 @@ def contents() -> dict[str, str]:
 
 # --- odd text ---------------------------------------------------------------------------------------------------------
 
-READ = {
-    "bom": ("a.txt", b"\xef\xbb\xbfone\ntwo\n", ["one", "two"]),
-    "mixed line ends": ("a.txt", b"one\r\ntwo\rthree\nfour", ["one", "two", "three", "four"]),
-    "no other line ends": ("a.txt", "a\x0bb\x0cc\x85d\u2028e\n".encode(), ["a\x0bb\x0cc\x85d\u2028e"]),
-    "control characters": ("a.txt", b"a\x01\x1b[2Jb\x7f\n", ["a\x01\x1b[2Jb\x7f"]),
-    "zero width": ("a.txt", "a\u200bb\ufeffc\n".encode(), ["a\u200bb\ufeffc"]),
-    "emoji": ("a.txt", "👩‍👩‍👧 ok 🏳️‍🌈\n".encode(), ["👩‍👩‍👧 ok 🏳️‍🌈"]),
-    "right to left": ("a.txt", "\u202eשלום \u2067عالم\n".encode(), ["\u202eשלום \u2067عالم"]),
-    "blank lines": ("a.txt", b"\n \nx\n\n", ["", " ", "x", ""]),
-    "nothing": ("a.txt", b"", []),
-    "line break in a cell": ("a.csv", b'text\n"a\nb"\n', ["a\nb"]),
-    "csv with a bom": ("a.csv", b"\xef\xbb\xbftext\nx\n", ["x"]),
-    "doubled quotes": ("a.csv", b'text\n"a ""b"""\n', ['a "b"']),
-    "quotes in a tsv": ("a.tsv", b'text\t2\n"a\t1\n', ['"a']),
-    "escapes": ("a.jsonl", rb'{"text": "\u00e9\ud83d\ude00"}' + b"\n", ["é😀"]),
-    "null": ("a.jsonl", b'{"text": null}\n', [""]),
-    "only a header": ("a.csv", b"text\n", []),
-    "a long line": ("a.txt", b"x" * 10**6, ["x" * 10**6]),
-}
-
-
-def test_odd_text_is_read_as_it_is(tmp_path: Path) -> None:
-    found = {}
-    for case, (name, content, _) in READ.items():
-        (tmp_path / name).write_bytes(content)
-        found[case] = [row.sentences[0] for row in open_corpus(tmp_path / name).rows()]
-    assert found == {case: expected for case, (_, _, expected) in READ.items()}
-
 
 def test_any_text_has_a_vector() -> None:
     encoder = tiny_encoder().eval()

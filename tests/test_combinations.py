@@ -21,6 +21,7 @@ import sentrep.weighting
 from sentrep import SentenceEncoder
 from sentrep.cli import main
 from sentrep.cli.config.configuration import Tree, merge
+from support import assert_same
 
 APART = [{"PhraseReconstruction", "TokenDeletion"}, {"prompt", "Distillation"}, {"prompt", "ComplementaryWeighting"}]
 """What is refused in a sentence: phrases are read where they stand, and a teacher must read the same prompt."""
@@ -148,15 +149,6 @@ def drawn(teacher: str, number: int) -> list[Tree]:
             return trees
 
 
-def same(one: Any, other: Any) -> bool:
-    """To the bit, in what a state holds."""
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
-
-
 def configuration(trees: list[Tree]) -> Tree:
     tree = reduce(merge, trees, {"model": {"objectives": {"contrastive": plugin("Contrastive")}}})
     views: Tree = tree.pop("views", {})
@@ -197,7 +189,7 @@ def test_a_random_combination_trains_goes_on_and_is_exported(
     whole = fit("whole", 3)
     fit("halves", 2)
     halves = fit("halves", 3, "--ckpt_path=last")
-    assert not [key for key, value in whole.items() if not same(halves[key], value)]
+    assert_same(halves, whole)
     assert all(value.isfinite().all() for value in whole.values() if isinstance(value, torch.Tensor))
     sentences = ["a sentence", "another one, of more words"]
     loaded = SentenceEncoder.from_pretrained("runs/whole/version_0/checkpoints/last.ckpt").encode(sentences)

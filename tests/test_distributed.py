@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import lightning
 import pytest
 import torch
 from torch import Tensor
@@ -24,6 +23,7 @@ from sentrep.objectives import Contrastive
 from support import (
     assert_equal_to_one_process,
     loss_and_gradients,
+    quiet_trainer,
     run_processes,
     text_batch,
     tiny_encoder,
@@ -199,11 +199,9 @@ def logged(folder: str, every: int) -> dict[str, float]:
     os.environ["LOCAL_RANK"] = str(distributed.rank())
     module = SentRepModule(tiny_encoder(dropout=0.0), {"simcse": Contrastive()}, weights={"simcse": 2.0}, seed=1)
     data = SentRepDataModule(f"{folder}/pairs.csv", batch_size=6 // world, seed=2)
-    trainer = lightning.Trainer(
-        accelerator="cpu", devices=world, strategy="ddp" if world > 1 else "auto", max_steps=1, log_every_n_steps=every,
-        logger=False, enable_checkpointing=False, use_distributed_sampler=False, enable_progress_bar=False,
-        enable_model_summary=False,
-    )  # fmt: skip
+    trainer = quiet_trainer(
+        devices=world, strategy="ddp" if world > 1 else "auto", max_steps=1, log_every_n_steps=every
+    )
     trainer.fit(module, data)
     return {name: float(value) for name, value in trainer.callback_metrics.items()}
 
@@ -226,11 +224,7 @@ def held(texts: list[Any]) -> float | str:
     world, rank = distributed.world_size(), distributed.rank()
     os.environ["LOCAL_RANK"] = str(rank)
     module = SentRepModule(tiny_encoder(dropout=0.0), {"simcse": Contrastive()}, seed=1)
-    trainer = lightning.Trainer(
-        accelerator="cpu", devices=world, strategy="ddp" if world > 1 else "auto", max_steps=1, logger=False,
-        enable_checkpointing=False, use_distributed_sampler=False, enable_progress_bar=False,
-        enable_model_summary=False,
-    )  # fmt: skip
+    trainer = quiet_trainer(devices=world, strategy="ddp" if world > 1 else "auto", max_steps=1)
     try:
         trainer.fit(module, SentRepDataModule(texts[rank], batch_size=6 // world, seed=2))
     except InputError as error:

@@ -15,7 +15,7 @@ import yaml
 from lightning.pytorch import Trainer
 
 from sentrep import SentRepModule
-from sentrep.cli import COMMANDS, main
+from sentrep.cli import main
 from sentrep.objectives import Contrastive
 from support import (
     assert_equal_to_one_process,
@@ -146,16 +146,6 @@ def test_every_page_has_an_example_and_stands_in_the_entry_page() -> None:
         assert page.stem == "objective" or f"]({page.name})" in entry, page.name
 
 
-@pytest.mark.slow
-def test_the_page_for_notebooks_runs(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(FIGURES)
-    tiny_encoder(pooling="mean").save_pretrained("model")
-    shown: dict[str, Any] = {}
-    for block in blocks(DOCS / "notebook.md", "python"):
-        exec(block, shown)
-    assert [set(hit) for hit in shown["found"]] == [{"corpus_id", "score"}] * min(3, len(shown["texts"]))
-
-
 def journey(name: str) -> dict[str, Any]:
     """What the Python of a journey's page leaves behind, run from first to last."""
     shown: dict[str, Any] = {}
@@ -171,20 +161,3 @@ def test_the_journey_in_a_notebook_ends_with_a_better_model(desk: Path, monkeypa
     right = shown["right"]
     assert right(shown["after"]) >= 22  # of 24
     assert right(shown["after"]) > right(shown["before"])
-
-
-def test_the_journey_to_a_table_has_a_row_of_ones_own(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ((sampler,), (table,)) = (blocks(DOCS / "journeys" / "table.md", language) for language in ("python", "yaml"))
-    (desk / "between.py").write_text(sampler)
-    (desk / "table.yaml").write_text(table)
-    importlib.import_module("between").test_it_lies_between_the_nearest_two()
-    built: list[SentRepModule] = []
-    monkeypatch.setattr(Trainer, "fit", lambda trainer, model, **_: built.append(model))
-    assert main(["fit", "--table", "table.yaml", "--row", "between"]) == 0
-    assert "Between" in str(built[0].objectives)
-
-
-def test_the_commands_of_the_journeys_exist() -> None:
-    pages = "".join(page.read_text(encoding="utf-8") for page in (DOCS / "journeys").glob("*.md"))
-    named = set(re.findall(r"^\$ sentrep (\w+)|`sentrep (\w+)", pages, re.MULTILINE))
-    assert {*filter(None, (name for pair in named for name in pair))} <= {command.split()[0] for command in COMMANDS}

@@ -19,13 +19,11 @@ from pathlib import Path
 
 import datasets
 import nbformat
-import numpy as np
 import pytest
 from nbclient import NotebookClient
 from PIL import Image
 
-from sentrep.errors import InputError
-from support import forked, tiny_encoder, toy_sentences
+from support import forked, toy_sentences
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
@@ -129,44 +127,6 @@ def test_rewrites_of_a_language_model_are_triplets_or_left_out(monkeypatch: pyte
     }
     found = example.pairs(datasets.Dataset.from_dict({"text": list(answers)}), answers.get)
     assert found.to_list() == [{"sent0": "It rains.", "sent1": "Rain falls.", "hard_neg": "It is dry."}]
-
-
-@pytest.mark.slow
-def test_three_pictures_of_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(EXAMPLES / "figures")
-    drawn = importlib.import_module("sentences")
-    before, after = (tiny_encoder(pooling="mean", seed=seed).eval() for seed in (0, 1))
-    texts = [*toy_sentences(9), "a very long sentence " * 20]
-    near = drawn.draw_neighbours(after, texts[:2], texts, k=3)
-    words = [text.get_text() for text in near.axes[0].texts]
-    cosines = after.similarity(after.encode(texts[:1]), after.encode(texts))[0]
-    assert words[0] == texts[0]
-    nearest = cosines.argsort(descending=True)[1:4].tolist()  # but itself
-    expected = [f"{cosines[place]:.2f}   {texts[place][:80]}" for place in nearest]
-    assert [word[:87] for word in words[1:4]] == [line[:87] for line in expected]
-    assert len(words) == 2 * 4
-    heat = drawn.draw_similarities(after, texts[:4], texts)
-    (image,) = heat.axes[0].images
-    np.testing.assert_allclose(
-        image.get_array(), after.similarity(after.encode(texts[:4]), after.encode(texts)), atol=1e-6
-    )
-    assert len(heat.axes[0].texts) == 40
-    assert heat.axes[0].get_xticklabels()[-1].get_text() == "a very long sentence a very…"
-    moved = drawn.draw_before_after(before, after, texts)
-    assert [axis.get_title(loc="left") for axis in moved.axes] == ["before", "after"]
-    assert [len(axis.texts) for axis in moved.axes] == [10, 10]
-    assert [
-        text.get_text()
-        for legend in drawn.draw_before_after(before, after, texts, list("ab" * 5)).legends
-        for text in legend.get_texts()
-    ] == ["a", "b"]
-    assert near._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]  # what a notebook shows
-    for wrong in (
-        lambda: drawn.draw_similarities(after, texts * 5),
-        lambda: drawn.draw_before_after(before, after, texts, ["a"]),
-    ):
-        with pytest.raises(InputError, match=r"1 to 40 sentences|1 labels for 10 sentences"):
-            wrong()
 
 
 def executed(notebook: Path, folder: Path) -> nbformat.NotebookNode:

@@ -93,18 +93,6 @@ def test_a_copy_takes_the_same_step(again: Any) -> None:
     assert torch.equal(other.compute_terms(batch, 0).loss, loss)
 
 
-@pytest.mark.parametrize("seed", ["garbage", "", "-1", "1.5", str(2**63)])
-def test_a_global_seed_that_is_none_is_said(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PL_GLOBAL_SEED", seed)
-    with pytest.raises(InputError, match=r"PL_GLOBAL_SEED is '.*', no whole number from 0 to 2⁶³ − 1; unset it"):
-        SentRepModule(tiny_encoder(), [Contrastive()])
-    data = SentRepDataModule(toy_sentences(8), batch_size=4)
-    data.connect(tiny_encoder().tokenize, 8)
-    data.setup("fit")
-    with pytest.raises(InputError, match="PL_GLOBAL_SEED"):
-        data.train_dataloader()
-
-
 class Steps:
     """A loop by hand under `lightning.Fabric`."""
 

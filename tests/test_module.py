@@ -22,7 +22,7 @@ from sentrep.functional import alignment, uniformity
 from sentrep.objectives import Contrastive
 from sentrep.training.arguments import check_strategy
 from sentrep.training.parameter_groups import parameter_groups
-from support import forbid_network, forked, text_batch, tiny_encoder, toy_sentences
+from support import assert_same, forbid_network, forked, loader, quiet_trainer, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(32)
 
@@ -48,28 +48,10 @@ def batches(encoder: SentenceEncoder, size: int = 8) -> list[TextBatch]:
     return [text_batch(encoder, SENTENCES[k : k + size]) for k in range(0, len(SENTENCES), size)]
 
 
-def trainer(**arguments: Any) -> lightning.Trainer:
-    defaults = {
-        "max_epochs": 1,
-        "accelerator": "cpu",
-        "logger": False,
-        "enable_checkpointing": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "log_every_n_steps": 1,
-        "use_distributed_sampler": False,
-    }
-    return lightning.Trainer(**{**defaults, **arguments})
-
-
-def loader(items: list[Any]) -> torch.utils.data.DataLoader:  # type: ignore[type-arg]
-    return torch.utils.data.DataLoader(items, batch_size=None, shuffle=False)
-
-
 def test_the_sum_is_weighted_and_every_term_logged() -> None:
     encoder = tiny_encoder(dropout=0.0)
     module = SentRepModule(encoder, {"simcse": Contrastive(), "norm": MeanNorm(2.0)}, weights={"norm": 0.25})
-    run = trainer(limit_train_batches=1)
+    run = quiet_trainer(limit_train_batches=1)
     run.fit(module, loader(batches(encoder)))
     logged = {name: float(value) for name, value in run.callback_metrics.items()}
     assert logged["train/loss"] == pytest.approx(logged["train/simcse"] + 0.25 * logged["train/norm"], rel=1e-5)
@@ -86,7 +68,7 @@ def test_one_forward_of_the_encoder_per_step_and_one_after_step_per_optimiser_st
     module = SentRepModule(encoder, {"simcse": Contrastive(), "norm": norm})
     passes = []
     encoder.register_forward_hook(lambda *_: passes.append(1))
-    trainer(accumulate_grad_batches=2).fit(module, loader(batches(encoder)))
+    quiet_trainer(accumulate_grad_batches=2).fit(module, loader(batches(encoder)))
     assert len(passes) == 4
     assert norm.steps == 2
 
@@ -127,7 +109,7 @@ def test_schedules(scheduler: Any, warmup: float, expected: list[float]) -> None
         scheduler=scheduler,
         warmup_steps=warmup,
     )
-    trainer(callbacks=[Watch()]).fit(module, loader(batches(encoder)))
+    quiet_trainer(callbacks=[Watch()]).fit(module, loader(batches(encoder)))
     assert rates == pytest.approx(expected)
 
 
@@ -135,7 +117,7 @@ def test_validation_scores_the_sets_and_their_mean() -> None:
     encoder = tiny_encoder(pooling="mean")
     module = SentRepModule(encoder, [Contrastive()])
     sets = [toy.scored_pairs("dev"), toy.scored_pairs("test")]
-    run = trainer()
+    run = quiet_trainer()
     run.validate(module, [loader([pairs]) for pairs in sets], verbose=False)
     metrics = {name: float(value) for name, value in run.callback_metrics.items()}
     assert metrics["val/sts"] == pytest.approx((metrics["val/toy-dev"] + metrics["val/toy-test"]) / 2, abs=1e-4)
@@ -155,19 +137,35 @@ def test_validation_scores_the_sets_and_their_mean() -> None:
             assert metrics[f"val/{pairs.name}/{name}"] == pytest.approx(float(value), abs=1e-5)
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_every_stage_takes_one_loader_or_several(count: int) -> None:
+    """Lightning hands the number of the loader to a step only where there are several."""
+    module, run = SentRepModule(tiny_encoder(pooling="mean"), [Contrastive()]), quiet_trainer()
+    sets = [toy.scored_pairs(name) for name in ("dev", "test")][:count]
+    for stage, scored in (("val", run.validate), ("test", run.test)):
+        scored(module, [loader([pairs]) for pairs in sets], verbose=False)
+        assert {f"{stage}/{pairs.name}" for pairs in sets} <= run.callback_metrics.keys()
+    found: Any = run.predict(module, [loader([SENTENCES[:3]]) for _ in sets])
+    vectors = module.encoder.encode(SENTENCES[:3], convert_to_tensor=True)
+    for each in found if count > 1 else [found]:
+        torch.testing.assert_close(each, [vectors])
+
+
 def test_collapsed_vectors_do_not_become_a_score() -> None:
     encoder = tiny_encoder()
     with torch.no_grad():
         for parameter in encoder.parameters():
             parameter.zero_()
     with pytest.raises(InputError, match="toy-dev"):
-        trainer().validate(SentRepModule(encoder, [Contrastive()]), loader([toy.scored_pairs("dev")]), verbose=False)
+        quiet_trainer().validate(
+            SentRepModule(encoder, [Contrastive()]), loader([toy.scored_pairs("dev")]), verbose=False
+        )
 
 
 def test_identical_views_are_warned_of() -> None:
     encoder = tiny_encoder(dropout=0.0)
     with pytest.warns(UserWarning, match="identical"):
-        trainer(limit_train_batches=1).fit(SentRepModule(encoder, [Contrastive()]), loader(batches(encoder)))
+        quiet_trainer(limit_train_batches=1).fit(SentRepModule(encoder, [Contrastive()]), loader(batches(encoder)))
 
 
 def test_an_encoder_that_was_loaded_to_encode_is_trained_with_its_dropout() -> None:
@@ -178,32 +176,18 @@ def test_an_encoder_that_was_loaded_to_encode_is_trained_with_its_dropout() -> N
 def test_a_batch_of_one_is_refused() -> None:
     encoder = tiny_encoder()
     with pytest.raises(InputError, match="batch of one sentence"):
-        trainer().fit(SentRepModule(encoder, [Contrastive()]), loader(batches(encoder, size=1)))
+        quiet_trainer().fit(SentRepModule(encoder, [Contrastive()]), loader(batches(encoder, size=1)))
 
 
 def test_two_runs_from_one_seed_are_equal_and_two_seeds_differ() -> None:
     def weights(seed: int) -> Tensor:
         encoder = tiny_encoder()
         torch.manual_seed(123 + seed)  # the run must not depend on the global generator
-        trainer().fit(SentRepModule(encoder, [Contrastive()], seed=seed), loader(batches(encoder)))
+        quiet_trainer().fit(SentRepModule(encoder, [Contrastive()], seed=seed), loader(batches(encoder)))
         return encoder.backbone.get_input_embeddings().weight.detach()
 
     assert torch.equal(weights(0), weights(0))
     assert not torch.equal(weights(0), weights(1))
-
-
-@pytest.mark.parametrize(
-    ("objectives", "weights", "message"),
-    [
-        ({}, None, "no objective"),
-        ({"a": None}, None, "no objective"),
-        ({"a": Contrastive()}, {"b": 1.0}, "unknown objectives"),
-        ([Contrastive(), Contrastive()], None, "give them names"),
-    ],
-)
-def test_objectives_that_make_no_sum_are_refused(objectives: Any, weights: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        SentRepModule(tiny_encoder(), objectives, weights)
 
 
 def _checkpoint(folder: Path, **arguments: Any) -> tuple[SentRepModule, Path]:
@@ -211,7 +195,7 @@ def _checkpoint(folder: Path, **arguments: Any) -> tuple[SentRepModule, Path]:
     encoder.save_pretrained(folder / "backbone")
     encoder = SentenceEncoder(str(folder / "backbone"), pooling="mean", max_length=16)
     module = SentRepModule(encoder, {"simcse": Contrastive(temperature=0.07)}, **arguments)
-    run = trainer(limit_train_batches=2, logger=CSVLogger(folder, "logs", ""))
+    run = quiet_trainer(limit_train_batches=2, logger=CSVLogger(folder, "logs", ""))
     run.fit(module, loader(batches(encoder)))
     run.save_checkpoint(folder / "last.ckpt")
     (folder / "backbone").rename(folder / "moved_away")
@@ -227,8 +211,7 @@ def test_a_checkpoint_of_a_python_built_module_stands_alone(tmp_path: Path) -> N
     assert {"model.seed": 5, "model.objectives.simcse.temperature": 0.07}.items() <= told.items()
     assert told["model.head.kind"] == "mlp"
     assert again.objectives.terms["simcse"].temperature == 0.07
-    for (name, one), two in zip(module.state_dict().items(), again.state_dict().values(), strict=True):
-        assert torch.equal(one, two), name
+    assert_same(again.state_dict(), module.state_dict())
     np.testing.assert_array_equal(again.encoder.encode(SENTENCES), expected)
     encoder = SentenceEncoder.from_pretrained(path)
     assert (encoder.pooling, encoder.max_length, encoder.head) == ("mean", 16, None)
@@ -274,31 +257,16 @@ def test_damaged_and_foreign_checkpoints_are_refused(content: bytes | None, mess
         SentenceEncoder.from_pretrained(path)
 
 
-def test_a_truncated_checkpoint_is_refused(tmp_path: Path) -> None:
-    _, path = _checkpoint(tmp_path)
-    path.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(InputError, match=r"last\.ckpt"):
-        SentenceEncoder.from_pretrained(path)
-
-
 def test_the_fused_adamw_takes_the_same_steps() -> None:
     weights = []
     for fused in (False, True):
         adamw = functools.partial(torch.optim.AdamW, lr=1e-2, weight_decay=0.1, fused=fused)
         module = SentRepModule(tiny_encoder(dropout=0.1), [Contrastive()], optimizer=adamw, seed=1)
-        trainer(precision="64-true").fit(module, loader(batches(module.encoder)))
+        quiet_trainer(precision="64-true").fit(module, loader(batches(module.encoder)))
         weights.append(dict(module.named_parameters()))
     for name, weight in weights[0].items():
         torch.testing.assert_close(weights[1][name], weight, rtol=0, atol=1e-9, msg=name)
     assert SentRepModule(tiny_encoder(), [Contrastive()]).optimizer.keywords["fused"]  # type: ignore[attr-defined]
-
-
-def test_the_terms_of_a_step_need_no_trainer() -> None:
-    module = SentRepModule(tiny_encoder(), {"simcse": Contrastive(), "norm": MeanNorm()}, weights={"norm": 0.5})
-    terms = module.compute_terms(batches(module.encoder)[0], 0)
-    torch.testing.assert_close(terms.loss, sum(terms.weighted.values()))
-    terms.loss.backward()
-    assert any(parameter.grad is not None and parameter.grad.any() for parameter in module.encoder.parameters())
 
 
 @pytest.mark.parametrize("strategy", [FSDPStrategy(), ModelParallelStrategy()])

@@ -1,8 +1,8 @@
 """Every command and Python block of the pages for users runs, in page order, in an empty folder.
 
-Trainings are cut to a few steps, tables to one row, and large files to their first lines. ``SENTREP_PAGES=whole`` runs
-everything at full length and compares what is printed with what the page shows; that takes hours. Models and data come
-from ../shared where a page names them. ``.ci/wheel`` runs README's blocks with the wheel.
+Trainings are cut to a few steps, tables to one row, and large files to their first lines; README's quick
+start and Python run in full, and print what the page shows. Models and data come from ../shared where a page names
+them. ``.ci/wheel`` runs README's blocks with the wheel.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import gzip
 import importlib
 import itertools
 import lzma
-import os
 import re
 import runpy
 import shlex
@@ -43,7 +42,6 @@ PAGES = [
     if path.stem not in OTHERS and re.search(r"^```(console|python)$", path.read_text(encoding="utf-8"), re.MULTILINE)
 ]
 """tests/test_docs_examples.py runs those of docs/writing."""
-WHOLE = os.environ.get("SENTREP_PAGES") == "whole"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 STEPS = "--trainer.max_steps 2 --trainer.val_check_interval 2"
 SHORT = {
@@ -129,7 +127,7 @@ def desk(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else Ray writes into the home folder
     before = set(sys.modules)
     shown = "".join(text for _, text in blocks(page))
-    put_models(tmp_path, shown, whole=WHOLE or page == README)
+    put_models(tmp_path, shown, whole=page == README)
     put_files(tmp_path, shown)
     put_runs(tmp_path, shown)
     yield tmp_path
@@ -196,16 +194,14 @@ def put_files(desk: Path, shown: str) -> None:
         "lines.txt": ("wiki/heldout.txt", 20),
         "wiki_rewrites.tsv": ("pairs/wiki_rewrites.tsv", 1200),
         "pairs.tsv": ("pairs/wiki_rewrites.tsv", 1200),
-        "abstracts.jsonl": ("transfer/scifact/corpus.jsonl", 150),
-        "passages.jsonl": ("transfer/scifact/corpus.jsonl", 5),
     }
     for name, (source, count) in first_lines.items():
         if name in shown or (name == "sentences.txt" and "simcse/" in shown):
             with shared_path(f"data/{source}").open(encoding="utf-8") as file:
-                (desk / name).write_text("".join(file if WHOLE else itertools.islice(file, count)), encoding="utf-8")
+                (desk / name).write_text("".join(itertools.islice(file, count)), encoding="utf-8")
     if "wiki1m.txt.xz" in shown:
         with lzma.open(shared_path("data/wiki/wiki1m.txt.xz"), "rt", encoding="utf-8") as file:
-            text = "".join(file if WHOLE else itertools.islice(file, 500))
+            text = "".join(itertools.islice(file, 500))
         (desk / "wiki1m.txt.xz").write_bytes(lzma.compress(text.encode(), preset=0))
     toys = [sentence.replace(",", "") for sentence in toy_sentences(120)]
     scored = [f"{toys[n]},{toys[n + 1]},{n % 5}\n" for n in range(40)]
@@ -249,7 +245,7 @@ class Page:
             elif language == "console":
                 for command, printed in commands(text):
                     self.command(command, printed)
-            elif language == "text" and before == "python" and (WHOLE or self.page == README):
+            elif language == "text" and before == "python" and self.page == README:
                 assert_alike(self.printed, text)
             before = language
 
@@ -274,7 +270,7 @@ class Page:
         if words[0] != "sentrep":
             subprocess.run(["bash", "-c", f"set -eo pipefail; {command}"], check=True, cwd=self.desk)
             return
-        complete = WHOLE or (self.page == README and words[1] == "quickstart")
+        complete = self.page == README and words[1] == "quickstart"
         with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
             status = main(words[1:] if complete else [*words[1:], *self.shorter(words)])
         said = f"{self.page}: {command}\n{out.getvalue()[-2000:]}{err.getvalue()[-2000:]}"
@@ -326,7 +322,7 @@ def assert_alike(printed: str, shown: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if WHOLE else 1200)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_of_a_page_runs(page: str, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if "opus-mt" in (ROOT / page).read_text(encoding="utf-8"):

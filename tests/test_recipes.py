@@ -31,10 +31,6 @@ RECIPES = sorted({*CONFIGS.rglob("*.yaml")} - {*TABLES, *OVERRIDE.parent.iterdir
 FROZEN = ("model", "second_model", "generator")
 """Arguments that name a frozen encoder."""
 FIRST = ("quickstart", "simcse", "gs_infonce", "dclr", "denosent", "baselines", "pretrain")
-PAPERS = (
-    "simcse", "gs_infonce", "dclr", "denosent", "thesis", "baselines", "rankcse", "arccse", "diffcse", "infocse",
-    "mixcse", "paser", "sncse", "esimcse", "sg_opt",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -261,33 +257,6 @@ def test_rows_of_one_name_are_the_same() -> None:
 def test_every_adamw_is_fused(case: Case) -> None:
     text = yaml.dump(case.tree, Dumper=WithoutAliases)
     assert text.count("fused: true") == text.count("class_path: torch.optim.AdamW")
-
-
-def test_recipes_of_papers_clip_at_norm_1_but_for_dclr_s_equation_6() -> None:
-    for case in CASES:
-        if case.paper in PAPERS:
-            clips = case.tree["model"]["objectives"].get("dclr", {}).get("class_path") != "Contrastive"
-            assert case.tree["trainer"].get("gradient_clip_val") == (1.0 if clips else None), case.name
-            assert "gradient_clip_algorithm" not in case.tree["trainer"], "by norm"
-
-
-@pytest.mark.parametrize("backbone", ["bert-base", "bert-large", "roberta-base", "roberta-large"])
-def test_dclr_as_released_trains_by_the_released_loss(backbone: str) -> None:
-    rows = read_table(str(CONFIGS / "dclr/tables/backbones.yaml")).rows
-    paper, released = (rows[f"dclr-{backbone}{end}"].tree for end in ("", "-as-released"))
-    term = released["model"]["objectives"]["dclr"]
-    assert term["class_path"] == "BinaryContrastive"
-    assert term["init_args"]["weighting"]["init_args"]["mask_noise"] is False
-    assert term["init_args"]["negatives"]["noise"]["init_args"]["denominator"] == "batch_and_noise"
-    for part in ("negatives", "weighting"):  # but for these it is the paper's recipe
-        theirs, ours = (dict(tree["model"]["objectives"]["dclr"]["init_args"][part]) for tree in (released, paper))
-        theirs, ours = (plugin.get("noise", plugin)["init_args"] for plugin in (theirs, ours))
-        changed = {"denominator": None, "mask_noise": None, **({"ratio": None} if backbone == "bert-large" else {})}
-        assert {**theirs, **changed} == {**ours, **changed}
-    assert released["trainer"]["max_epochs"] == (1 if "large" in backbone else 3)
-    heads = [tree["model"]["head"]["kind"] for tree in (paper, released)]
-    assert heads == (["pooler", "pooler"] if "large" in backbone else ["mlp", "pooler_mlp"])
-    assert paper["model"]["objectives"]["dclr"]["class_path"] == "Contrastive"
 
 
 def test_denosent_s_text_is_cut_in_training_and_in_evaluation_and_the_template_never(

@@ -11,8 +11,6 @@ import functools
 import graphlib
 import importlib
 import importlib.metadata
-import inspect
-import pkgutil
 import re
 import subprocess
 import sys
@@ -102,22 +100,6 @@ def imported_modules(path: Path) -> Iterator[tuple[ast.stmt, str]]:
             yield node, module
 
 
-@functools.cache
-def classes() -> dict[str, type]:
-    """Every class that is defined in sentrep, by its full name."""
-    modules = [sentrep] + [
-        importlib.import_module(found.name)
-        for found in pkgutil.walk_packages(sentrep.__path__, "sentrep.")
-        if not found.name.endswith("__main__")
-    ]
-    return {
-        f"{cls.__module__}.{cls.__qualname__}": cls
-        for module in modules
-        for _, cls in inspect.getmembers(module, inspect.isclass)
-        if cls.__module__ == module.__name__
-    }
-
-
 def test_imports_go_down_the_list_only() -> None:
     def offenders() -> Iterator[str]:
         for path in SOURCES:
@@ -161,15 +143,6 @@ def with_import_order(page: str) -> str:
     return f"{before}{START}\n{order}\n  {END}{rest.partition(END)[2]}"
 
 
-def test_what_reads_files_knows_no_encoder() -> None:
-    refuse(
-        f"{name_of(path, node)}: loading goes from files to settings and weights, of which SentenceEncoder makes one"
-        for path in (PACKAGE / "encoder" / "loading").glob("*.py")
-        for node, module, name in imports(path)
-        if module == "sentrep.encoder.encoder" or (module, name) == ("sentrep.encoder", "SentenceEncoder")
-    )
-
-
 def test_private_names_of_other_packages_are_used_only_where_listed() -> None:
     found = dict(foreign_private_names())
     unlisted = ((place, use.split(": ")[1]) for use, place in found.items() if use not in PRIVATE)
@@ -207,43 +180,6 @@ def foreign_private_names() -> Iterator[tuple[str, str]]:
                 part.startswith("_") and not part.startswith("__") for part in [*module.split("."), name or ""]
             ):
                 yield f"{name_of(path)}: {module}.{name or ''}", name_of(path, node)
-
-
-def test_everything_public_has_a_docstring() -> None:
-    def offenders() -> Iterator[str]:
-        for path in SOURCES:
-            if not ast.get_docstring(parsed(path)):
-                yield f"{name_of(path)}: no docstring that says what the file is for"
-            for node in parsed(path).body:
-                public = isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-                if public and not ast.get_docstring(node):  # type: ignore[arg-type]
-                    yield f"{name_of(path, node)}: no docstring"
-
-    refuse(offenders())
-
-
-def test_a_class_is_abstract_or_final() -> None:
-    def may_be_inherited(base: type) -> bool:
-        plain = "Configurable" in base.__name__ or getattr(base, "_is_protocol", False) or issubclass(base, Exception)
-        return plain or inspect.isabstract(base) or not base.__module__.startswith("sentrep")
-
-    refuse(
-        f"{name} inherits from the concrete {base.__qualname__}: compose instead"
-        for name, cls in classes().items()
-        for base in cls.__bases__
-        if not may_be_inherited(base)
-    )
-
-
-def test_there_is_one_level_of_inheritance() -> None:
-    def offenders() -> Iterator[str]:
-        for name, cls in classes().items():
-            ours = [base for base in cls.__mro__[1:] if f"{base.__module__}.{base.__qualname__}" in classes()]
-            levels = [base for base in ours if "Configurable" not in base.__name__ and not issubclass(base, Exception)]
-            if len(levels) > 1:
-                yield f"{name} inherits from {', '.join(base.__qualname__ for base in levels)}"
-
-    refuse(offenders())
 
 
 def test_committed_recipes_name_no_path_of_a_machine() -> None:

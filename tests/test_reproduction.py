@@ -76,27 +76,6 @@ def test_records_of_the_warm_bed_agree_with_their_seeds(reproduction: Any) -> No
                 assert (row["verdict"] == "within noise") == (row["low"] < 0 < row["high"]), (file.name, label)
 
 
-def test_the_page_tells_what_was_trained(reproduction: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reproduction, "RESULTS", tmp_path)
-    monkeypatch.setattr(reproduction, "WARM", tmp_path / "none")
-    rows = {"simcse": [48.0, 49.0, 50.0, 49.0], "memory-bank": [50.0, 51.5, 52.0, 51.0], "noisy-anchor": [30.0] * 4}
-    record = {
-        "rows": {label: {"sets": {"sts16": scores}} for label, scores in rows.items()},
-        **{"backbone": "bed", "max_steps": 300, "batch_size": 64, "seeds": [1, 2, 3, 4]},
-    }
-    (tmp_path / "thesis-negatives.json").write_text(json.dumps(record), encoding="utf-8")
-    lines = reproduction.section("thesis").splitlines()
-    recipe = "`thesis/tables/negatives` on `thesis/simcse` | paper"
-    scale = "bed, 300 steps, batch 64, 4 seeds"
-    words = "51.12 ± 0.85, better"
-    for name, number, told in (
-        ("memory-bank", "76.52 ± 0.87", f"trained here ({scale}): {words}"),
-        ("simcse", "74.80 ± 1.12", f"trained here ({scale}): 49.00 ± 0.82"),
-        ("vae", "74.79 ± 0.69", "builds, runs small"),
-    ):
-        assert f"| table 5 | {name} | {number} | {recipe} | {told} |" in lines
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_stored_number_stands_in_the_paper(name: str) -> None:
     """In the order of the rows; with its ±, where one is stored."""

@@ -177,17 +177,3 @@ def test_no_page_scrolls_sideways_and_formulas_are_drawn(site: Path, tmp_path: P
             assert not [address for address in tab.requests if not address.startswith(("file:", "data:"))], file
     assert wide == [("wide.htm", width) for width in WIDTHS]
     assert drawn > 30
-
-
-@pytest.mark.slow
-@needs_zensical
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
-def test_the_copy_button_gives_commands_without_prompt_and_output(site: Path, tmp_path: Path) -> None:
-    with browser(tmp_path) as tab:
-        tab.open((site / "journeys/table.html").as_uri(), 1280)
-        blocks = "[...document.querySelectorAll('.language-console code')]"
-        mark = "code.setAttribute('data-md-copying', '')"  # as the theme does while it copies
-        copied = tab.evaluate(f"{blocks}.map(code => ({mark}, code.innerText.trimEnd()))")
-    assert "pip install sentrep" in copied[0]
-    assert any(text.startswith("sentrep compare --table table.yaml") and "3 rows" not in text for text in copied)
-    assert not [text for text in copied if text.startswith("$")]

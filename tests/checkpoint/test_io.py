@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +23,6 @@ def equal(content: dict[str, Any]) -> bool:
         and content["more"]["names"] == CONTENT["more"]["names"]
         and torch.equal(content["more"]["numbers"], CONTENT["more"]["numbers"])
     )
-
-
-@pytest.fixture
-def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MiB."""
-    if os.name == "nt" or os.geteuid() != 0:
-        pytest.skip("only root may mount a file system")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("no file system can be mounted here")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_what_is_written_is_read_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -105,16 +89,6 @@ def test_another_error_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(OSError, match="broken disk"):
         AtomicCheckpointIO().save_checkpoint(CONTENT, tmp_path / "x.ckpt")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_disk_that_is_really_full(full_disk: Path) -> None:
-    io = AtomicCheckpointIO()
-    large = {"weights": torch.ones(150_000)}  # 0.6 MiB: one fits, two do not
-    io.save_checkpoint(large, full_disk / "x.ckpt")
-    with pytest.warns(UserWarning, match="it needs 0.6 MiB and 0.4 MiB are free"):
-        io.save_checkpoint({"weights": torch.zeros(150_000)}, full_disk / "x.ckpt")
-    assert torch.equal(io.load_checkpoint(full_disk / "x.ckpt")["weights"], large["weights"])
-    assert [file.name for file in full_disk.iterdir()] == ["x.ckpt"]
 
 
 def test_a_flipped_bit_is_noticed_wherever_it_matters(tmp_path: Path) -> None:

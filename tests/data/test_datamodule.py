@@ -13,7 +13,7 @@ from words import WordTokenize
 from sentrep.data import PairsFile, Reading, SentRepDataModule
 from sentrep.errors import InputError
 from sentrep.types import TextBatch, Tokenize
-from support import quiet_trainer, shared_path
+from support import quiet_trainer
 
 
 @pytest.fixture
@@ -187,12 +187,3 @@ def test_every_module_reads_the_ids_of_its_own_tokenizer(tmp_path: Path, reading
     data.connect(WordTokenize(), 3)
     data.setup("fit")
     assert next(iter(data.train_dataloader())).anchor.input_ids.shape == (4, 3)
-
-
-def test_real_triplets() -> None:
-    data = connected(str(shared_path("data/pairs/nli_triplets.csv")))
-    data.setup("fit")
-    batch = next(iter(data.train_dataloader()))
-    assert batch.positive is not None
-    assert batch.negative is not None
-    assert data.report()["train"]["kept"] == 5_706

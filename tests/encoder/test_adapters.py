@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import lightning
 import numpy as np
 import pytest
 import torch
@@ -17,7 +16,6 @@ from sentrep import (
     InputError,
     ProjectionHead,
     SentenceEncoder,
-    SentRepDataModule,
     SentRepModule,
     TextBatch,
     distributed,
@@ -73,8 +71,6 @@ def test_names_say_what_is_trained() -> None:
             {"trainable": ["encoder.layers.1.*"]},
             "'encoder.layers.1.*' fits no parameter .*did you mean 'encoder.layer.1",
         ),
-        ({"trainable": [1]}, "trainable"),
-        ({"trainable": "all"}, "trainable"),
         ({"trainable": {"rank": 4}}, "trainable must be .*Lora"),
     ],
 )
@@ -83,9 +79,7 @@ def test_what_fits_nothing_is_refused(arguments: dict[str, Any], says: str) -> N
         tiny_encoder(**arguments)
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"rank": 0}, {"alpha": 0.0}, {"dropout": 1.0}, {"targets": []}, {"targets": [1]}, {"also": "*"}]
-)
+@pytest.mark.parametrize("arguments", [{"rank": 0}, {"alpha": 0.0}, {"dropout": 1.0}, {"targets": []}])
 def test_an_adapter_is_checked(arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=f"Lora: {next(iter(arguments))}"):
         Lora(**arguments)
@@ -138,18 +132,14 @@ def test_gradients_are_those_of_the_whole_and_the_same_in_groups_of_rows(argumen
 
 def fitted(folder: Path, steps: int, arguments: dict[str, Any], ckpt: str | None = None, **options: Any) -> Path:
     folder.mkdir(exist_ok=True)
-    (folder / "corpus.txt").write_text("\n".join(toy_sentences(32)))
     optimizer = options.pop("optimizer", lambda groups: torch.optim.AdamW(groups, lr=1e-2, fused=True))
     module = SentRepModule(
         tiny_encoder(dropout=0.1, **arguments), [Contrastive()], head=ProjectionHead("mlp"), optimizer=optimizer,
         scheduler="constant", seed=1,
     )  # fmt: skip
     before = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
-    trainer = lightning.Trainer(
-        max_steps=steps, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
-        default_root_dir=folder, check_val_every_n_epoch=None, **options,
-    )  # fmt: skip
-    trainer.fit(module, SentRepDataModule(str(folder / "corpus.txt"), batch_size=8), ckpt_path=ckpt)
+    trainer = quiet_trainer(max_steps=steps, default_root_dir=folder, **options)
+    trainer.fit(module, toy_data(8), ckpt_path=ckpt)
     after = dict(module.named_parameters())
     moving = {name for name, parameter in after.items() if parameter.requires_grad}
     moved = {name for name, tensor in after.items() if not torch.equal(tensor, before[name])}

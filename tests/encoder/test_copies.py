@@ -18,7 +18,6 @@ from sentrep import (
     Objective,
     ProjectionHead,
     SentenceEncoder,
-    SentRepDataModule,
     SentRepModule,
     TextBatch,
     Views,
@@ -29,11 +28,14 @@ from sentrep.functional import info_nce
 from sentrep.stability import SAM
 from support import (
     assert_equal_to_one_process,
+    assert_resumes,
     assert_same,
     loss_and_gradients,
+    quiet_trainer,
     run_processes,
     text_batch,
     tiny_encoder,
+    toy_data,
     toy_sentences,
 )
 
@@ -74,18 +76,6 @@ def build(*kinds: str, dropout: float = 0.0, optimizer: Any = SGD, **how: Any) -
 
 def copies(module: SentRepModule) -> list[EncoderCopy]:
     return [term.copy for term in module.objectives.terms.values()]  # type: ignore[misc]
-
-
-def trainer(folder: Path, steps: int, **options: Any) -> lightning.Trainer:
-    return lightning.Trainer(
-        accelerator="cpu", max_steps=steps, default_root_dir=folder, logger=False, enable_progress_bar=False,
-        enable_model_summary=False, **options,
-    )  # fmt: skip
-
-
-def data(folder: Path) -> SentRepDataModule:
-    (folder / "corpus.txt").write_text("\n".join(SENTENCES))
-    return SentRepDataModule(str(folder / "corpus.txt"), batch_size=4)
 
 
 def test_equal_copies_that_are_not_trained_are_one() -> None:
@@ -138,12 +128,11 @@ class Follow(lightning.Callback):
 
 
 @pytest.mark.parametrize("sam", [False, True])
-def test_a_copy_follows_once_per_optimiser_step(tmp_path: Path, sam: bool) -> None:
+def test_a_copy_follows_once_per_optimiser_step(sam: bool) -> None:
     module = build("momentum", "momentum", "frozen", optimizer=(lambda groups: SAM(groups, SGD)) if sam else SGD)
     start = copy.deepcopy(module.encoder.state_dict())
     following = Follow()
-    run = trainer(tmp_path, 3, accumulate_grad_batches=2, enable_checkpointing=False, callbacks=[following])
-    run.fit(module, data(tmp_path))
+    quiet_trainer(max_steps=3, accumulate_grad_batches=2, callbacks=[following]).fit(module, toy_data())
     for own, expected in zip(copies(module)[0].parameters(), following.average, strict=True):
         torch.testing.assert_close(own, expected)
     assert_same(dict(copies(module)[2].encoder.state_dict()), start)
@@ -166,16 +155,7 @@ def test_a_copy_of_the_module_follows_its_own_encoder() -> None:
 
 def test_checkpoints_hold_the_copies_once_and_resume_exactly(tmp_path: Path) -> None:
     kinds = ("frozen", "momentum", "frozen", "trained")
-    saver = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path, "{step}", save_top_k=-1, every_n_train_steps=2)
-    whole, resumed = build(*kinds, dropout=0.1), build(*kinds, dropout=0.1)
-    trainer(tmp_path, 4, callbacks=[saver]).fit(whole, data(tmp_path))
-    with torch.no_grad():  # these are not the weights that training began with
-        for parameter in resumed.parameters():
-            parameter.zero_()
-    saver = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path / "again")
-    trainer(tmp_path, 4, callbacks=[saver]).fit(resumed, data(tmp_path), ckpt_path=tmp_path / "step=2.ckpt")
-    assert_same(dict(whole.state_dict()), dict(resumed.state_dict()))
-
+    whole = assert_resumes(lambda: build(*kinds, dropout=0.1), tmp_path)
     path = tmp_path / "step=4.ckpt"
     state = torch.load(path, weights_only=True)["state_dict"]
     names = [f"objectives.terms.{n}-frozen.copy.encoder.backbone.embeddings.word_embeddings.weight" for n in (0, 2)]
@@ -213,10 +193,10 @@ def test_passes_of_a_copy_hold_few_rows(kind: str) -> None:
     assert rows == [5, 5, 2]
 
 
-def test_bf16_trains_with_copies(tmp_path: Path) -> None:
+def test_bf16_trains_with_copies() -> None:
     module = build("frozen", "momentum", "trained")
-    run = trainer(tmp_path, 2, precision="bf16-mixed", enable_checkpointing=False)
-    run.fit(module, data(tmp_path))
+    run = quiet_trainer(max_steps=2, precision="bf16-mixed")
+    run.fit(module, toy_data())
     assert torch.isfinite(run.callback_metrics["train/loss"])
     assert {p.dtype for p in module.parameters()} == {torch.float32}
 

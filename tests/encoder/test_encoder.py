@@ -12,7 +12,6 @@ import torch
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder
 from sentrep.encoder import POOLINGS, Prompt
-from sentrep.encoder.compute.template import Template
 from sentrep.encoder.encode import pad
 from support import FAMILIES, shared_path, text_batch, tiny_encoder, toy_sentences
 
@@ -131,17 +130,6 @@ def test_encode_is_in_evaluation_mode_and_leaves_the_modes_of_all_parts() -> Non
     assert [module.training for module in encoder.modules()] == modes
 
 
-@pytest.mark.parametrize("bad", [[None], ["a", 3], [b"bytes"]])
-def test_encode_names_what_is_no_string(bad: list) -> None:  # type: ignore[type-arg]
-    with pytest.raises(InputError, match="sentence"):
-        tiny_encoder().encode(bad)
-
-
-def test_odd_texts_are_encoded() -> None:
-    odd = ["", " ", "\x00", "\u200b", "🙂" * 50, "שלום", "a\r\nb", "word " * 5000]
-    assert np.isfinite(tiny_encoder().encode(odd)).all()
-
-
 def test_similarities() -> None:
     encoder = tiny_encoder()
     x, y = encoder.encode(toy_sentences(4)), encoder.encode(toy_sentences(4)[::-1])
@@ -209,10 +197,6 @@ def test_heads() -> None:
         torch.testing.assert_close(encoder.project(x), expected.tanh() if kind == "mlp" else expected)
     bare = tiny_encoder()
     assert bare.project(x) is x
-    with pytest.raises(ValueError, match="kind"):
-        ProjectionHead("gelu")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="out_features"):
-        ProjectionHead(out_features=0)
 
 
 def test_a_head_may_be_of_another_width_and_is_no_part_of_encode() -> None:
@@ -272,26 +256,13 @@ def test_the_template_is_subtracted_in_training_as_in_evaluation(family: str) ->
 
 def test_subtracting_a_template_travels_with_the_model(tmp_path: Path) -> None:
     encoder = tiny_encoder(pooling="mask", prompt=Prompt(PROMPT, subtract=True))
+    (tmp_path / "1_Pooling").mkdir()  # of an older export
     with pytest.warns(UserWarning, match="sentence-transformers has no module"):
         encoder.save_pretrained(tmp_path)
     again = SentenceEncoder.from_pretrained(tmp_path)
     assert again.subtract_template
     sentences = toy_sentences(3)
     assert (encoder.encode(sentences) == again.encode(sentences)).all()
-
-
-def test_templates_of_all_lengths_contain_those_that_occur() -> None:
-    encoder = tiny_encoder(pooling="mask", prompt=Prompt(PROMPT, subtract=True))
-    tokens = text_batch(encoder, toy_sentences(6)).anchor
-    frame, width = len(encoder.tokenize.prefix) + len(encoder.tokenize.suffix), tokens.input_ids.shape[1]
-    occurring = (tokens.attention_mask.sum(1) - frame).unique()
-    template = Template(encoder.tokenize.prefix, encoder.tokenize.suffix, encoder.tokenize.pad_token_id)
-    every, all_visible = template._around(torch.arange(width - frame + 1), width)
-    some, visible = template._around(occurring, width)
-    for whole, part in ((every.input_ids, some.input_ids), (every.attention_mask, some.attention_mask)):
-        assert torch.equal(whole[occurring], part)
-    assert torch.equal(all_visible[occurring], visible)
-    assert (visible.sum(1) == frame).all()
 
 
 @pytest.mark.parametrize("window", [5, 64])

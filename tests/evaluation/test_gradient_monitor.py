@@ -17,7 +17,7 @@ from sentrep import InputError, Objective, ProjectionHead, SentRepModule, TextBa
 from sentrep.evaluation import GradientMonitor
 from sentrep.objectives import Contrastive, Denoising, MaskedLanguageModeling, Uniformity
 from sentrep.stability import SAM, AdversarialWeightPerturbation
-from support import quiet_trainer, run_processes, text_batch, tiny_encoder, toy_sentences
+from support import own_share, quiet_trainer, run_processes, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(32)
 WEIGHTS = {"mlm": 0.5, "rebuild": 0.1}
@@ -209,9 +209,7 @@ def statistics_of_a_global_batch() -> dict[str, Tensor]:
     """Of eight rows, shared out between the processes."""
     encoder = tiny_encoder(dropout=0.0).double()
     model = SentRepModule(encoder, {"simcse": Contrastive(), "small": SquaredNorm()}, seed=1)
-    share = 8 // distributed.world_size()
-    start = distributed.rank() * share
-    batch = text_batch(encoder, SENTENCES[start : start + share], SENTENCES[8 + start : 8 + start + share])
+    batch = own_share(text_batch(encoder, SENTENCES[:8], SENTENCES[8:16]))
     model.terms = model.compute_terms(batch, 0)
     trainer, monitor = _Trainer(), GradientMonitor(1)
     monitor.on_before_backward(trainer, model, model.terms.loss)  # type: ignore[arg-type]

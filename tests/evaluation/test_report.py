@@ -62,20 +62,6 @@ def test_the_table_has_the_sets_and_the_averages_of_both_protocols(
     assert averages is None or [line for line in lines if line.startswith("Avg.")] == averages
 
 
-def test_other_suites_print_their_metrics() -> None:
-    out = io.StringIO()
-    tasks = [
-        TaskResult("trec", "SentEval", "test", {"train": 5, "test": 3}, {"accuracy": 90.0, "dev accuracy": 80.0}, "ab"),
-        TaskResult("mine", "MTEB", "test", {}, {"accuracy": 70.0, "f1": 60.0}, "cd"),
-    ]
-    scored(tasks, "Mind the gap.").print(console=Console(file=out, width=80))
-    lines = [line.split() for line in out.getvalue().splitlines() if line.strip()]
-    assert lines[0] == ["set", "test", "protocol", "accuracy", "F1"]
-    assert ["TREC", "3", "SentEval", "90.00"] in lines
-    assert ["mine", "MTEB", "70.00", "60.00"] in lines
-    assert lines[-2:] == [["mean", "of", "2", "sets", "80.00"], ["Mind", "the", "gap."]]
-
-
 def test_the_json_file_says_what_was_scored_and_how(tmp_path: Path) -> None:
     encoder = tiny_encoder(pooling="mean")
     evaluation = Evaluation.of(encoder, "some/model", results(SENTEVAL_SETS), seconds=1.5)

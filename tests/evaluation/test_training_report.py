@@ -202,22 +202,6 @@ def test_validations_change_nothing_in_the_training(tmp_path: Path, data: SentRe
     assert all(torch.equal(one, two) for one, two in zip(watched, alone, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("interval", "why"),
-    [(100, "the training ended before its first validation"), (2, "the last validation was at step 2")],
-)
-def test_a_step_without_scores_has_a_reason(
-    interval: int, why: str, tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = TrainingReport()
-    trainer = make_trainer(tmp_path, report, max_steps=3, val_check_interval=interval, callbacks=[report],
-                           enable_checkpointing=False)  # fmt: skip
-    trainer.fit(make_module(), data)
-    out = " ".join(capsys.readouterr().out.split())
-    assert "before step 3 change" in out
-    assert f"Step 3 has no scores: {why}; set trainer.val_check_interval to fewer batches." in out
-
-
 def test_without_checkpoints_the_trained_encoder_itself_is_exported(
     tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -228,30 +212,6 @@ def test_without_checkpoints_the_trained_encoder_itself_is_exported(
     assert "checkpoint  none was written" in capsys.readouterr().out
 
 
-def test_a_toy_is_called_one(tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]) -> None:
-    assert isinstance(data.val[0], str)
-    data.val = [PairsFile(data.val[0], name="toy-dev")]
-    make_trainer(tmp_path, TrainingReport(), max_steps=2).fit(make_module(), data)
-    out = capsys.readouterr().out
-    assert "toy dev" in out
-    assert "This is a toy: its scores show that training works here, and mean nothing outside of it." in out
-
-
 def test_a_trial_run_writes_nothing(tmp_path: Path, data: SentRepDataModule) -> None:
     make_trainer(tmp_path, TrainingReport(), fast_dev_run=True).fit(make_module(), data)
     assert not (tmp_path / "run").exists()
-
-
-def test_the_test_sets_are_listed_with_their_mean(
-    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
-) -> None:
-    trainer = make_trainer(tmp_path, TrainingReport())
-    trainer.test(make_module(), data, verbose=False)
-    out = capsys.readouterr().out
-    lines = [line.split() for line in out.splitlines() if line.strip()]
-    scores = {name: float(trainer.callback_metrics[f"test/{name}"]) for name in ("first", "second", "sts")}
-    assert lines[0] == ["set", "pairs", "protocol", "Spearman"]
-    assert ["first", "60", "pairs", "file", f"{scores['first']:.2f}"] in lines
-    assert lines[-2] == ["mean", "of", "2", "sets", f"{scores['sts']:.2f}"]
-    assert lines[-1] == ["log", str(tmp_path / "run")]
-    assert not (tmp_path / "run" / "model").exists()

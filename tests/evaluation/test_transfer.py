@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
 
 from evaluation.sets import TableEncoder
-from references import ranking as reference
+from references import senteval_folds as reference
 from sentrep.data import LabelledSet, LabelledTexts
 from sentrep.errors import InputError
 from sentrep.evaluation import evaluate_transfer

@@ -62,8 +62,7 @@ def test_value_and_gradient_are_those_of_the_whole_matrix(
         loss = info_nce(*tensors[:2], **chosen, block=rows)
         assert loss.dtype == torch.float64
         results.append([loss.detach(), *torch.autograd.grad(3 * loss, tensors)])
-    for found, expected in zip(results[1], results[0], strict=True):
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -140,8 +139,7 @@ def test_uniformity_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         value = uniformity(x)
         results.append((value.detach(), torch.autograd.grad(value, x)[0]))
         assert largest(lambda: uniformity(x)) == size
-    for found, expected in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(*results, rtol=0, atol=1e-10)
 
 
 def test_a_sum_of_rows_without_gradient() -> None:

@@ -83,13 +83,6 @@ def test_default_positives_are_the_diagonal() -> None:
     assert info_nce(x, y, temperature=0.1) == info_nce(x, y, temperature=0.1, positives=torch.arange(5))
 
 
-def test_plain_smoothing_is_that_of_cross_entropy() -> None:
-    x, y = torch.randn(5, 8), torch.randn(5, 8)
-    logits = torch.nn.functional.cosine_similarity(x[:, None], y[None], dim=-1) / 0.1
-    expected = torch.nn.functional.cross_entropy(logits, torch.arange(5), label_smoothing=0.1)
-    torch.testing.assert_close(info_nce(x, y, temperature=0.1, label_smoothing=0.1), expected)
-
-
 def test_a_weight_on_the_positive_is_ignored() -> None:
     x, y = torch.randn(4, 8), torch.randn(4, 8)
     weights = torch.ones(4, 4) - torch.eye(4)

@@ -6,7 +6,6 @@ import pytest
 import torch
 from samplers import WIDTH, built, embeddings
 from sklearn.mixture import GaussianMixture
-from torch import Tensor
 
 from references.samplers import StepwiseEM
 from sentrep.distributed import derive_seed, step_generator
@@ -17,12 +16,6 @@ def _mixture(**overrides: object) -> GaussianMixtureNegatives:
     sampler = built("mixture", **overrides)
     assert isinstance(sampler, GaussianMixtureNegatives)
     return sampler
-
-
-def _clusters(step: int, centres: Tensor, rows: int = 64, noise: float = 0.2) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(step)
-    which = torch.randint(len(centres), (rows,), generator=generator)
-    return centres[which] + noise * torch.randn(rows, centres.shape[1], generator=generator), which
 
 
 @pytest.mark.parametrize("covariance", ["diag", "full"])
@@ -65,21 +58,8 @@ def test_draws_have_the_mixture_s_moments(covariance: str) -> None:
     torch.testing.assert_close(torch.cov(drawn.T), total, rtol=0, atol=0.03 * largest)
 
 
-def test_follows_clusters_that_move() -> None:
-    centres = 4 * torch.eye(3, WIDTH)
-    sampler = _mixture(components=6, decay=0.5)
-    for step in range(30):
-        sampler.update(_clusters(step, centres)[0])
-    for step in range(30, 60):
-        sampler.update(_clusters(step, centres + 10)[0])
-    drawn = sampler.sample(*_clusters(60, centres))
-    distance = torch.cdist(drawn, centres + 10).amin(1)
-    assert distance.median() < 1.0
-    assert set(torch.cdist(drawn, centres + 10).argmin(1).tolist()) == {0, 1, 2}
-
-
 def test_dead_components_are_seeded_again_from_the_step_generator() -> None:
-    rows = _clusters(0, torch.zeros(1, WIDTH))[0]
+    rows = embeddings(0, rows=64)[0]
     sampler = _mixture(components=3, decay=1.0)
     sampler.update(rows)
     sampler.mass[1] = 4e-3 * sampler.mass.sum()  # 1.2 % of its even part, which is enough
@@ -118,17 +98,6 @@ def test_identical_rows_leave_a_mixture_that_recovers() -> None:
     drawn = sampler.sample(*embeddings(0, rows=400))
     torch.testing.assert_close(drawn.mean(0), torch.linspace(-2, 3, WIDTH), rtol=0, atol=1.0)
     assert drawn.std(0).min() > 0.5
-
-
-def test_a_mixture_may_have_a_hundred_components() -> None:
-    assert _mixture(components=100).components == 100
-
-
-def test_masses_forget_at_the_decay() -> None:
-    sampler = _mixture(decay=0.5)
-    for step in range(3):
-        sampler.update(embeddings(step, rows=8)[0])
-    assert sampler.mass.sum().item() == pytest.approx(8 * (1 + 0.5 + 0.25), rel=1e-3)
 
 
 @pytest.mark.parametrize(("window", "covariance"), [(1, "full"), (3, "full"), (2, "diag")])

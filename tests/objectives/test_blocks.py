@@ -9,7 +9,7 @@ import torch
 from samplers import KINDS
 from torch import Tensor
 
-from sentrep import InputError, SentRepModule, negatives
+from sentrep import SentRepModule, negatives
 from sentrep.negatives import NegativeSampler
 from sentrep.objectives import Contrastive, contrastive
 from sentrep.weighting import ComplementaryWeighting, PairWeighting, SelfWeighting
@@ -70,11 +70,6 @@ def test_an_unweighted_sampler_under_dropout() -> None:
     made = [Contrastive(negatives=sampler("gaussian", weight=1.0), block=block) for block in (0, 5)]
     plain, blocked = (result(objective, hard=False, dropout=0.3) for objective in made)
     torch.testing.assert_close(blocked, plain, rtol=0, atol=1e-10)
-
-
-def test_a_negative_block_is_refused() -> None:
-    with pytest.raises(InputError, match="block"):
-        Contrastive(block=-3)
 
 
 def test_the_block_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:

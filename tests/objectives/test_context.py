@@ -6,10 +6,8 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import lightning
 import pytest
 import torch
-from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor, nn
 
 from sentrep import (
@@ -17,17 +15,16 @@ from sentrep import (
     InputError,
     Objective,
     ProjectionHead,
-    SentRepDataModule,
     SentRepModule,
     TextBatch,
     TokenBatch,
     Views,
 )
 from sentrep.functional import alignment
-from sentrep.objectives import Contrastive, MaskedLanguageModeling, WeightedSum
+from sentrep.objectives import Contrastive, MaskedLanguageModeling
 from sentrep.stability import SAM, AdversarialWeightPerturbation
 from sentrep.training.parameter_groups import parameter_groups
-from support import loss_and_gradients, text_batch, tiny_encoder, toy_sentences
+from support import assert_resumes, loss_and_gradients, quiet_trainer, text_batch, tiny_encoder, toy_data, toy_sentences
 
 ADAMW = functools.partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1, fused=True)
 
@@ -79,20 +76,10 @@ class Both(Objective):
         return 2 * self.inner(views, batch)
 
 
-def fit(module: SentRepModule, folder: Path, steps: int, ckpt: Path | None = None, **options: Any) -> lightning.Trainer:
-    run = lightning.Trainer(
-        accelerator="cpu", max_steps=steps, default_root_dir=folder, logger=False, enable_progress_bar=False,
-        enable_model_summary=False, enable_checkpointing="callbacks" in options, **options,
-    )  # fmt: skip
-    (folder / "corpus.txt").write_text("\n".join(toy_sentences(24)))
-    run.fit(module, SentRepDataModule(str(folder / "corpus.txt"), batch_size=4), ckpt_path=ckpt)
-    return run
-
-
-def test_objectives_with_equal_keys_see_their_own_inputs(tmp_path: Path) -> None:
+def test_objectives_with_equal_keys_see_their_own_inputs() -> None:
     terms: dict[str, Objective | None] = {"a": Reversed(3), "b": Reversed(5), "both": Both(Reversed(4))}
     module = SentRepModule(tiny_encoder(), terms, head=ProjectionHead(out_features=7))
-    fit(module, tmp_path, 2)
+    quiet_trainer(max_steps=2).fit(module, toy_data())
     inner = module.objectives.terms["both"].inner
     for objective, name, words in ((terms["a"], "a", 3), (terms["b"], "b", 5), (inner, "both", 4)):
         assert isinstance(objective, Reversed)
@@ -175,22 +162,15 @@ def test_training_with_own_settings_resumes_exactly(tmp_path: Path, optimizer: A
         }
         return SentRepModule(tiny_encoder(dropout=0.1), terms, optimizer=optimizer, seed=1)
 
-    def run(name: str, ckpt: Path | None = None) -> tuple[SentRepModule, lightning.Trainer]:
-        saver = ModelCheckpoint(tmp_path / name, "{step}", save_top_k=-1, every_n_train_steps=2)
-        module = build()
-        return module, fit(module, tmp_path, 4, ckpt, callbacks=[saver], gradient_clip_val=0.5)
-
-    whole, trained = run("whole")
-    resumed, _ = run("resumed", tmp_path / "whole" / "step=2.ckpt")
-    for (name, one), two in zip(whole.state_dict().items(), resumed.state_dict().values(), strict=True):
-        assert torch.equal(one, two), name
-    assert resumed.objectives.step == resumed.objectives.terms["slow"].step == 4
+    whole = assert_resumes(build, tmp_path, gradient_clip_val=0.5)
+    assert whole.objectives.step == whole.objectives.terms["slow"].step == 4
     start = build().state_dict()
     moved = {name for name, tensor in whole.state_dict().items() if not torch.equal(tensor, start[name])}
     assert "objectives.terms.fast.layer.weight" in moved
     assert "encoder.backbone.embeddings.word_embeddings.weight" in moved
     assert not any(name.startswith("objectives.terms.slow") for name in moved)
-    assert [group["initial_lr"] for group in trained.optimizers[0].param_groups] == [1e-3, 1e-3, 0, 0, 0.1, 0.1]
+    groups = torch.load(tmp_path / "step=4.ckpt", weights_only=True)["optimizer_states"][0]["param_groups"]
+    assert [group["initial_lr"] for group in groups] == [1e-3, 1e-3, 0, 0, 0.1, 0.1]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +178,6 @@ def test_training_with_own_settings_resumes_exactly(tmp_path: Path, optimizer: A
     [
         ({"learning_rate": 1.0}, "the optimizer has no setting 'learning_rate'"),
         ({"lr": -1.0}, "parameter_options: lr must be 0 or more"),
-        ([1], "parameter_options must be an object of class Mapping"),
     ],
 )
 def test_settings_that_no_optimizer_has_are_refused(options: Any, message: str) -> None:
@@ -210,12 +189,3 @@ def test_an_objective_may_have_any_letter_for_a_name() -> None:
     objective = Reversed()
     SentRepModule(tiny_encoder(), {"X": objective})
     assert objective.name == "X"
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [({"a": 3}, r"objectives\.a must be"), ([3], r"objectives\[0\] must be"), ("simcse", "a list of")],
-)
-def test_what_is_no_objective_is_refused_at_its_place(given: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        WeightedSum(given)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -43,12 +41,6 @@ def test_the_teacher_is_not_trained_and_not_in_the_checkpoint(teacher: str) -> N
     extra = [key for key in module.state_dict() if not key.startswith("encoder.")]
     assert extra == ["objectives._extra_state", "objectives.terms.distillation._extra_state"]
     assert module.state_dict()[extra[1]]["model"] == teacher
-
-
-@pytest.mark.parametrize("arguments", [{"temperature": 0.0}, {"teacher_temperature": -1.0}])
-def test_temperatures_must_be_positive(arguments: Any) -> None:
-    with pytest.raises(InputError, match="must be positive"):
-        Distillation("teacher", **arguments)
 
 
 def test_one_sentence_has_no_similarities(teacher: str) -> None:

@@ -118,10 +118,6 @@ def test_alone_it_encodes_the_masked_sentences_only() -> None:
         ExtraInputsOnly()(encoder, batch, {})
 
 
-def test_no_token_need_become_the_mask_token() -> None:
-    assert MaskedLanguageModeling(mask=0, random=0.5).mask == 0
-
-
 def _rows(tokens: TokenBatch) -> Iterator[tuple[Tensor, Tensor]]:
     return zip(tokens.input_ids, tokens.attention_mask, strict=True)
 
@@ -129,8 +125,6 @@ def _rows(tokens: TokenBatch) -> Iterator[tuple[Tensor, Tensor]]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"probability": 0.0}, "probability must lie in"),
-        ({"probability": 1.0}, "probability must lie in"),
         ({"mask": 0.95}, "with a sum ≤ 1"),
         ({"random": -0.1}, "with a sum ≤ 1"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -161,3 +162,22 @@ def test_what_is_held_counts_steps_and_goes_on_from_them(kind: type[Objective]) 
     resumed.load_state_dict(first.state_dict())
     for whole in (first, resumed):
         assert {part.step for part in whole.modules() if isinstance(part, Objective)} == {3}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: WeightedSum({"a": None}), "no objective"),
+        (lambda: WeightedSum([Alignment(), Alignment()]), "give them names"),
+        (lambda: WeightedSum({"a": Alignment()}, {"b": 1.0}), "unknown objectives"),
+        (lambda: WeightedSum({"a": Alignment()}, [1.0]), "weights must be a dict"),  # type: ignore[arg-type]
+        (lambda: WeightedSum({"a": Alignment()}, {"a": 0.0}), "all are 0"),
+        (lambda: WeightedSum({"a": Alignment()}, {"a": float("nan")}), "model.weights"),
+        (lambda: Matryoshka(Alignment(), dims=[8, 8]), "dims must be widths that differ"),
+        (lambda: Matryoshka(Alignment(), dims=[8, 4], weights=[1.0]), "one number for each of the 2 dims"),
+        (lambda: MaskedTriplet(less=0.4, more=0.2), "more must be above less"),
+    ],
+)
+def test_what_makes_no_sum_is_refused(make: Callable[[], Objective], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()

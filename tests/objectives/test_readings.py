@@ -11,18 +11,15 @@ from torch import Tensor, nn
 
 from references.dclr import released_loss
 from references.info_nce import info_nce_loop, nt_xent_loop, second_view_loop, sign_flipped_loop
-from sentrep import InputError, Objective, SentRepModule, distributed
+from sentrep import InputError, Objective, distributed
 from sentrep.functional.binary import binary_info_nce
 from sentrep.negatives import GaussianNegatives, MemoryBank, MixedNegatives, NegativeSampler
-from sentrep.objectives import Alignment, BinaryContrastive, Contrastive, SignFlippedContrastive
+from sentrep.objectives import BinaryContrastive, Contrastive, SignFlippedContrastive
 from sentrep.types import Views
-from sentrep.views import BatchGaussianNoise, BernoulliDropout, OutputPerturbedViews
+from sentrep.views import BernoulliDropout, OutputPerturbedViews
 from sentrep.weighting import PairWeighting, SelfWeighting
 from support import (
-    assert_equal_to_one_process,
     assert_same_gradients,
-    loss_and_gradients,
-    run_processes,
     text_batch,
     tiny_encoder,
     toy_sentences,
@@ -194,20 +191,6 @@ def test_self_weighting_judges_what_stands_in_the_denominator() -> None:
     views = Views(first, positive, None, NOTHING, NOTHING, second=second)
     expected = torch.nn.functional.cosine_similarity(first[:, None], second, dim=-1) < 0.1
     assert torch.equal(SelfWeighting(0.1)(NOTHING, views, first[:0]).bool(), expected)
-
-
-def weighted_second_view(chunk: int | None = None) -> tuple[Tensor, dict[str, Tensor]]:
-    encoder = tiny_encoder(dropout=0.0, pooling="mean", rows_at_once=chunk)
-    weighted: Objective = Contrastive(negatives=noise(), weighting=SelfWeighting(0.5))
-    views = OutputPerturbedViews(BatchGaussianNoise(0.0), "second_view")
-    module = SentRepModule(encoder, {"term": weighted, "alignment": Alignment()}, views=views)
-    return loss_and_gradients(module, text_batch(encoder, toy_sentences(12)))
-
-
-@pytest.mark.slow
-def test_two_processes_and_grad_cache_equal_one_plain_pass() -> None:
-    shares = run_processes(weighted_second_view, 2)
-    assert_equal_to_one_process([weighted_second_view(5), *shares], *weighted_second_view())
 
 
 def test_the_second_view_is_of_another_mask_and_gets_a_gradient() -> None:

@@ -17,7 +17,6 @@ from sentrep import (
     InputError,
     NegativeSampler,
     Objective,
-    SentRepDataModule,
     SentRepModule,
     TextBatch,
     Views,
@@ -27,7 +26,7 @@ from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive, UncertaintyWeighted, WeightedSum
 from sentrep.objectives.base import draw_weights
 from sentrep.stability import NonFiniteGuard
-from support import text_batch, tiny_encoder, toy_sentences
+from support import assert_same, quiet_trainer, text_batch, tiny_encoder, toy_data, toy_sentences
 
 
 class Returns(Objective):
@@ -89,14 +88,11 @@ def first_step(encoder: SentenceEncoder, objective: Objective) -> tuple[Tensor, 
 
 
 BROKEN = {
-    "a vector": (lambda x: x.square().sum(1), "a tensor of shape (4,); return a scalar, say its mean()"),
-    "a vector of one": (lambda x: x.sum().reshape(1), "a tensor of shape (1,)"),
-    "a number": (lambda x: float(x.detach().sum()), "a float; return a scalar tensor"),
-    "nothing": (lambda x: None, "None; return the loss"),
-    "a pair": (lambda x: (x.sum(), {}), "a tuple; return a scalar tensor"),
-    "an integer": (lambda x: (x > 0).sum(), "a tensor of int64"),
-    "no gradient": (lambda x: torch.tensor(1.0), "a loss without gradient"),
-    "detached": (lambda x: x.sum().detach(), "a loss without gradient"),
+    "a vector": lambda x: x.square().sum(1),
+    "a number": lambda x: float(x.detach().sum()),
+    "nothing": lambda x: None,
+    "an integer": lambda x: (x > 0).sum(),
+    "detached": lambda x: x.sum().detach(),
 }
 
 
@@ -123,10 +119,8 @@ def test_one_object_in_two_places_is_refused(case: str) -> None:
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_what_is_no_scalar_with_a_gradient_is_refused(case: str, encoder: SentenceEncoder) -> None:
-    make, words = BROKEN[case]
-    with pytest.raises(InputError) as caught:
-        first_step(encoder, returns(make))
-    assert str(caught.value).startswith(f"objective 'mine': Returns.forward returned {words}")
+    with pytest.raises(InputError, match=r"^objective 'mine': Returns\.forward returned"):
+        first_step(encoder, returns(BROKEN[case]))
 
 
 def test_without_gradients_none_is_asked_for(encoder: SentenceEncoder) -> None:
@@ -136,26 +130,18 @@ def test_without_gradients_none_is_asked_for(encoder: SentenceEncoder) -> None:
 
 
 def test_metrics_may_be_numbers(encoder: SentenceEncoder) -> None:
-    given = {"a": 2, "b": 0.5, "c": torch.tensor([3.0], requires_grad=True), "d": True}
+    given = {"a": 2, "b": torch.tensor([3.0], requires_grad=True), "c": True}
     _, objectives = first_step(encoder, returns(metrics=given))
     metrics = objectives.metrics()
-    assert {name: float(value) for name, value in metrics.items()} == {
-        "mine/a": 2,
-        "mine/b": 0.5,
-        "mine/c": 3,
-        "mine/d": 1,
-    }
+    assert {name: float(value) for name, value in metrics.items()} == {"mine/a": 2, "mine/b": 3, "mine/c": 1}
     assert all(value.shape == () and not value.requires_grad for value in metrics.values())
 
 
-@pytest.mark.parametrize(
-    ("value", "found"), [("high", "a str"), (torch.zeros(2), "a tensor of shape (2,)"), (None, "a NoneType")]
-)
-def test_metrics_that_are_no_numbers_are_refused(value: Any, found: str, encoder: SentenceEncoder) -> None:
+@pytest.mark.parametrize("value", ["high", torch.zeros(2), None])
+def test_metrics_that_are_no_numbers_are_refused(value: Any, encoder: SentenceEncoder) -> None:
     _, objectives = first_step(encoder, returns(metrics={"a": value}))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"^objective 'mine': its metric 'a' is"):
         objectives.metrics()
-    assert str(caught.value).startswith(f"objective 'mine': its metric 'a' is {found}")
 
 
 @pytest.mark.parametrize(
@@ -171,47 +157,11 @@ def test_a_forgotten_constructor_is_named(build: Any, where: str) -> None:
         build()
 
 
-def test_a_module_assigned_too_early_leaves_a_traceback_in_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from sentrep.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "early_bird.py").write_text(
-        "import torch, sentrep\n"
-        "class Early(sentrep.Objective):\n"
-        "    def __init__(self):\n"
-        "        self.layer = torch.nn.Linear(2, 2)\n"
-        "        super().__init__()\n"
-        "    def forward(self, views, batch):\n"
-        "        return views.anchor.sum()\n"
-    )
-    words = ["fit", "--model.objectives.mine", "early_bird.Early", "--data.train", "toy"]
-    backbone = '{"model_type": "bert", "hidden_size": 8, "num_attention_heads": 1, "num_hidden_layers": 1}'
-    assert main([*words, "--model.encoder.backbone", backbone, "--model.encoder.tokenizer", "toy"]) == 1
-    error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert error.startswith("sentrep: error: AttributeError: cannot assign module before Module.__init__() call; the")
-    traceback = Path(error.removesuffix(")").rpartition(" ")[2]).read_text()
-    assert "self.layer = torch.nn.Linear(2, 2)" in traceback
-
-
-def trainer(folder: Path, *callbacks: Any) -> lightning.Trainer:
-    return lightning.Trainer(
-        accelerator="cpu", max_steps=2, default_root_dir=folder, logger=False, callbacks=list(callbacks),
-        enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0, use_distributed_sampler=False,
-    )  # fmt: skip
-
-
-def data(folder: Path) -> SentRepDataModule:
-    (folder / "corpus.txt").write_text("".join(f"{line}\n" for line in toy_sentences(16)))
-    return SentRepDataModule(str(folder / "corpus.txt"), batch_size=4)
-
-
 @pytest.mark.parametrize("guards", [[], [NonFiniteGuard()]], ids=["alone", "guarded"])
 def test_a_first_loss_that_is_no_number_is_named(guards: list[Any], encoder: SentenceEncoder, tmp_path: Path) -> None:
     module = SentRepModule(encoder, {"good": Contrastive(), "mine": returns(lambda x: x.sum() * torch.nan)})
     with pytest.raises(InputError, match=r"the loss is nan \(objective mine\)"):
-        trainer(tmp_path, *guards).fit(module, data(tmp_path))
+        quiet_trainer(max_steps=2, callbacks=guards).fit(module, toy_data())
 
 
 class Unreadable(Returns):
@@ -248,25 +198,10 @@ def wrapped(encoder: SentenceEncoder) -> SentenceEncoder:
 @pytest.mark.parametrize(
     ("objective", "change", "callbacks", "words"),
     [
-        (
-            Unreadable,
-            None,
-            [],
-            r"state_dict\.objectives\.terms\.mine\._extra_state\.x\.deep\.0 is a slice, which a checkpoint cannot hold",
-        ),
+        (Unreadable, None, [], r"mine\._extra_state\.x\.deep\.0 is a slice, which a checkpoint cannot hold"),
         (OneWay, None, [], r"^OneWay \(objectives.terms.mine\) has only one of get_extra_state and set_extra_state"),
-        (
-            Returns,
-            None,
-            [Numpy()],
-            r"callbacks\.Numpy\.best is a float64, which a checkpoint cannot hold",
-        ),
-        (
-            Returns,
-            wrapped,
-            [],
-            r"^the encoder's backbone: .*weight.original0 has no place in the model, so no checkpoint or folder of it",
-        ),
+        (Returns, None, [Numpy()], r"callbacks\.Numpy\.best is a float64, which a checkpoint cannot hold"),
+        (Returns, wrapped, [], r"^the encoder's backbone: .*weight.original0 has no place in the model"),
     ],
     ids=["extra state", "one way", "callback", "renamed weights"],
 )
@@ -274,24 +209,20 @@ def test_what_no_checkpoint_can_hold_is_said_before_the_first_step(
     objective: Any, change: Any, callbacks: list[Any], words: str, encoder: SentenceEncoder, tmp_path: Path
 ) -> None:
     module = SentRepModule(change(encoder) if change else encoder, {"mine": objective()})
-    run = trainer(tmp_path, *callbacks)
+    run = quiet_trainer(max_steps=2, callbacks=callbacks, default_root_dir=tmp_path, enable_checkpointing=True)
     with pytest.raises(InputError, match=words):
-        run.fit(module, data(tmp_path))
+        run.fit(module, toy_data())
     assert run.global_step == 0
     assert not list(tmp_path.rglob("*.ckpt"))
 
 
-def test_the_rehearsal_changes_nothing(encoder: SentenceEncoder, tmp_path: Path) -> None:
+def test_the_rehearsal_changes_nothing(tmp_path: Path) -> None:
     """The same weights with and without anything to save, and the real file is written as ever."""
-    ends = []
-    for enable in (True, False):
-        module = SentRepModule(tiny_encoder(pooling="mean"), {"mine": Contrastive()}, seed=1)
-        run = trainer(tmp_path / str(enable))
-        if not enable:
-            run.callbacks = [c for c in run.callbacks if "Checkpoint" not in type(c).__name__]  # type: ignore[attr-defined]
-        run.fit(module, data(tmp_path))
-        ends.append(module.state_dict())
-    assert all(torch.equal(ends[0][key], ends[1][key]) for key in ends[0])
+    modules = [SentRepModule(tiny_encoder(pooling="mean"), {"mine": Contrastive()}, seed=1) for _ in range(2)]
+    for module, saves in zip(modules, (True, False), strict=True):
+        run = quiet_trainer(max_steps=2, default_root_dir=tmp_path, enable_checkpointing=saves)
+        run.fit(module, toy_data())
+    assert_same(modules[0].state_dict(), modules[1].state_dict())
     assert len(list(tmp_path.rglob("*.ckpt"))) == 1
 
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from sentrep import SentRepModule, distributed
 from sentrep.objectives import Contrastive
 from sentrep.stability import SAM, AdversarialWeightPerturbation, clip_gradients
-from sentrep.types import TextBatch, TokenBatch
-from support import run_processes, text_batch, tiny_encoder, toy_sentences
+from sentrep.types import TextBatch
+from support import loader, own_share, quiet_trainer, run_processes, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(48)
 SGD = functools.partial(torch.optim.SGD, lr=0.5)
@@ -36,17 +36,8 @@ class Gradients(lightning.Callback):
 
 def batches(encoder: Any) -> list[TextBatch]:
     """Six of 4 rows, this process's share of each."""
-    share = 4 // distributed.world_size()
-    rows = slice(distributed.rank() * share, (distributed.rank() + 1) * share)
-
-    def part(tokens: TokenBatch | None) -> Any:
-        return tokens and TokenBatch(tokens.input_ids[rows], tokens.attention_mask[rows])
-
-    found = []
-    for start in range(0, 48, 8):
-        batch = text_batch(encoder, SENTENCES[start : start + 4], SENTENCES[start + 4 : start + 8])
-        found.append(TextBatch(part(batch.anchor), part(batch.positive), None, batch.rows[rows]))
-    return found
+    starts = range(0, 48, 8)
+    return [own_share(text_batch(encoder, SENTENCES[k : k + 4], SENTENCES[k + 4 : k + 8])) for k in starts]
 
 
 def fit(optimizer: Any, **options: Any) -> tuple[list[Tensor], list[Tensor]]:
@@ -54,14 +45,9 @@ def fit(optimizer: Any, **options: Any) -> tuple[list[Tensor], list[Tensor]]:
     world = distributed.world_size()
     encoder = tiny_encoder(pooling="mean", dropout=0.0)
     module = SentRepModule(encoder, [Contrastive()], optimizer=optimizer, scheduler="constant", seed=1)
-    quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
     kept = Gradients()
-    strategy = {"strategy": "ddp"} if world > 1 else {}
-    trainer = lightning.Trainer(
-        accelerator="cpu", devices=world, max_epochs=1, use_distributed_sampler=False, callbacks=[kept],
-        **{**quiet, **strategy, **options},
-    )  # fmt: skip
-    trainer.fit(module, torch.utils.data.DataLoader(batches(encoder), batch_size=None))  # type: ignore[arg-type]
+    strategy = {"strategy": "ddp", "devices": world} if world > 1 else {}
+    quiet_trainer(callbacks=[kept], **strategy, **options).fit(module, loader(batches(encoder)))
     return [p.detach().clone() for p in module.parameters()], kept.steps
 
 

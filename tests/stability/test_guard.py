@@ -15,13 +15,13 @@ from lightning.pytorch import Callback
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
 
-from sentrep import Objective, SentRepDataModule, SentRepModule
+from sentrep import Objective, SentRepModule
 from sentrep.errors import InputError
 from sentrep.negatives import MemoryBank
 from sentrep.objectives import Contrastive
 from sentrep.stability import NonFiniteGuard, SkippedStep
 from sentrep.types import StepTerms, TextBatch, Views
-from support import run_processes, tiny_encoder
+from support import quiet_trainer, run_processes, tiny_encoder, toy_data
 
 BAD = 3
 """The optimiser step that fails."""
@@ -68,19 +68,10 @@ def fit(
     module = SentRepModule(
         tiny_encoder(), {"simcse": Contrastive(negatives={"bank": MemoryBank(64)}), "poison": poison}, seed=3
     )
-    data = SentRepDataModule(train="toy", batch_size=4, seed=3)
     watch = watch or Watch()
-    trainer = Trainer(
-        max_steps=steps,
-        accumulate_grad_batches=accumulate,
-        accelerator="cpu",
-        logger=False,
-        default_root_dir=folder,
-        callbacks=[guard, watch, ModelCheckpoint(folder, "{step}", save_on_exception=True, every_n_train_steps=1)],
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    trainer.fit(module, data)
+    saver = ModelCheckpoint(folder, "{step}", save_on_exception=True, every_n_train_steps=1)
+    how = {"max_steps": steps, "accumulate_grad_batches": accumulate, "default_root_dir": folder}
+    quiet_trainer(callbacks=[guard, watch, saver], **how).fit(module, toy_data())
     return watch
 
 

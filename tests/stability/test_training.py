@@ -9,20 +9,17 @@ from typing import Any
 import lightning
 import pytest
 import torch
-from jsonargparse import ArgumentParser
-from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, AdamW
 
-from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule, TextBatch, TokenBatch, distributed
+from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule, TextBatch, distributed
 from sentrep.config import to_config
 from sentrep.objectives import Contrastive
 from sentrep.stability import SAM, AdversarialWeightPerturbation
 from sentrep.stability.replay import calls_again
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.views import FGSM, EncodedViews, GaussianNoise
-from support import run_processes, text_batch, tiny_encoder, toy_sentences
+from support import loader, quiet_trainer, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(32)
 BASE = functools.partial(SGD, lr=0.1)
@@ -46,16 +43,6 @@ class CountedNoise(NegativeSampler):
 
 def batches(encoder: SentenceEncoder) -> list[TextBatch]:
     return [text_batch(encoder, SENTENCES[k : k + 8]) for k in range(0, len(SENTENCES), 8)]
-
-
-def loader(encoder: SentenceEncoder) -> Any:
-    return torch.utils.data.DataLoader(batches(encoder), batch_size=None, shuffle=False)  # type: ignore[arg-type]
-
-
-def trainer(**arguments: Any) -> lightning.Trainer:
-    quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
-    defaults = {"max_epochs": 1, "accelerator": "cpu", "log_every_n_steps": 1, "use_distributed_sampler": False}
-    return lightning.Trainer(**{**quiet, **defaults, **arguments})  # type: ignore[arg-type]
 
 
 def module(optimizer: Any, encoder: SentenceEncoder | None = None, **arguments: Any) -> SentRepModule:
@@ -106,7 +93,9 @@ def sam_by_hand(model: SentRepModule, accumulate: int, clip: float | None) -> li
 def test_a_fit_equals_sam_by_hand(accumulate: int, clip: float | None) -> None:
     expected = sam_by_hand(module(SAM_SGD), accumulate, clip)
     fitted = module(SAM_SGD)
-    trainer(accumulate_grad_batches=accumulate, gradient_clip_val=clip).fit(fitted, loader(fitted.encoder))
+    quiet_trainer(accumulate_grad_batches=accumulate, gradient_clip_val=clip).fit(
+        fitted, loader(batches(fitted.encoder))
+    )
     assert_equal(weights(fitted), expected, atol=5e-6)
     assert not torch.allclose(weights(fitted)[0], weights(module(SAM_SGD))[0], atol=1e-4)
 
@@ -115,8 +104,8 @@ def test_a_fit_equals_sam_by_hand(accumulate: int, clip: float | None) -> None:
 def test_everything_advances_once_per_step(accumulate: int) -> None:
     noise = CountedNoise()
     fitted = module(SAM_SGD, objectives={"simcse": Contrastive(negatives={"noise": noise})})
-    run = trainer(accumulate_grad_batches=accumulate)
-    run.fit(fitted, loader(fitted.encoder))
+    run = quiet_trainer(accumulate_grad_batches=accumulate)
+    run.fit(fitted, loader(batches(fitted.encoder)))
     steps = 4 // accumulate
     assert run.global_step == noise.step == steps
     assert noise.drawn == [step for step in range(steps) for _ in range(2 * accumulate)]
@@ -141,8 +130,8 @@ def test_logs_and_after_step_come_from_the_unperturbed_weights() -> None:
 
     watch = Watch()
     fitted = module(functools.partial(SAM_SGD, rho=5.0), objectives={"simcse": watch})
-    run = trainer(limit_train_batches=1)
-    run.fit(fitted, loader(fitted.encoder))
+    run = quiet_trainer(limit_train_batches=1)
+    run.fit(fitted, loader(batches(fitted.encoder)))
     assert float(run.callback_metrics["train/loss"]) == pytest.approx(watch.losses[0])
     assert watch.losses[1] > watch.losses[0] + 0.01
     assert torch.equal(watch.after[0], watch.anchors[0])
@@ -156,7 +145,7 @@ def test_both_closures_see_the_same_dropout_and_noise() -> None:
     fitted = module(functools.partial(SAM_SGD, rho=1e-12), encoder, views=EncodedViews([GaussianNoise(0.1)]))
     vectors: list[Tensor] = []
     encoder.register_forward_hook(lambda _, arguments, output: vectors.append(output.embedding.detach()))
-    trainer(limit_train_batches=2).fit(fitted, loader(encoder))
+    quiet_trainer(limit_train_batches=2).fit(fitted, loader(batches(encoder)))
     assert len(words) == 4
     for first, second in ((0, 1), (2, 3)):
         torch.testing.assert_close(words[first], words[second], rtol=0, atol=1e-7)
@@ -168,8 +157,8 @@ def test_awp_goes_with_noise_and_attacks_on_the_input(augmentation: Any, passes:
     encoder = tiny_encoder()
     before, seen = weights(encoder), []
     encoder.register_forward_hook(lambda *_: seen.append(1))
-    run = trainer(limit_train_batches=1, precision="bf16-mixed")
-    run.fit(module(AWP_ADAMW, encoder, views=EncodedViews([augmentation])), loader(encoder))
+    run = quiet_trainer(limit_train_batches=1, precision="bf16-mixed")
+    run.fit(module(AWP_ADAMW, encoder, views=EncodedViews([augmentation])), loader(batches(encoder)))
     assert len(seen) == passes
     assert all(parameter.isfinite().all() for parameter in encoder.parameters())
     assert not torch.equal(before[0], weights(encoder)[0])
@@ -178,14 +167,14 @@ def test_awp_goes_with_noise_and_attacks_on_the_input(augmentation: Any, passes:
 @pytest.mark.parametrize("optimizer", [SAM_SGD, AWP_ADAMW], ids=["sam", "awp"])
 def test_a_resumed_fit_equals_the_uninterrupted_one(optimizer: Any, tmp_path: Path) -> None:
     whole = module(optimizer)
-    trainer(max_epochs=2).fit(whole, loader(whole.encoder))
+    quiet_trainer(max_epochs=2).fit(whole, loader(batches(whole.encoder)))
     first = module(optimizer)
-    run = trainer(max_epochs=1)
-    run.fit(first, loader(first.encoder))
+    run = quiet_trainer(max_epochs=1)
+    run.fit(first, loader(batches(first.encoder)))
     run.save_checkpoint(tmp_path / "half.ckpt")
     second = SentRepModule.load_from_checkpoint(tmp_path / "half.ckpt")
     assert isinstance(second.optimizer(parameter_groups(second)), optimizer.func)
-    trainer(max_epochs=2).fit(second, loader(second.encoder), ckpt_path=tmp_path / "half.ckpt")
+    quiet_trainer(max_epochs=2).fit(second, loader(batches(second.encoder)), ckpt_path=tmp_path / "half.ckpt")
     assert_equal(weights(second), weights(whole))
 
 
@@ -193,30 +182,7 @@ def test_half_precision_with_a_scaler_is_refused_before_the_first_step() -> None
     fitted = module(SAM_SGD)
     plugin = lightning.pytorch.plugins.MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu"))
     with pytest.raises(InputError, match="use bf16-mixed or 32-true"):
-        trainer(plugins=[plugin]).fit(fitted, loader(fitted.encoder))
-
-
-class Holder:
-    def __init__(self, optimizer: OptimizerCallable = AdamW) -> None:
-        self.optimizer = optimizer
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [("SAM", {"rho": 0.1, "adaptive": True}), ("AdversarialWeightPerturbation", {"gamma": 0.01})],
-)
-def test_it_is_written_in_yaml(name: str, arguments: dict[str, Any]) -> None:
-    base = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.25}}
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_class_arguments(Holder, "model")
-    wanted = {"class_path": name, "init_args": {"base_optimizer": base, **arguments}}
-    parsed = parser.parse_object({"model": {"optimizer": wanted}})
-    make = parser.instantiate_classes(parser.parse_string(parser.dump(parsed))).model.optimizer
-    optimizer = make(nn.Linear(2, 2).parameters())
-    assert type(optimizer).__name__ == name
-    assert {key: getattr(optimizer, key) for key in arguments} == arguments
-    assert isinstance(optimizer.base, AdamW)
-    assert optimizer.param_groups[0]["lr"] == 0.25
+        quiet_trainer(plugins=[plugin]).fit(fitted, loader(batches(fitted.encoder)))
 
 
 def test_a_partial_in_python_is_written_to_the_configuration() -> None:
@@ -224,50 +190,6 @@ def test_a_partial_in_python_is_written_to_the_configuration() -> None:
         "class_path": "sentrep.stability.sam.SAM",
         "init_args": {"base_optimizer": {"class_path": "torch.optim.sgd.SGD", "init_args": {"lr": 0.1}}, "rho": 0.5},
     }
-
-
-class Step(nn.Module):
-    """What DDP wraps: views and loss."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.encoder = tiny_encoder(dropout=0.0).double()  # to compare up to rounding
-        self.views, self.objective = EncodedViews(), Contrastive()
-
-    def forward(self, batch: TextBatch) -> Tensor:
-        return self.objective(self.views(self.encoder, batch, {}), batch)
-
-
-def two_steps() -> list[Tensor]:
-    """The weights after two steps on the global batch of 8, through DDP where there are several processes."""
-    step = Step()
-    whole = text_batch(step.encoder, SENTENCES[:8], SENTENCES[8:16])
-    assert whole.positive is not None
-    share = 8 // distributed.world_size()
-    rows = slice(distributed.rank() * share, (distributed.rank() + 1) * share)
-
-    def part(tokens: TokenBatch) -> TokenBatch:
-        return TokenBatch(tokens.input_ids[rows], tokens.attention_mask[rows])
-
-    batch = TextBatch(part(whole.anchor), part(whole.positive), None, whole.rows[rows])
-    wrapped = DistributedDataParallel(step) if distributed.world_size() > 1 else step
-    optimizer = SAM_SGD(step.parameters())
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        loss = wrapped(batch)
-        loss.backward()
-        return loss
-
-    for _ in range(2):
-        optimizer.step(closure)
-    return weights(step)
-
-
-def test_two_processes_equal_one() -> None:
-    expected = two_steps()
-    for result in run_processes(two_steps, 2):
-        assert_equal(result, expected, atol=1e-9)
 
 
 def test_of_torchs_own_optimizers_lbfgs_alone_calls_its_closure_again() -> None:

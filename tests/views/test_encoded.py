@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.parallel import DistributedDataParallel
 
-from sentrep import ProjectionHead, SentenceEncoder, TextBatch, TokenBatch, Views, distributed
+from sentrep import ProjectionHead, SentenceEncoder, SentRepModule, TextBatch, TokenBatch, Views
 from sentrep.functional import info_nce
 from sentrep.objectives import Contrastive
 from sentrep.views import (
@@ -22,7 +21,14 @@ from sentrep.views import (
     TokenCutoff,
     TokenShuffling,
 )
-from support import run_processes, text_batch, tiny_encoder, toy_sentences
+from support import (
+    assert_equal_to_one_process,
+    loss_and_gradients,
+    run_processes,
+    text_batch,
+    tiny_encoder,
+    toy_sentences,
+)
 
 SENTENCES = toy_sentences(24)
 
@@ -155,18 +161,6 @@ def test_fgsm_attacks_the_loss_of_this_step_dropout_included() -> None:
     torch.testing.assert_close(words[8:], expected, rtol=0, atol=1e-6)
 
 
-def test_fgsm_makes_the_loss_worse_and_noise_of_that_size_does_not() -> None:
-    encoder = tiny_encoder(dropout=0.0)
-    batch = text_batch(encoder, SENTENCES[:8], SENTENCES[8:16])
-
-    def loss(*augmentations: Perturbation) -> float:
-        views = make(encoder, batch, *augmentations)
-        return info_nce(views.anchor, views.positive, temperature=0.05).item()
-
-    plain, attacked, noised = loss(), loss(FGSM(0.001)), loss(GaussianNoise(0.001))
-    assert attacked > plain + 5 * abs(noised - plain) > plain
-
-
 def test_fgsm_leaves_parameter_gradients_and_the_generator_alone() -> None:
     encoder = tiny_encoder()
     batch = text_batch(encoder, SENTENCES[:8])
@@ -204,42 +198,12 @@ def test_gradient_reaches_the_word_embeddings_and_extra_inputs_come_back() -> No
 # several processes
 
 
-class Step(torch.nn.Module):
-    """What DDP wraps: views and loss."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.encoder = tiny_encoder(dropout=0.0)
-        self.encoder.attach_head(ProjectionHead("mlp"))
-        self.encoder.double()  # to compare up to rounding
-        self.views = EncodedViews([FGSM(0.01)], perturbs="both")
-        self.objective = Contrastive()
-
-    def forward(self, batch: TextBatch) -> Tensor:
-        return self.objective(self.views(self.encoder, batch, {}), batch)
+def attacked_step() -> tuple[Tensor, dict[str, Tensor]]:
+    encoder = tiny_encoder(dropout=0.0)
+    views = EncodedViews([FGSM(0.01)], perturbs="both")
+    module = SentRepModule(encoder, [Contrastive()], head=ProjectionHead("mlp"), views=views)
+    return loss_and_gradients(module, text_batch(encoder, SENTENCES[:8], SENTENCES[8:16]))
 
 
-def gradients_with_fgsm() -> dict[str, Tensor]:
-    """Gradients of the global batch of 8 different pairs, through DDP where there are several processes."""
-    step = Step()
-    share = 8 // distributed.world_size()
-    first = distributed.rank() * share
-    whole = text_batch(step.encoder, SENTENCES[:8], SENTENCES[8:16])
-    assert whole.positive is not None
-
-    def part(tokens: TokenBatch) -> TokenBatch:
-        rows = slice(first, first + share)
-        return TokenBatch(tokens.input_ids[rows], tokens.attention_mask[rows])
-
-    batch = TextBatch(part(whole.anchor), part(whole.positive), None, whole.rows[first : first + share])
-    wrapped = DistributedDataParallel(step) if distributed.world_size() > 1 else step
-    wrapped(batch).backward()
-    return {name: p.grad for name, p in step.named_parameters() if p.grad is not None}
-
-
-def test_fgsm_under_ddp_equals_one_process() -> None:
-    expected = gradients_with_fgsm()
-    for gradients in run_processes(gradients_with_fgsm, 2):
-        assert gradients.keys() == expected.keys()
-        for name, gradient in gradients.items():
-            torch.testing.assert_close(gradient, expected[name], rtol=0, atol=1e-10, msg=name)
+def test_fgsm_on_two_processes_equals_one() -> None:
+    assert_equal_to_one_process(run_processes(attacked_step, 2), *attacked_step())

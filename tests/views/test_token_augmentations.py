@@ -13,13 +13,12 @@ import pytest
 import torch
 
 from references.token_augmentations import missing, repeated, swapped, texts
-from sentrep import InputError, TokenAugmentation, TokenBatch, views
+from sentrep import TokenAugmentation, TokenBatch, views
 from sentrep.decoders import RealTokens
 from sentrep.objectives import Denoising
 from sentrep.views import (
     EncodedViews,
     GaussianNoise,
-    OutputPerturbedViews,
     TokenDeletion,
     TokenShuffling,
     TokenSwap,
@@ -48,13 +47,6 @@ def test_without_a_spec_no_token_belongs_to_a_frame() -> None:
 def test_a_short_sentence_may_grow_by_two_tokens() -> None:
     tokens = TokenBatch(torch.full((1, 4), 7), torch.ones(1, 4, dtype=torch.long))
     assert WordRepetition(0.3)(tokens).input_ids.shape == (1, 6)
-
-
-def test_what_is_no_augmentation_is_refused_by_the_name_of_its_list() -> None:
-    with pytest.raises(InputError, match=r" anchor_augmentations\[0\] must be"):
-        EncodedViews(anchor_augmentations=[3])  # type: ignore[list-item]
-    with pytest.raises(InputError, match="perturbation must be an object of class Perturbation"):
-        OutputPerturbedViews(3)  # type: ignore[arg-type]
 
 
 def apply(kind: TokenAugmentation, tokens: TokenBatch, seed: int = 0, longest: int | None = None) -> TokenBatch:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from torch.utils.data import DataLoader
 from words import WordTokenize
 
@@ -50,20 +49,6 @@ def test_state_counts_delivered_batches_and_goes_on_behind_them(corpus: Tokenize
     second.load_state_dict(state)
     assert head + rows(second) == whole
     assert rows(second) == whole  # only the first pass after loading is a remainder
-
-
-def test_global_random_stream_is_left_alone(corpus: TokenizedCorpus) -> None:
-    before = torch.random.get_rng_state()
-    rows(loader(corpus))
-    assert torch.equal(before, torch.random.get_rng_state())
-
-
-def test_failed_step_is_delivered_again(corpus: TokenizedCorpus) -> None:
-    first = loader(corpus, completed=lambda: 2)
-    iterator = iter(first)
-    for _ in range(3):
-        next(iterator)
-    assert first.state_dict()["done"] == 2
 
 
 def test_state_of_other_data_is_refused(corpus: TokenizedCorpus) -> None:

@@ -11,22 +11,12 @@ from sentrep.data.sets import transfer
 from sentrep.errors import InputError
 from support import shared_path
 
-SIZES = {
-    "mr": {"all": 10662},
-    "cr": {"all": 3775},
-    "subj": {"all": 10000},
-    "mpqa": {"all": 10606},
-    "sst2": {"train": 67349, "dev": 872, "test": 1821},
-    "trec": {"train": 5452, "test": 500},
-    "mrpc": {"train": 4076, "test": 1725},
-}
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRANSFER_NAMES)
 def test_real_tasks_are_complete(name: str) -> None:
     task = load_transfer(name, shared_path("data/senteval"))
-    assert {split: len(part) for split, part in task.splits.items()} == SIZES[name]
+    assert {split: len(part) for split, part in task.splits.items()} == transfer._TASKS[name].sizes
     labels = {label for part in task.splits.values() for label in part.labels}
     assert labels == ({"ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"} if name == "trec" else {"0", "1"})
     assert all((part.second is not None) == (name == "mrpc") for part in task.splits.values())

@@ -11,25 +11,12 @@ from sentrep.data.sets.sts import not_at_hand
 from sentrep.errors import InputError
 from support import shared_path
 
-COUNTS = {
-    "sts12": 3108,
-    "sts13": 1500,
-    "sts14": 3750,
-    "sts15": 3000,
-    "sts16": 1186,
-    "stsb": 1379,
-    "stsb-dev": 1500,
-    "sickr": 4927,
-    "sickr-dev": 500,
-    "sickr-all": 9927,
-}
 
-
-@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("name", sts._SETS)
 def test_real_sets_are_complete(name: str) -> None:
     pairs = load_sts(name, shared_path("data/senteval"))
     assert pairs.name == name
-    assert len(pairs) == len(pairs.first) == len(pairs.second) == COUNTS[name]
+    assert len(pairs) == len(pairs.first) == len(pairs.second) == sts._SETS[name].pairs
     assert pairs.protocol == ("MTEB (train + dev + test)" if name == "sickr-all" else "SentEval (all)")
     assert all(0 <= score <= 5 for score in pairs.scores)
     assert not any("\r" in text or "\n" in text or "\t" in text or not text for text in pairs.first + pairs.second)

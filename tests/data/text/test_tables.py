@@ -21,7 +21,6 @@ from words import WordTokenize
 from sentrep.data import StreamedBatches, TokenizedRows, open_corpus, tokenize_corpus
 from sentrep.data.text.tables import TableFile
 from sentrep.errors import InputError
-from support import shared_path
 
 CELL = st.text(st.characters(codec="utf-8"), max_size=12)
 LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=12)
@@ -200,17 +199,3 @@ def test_fingerprint_follows_the_content_only(tmp_path: Path) -> None:
     assert TableFile(write(tmp_path / "b.txt", "one\n")).fingerprint() == first
     assert TableFile(write(tmp_path / "a.txt", "two\n")).fingerprint() != first
     assert TableFile(write(tmp_path / "a.csv", "one\n")).fingerprint() != first
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "columns", "rows"),
-    [
-        ("wiki_rewrites.tsv", [0, 1], 50_907),
-        ("backtranslated_tweets.tsv", [0, 1], 3_201),
-        ("tatoeba_paraphrases.tsv", [0, 1], 8_518),
-        ("nli_triplets.csv", None, 5_706),
-    ],
-)
-def test_real_pairs(name: str, columns: list[int] | None, rows: int) -> None:
-    assert len(read(shared_path(f"data/pairs/{name}"), columns)) == rows

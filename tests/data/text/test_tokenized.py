@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import pickle
 import re
-import stat
 from pathlib import Path
 
 import datasets
@@ -181,16 +180,6 @@ def test_default_folder(pairs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert default_cache_dir() == tmp_path / ".cache" / "sentrep"
 
 
-def test_the_rights_are_those_of_the_umask(pairs: Path) -> None:
-    before = os.umask(0o002)
-    try:
-        tokens = build(pairs)
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(os.stat(tokens.path).st_mode) == 0o664
-    assert stat.S_IMODE(Path(tokens.path).parent.stat().st_mode) == 0o775
-
-
 def test_processes_that_tokenise_change_nothing(pairs: Path, tmp_path: Path) -> None:
     one = build(pairs)
     two = build(pairs, num_workers=2, cache_dir=tmp_path / "other")
@@ -204,17 +193,3 @@ def test_datasets_reads_the_cache(pairs: Path) -> None:
     assert opened.column_names == ["anchor", "positive", "cut", "too_long", "unpaired"]
     assert opened[0]["anchor"] is None  # a blank row
     assert opened[4]["anchor"] == tokens[[3]].columns[0][0].tolist()
-
-
-def test_what_a_killed_process_left_is_removed_and_what_another_one_writes_is_not(pairs: Path) -> None:
-    folder = pairs.parent / "cache"
-    folder.mkdir()
-    killed, written, foreign = (folder / f".{name}.tmp" for name in ("a.arrow.0123abcd", "b.arrow.0123abcd", "mine"))
-    for file in (killed, written, foreign):
-        file.touch()
-    for file in (killed, foreign):
-        os.utime(file, (0, 0))
-    build(pairs)
-    assert not killed.exists()
-    assert written.exists()
-    assert foreign.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import warnings
@@ -16,13 +17,19 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepModule
-from sentrep.encoder import POOLINGS, Dense, Normalize, Prompt, SentenceModule
+from sentrep.encoder import POOLINGS, Dense, Normalize, SentenceModule
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.encoder.loading import st_folders
 from sentrep.objectives import Contrastive
 from support import FAMILIES, checkpoint_of, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(7)
+
+
+def st_model(folder: Path | None, **how: Any) -> Any:
+    """The model as sentence-transformers has it."""
+    kind = pytest.importorskip("sentence_transformers").SentenceTransformer
+    return kind(folder and str(folder), device="cpu", **how)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -88,7 +95,6 @@ def test_sentence_transformers_gives_our_vectors_or_none(
     kind: str,
     tmp_path: Path,
 ) -> None:
-    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
     encoder = variant(kind, tmp_path, pooling=pooling, prompt=prompt, modules=modules(), max_seq_length=limit)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -99,29 +105,16 @@ def test_sentence_transformers_gives_our_vectors_or_none(
     native = prompt is None and pooling in ("cls", "mean", "max", "last")
     assert f"library_name: {'sentence-transformers' if native else 'sentrep'}\n" in card
     if native:
-        loaded = theirs(str(tmp_path / "ours"), device="cpu")
+        loaded = st_model(tmp_path / "ours")
     else:
         with pytest.raises(ValueError, match="SentenceEncoderModule"):
-            theirs(str(tmp_path / "ours"), device="cpu")
-        loaded = theirs(str(tmp_path / "ours"), device="cpu", trust_remote_code=True)
+            st_model(tmp_path / "ours")
+        loaded = st_model(tmp_path / "ours", trust_remote_code=True)
         assert loaded.get_sentence_embedding_dimension() == expected.shape[1]
     np.testing.assert_allclose(loaded.encode(LONG), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(("pooling", "prompt"), [("mean", None), ("mask", PROMPT)])
-def test_what_sentence_transformers_saves_comes_back(pooling: str, prompt: str | None, tmp_path: Path) -> None:
-    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
-    encoder = tiny_encoder(pooling=pooling, prompt=prompt and Prompt(prompt, subtract=True))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        encoder.save_pretrained(tmp_path / "ours")
-        theirs(str(tmp_path / "ours"), device="cpu", trust_remote_code=True).save_pretrained(str(tmp_path / "theirs"))
-    for load in (SentenceEncoder.from_pretrained, lambda name: theirs(str(name), device="cpu", trust_remote_code=True)):
-        np.testing.assert_allclose(load(tmp_path / "theirs").encode(LONG), encoder.encode(LONG), atol=1e-5)
-
-
 def test_a_model_without_a_limit_has_none_elsewhere(tmp_path: Path) -> None:
-    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
     description = {
         "model_type": "xlnet", "vocab_size": 4000, "d_model": 32, "n_layer": 1, "n_head": 2, "d_inner": 48,
         "pad_token_id": 0,
@@ -130,7 +123,7 @@ def test_a_model_without_a_limit_has_none_elsewhere(tmp_path: Path) -> None:
     assert encoder.tokenize.limit is None
     encoder.tokenize.tokenizer.model_max_length = 16
     encoder.save_pretrained(tmp_path)
-    np.testing.assert_allclose(theirs(str(tmp_path), device="cpu").encode(LONG), encoder.encode(LONG), atol=1e-5)
+    np.testing.assert_allclose(st_model(tmp_path).encode(LONG), encoder.encode(LONG), atol=1e-5)
 
 
 @pytest.mark.parametrize("prompt", [None, PROMPT])
@@ -197,27 +190,6 @@ def test_a_folder_that_could_not_be_loaded_is_not_written(change: Any, tmp_path:
     assert not (tmp_path / "model").exists()
 
 
-def test_a_head_stays_behind(tmp_path: Path) -> None:
-    encoder = tiny_encoder()
-    plain = encoder.encode(SENTENCES)
-    encoder.attach_head(ProjectionHead("mlp"))
-    encoder.save_pretrained(tmp_path)
-    assert not list(tmp_path.rglob("*head*"))
-    again = SentenceEncoder.from_pretrained(tmp_path)
-    assert again.head is None
-    np.testing.assert_allclose(again.encode(SENTENCES), plain, atol=1e-6)
-
-
-def test_what_sentence_transformers_cannot_express_is_said_and_still_ours(tmp_path: Path) -> None:
-    encoder = tiny_encoder(pooling="mask", prompt='"[X]" means [MASK].')
-    (tmp_path / "1_Pooling").mkdir()  # of an older export
-    with pytest.warns(UserWarning, match="refuses it otherwise"):
-        encoder.save_pretrained(tmp_path)
-    again = SentenceEncoder.from_pretrained(tmp_path)
-    assert (again.pooling, again.prompt) == (encoder.pooling, encoder.prompt)
-    np.testing.assert_allclose(again.encode(SENTENCES), encoder.encode(SENTENCES), atol=1e-6)
-
-
 def test_transformers_loads_the_folder(tmp_path: Path) -> None:
     from transformers import AutoModel, AutoTokenizer
 
@@ -265,7 +237,6 @@ def test_an_older_folder_with_the_transformer_in_a_sub_folder(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("modules.json", '[{"type": "x.CNN", "path": "2_CNN"}]', "CNN"),
         ("1_Pooling/config.json", '{"pooling_mode_weightedmean_tokens": true}', "no counterpart"),
         ("1_Pooling/config.json", "{", "not JSON"),
         ("sentence_bert_config.json", '{"do_lower_case": true}', "lower-cases"),
@@ -279,24 +250,14 @@ def test_a_foreign_module_is_named(file: str, content: str, message: str, tmp_pa
         SentenceEncoder.from_pretrained(tmp_path)
 
 
-def test_a_damaged_weight_file_is_named(tmp_path: Path) -> None:
-    tiny_encoder().save_pretrained(tmp_path)
-    weights = tmp_path / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(InputError, match="weights cannot be loaded"):
-        SentenceEncoder.from_pretrained(tmp_path)
-
-
 @pytest.mark.parametrize("safe", [True, False])
 @pytest.mark.parametrize(("bias", "activation"), [(True, "Tanh"), (False, "Identity")])
 def test_a_foreign_dense_layer_of_another_width(bias: bool, activation: str, safe: bool, tmp_path: Path) -> None:
     st_models = pytest.importorskip("sentence_transformers.models")
-    from sentence_transformers import SentenceTransformer
-
     tiny_encoder(pooling="mean").save_pretrained(tmp_path / "plain")
-    plain = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
+    plain = st_model(tmp_path / "plain")
     dense = st_models.Dense(32, 8, bias=bias, activation_function=getattr(torch.nn, activation)())
-    theirs = SentenceTransformer(modules=[*plain, dense], device="cpu")
+    theirs = st_model(None, modules=[*plain, dense])
     theirs.save_pretrained(str(tmp_path / "dense"), safe_serialization=safe)
     ours = SentenceEncoder.from_pretrained(tmp_path / "dense")
     np.testing.assert_allclose(ours.encode(SENTENCES), theirs.encode(SENTENCES), atol=1e-6)
@@ -304,15 +265,13 @@ def test_a_foreign_dense_layer_of_another_width(bias: bool, activation: str, saf
 
 def test_modules_in_any_number_and_order_behind_the_pooling(tmp_path: Path) -> None:
     st_models = pytest.importorskip("sentence_transformers.models")
-    from sentence_transformers import SentenceTransformer
-
     tiny_encoder(pooling="mean").save_pretrained(tmp_path / "plain")
-    plain = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
+    plain = st_model(tmp_path / "plain")
     for name, extra in {
         "two": [st_models.Dense(32, 8), st_models.Dense(8, 4, bias=False, activation_function=torch.nn.Identity())],
         "early": [st_models.Normalize(), st_models.Dense(32, 8), st_models.Normalize()],
     }.items():
-        theirs = SentenceTransformer(modules=[*plain, *extra], device="cpu")
+        theirs = st_model(None, modules=[*plain, *extra])
         theirs.save_pretrained(str(tmp_path / name))
         ours = SentenceEncoder.from_pretrained(tmp_path / name)
         np.testing.assert_allclose(ours.encode(SENTENCES), theirs.encode(SENTENCES), atol=1e-6)
@@ -375,14 +334,10 @@ def test_what_sentence_transformers_changes_in_a_folder_of_ours_is_read_as_there
     change: Callable[[Any, Any], None], prompt: str | None, said: str | None, tmp_path: Path
 ) -> None:
     layers = pytest.importorskip("sentence_transformers.models")
-    from sentence_transformers import SentenceTransformer
-
     pooling = "mean" if prompt is None else "mask"
     tiny_encoder(pooling=pooling, prompt=prompt, modules=[Dense("tanh"), Normalize()]).save_pretrained(tmp_path)
 
-    def load() -> Any:
-        return SentenceTransformer(str(tmp_path), device="cpu", trust_remote_code=prompt is not None)
-
+    load = functools.partial(st_model, tmp_path, trust_remote_code=prompt is not None)
     theirs = load()
     before = theirs.encode(LONG)
     change(theirs, layers)
@@ -404,7 +359,6 @@ def test_what_sentence_transformers_changes_in_a_folder_of_ours_is_read_as_there
 def test_what_sentence_transformers_saves_unchanged_agrees(
     modules: Callable[[], list[SentenceModule]], length: int | None, tmp_path: Path
 ) -> None:
-    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
     encoder = tiny_encoder(pooling="mean", modules=modules(), max_seq_length=length, max_length=9)
     encoder.prompts, encoder.default_prompt_name = {"passage": "it says: "}, "passage"
     encoder.save_pretrained(tmp_path)
@@ -413,19 +367,18 @@ def test_what_sentence_transformers_saves_unchanged_agrees(
             warnings.simplefilter("error", UserWarning)
             again = SentenceEncoder.from_pretrained(tmp_path)
         assert again.settings == encoder.settings
-        theirs(str(tmp_path), device="cpu").save_pretrained(str(tmp_path))
+        st_model(tmp_path).save_pretrained(str(tmp_path))
 
 
 @pytest.mark.parametrize("settings", [True, False])
 def test_a_folder_whose_modules_make_no_vector_is_refused(settings: bool, tmp_path: Path) -> None:
-    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
     tiny_encoder(pooling="mean").save_pretrained(tmp_path)
     listed = json.loads((tmp_path / "modules.json").read_text())
     (tmp_path / "modules.json").write_text(json.dumps(listed[:1]))
     if not settings:
         (tmp_path / "sentrep.json").unlink()
     with pytest.raises(KeyError):
-        theirs(str(tmp_path), device="cpu").encode(SENTENCES)
+        st_model(tmp_path).encode(SENTENCES)
     with pytest.raises(InputError, match=r"modules\.json: its modules are Transformer, and"):
         SentenceEncoder.from_pretrained(tmp_path)
 

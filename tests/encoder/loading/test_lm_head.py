@@ -12,7 +12,6 @@ from transformers import AutoModelForMaskedLM
 
 from sentrep import InputError, SentenceEncoder
 from sentrep.encoder import Compute
-from sentrep.encoder.loading.lm_head import LanguageModelHead
 from support import FAMILIES, forbid_network, forked, shared_path, text_batch, tiny_encoder, toy_sentences
 
 SIZES: dict[str, Any] = {key: value for key, value in FAMILIES["bert"].items() if key != "model_type"}
@@ -163,12 +162,3 @@ def test_a_local_folder_never_touches_the_network(tmp_path: Path) -> None:
     process = forked(heads_without_network, [tmp_path / "with", tmp_path / "without"], said=str(tmp_path / "said.txt"))
     process.join(300)
     assert process.exitcode == 0, (tmp_path / "said.txt").read_text()
-
-
-def test_the_class_is_usable_alone(tmp_path: Path) -> None:
-    model = saved_model("bert", tmp_path)
-    words = torch.nn.Parameter(torch.randn(4000, 32))
-    head = LanguageModelHead(model, words)
-    states = torch.randn(3, 32)
-    transformed = model.cls.predictions.transform(states)
-    torch.testing.assert_close(head(states), transformed @ words.T + model.cls.predictions.bias)

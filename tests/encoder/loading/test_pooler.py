@@ -7,17 +7,16 @@ import shutil
 from pathlib import Path
 from typing import Any, Literal
 
-import lightning
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from transformers import AutoModel
 
-from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepDataModule, SentRepModule
+from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepModule
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.objectives import Contrastive
-from support import shared_path, tiny_encoder, toy_sentences
+from support import assert_resumes, assert_same, quiet_trainer, shared_path, tiny_encoder, toy_data, toy_sentences
 
 SENTENCES = toy_sentences(16)
 
@@ -50,12 +49,8 @@ def module(model: str | Path) -> SentRepModule:
 
 
 def fit(module: SentRepModule, steps: int, folder: Path, ckpt_path: Path | None = None, **options: Any) -> Path:
-    (folder / "corpus.txt").write_text("\n".join(SENTENCES))
-    trainer = lightning.Trainer(
-        max_steps=steps, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
-        enable_checkpointing=False, gradient_clip_val=1.0, default_root_dir=folder, **options,
-    )  # fmt: skip
-    trainer.fit(module, SentRepDataModule(str(folder / "corpus.txt"), batch_size=4), ckpt_path=ckpt_path)
+    trainer = quiet_trainer(max_steps=steps, gradient_clip_val=1.0, **options)
+    trainer.fit(module, toy_data(), ckpt_path=ckpt_path)
     trainer.save_checkpoint(folder / f"{steps}.ckpt")
     return folder / f"{steps}.ckpt"
 
@@ -85,8 +80,7 @@ def test_a_stack_is_the_pooler_and_a_new_mlp_on_it(folder: Path, tmp_path: Path)
     objectives = [Contrastive()]
     trained = SentRepModule(SentenceEncoder(str(folder)), objectives, head=ProjectionHead("pooler_mlp"))  # type: ignore[arg-type]
     again = SentRepModule.load_from_checkpoint(fit(trained, 1, tmp_path))
-    for (name, one), two in zip(trained.state_dict().items(), again.state_dict().values(), strict=True):
-        assert torch.equal(one, two), name
+    assert_same(again.state_dict(), trained.state_dict())
 
 
 def test_the_stack_s_pooler_is_new_where_the_model_has_none(tmp_path: Path) -> None:
@@ -120,13 +114,7 @@ def test_random_weights_have_a_random_one() -> None:
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_training_it_resumes_exactly(folder: Path, tmp_path: Path, precision: str) -> None:
-    whole = module(folder)
-    fit(whole, 4, tmp_path, precision=precision)
-    cut = fit(module(folder), 2, tmp_path, precision=precision)
-    rest = module(folder)
-    fit(rest, 4, tmp_path, ckpt_path=cut, precision=precision)
-    for (name, one), two in zip(whole.state_dict().items(), rest.state_dict().values(), strict=True):
-        assert torch.equal(one, two), name
+    whole = assert_resumes(lambda: module(folder), tmp_path, gradient_clip_val=1.0, precision=precision)
     assert not torch.equal(dense(whole), pooler(folder).weight), "it is trained"
 
 

@@ -13,7 +13,6 @@ import pandas as pd
 
 from sentrep.evaluation import plot_training_curves
 from sentrep.evaluation.plots.curves import draw_training_curves
-from sentrep.evaluation.plots.style import ORANGE
 
 Course = list[tuple[int, float]]
 
@@ -60,18 +59,6 @@ def test_an_svg_says_what_is_what(tmp_path: Path) -> None:
     assert "chosen, step 500: 73.0" in text
 
 
-def test_alignment_and_uniformity_of_the_development_sets_are_drawn_beside_the_batches(tmp_path: Path) -> None:
-    pairs = {"val/stsb-dev/alignment": [(0, 0.3), (500, 0.25)], "val/sickr-dev/uniformity": [(0, -2.0), (500, -3.0)]}
-    plot(HISTORY, tmp_path / "without.svg")
-    plot({**HISTORY, **pairs}, tmp_path / "both.svg")
-    without, both = ((tmp_path / f"{name}.svg").read_text() for name in ("without", "both"))
-    assert "mean of 2" in without
-    assert ["training batches" in text for text in (without, both)] == [False, True]
-    assert both.count(ORANGE.lower()) > without.count(ORANGE.lower())  # STS-B dev's colour, in its alignment too
-    plot({"val/dev": [(0, 1.0)], "val/dev/uniformity": [(0, -1.0)]}, tmp_path / "dev_alone.svg")
-    assert "uniformity" in (tmp_path / "dev_alone.svg").read_text()
-
-
 def test_many_training_losses_get_a_running_mean() -> None:
     losses = pd.Series(dict(HISTORY["train/loss"]))
     raw, mean = draw_training_curves(losses.to_frame("train/loss")).axes[0].lines
@@ -98,15 +85,3 @@ def test_a_monitor_that_is_no_score_has_its_panel_and_nothing_is_empty(tmp_path:
     suites = {f"val/suite{number}": [(10, 1.0)] for number in range(5)}  # too many for lines, and no mean of them
     plot({**history, **suites}, tmp_path / "suites.svg")
     assert "Spearman" not in (tmp_path / "suites.svg").read_text(encoding="utf-8")
-
-
-def test_the_untouched_model_is_a_line(tmp_path: Path) -> None:
-    plot({**HISTORY, "untouched/sts": [(0, 86.7)]}, tmp_path / "curves.svg")
-    assert "untouched: 86.7" in (tmp_path / "curves.svg").read_text(encoding="utf-8")
-
-
-def test_control_characters_in_the_names_of_sets_are_written_out(tmp_path: Path) -> None:
-    plot_training_curves(pd.DataFrame({"val/a\x1b[2J": [1.0, 2.0]}), tmp_path / "curves.svg")
-    text = (tmp_path / "curves.svg").read_text(encoding="utf-8")
-    assert "a\\x1b[2J" in text
-    assert "\x1b" not in text

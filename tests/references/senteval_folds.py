@@ -1,50 +1,10 @@
-"""Ranking metrics and SentEval's folds, in loops from their definitions."""
+"""SentEval's folds, in loops from their definition."""
 
 from __future__ import annotations
-
-import math
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
-
-
-def rank(scores: Mapping[str, float]) -> list[str]:
-    """Documents by falling score; of equal scores the larger id first, as trec_eval has it."""
-    return [document for _, document in sorted(((score, d) for d, score in scores.items()), reverse=True)]
-
-
-def ndcg(ranking: Sequence[str], grades: Mapping[str, int], k: int) -> float:
-    gained = 0.0
-    for position, document in enumerate(ranking[:k], start=1):
-        if grades.get(document, 0) > 0:
-            gained += grades[document] / math.log(position + 1, 2)
-    best = 0.0
-    for position, grade in enumerate(sorted((g for g in grades.values() if g > 0), reverse=True)[:k], start=1):
-        best += grade / math.log(position + 1, 2)
-    return gained / best
-
-
-def average_precision(ranking: Sequence[str], grades: Mapping[str, int], k: int) -> float:
-    relevant = {document for document, grade in grades.items() if grade > 0}
-    total = 0.0
-    for position in range(1, min(k, len(ranking)) + 1):
-        if ranking[position - 1] in relevant:
-            total += len(relevant & set(ranking[:position])) / position
-    return total / len(relevant)
-
-
-def reciprocal_rank(ranking: Sequence[str], grades: Mapping[str, int], k: int) -> float:
-    for position, document in enumerate(ranking[:k], start=1):
-        if grades.get(document, 0) > 0:
-            return 1 / position
-    return 0.0
-
-
-def recall(ranking: Sequence[str], grades: Mapping[str, int], k: int) -> float:
-    relevant = {document for document, grade in grades.items() if grade > 0}
-    return len(relevant & set(ranking[:k])) / len(relevant)
 
 
 def nested_cross_validation(x: np.ndarray, y: np.ndarray, folds: int) -> float:
