@@ -16,6 +16,7 @@ from rich.console import Console
 from torch import Tensor
 
 from sentrep import distributed
+from sentrep.encoder.compute.rows import to_device
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.errors import InputError
 from sentrep.functional.similarity import cosine_similarity_matrix, unit
@@ -234,18 +235,12 @@ def encode_pairs(
 
 
 def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | str = "cpu") -> TokenBatch:
-    """Right-pad lists of ids to the longest of them: (n, L), L ≥ 1.
-
-    The copy to a GPU does not wait for earlier work.
-    """
+    """Right-pad lists of ids to the longest of them: (n, L), L ≥ 1; see `to_device`."""
     width = max(1, *map(len, ids))
     input_ids = torch.tensor([[*row, *[pad_token_id] * (width - len(row))] for row in ids])
     lengths = torch.tensor([len(row) for row in ids])
     mask = (torch.arange(width) < lengths[:, None]).long()
-    if torch.device(device).type == "cuda":
-        input_ids, mask = input_ids.pin_memory(), mask.pin_memory()
-    input_ids, mask = input_ids.to(device, non_blocking=True), mask.to(device, non_blocking=True)
-    return TokenBatch(input_ids, mask, lengths.numpy())
+    return TokenBatch(to_device(input_ids, device), to_device(mask, device), lengths.numpy())
 
 
 def length_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
@@ -273,11 +268,10 @@ def _check(sentences: Sequence[str], batch_size: int) -> None:
             raise InputError(
                 f"sentences[{row}] is {type(sentence).__name__}, not a string; replace or remove it before encoding"
             )
-        if not sentence.isascii():
-            try:
-                sentence.encode()
-            except UnicodeEncodeError as error:
-                raise InputError(
-                    f"sentences[{row}] has half a surrogate pair at character {error.start}, which no text may hold; "
-                    "read it again with the right encoding, or replace the character"
-                ) from None
+        try:
+            sentence.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"sentences[{row}] has half a surrogate pair at character {error.start}, which no text may hold; "
+                "read it again with the right encoding, or replace the character"
+            ) from None

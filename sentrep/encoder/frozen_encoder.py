@@ -81,8 +81,7 @@ class FrozenEncoder:
         """Anchors (B, D') of this process and keys (N, D') of all: the given positives, or the sentences themselves."""
         anchors = self.embed(batch.anchor)
         keys = anchors if batch.positive is None else self.embed(batch.positive)
-        with torch.no_grad():
-            return anchors, distributed.gather(keys)
+        return anchors, distributed.gather(keys)
 
     def state(self) -> dict[str, Any]:
         """For the checkpoint: the name, and a fingerprint of weights and settings once the model has been read."""

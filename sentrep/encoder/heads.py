@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from sentrep import checks
 from sentrep.config import Configurable
+from sentrep.encoder.modules import linear_layer
 from sentrep.errors import InputError
 
 
@@ -50,10 +51,10 @@ class ProjectionHead(Configurable, nn.Module):
         self.out_features = out_features
 
     def build(self, width: int, std: float = 0.02) -> None:
-        """Create the layers for vectors of ``width``; weights from N(0, std²), bias 0, as the backbones do."""
-        self.dense = _layer(width, self.out_features or width, std)
+        """Create the layers for vectors of ``width``, see `linear_layer`."""
+        self.dense = linear_layer(width, self.out_features or width, std)
         if self.kind == "pooler_mlp":
-            self.second = _layer(width, width, std)
+            self.second = linear_layer(width, width, std)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, D) → (B, D')."""
@@ -61,10 +62,3 @@ class ProjectionHead(Configurable, nn.Module):
         if self.kind == "linear":
             return x
         return self.second(x.tanh()).tanh() if self.kind == "pooler_mlp" else x.tanh()
-
-
-def _layer(width: int, out: int, std: float) -> nn.Linear:
-    layer = nn.Linear(width, out)
-    nn.init.normal_(layer.weight, std=std)
-    nn.init.zeros_(layer.bias)
-    return layer

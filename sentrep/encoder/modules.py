@@ -87,11 +87,9 @@ class Dense(SentenceModule):
         self.activation = activation
 
     def build(self, width: int, std: float) -> None:
-        """See `SentenceModule.build`; weights from N(0, std²), bias 0, as the backbones do."""
+        """See `SentenceModule.build` and `linear_layer`."""
         self.out_features = self.init_args["out_features"] or width
-        self.dense = nn.Linear(width, self.out_features)
-        nn.init.normal_(self.dense.weight, std=std)
-        nn.init.zeros_(self.dense.bias)
+        self.dense = linear_layer(width, self.out_features, std)
 
     def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor) -> Tensor:
         """See `SentenceModule.forward`."""
@@ -114,14 +112,22 @@ class Normalize(SentenceModule):
         return unit(embedding)
 
 
+def linear_layer(width: int, out: int, std: float) -> nn.Linear:
+    """A new layer; weights from N(0, std²), bias 0, as the backbones do."""
+    layer = nn.Linear(width, out)
+    nn.init.normal_(layer.weight, std=std)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
 def chain(modules: Iterable[SentenceModule], width: int, std: float) -> list[SentenceModule]:
     """Build modules one after the other, for vectors of ``width``.
 
     Raises:
         InputError: for a module that cannot be built, or has arguments that are not plain data.
     """
-    built = []
-    for module in modules:
+    built = list(modules)
+    for module in built:
         name = type(module).__name__
         check_initialised(module, "encoder.modules")
         try:
@@ -129,7 +135,6 @@ def chain(modules: Iterable[SentenceModule], width: int, std: float) -> list[Sen
         except RuntimeError as error:  # no memory for it
             raise InputError(f"encoder.modules: {name} cannot be built: {str(error)[:200]}") from error
         width = module.out_features
-        built.append(module)
     return built
 
 

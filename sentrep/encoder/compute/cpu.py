@@ -1,12 +1,12 @@
 """What a CPU computes in its own way in training: cheap dropout masks, and attention in plain products.
 
-A mask makes four decisions from every random number, where torch draws one per element, and attention with dropout has
-no fused kernel on a CPU. On other devices, and in compiled code, everything is torch's own.
+A mask makes four decisions from every random number, where torch draws one per element. Attention with dropout has no
+fused kernel on a CPU: it is computed for some rows at a time, so that its probabilities fit the cache. On other
+devices, and in compiled code, everything is torch's own.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -19,7 +19,7 @@ from transformers.masking_utils import sdpa_mask
 
 _LEVELS = 2**16
 
-_IN_CACHE = 2**20
+_IN_CACHE = 2**18
 """Probabilities of attention that are computed at once: more leave the cache, which takes twice the time."""
 
 
@@ -45,7 +45,7 @@ def attention(
 ) -> tuple[Tensor, None]:
     """transformers' attention function: (b, heads, l, d) each → (b, l, heads, d).
 
-    With dropout on a CPU softmax(QKᵀ·s + mask), dropout, V in plain products; else torch's kernel.
+    With dropout on a CPU softmax(QKᵀ·s + mask), dropout, V in plain products, some rows at a time; else torch's kernel.
     """
     on_cpu = query.device.type == "cpu" and not torch.compiler.is_compiling()
     special = arguments.get("position_bias") is not None or query.shape[1] != key.shape[1]
@@ -56,21 +56,17 @@ def attention(
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **arguments
         )
+    bias = query.new_zeros(1, 1, 1, 1) if attention_mask is None else attention_mask
+    if bias.dtype == torch.bool:
+        bias = query.new_zeros(bias.shape).masked_fill_(~bias, torch.finfo(query.dtype).min)
     query = query * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     rows = max(1, _IN_CACHE // (query.shape[1] * query.shape[2] * key.shape[2]))
-    masks: Any = itertools.repeat(None)
-    if attention_mask is not None:
-        masks = attention_mask.expand(len(query), -1, -1, -1).split(rows)
-    groups = zip(query.split(rows), key.split(rows), value.split(rows), masks, strict=False)
-    return torch.cat([_products(*group, dropout) for group in groups]), None
+    groups = (x.split(rows) for x in (query, key, value, bias.expand(len(query), -1, -1, -1)))
+    return torch.cat([_products(dropout, *group) for group in zip(*groups, strict=True)]), None
 
 
-def _products(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-    scores = query @ key.transpose(-1, -2)
-    if mask is not None and mask.dtype == torch.bool:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    elif mask is not None:
-        scores = scores + mask
+def _products(dropout: float, query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
+    scores = query @ key.transpose(-1, -2) + bias
     probabilities = drop(scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)), dropout)
     return (probabilities.to(value.dtype) @ value).transpose(1, 2)
 

@@ -17,7 +17,7 @@ from sentrep.encoder.compute import bert, compiled
 from sentrep.encoder.compute.pooling import NEEDS_LAYERS, POOLINGS, READS_ONE_TOKEN, PoolingInput
 from sentrep.encoder.compute.recompute import Run, some_rows_at_once
 from sentrep.encoder.compute.rows import PackedRows, can_pack, first_position, row_width
-from sentrep.encoder.compute.template import Pool, Prompts, WithoutTemplates
+from sentrep.encoder.compute.template import Prompts
 from sentrep.errors import InputError
 from sentrep.types import NOT_MADE, EncoderOutput, Layers, Need, TokenBatch
 
@@ -60,11 +60,10 @@ class Compute:
     compile: bool | Literal["auto", "reduce-overhead"] = "auto"
 
     def __post_init__(self) -> None:
-        owner = "compute"
-        checks.one_of(owner, ("auto", "padded", "packed"), layout=self.layout)
-        checks.flag(owner, cheap_dropout=self.cheap_dropout)
-        checks.whole(owner, 1, **checks.given(rows_at_once=self.rows_at_once))
-        checks.one_of(owner, (False, True, "auto", "reduce-overhead"), compile=self.compile)
+        checks.one_of("compute", ("auto", "padded", "packed"), layout=self.layout)
+        checks.flag("compute", cheap_dropout=self.cheap_dropout)
+        checks.whole("compute", 1, **checks.given(rows_at_once=self.rows_at_once))
+        checks.one_of("compute", (False, True, "auto", "reduce-overhead"), compile=self.compile)
 
     @property
     def training_mode(self) -> compiled.Mode | None:
@@ -97,8 +96,9 @@ class Pass:
         modules: nn.ModuleList,
         compute: Compute,
     ) -> None:
-        self.backbone, self.pooling, self.prompts = backbone, pooling, prompts
-        self._modules, self._compute = modules, compute
+        self.backbone: Any = backbone
+        self.pooling, self.prompts = pooling, prompts
+        self._subtracts, self._modules, self._compute = subtracts, modules, compute
         self._is_bert = bert.is_bert(backbone)
         self._packs = compute.layout != "padded" and can_pack(backbone.config, prompts.own.pad_token_id)
         if pooling == "pooler" and not self._is_bert:
@@ -106,9 +106,6 @@ class Pass:
         if compute.layout == "packed" and not self._packs:
             logger.warning("%s cannot be packed: each sentence has a row of its own", backbone.config.model_type)
         self._first_position = first_position(backbone.config)
-        self._pool: Pool = self._pooled
-        if subtracts:
-            self._pool = WithoutTemplates(self._pooled, prompts, self._first_position, self._runs_every_length)
         self._compared = False
         if compute.training_mode is not None:
             compiled.compile_layers(backbone, compute.training_mode)
@@ -164,7 +161,10 @@ class Pass:
         """Run backbone, pooling and modules; outputs that nothing reads are not computed."""
         alone = need.vectors_only and not any(module.reads_tokens for module in self._modules)
         rows = self._rows(tokens, packed)
-        vectors, states = self._pool(tokens, words, rows, alone, not need.vectors_only)
+        vectors, states = self._pooled(tokens, words, rows, alone, not need.vectors_only)
+        if self._subtracts:
+            every_length = self._runs_every_length(vectors)
+            vectors = vectors - self.prompts.vectors(self._pooled, tokens, self._first_position, every_length)
         last: Any = NotMade() if states is None else states.last
         for module in self._modules:
             vectors = module(vectors, last, tokens.attention_mask)
@@ -175,12 +175,10 @@ class Pass:
 
     def _rows(self, tokens: TokenBatch, packed: bool) -> PackedRows:
         """The batch in rows; one sentence a row where the lengths are known to the device alone."""
-        if not packed or torch.compiler.is_compiling():
-            return PackedRows.one_each(tokens, self._first_position)
-        device = tokens.input_ids.device
-        if tokens.lengths is None and device.type == "cpu":
+        device, packed = tokens.input_ids.device, packed and not torch.compiler.is_compiling()
+        if packed and tokens.lengths is None and device.type == "cpu":
             tokens = replace(tokens, lengths=tokens.attention_mask.sum(1).numpy())
-        if tokens.lengths is None:
+        if not packed or tokens.lengths is None:
             return PackedRows.one_each(tokens, self._first_position)
         width = row_width(max(self.prompts.longest, tokens.input_ids.shape[1]), device)
         return PackedRows.pack(tokens, width, self._first_position, self._compute.training_mode is not None)
@@ -206,8 +204,7 @@ class Pass:
             if token is not None and alone:
                 return token, None
             last = rows.of_sentences(hidden[-1])
-            pooler: Any = self.backbone.pooler if self.pooling == "pooler" else None
-            pooler_output = None if pooler is None else pooler(last)
+            pooler_output = self.backbone.pooler(last) if self.pooling == "pooler" else None
         else:
             output = self._run_backbone(tokens.input_ids, words, rows, layers)
             hidden, last = output.hidden_states, rows.of_sentences(output.last_hidden_state)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,17 +31,14 @@ def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, need: 
         rows: of a group.
     """
 
-    def group(
-        input_ids: Tensor, attention_mask: Tensor, lengths: Any, prompt: Tensor | None, part: Tensor | None
-    ) -> EncoderOutput:
-        return run(TokenBatch(input_ids, attention_mask, lengths, prompt), part, need)
+    def group(of_device: Tensor, tokens: TokenBatch, words: Tensor | None) -> EncoderOutput:
+        return run(tokens, words, need)
 
     groups = tokens.split(rows)
     parts = [None] * len(groups) if words is None else words.split(rows)
-    # tensors as arguments of their own: from them checkpoint learns whose random state to keep
+    # from a tensor among the arguments checkpoint learns whose random state to keep
     outputs: list[EncoderOutput] = [
-        checkpoint(group, g.input_ids, g.attention_mask, g.lengths, g.prompt, part, use_reentrant=False)
-        for g, part in zip(groups, parts, strict=True)
+        checkpoint(group, g.input_ids, g, part, use_reentrant=False) for g, part in zip(groups, parts, strict=True)
     ]
     embedding = torch.cat([output.embedding for output in outputs])
     if need.vectors_only:

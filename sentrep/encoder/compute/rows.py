@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,7 +69,7 @@ class PackedRows:
         rows[1, places[real]] = np.broadcast_to(column, real.shape)[real]
         rows[2, places[real]] = np.repeat(np.arange(len(lengths)), lengths)
         rows[1] += first_position
-        moved = _to_device(np.concatenate([rows.ravel(), places.ravel()]), tokens.input_ids.device)
+        moved = to_device(torch.from_numpy(np.concatenate([rows.ravel(), places.ravel()])), tokens.input_ids.device)
         source, positions, segments = moved[: rows.size].view(3, count, width)
         return cls(
             source, positions, segments, moved[rows.size :].view(places.shape), _with_first(tokens.attention_mask)
@@ -101,7 +100,7 @@ class PackedRows:
 
     def one_token(self, states: Tensor, position: Tensor | None) -> Tensor:
         """The states (B, ...) of the token at each sentence's ``position`` (B,), the first one without."""
-        return token_states(states, position) if self.places is None else states.flatten(0, 1)[self._places(position)]
+        return states.flatten(0, 1)[self._places(position)]
 
     def with_one_token(self, states: Tensor, position: Tensor | None, token: Tensor) -> Tensor:
         """A copy of the states that has ``token`` (B, H) in the places of `one_token`."""
@@ -109,11 +108,9 @@ class PackedRows:
 
     def _places(self, position: Tensor | None) -> Tensor:
         """(B,) flat positions of one token of each sentence."""
-        if self.places is None:
-            count, width = self.visible.shape
-            starts = torch.arange(0, count * width, width, device=self.visible.device)
-        else:
-            starts = self.places[:, 0]
+        count, width = self.visible.shape
+        ones = torch.arange(0, count * width, width, device=self.visible.device)
+        starts = ones if self.places is None else self.places[:, 0]
         return starts if position is None else starts + position
 
     def bias(self, dtype: torch.dtype) -> Tensor | None:
@@ -140,25 +137,17 @@ def best_fit(lengths: Sequence[int], width: int) -> tuple[NDArray[np.int64], int
         ([5, 0, 8], 2)
     """
     starts = np.zeros(len(lengths), np.int64)
-    rooms: list[int] = []  # the sizes of free room that occur, in order
-    rows_with: dict[int, list[int]] = {}
+    with_room: list[list[int]] = [[] for _ in range(width)]  # rows by their free room, unless they are empty
     count = 0
     for sentence in sorted(range(len(lengths)), key=lambda sentence: -lengths[sentence]):
         length = lengths[sentence]
-        found = bisect.bisect_left(rooms, length)
-        if found == len(rooms):
-            row, room, count = count, width, count + 1
+        room = next(filter(with_room.__getitem__, range(length, width)), width)
+        if room < width:
+            row = with_room[room].pop()
         else:
-            room = rooms[found]
-            row = rows_with[room].pop()
-            if not rows_with[room]:
-                del rooms[found]
+            row, count = count, count + 1
         starts[sentence] = (row + 1) * width - room
-        rest = room - length
-        if rest:
-            if not rows_with.get(rest):
-                bisect.insort(rooms, rest)
-            rows_with.setdefault(rest, []).append(row)
+        with_room[room - length].append(row)
     return starts, count
 
 
@@ -224,7 +213,7 @@ def _with_first(mask: Tensor) -> Tensor:
     return F.pad(mask[:, 1:], (1, 0), value=1)
 
 
-def _to_device(array: NDArray[np.int64], device: torch.device) -> Tensor:
-    """One copy, which does not wait for earlier work of a GPU."""
-    tensor = torch.from_numpy(array)
-    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """A host's tensor on a device; the copy to a GPU does not wait for earlier work."""
+    pinned = tensor.pin_memory() if torch.device(device).type == "cuda" else tensor
+    return pinned.to(device, non_blocking=True)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sentrep.encoder.compute.rows import PackedRows
+from sentrep.encoder.compute.rows import PackedRows, to_device
 from sentrep.types import TokenBatch
 
 Pool = Callable[[TokenBatch, Tensor | None, PackedRows, bool, bool], tuple[Tensor, Any]]
@@ -81,12 +81,11 @@ class Template:
         position = torch.arange(width, device=lengths.device)
         start = len(self.prefix)
         stop = start + lengths[:, None]
-        # not waiting for the copy, as torch.tensor(..., device=...) does
-        after = torch.tensor(self.suffix).to(lengths.device, non_blocking=True)
+        after = to_device(torch.tensor(self.suffix), lengths.device)
         suffix = after[(position - stop).clamp(0, len(self.suffix) - 1)]
         if text is None:  # any token but padding, from which some backbones count their positions
             text = torch.full_like(suffix, self.suffix[-1])
-        before = torch.tensor(self.prefix).to(lengths.device, non_blocking=True)
+        before = to_device(torch.tensor(self.prefix), lengths.device)
         prefix = F.pad(before, (0, width - start)).expand_as(suffix)
         end = stop + len(self.suffix)
         rows = torch.where(position < start, prefix, torch.where(position < stop, text, suffix))
@@ -128,40 +127,14 @@ class Prompts:
         before, after = (_of_each(tokens.prompt[:, None], list(side)) for side in zip(*frames, strict=True))
         return tokens.own((before, after))
 
-
-class WithoutTemplates:
-    """Pooled vectors less those that their prompts have of their own.
-
-    Args:
-        pool: makes the plain vectors.
-        prompts: the templates.
-        first_position: number of a sentence's first position.
-        every_length: see `Template.vectors`; whether the next pass runs all lengths.
-    """
-
-    def __init__(
-        self, pool: Pool, prompts: Prompts, first_position: int, every_length: Callable[[Tensor], bool]
-    ) -> None:
-        self._pool, self._prompts = pool, prompts
-        self._first_position, self._every_length = first_position, every_length
-
-    def __call__(
-        self, tokens: TokenBatch, words: Tensor | None, rows: PackedRows, vectors_alone: bool, layers: bool
-    ) -> tuple[Tensor, Any]:
-        """See `Pool`."""
-        pooled, states = self._pool(tokens, words, rows, vectors_alone, layers)
-        how = (self._first_position, self._every_length(pooled))
+    def vectors(self, pool: Pool, tokens: TokenBatch, first_position: int, every_length: bool) -> Tensor:
+        """(B, H): the vector that each sentence's prompt has of its own, see `Template.vectors`."""
         if tokens.prompt is None:
-            return pooled - self._prompts.own.vectors(self._pool, tokens, 0, *how), states
-        for number, prompt in enumerate(self._prompts.all):
-            alone = prompt.vectors(self._pool, tokens, number, *how)
-            pooled = pooled - alone.where((tokens.prompt == number)[:, None], 0)
-        return pooled, states
+            return self.own.vectors(pool, tokens, 0, first_position, every_length)
+        each = [prompt.vectors(pool, tokens, n, first_position, every_length) for n, prompt in enumerate(self.all)]
+        return torch.stack(each)[tokens.prompt, torch.arange(len(tokens), device=tokens.prompt.device)]
 
 
 def _of_each(prompt: Tensor, values: list[int]) -> Tensor:
-    """The value of each row's prompt, (...) int64, without a copy from the host."""
-    found = torch.full_like(prompt, values[0])
-    for number, value in enumerate(values):
-        found = found.masked_fill(prompt == number, value)
-    return found
+    """The value of each row's prompt, (...) int64."""
+    return to_device(torch.tensor(values), prompt.device)[prompt]
