@@ -26,13 +26,13 @@ from formulas import latex
 from reproduction import PAPERS, ROOT, between, order_of, result_of, status, tables_of
 from tables import table
 
-from sentrep.cli.config.paper_tables import Row
-from sentrep.cli.config.recipes import read_about
+from sentrep.cli.recipes import read_about
+from sentrep.cli.tables import Row
 
 DOCS = ROOT / "docs"
 API = [
     "sentrep", "objectives", "views", "negatives", "weighting", "encoder", "decoders", "stability", "functional",
-    "data", "data.toy", "evaluation", "evaluation.plots", "testing",
+    "data", "data.toy", "training", "evaluation", "evaluation.plots", "testing",
 ]  # fmt: skip
 """Packages, each with its page in docs/api, in the order in which a name of several finds its place."""
 COMMANDS = DOCS / "commands.md"

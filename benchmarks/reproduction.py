@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from tables import table
 
-from sentrep.cli.commands.compare_runs import published
-from sentrep.cli.config.configuration import read_config
-from sentrep.cli.config.paper_tables import Row, Table, read_table
+from sentrep.cli.compare_runs import published
+from sentrep.cli.recipe import read_file
+from sentrep.cli.tables import Row, Table, read_table
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.significance import RecipeScores
 from sentrep.io.text import markdown_text
@@ -174,7 +174,7 @@ def mean_of(mean: float, deviation: float | None) -> str:
 
 def bases_of(file: Path) -> dict[str, str]:
     """The recipes that the rows of a table are built on; none for a row that is absent in a table without a base."""
-    content = read_config(str(file))[1]
+    content = read_file(str(file))[1]
     bases = {name: (row or {}).get("base", content.get("base")) for name, row in content["rows"].items()}
     return {name: recipe_name((file.parent / base).resolve()) for name, base in bases.items() if base is not None}
 

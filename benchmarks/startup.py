@@ -80,8 +80,7 @@ class Stopwatch:
 
 def parts(started: float, file: str, words: list[str]) -> None:
     """Run ``sentrep fit`` in this process and write the seconds of every part to a file."""
-    from sentrep.cli import main
-    from sentrep.cli.runs import trainer
+    from sentrep.cli import main, run
     from sentrep.data import SentRepDataModule
     from sentrep.module import SentRepModule
 
@@ -91,7 +90,7 @@ def parts(started: float, file: str, words: list[str]) -> None:
     clock.watch(SentRepDataModule, "setup", "data")
     clock.watch(SentRepDataModule, "train_dataloader", "data")
     clock.watch(SentRepModule, "optimizer_step", "first step")
-    clock.watch(trainer.SentRepCLI, "instantiate_classes", "building")
+    clock.watch(run.SentRepCLI, "instantiate_classes", "building")
     status = main(["fit", *words])
     if status:
         sys.exit(status)

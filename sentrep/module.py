@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from lightning.pytorch import LightningModule
+from lightning.pytorch import Callback, LightningModule
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from transformers import get_scheduler
 
 from sentrep import distributed
+from sentrep.checkpoint.readable import check_state
 from sentrep.checkpoint.rebuild import payload, rebuild, record
-from sentrep.checkpoint.rehearsal import rehearse
-from sentrep.checkpoint.resumable import check
 from sentrep.checkpoint.resume import align_position, label_by_steps
 from sentrep.config import Configurable
 from sentrep.data.sets.scored_pairs import ScoredPairs
@@ -29,11 +28,12 @@ from sentrep.encoder.loading.lm_head import head_to_keep
 from sentrep.errors import InputError
 from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
-from sentrep.io.checkpoint_file import PAYLOAD_KEY
+from sentrep.io.checkpoint_file import PAYLOAD_KEY, check_payload
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.stability import SkippedStep, StepReplay, calls_again, clip_gradients, refuse_gradient_scaler
 from sentrep.training.accumulation import complete_last_window
 from sentrep.training.arguments import check_module, check_options, check_strategy, check_trainer
+from sentrep.training.exact_resume import ExactResume
 from sentrep.training.hyperparameters import log_settings
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.types import OptimizerCallable, StepTerms, TextBatch, Views
@@ -118,6 +118,12 @@ class SentRepModule(Configurable, LightningModule):
         if stage == "fit":
             check_trainer(self.trainer)
 
+    def configure_callbacks(self) -> list[Callback]:
+        """Add no callback; let `ExactResume` read what loggers have written, before they open their files."""
+        for callback in _resuming(self.trainer):
+            callback.read_rows(self.trainer)
+        return []
+
     def on_fit_start(self) -> None:
         """Tell the loggers the settings (`sentrep.training.hyperparameters`)."""
         log_settings(self, self.settings)
@@ -136,12 +142,12 @@ class SentRepModule(Configurable, LightningModule):
             self.objectives.compile_terms(self.encoder.compute.training_mode)
 
     def on_train_start(self) -> None:  # a module may be fitted twice
-        """Check that a checkpoint can hold the module (`sentrep.checkpoint.rehearsal`)."""
+        """Check that a checkpoint can hold the state of plug-ins and callbacks (`sentrep.checkpoint.readable`)."""
         trainer: Any = self.trainer
         self._replay = StepReplay() if any(map(calls_again, trainer.optimizers)) else None
         self._checked = False
         self.load_frozen()
-        rehearse(self.trainer, self)
+        check_state(self.trainer, self)
 
     def load_frozen(self) -> None:
         """Read the frozen models of the plug-ins, such as teachers.
@@ -306,10 +312,12 @@ class SentRepModule(Configurable, LightningModule):
         checkpoint[PAYLOAD_KEY] = payload(self.encoder, self.seed, data, head_to_keep(self))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse a checkpoint that was changed, or that belongs to another module, before torch reads it."""
-        training = self.trainer.state.fn == "fit"
-        check(checkpoint, self, self.trainer.ckpt_path, training)
-        self._resumed = checkpoint["loops"]["fit_loop"] if training else None
+        """Refuse a checkpoint of another program or, with `ExactResume`, of another run; remember the place in it."""
+        trainer: Any = self.trainer
+        check_payload(checkpoint, trainer.ckpt_path)
+        self._resumed = checkpoint["loops"]["fit_loop"] if trainer.state.fn == "fit" else None
+        for callback in _resuming(trainer) if self._resumed is not None else ():
+            callback.compare(trainer, self, checkpoint)
 
     @classmethod
     def load_from_checkpoint(  # type: ignore[override]
@@ -333,3 +341,7 @@ class SentRepModule(Configurable, LightningModule):
             InputError: for a file that is no checkpoint of sentrep, or that names foreign classes.
         """
         return rebuild(cls, checkpoint_path, map_location, strict, trust_plugins, overrides)
+
+
+def _resuming(trainer: Any) -> list[ExactResume]:
+    return [callback for callback in trainer.callbacks if isinstance(callback, ExactResume)]

@@ -22,8 +22,9 @@ sys.path.insert(0, str(WALL))  # processes that tests start have it from the env
 sys.modules.pop("sitecustomize", None)  # a Python may come with one of its own
 import sitecustomize  # noqa: E402 (it blocks when it is imported, before anything of sentrep is)
 
-from sentrep.evaluation import plot_training_curves, training_report  # noqa: E402
-from support import FAMILIES, PRELOADED, tiny_encoder, toy_sentences  # noqa: E402
+from sentrep.evaluation import plot_training_curves  # noqa: E402
+from sentrep.training import run_report  # noqa: E402
+from support import FAMILIES, PRELOADED, tiny_encoder, toy_sentences, write_workplace  # noqa: E402
 
 settings.register_profile("many", max_examples=2000)
 # Lightning keeps its lines from the root logger, where `caplog` listens, if that had no handler when it was imported
@@ -62,7 +63,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def without_curves() -> Iterator[None]:
     """The picture of a run, a fifth of a small run's time, is an empty file; the fixture ``curves`` draws it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_report, "plot_training_curves", lambda history, path, **_: Path(path).touch())
+        patch.setattr(run_report, "plot_training_curves", lambda history, path, **_: Path(path).touch())
         yield
 
 
@@ -75,7 +76,7 @@ def tracer() -> None:
 @pytest.fixture
 def curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs draw their curves."""
-    monkeypatch.setattr(training_report, "plot_training_curves", plot_training_curves)
+    monkeypatch.setattr(run_report, "plot_training_curves", plot_training_curves)
 
 
 @pytest.fixture(scope="session")
@@ -108,3 +109,13 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         )
     )
     return ["-c", "tiny.yaml", "--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false"]
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with corpus.txt, dev.csv and run.yaml (a tiny random BERT, 4 steps of batch 4)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
+    write_workplace(tmp_path)
+    return tmp_path

@@ -6,7 +6,6 @@ import inspect
 import json
 import random
 import re
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import sentrep.views
 import sentrep.weighting
 from sentrep import SentenceEncoder
 from sentrep.cli import main
-from sentrep.cli.config.configuration import Tree, merge
+from sentrep.cli.recipe import Tree, merged
 from support import assert_same
 
 APART = [{"PhraseReconstruction", "TokenDeletion"}, {"prompt", "Distillation"}, {"prompt", "ComplementaryWeighting"}]
@@ -93,10 +92,8 @@ def parts(teacher: str) -> dict[str, Part]:
         objective("UncertaintyWeighted", objectives={"one": contrastive, "two": masked}),
         (
             "",
-            merge(
-                objective("BidirectionalMargin")[1],
-                {"data": {"train": "triplets.csv", "columns": ["sent0", "sent1", "hard_neg"]}},
-            ),
+            objective("BidirectionalMargin")[1]
+            | {"data": {"train": "triplets.csv", "columns": ["sent0", "sent1", "hard_neg"]}},
         ),
         sampler("GaussianNegatives"),
         sampler("BatchGaussianNegatives", gradient="all"),
@@ -126,7 +123,7 @@ def parts(teacher: str) -> dict[str, Part]:
         encoder("backbone", trainable={"rank": 2}),
         encoder("rows", compute={"rows_at_once": 3}),
         encoder("layout", compute={"layout": "packed"}),
-        ("prompt", merge(encoder("", **PROMPT)[1], {"views": {"positive_prompt": '"[X]" is [MASK].'}})),
+        ("prompt", merged([encoder("", **PROMPT)[1], {"views": {"positive_prompt": '"[X]" is [MASK].'}}])),
         optimizer("SAM"),
         optimizer("AdversarialWeightPerturbation", gamma=1e-3),
     ]
@@ -150,7 +147,7 @@ def drawn(teacher: str, number: int) -> list[Tree]:
 
 
 def configuration(trees: list[Tree]) -> Tree:
-    tree = reduce(merge, trees, {"model": {"objectives": {"contrastive": plugin("Contrastive")}}})
+    tree = merged([{"model": {"objectives": {"contrastive": plugin("Contrastive")}}}, *trees])
     views: Tree = tree.pop("views", {})
     for name, one in tree.pop("augment", {}).items():
         views.setdefault(name.split(".")[0], []).append(one)

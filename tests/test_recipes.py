@@ -19,9 +19,9 @@ from lightning.pytorch import Trainer
 
 from sentrep import SentenceEncoder, SentRepModule
 from sentrep.cli import main
-from sentrep.cli.config.configuration import Tree, read_config
-from sentrep.cli.config.paper_tables import read_table
-from sentrep.cli.config.recipes import read_about
+from sentrep.cli.recipe import Tree, read, read_file
+from sentrep.cli.recipes import read_about
+from sentrep.cli.tables import read_table
 from support import toy_sentences
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
@@ -113,7 +113,7 @@ def told(path: Path) -> str:
 def cases() -> Iterator[Case]:
     for path in RECIPES:
         name = str(path.relative_to(CONFIGS).with_suffix(""))
-        yield Case(name, ["-c", str(path)], read_config(str(path))[1], told(path))
+        yield Case(name, ["-c", str(path)], read(str(path)), told(path))
     for path in TABLES:
         about = told(path)
         for name, row in read_table(str(path)).rows.items():
@@ -243,7 +243,7 @@ def test_every_file_says_what_it_is(path: Path) -> None:
     assert about.title.endswith(".")
     assert path in TABLES or (about.expect and about.runs_on in ("one GPU", "two CPU cores"))
     assert re.fullmatch(r"(\d{4}\.\d{5})?", about.arxiv)
-    assert "about" not in read_config(str(path))[1]
+    assert "about" not in read_file(str(path))[1]
 
 
 def test_rows_of_one_name_are_the_same() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sentrep.cli.config.paper_tables import read_table
+from sentrep.cli.tables import read_table
 from support import shared_path
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -27,10 +27,9 @@ from safetensors import safe_open
 from sentrep import InputError, SentenceEncoder, SentRepModule
 from sentrep.checkpoint.rebuild import recorded_arguments
 from sentrep.checkpoint.trust import refuse_foreign_classes
-from sentrep.cli import main
-from sentrep.cli.config import configuration
-from sentrep.cli.config.configuration import parse_request
-from sentrep.cli.config.sections import build_tree
+from sentrep.cli import main, recipe
+from sentrep.cli.fit import sort_words
+from sentrep.cli.settings import whole_tree
 from sentrep.encoder import Dense
 from sentrep.evaluation import Evaluation
 from sentrep.evaluation.comparison import Comparison
@@ -116,24 +115,24 @@ def test_a_foreign_class_is_built_for_those_who_trust_the_file(checkpoint: dict[
 
 
 @pytest.mark.parametrize("trust", [[], ["--trust-plugins"], ["--trust_plugins=true"]])
-def test_the_command_line_asks_for_trust(trust: list[str], checkpoint: dict[str, Any]) -> None:
+def test_the_command_line_asks_for_trust(trust: list[str], checkpoint: dict[str, Any], tmp_path: Path) -> None:
     checkpoint["hyper_parameters"]["objectives"] = {"x": {"class_path": SPY}}
-    saved = recorded_arguments(checkpoint, "x.ckpt")
-    request = parse_request(["--ckpt_path", "x.ckpt", *trust])
+    path = written(checkpoint, tmp_path)
+    words = sort_words(["--ckpt_path", str(path), *trust])
     if trust:
-        assert build_tree("test", request, saved)["model"] == saved
+        assert whole_tree("test", *words)[0]["model"] == recorded_arguments(checkpoint, path)
     else:
         with pytest.raises(InputError, match="--trust_plugins"):
-            build_tree("test", request, saved)
+            whole_tree("test", *words)
 
 
 def test_a_class_that_the_user_names_himself_is_trusted(checkpoint: dict[str, Any], tmp_path: Path) -> None:
     checkpoint["hyper_parameters"]["objectives"] = {"x": {"class_path": SPY}}
-    saved = recorded_arguments(checkpoint, "x.ckpt")
+    path = written(checkpoint, tmp_path)
     (tmp_path / "mine.yaml").write_text(json.dumps({"model": {"objectives": {"x": {"class_path": SPY}}}}))
-    request = parse_request(["-c", str(tmp_path / "mine.yaml"), "--ckpt_path", "x.ckpt"])
-    assert build_tree("test", request, saved)["model"] == saved
-    assert build_tree("test", parse_request(["--model.objectives.x", SPY]), saved)["model"]["objectives"]
+    saved = recorded_arguments(checkpoint, path)
+    for words in (["-c", str(tmp_path / "mine.yaml")], ["--model.objectives.x", SPY]):
+        assert whole_tree("test", *sort_words(["--ckpt_path", str(path), *words]))[0]["model"] == saved
 
 
 def test_the_command_line_refuses_a_checkpoint(
@@ -205,8 +204,8 @@ def test_every_load_of_torch_runs_no_code() -> None:
     assert len(loads) >= 2
     ours = r"weights_only=True|yaml\.BaseLoader"  # which makes texts of everything
     assert all(re.search(ours, line) for line in loads), loads
-    with pytest.raises(yaml.YAMLError):
-        configuration.read_yaml("a: !!python/object/apply:os.getcwd []", "a.yaml")
+    with pytest.raises(InputError, match="no valid YAML"):
+        recipe.read("{a: !!python/object/apply:os.getcwd []}")
 
 
 def test_a_folder_cannot_give_itself_permission(tmp_path: Path) -> None:

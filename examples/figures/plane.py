@@ -12,9 +12,9 @@ import lightning
 import pandas as pd
 
 import sentrep
-from sentrep.evaluation import TrainingReport
 from sentrep.evaluation.plots import legend_below, looks, new_figure, save_figure, styled
 from sentrep.objectives import Contrastive
+from sentrep.training import RunReport
 
 PREFIX = "train/"
 
@@ -23,7 +23,7 @@ def metrics_of(temperature: float) -> pd.DataFrame:
     """The metrics of a short run by step."""
     small = {"model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     module = sentrep.SentRepModule(sentrep.SentenceEncoder(small, tokenizer="toy"), [Contrastive(temperature)])
-    report = TrainingReport()
+    report = RunReport()
     lightning.Trainer(max_steps=60, log_every_n_steps=4, callbacks=[report]).fit(
         module, sentrep.SentRepDataModule(train="toy")
     )

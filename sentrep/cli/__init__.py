@@ -1,10 +1,10 @@
 """The command ``sentrep``: finds the command, runs it, and ends every error in one line.
 
-    errors, options   the boundary for errors; from words to the arguments of a function
-    fit               ``fit``, ``validate``, ``test`` and ``predict``
-    config/           from files and flags to one checked configuration
-    runs/             checkpoints, locks, signals and messages of a training run
-    commands/         the other commands, a file each
+    errors, options    the boundary for errors; from words to the arguments of a function
+    fit, run           ``fit``, ``validate``, ``test`` and ``predict``: their words, and the LightningCLI
+    recipe, settings   from files and flags to one tree; what a run adds to it
+    tables, recipes    papers' tables, and the files that ship
+    ...                the other commands, a file each
 
 Everything that is imported for help and for wrong usage is light: the commands import PyTorch when they are called.
 """
@@ -26,18 +26,18 @@ __all__ = ["main"]
 
 COMMANDS = {
     "quickstart": "fit:quickstart",
-    "recipes": "config.recipes:list_recipes",
-    "recipes show": "config.recipes:show",
-    "recipes copy": "config.recipes:copy",
+    "recipes": "recipes:list_recipes",
+    "recipes show": "recipes:show",
+    "recipes copy": "recipes:copy",
     "fit": "fit:fit",
     "validate": "fit:validate",
     "test": "fit:test",
     "predict": "fit:predict",
-    "encode": "commands.encode:encode",
-    "evaluate": "commands.evaluate:evaluate",
-    "compare": "commands.compare:compare",
-    "export": "commands.export:export",
-    "backtranslate": "commands.backtranslate:backtranslate",
+    "encode": "encode:encode",
+    "evaluate": "evaluate:evaluate",
+    "compare": "compare:compare",
+    "export": "export:export",
+    "backtranslate": "backtranslate:backtranslate",
 }
 """Every command: a module below `sentrep.cli`, and its function; the first line of its docstring is for the help."""
 PACKAGES = ("torch", "lightning", "transformers", "sentence-transformers")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import traceback
-from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from sentrep.errors import InputError
@@ -46,13 +45,9 @@ def report(error: Exception, debug: bool = False) -> int:
 
 
 def keep_traceback(error: Exception) -> str:
-    """Write the traceback into the folder of the run that failed (``run_folder`` of the error), or else into the cache.
-
-    Returns:
-        The end of a sentence that names its place.
-    """
+    """Write the traceback into the cache; returns the end of a sentence that names its place."""
     text = "".join(traceback.format_exception(error))
-    folder = Path(getattr(error, "run_folder", None) or default_cache_dir())
+    folder = default_cache_dir()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile("w", prefix="traceback-", suffix=".txt", dir=folder, delete=False) as file:

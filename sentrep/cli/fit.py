@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from sentrep.cli.config.recipes import shipped
 from sentrep.cli.errors import UsageError
+from sentrep.cli.recipe import Tree, read, split
+from sentrep.cli.recipes import locate, shipped
+from sentrep.errors import did_you_mean
 
 
 def quickstart(words: list[str]) -> int:
@@ -34,8 +36,8 @@ def fit(words: list[str]) -> int:
       --table FILE --row NAME
             a row of a paper's table, which all files override
       --ckpt_path FILE
-            the checkpoint to resume from or to score; last: the newest intact one
-            of the newest run of this name
+            the checkpoint to resume from or to score; last: the newest one of the
+            newest run of this name
       --allow-changes
             of fit: resume with settings that differ from the checkpoint's
       --trust-plugins
@@ -55,7 +57,7 @@ def fit(words: list[str]) -> int:
                   (SentRepModule)
       data        train, columns, val, test, batch_size, ... (SentRepDataModule)
       trainer     max_steps, devices, precision, ... (lightning.Trainer)
-      checkpoint, progress, collapse, guard, report
+      checkpoint, collapse, guard, report
                   callbacks; null removes one
 
     'sentrep recipes show NAME' prints a recipe.
@@ -87,24 +89,64 @@ def predict(words: list[str]) -> int:
     return _run("predict", words)
 
 
+_SWITCHES = ("print_config", "trust_plugins", "allow_changes")
+_OWN = ("table", "row", "ckpt_path")
+SECTIONS = (
+    *("model", "data", "trainer", "checkpoint", "collapse", "guard", "report"),
+    *("seed_everything", "ckpt_path", "weights_only", "verbose", "return_predictions"),
+)
+"""The top-level keys of a configuration."""
+
+
 def _run(command: str, words: list[str]) -> int:
-    """Run the command and return the exit status.
+    """Run the command.
 
     Raises:
         UsageError: for a wrong flag, key, class or type.
         InputError: for bad data, from wherever it is found.
     """
-    from sentrep.cli.config.configuration import check_sections, parse_request
-    from sentrep.cli.config.paper_tables import add_row
-    from sentrep.cli.options import search_current_folder
-
-    search_current_folder()
-    request = add_row(parse_request(words))
-    if not (request.files or request.rest or any(key.startswith(("model", "ckpt_path")) for key in request.flags)):
+    layers, flags, own = sort_words(words)
+    if not (layers or "ckpt_path" in own or any(key.startswith("model") or key.endswith(".help") for key, _ in flags)):
         what = "-c simcse/minilm --data.train FILE" if command == "fit" else "--ckpt_path best.ckpt -c RECIPE"
         raise UsageError(f"{command}: name what to run: sentrep {command} {what}; 'sentrep recipes' lists the recipes")
-    check_sections(request)
 
-    from sentrep.cli.runs.trainer import launch
+    from sentrep.cli.run import launch
 
-    return launch(command, request)
+    return launch(command, layers, flags, own)
+
+
+def sort_words(words: list[str]) -> tuple[list[tuple[str, Tree]], list[tuple[str, str]], Tree]:
+    """The words of a run as layers (name and tree of each file, the lowest first), flags, and the command's own.
+
+    Raises:
+        UsageError: for a file that is no configuration, a flag without a value, or a section that no run has.
+    """
+    layers: list[tuple[str, Tree]] = []
+    flags: list[tuple[str, str]] = []
+    own: Tree = {}
+    for key, value in split(words):
+        name = key if "." in key else key.replace("-", "_")
+        if name in _SWITCHES and value in (None, "true"):
+            own[name] = True
+        elif value is None:
+            raise UsageError(f"--{key} needs a value")
+        elif name == "config":
+            layers.append((locate(value), read(value)))
+        elif name in _OWN:
+            own[name] = value
+        else:
+            flags.append(("data.sts_folder" if name == "sts_folder" else name, value))
+    if "row" in own and "table" not in own:
+        raise UsageError(f"--row {own['row']} needs the file that it stands in: --table FILE")
+    if "table" in own:
+        from sentrep.cli.tables import row_of
+
+        layers.insert(0, row_of(own["table"], own.get("row")))
+    for place, key in [
+        *((f"{name}: ", key) for name, tree in layers for key in tree),
+        *(("", key) for key, _ in flags),
+    ]:
+        section = str(key).partition(".")[0]
+        if section not in SECTIONS:
+            raise UsageError(f"{place}unknown key '{section}'{did_you_mean(section, SECTIONS)}")
+    return layers, flags, own

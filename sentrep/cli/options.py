@@ -15,9 +15,8 @@ from typing import Any
 import yaml
 from jsonargparse import ArgumentParser, set_parsing_settings
 
-from sentrep.cli.config.complaints import summarize
-from sentrep.cli.config.configuration import split_words
-from sentrep.cli.errors import UsageError
+from sentrep.cli.errors import UsageError, one_line
+from sentrep.cli.recipe import split
 from sentrep.errors import did_you_mean
 
 EXAMPLE = "For example: "
@@ -57,7 +56,7 @@ def parse(command: str, function: Callable[..., Any], words: list[str]) -> dict[
         hint = _meant(unknown[1], parser) if unknown else ""
         if "arguments are required" in message:
             hint = f", as in: {example.removeprefix(EXAMPLE)}"
-        raise UsageError(f"{command}: {summarize(message, {})}{hint}") from None
+        raise UsageError(f"{command}: {one_line(message)}{hint}") from None
     return {**vars(parser.instantiate_classes(settings)), **rest}
 
 
@@ -79,9 +78,9 @@ def _sorted(words: list[str], parameters: Mapping[str, Any]) -> tuple[list[str],
     """The words of the options of a function, and all others."""
     own: list[str] = []
     others: list[str] = []
-    for key, value in split_words(words):
-        flag = [value] if key is None else [f"--{key}"] if value is None else [f"--{key}", value]
-        (own if key is None or key in parameters else others).extend(flag)
+    for key, value in split(words):
+        flag = [f"--{key}"] if value is None else [f"--{key}", value]
+        (own if key in (*parameters, "help") else others).extend(flag)
     return own, others
 
 

@@ -14,7 +14,6 @@ from sentrep.evaluation.sts import (
 )
 from sentrep.evaluation.suite_callback import SuiteEvaluation
 from sentrep.evaluation.suites import SUITES, SuiteSets, evaluate_suite, load_suite
-from sentrep.evaluation.training_report import TrainingReport
 from sentrep.evaluation.transfer import evaluate_transfer
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "SuiteEvaluation",
     "SuiteSets",
     "TaskResult",
-    "TrainingReport",
     "display_name",
     "evaluate_sts",
     "evaluate_suite",

@@ -14,7 +14,7 @@ from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.sources import open_source, parse_backbone
 from sentrep.encoder.modules import Normalize
 from sentrep.errors import InputError
-from sentrep.evaluation.run_report import UNTOUCHED
+from sentrep.evaluation.before_after import UNTOUCHED
 from sentrep.evaluation.scoring import pair_scores
 from sentrep.evaluation.sts import display_name
 from sentrep.io.text import printable

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support import tiny_encoder, write_workplace
+from support import tiny_encoder
 
 
 @pytest.fixture(scope="session")
@@ -15,16 +15,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("model")
     tiny_encoder(pooling="mean").save_pretrained(folder)
     return str(folder)
-
-
-@pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with corpus.txt, dev.csv and run.yaml (a tiny random BERT, 4 steps of batch 4)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
-    write_workplace(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from bad_inputs.makers import PATCH, offline
 from sentrep.cli import main
-from sentrep.cli.config.configuration import merge
+from sentrep.cli.recipe import merged, read
 from support import write_workplace
 
 RECIPES: dict[str, Any] = {
@@ -93,7 +93,7 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
     offline()
     dumps = []
     for model in RECIPES.values():
-        tree = merge(yaml.safe_load(Path("run.yaml").read_text()), {"model": model})
+        tree = merged([read("run.yaml"), {"model": model}])
         Path("recipe.yaml").write_text(yaml.safe_dump(tree))
         status, dump, said = fit("-c", "recipe.yaml", "--print_config")
         assert status == 0, said

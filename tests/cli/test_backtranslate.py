@@ -11,8 +11,7 @@ import pytest
 from marian import save_tiny_marian
 from words import WordTokenize
 
-from sentrep.cli import main
-from sentrep.cli.commands import backtranslate
+from sentrep.cli import backtranslate, main
 from sentrep.data import Reading, SentRepDataModule, toy
 from sentrep.data.augmentation.finished_pairs import RECORD
 

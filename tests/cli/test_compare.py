@@ -13,11 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sentrep.cli import main
-from sentrep.cli.commands import compare_runs, seeded_runs
-from sentrep.cli.commands.compare import sort_words
-from sentrep.cli.commands.compare_runs import LOCK, THESIS_SEEDS, plan, seed_list
-from sentrep.cli.commands.seeded_runs import SCORES, Run, Wanted
+from sentrep.cli import compare_runs, main, seeded_runs
+from sentrep.cli.compare import competitors_of
+from sentrep.cli.compare_runs import LOCK, THESIS_SEEDS, plan, seed_list
+from sentrep.cli.seeded_runs import SCORES, Run, Wanted
 from sentrep.data.sets import transfer
 from sentrep.evaluation.history import METRICS
 from sentrep.io.files import hidden, hold
@@ -41,7 +40,7 @@ def test_the_thesis_seeds_come_first_and_further_ones_are_always_the_same() -> N
 @pytest.mark.parametrize(("vary", "noise", "order"), [("both", 2, 2), ("order", 1, 2), ("noise", 2, 1)])
 def test_order_and_noise_have_seeds_of_their_own(vary: str, noise: int, order: int) -> None:
     words = ["-c", "a.yaml", "--config=b/a.yaml", "--model.optimizer.lr", "1e-4"]
-    runs = plan(sort_words(words).rows, Path("comparisons"), 2, vary)
+    runs = plan(competitors_of(words).rows, Path("comparisons"), 2, vary)
     assert [(run.label, run.seed) for run in runs][:2] == [("-a", THESIS_SEEDS[0]), ("b-a", THESIS_SEEDS[0])]
     assert all(run.words[2:4] == ["--model.optimizer.lr", "1e-4"] for run in runs)
     assert [len(set(column)) for column in zip(*map(seeds_of, runs), strict=True)] == [noise, order]
@@ -137,7 +136,7 @@ def test_variants_compete_with_the_first_recipe(
     )
     said = capsys.readouterr().err
     assert said.startswith("4 rows, each trained by itself, 2 seeds: good, small, low-lr against plain\n")
-    rows = sort_words([word for word in words[1:] if word not in (*SETS, "--seeds", "2")]).rows
+    rows = competitors_of([word for word in words[1:] if word not in (*SETS, "--seeds", "2")]).rows
     runs = {run.label: run.words for run in plan(rows, Path("comparisons"), 2)}
     assert runs["small"][:6] == ["-c", "plain.yaml", "--data.batch_size", "4", "-c", "over.yaml"]
     assert runs["low-lr"][:3] == ["-c", "plain.yaml", "--model.warmup_steps=3"]
@@ -193,7 +192,7 @@ WRONG = {
     "a column": (["--data.train", "dev.csv", "--data.columns", "[gone]"], "dev.csv: no column 'gone'"),
     "a set": (["--data.val", "[gone.csv]"], "gone.csv: no such file"),
     "a set at the end": (["--data.test", "[dev.csv,gone.csv]"], "gone.csv: no such file"),
-    "no list": (["--data.test", "dev.csv"], "data.test: expected list"),
+    "no list": (["--data.test", "dev.csv"], "data.test: Expected a list"),
     "a value": (["--model.objectives.simcse.temperature", "-1"], "Contrastive: temperature must be positive"),
 }
 """Of a recipe: words behind ``fit``, and what its run would end with."""

@@ -17,8 +17,7 @@ import fsspec
 import numpy as np
 import pytest
 
-from sentrep.cli import main
-from sentrep.cli.commands import models
+from sentrep.cli import main, models
 from sentrep.data import StoredEmbeddings
 from sentrep.data.stored_embeddings import open_array
 from sentrep.encoder import SentenceEncoder
@@ -167,7 +166,7 @@ def test_after_a_failure_without_a_part_other_settings_are_free(model: str, monk
         raise RuntimeError("out of memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sentrep.cli.commands.models.embed", no_memory)
+        patch.setattr("sentrep.cli.models.embed", no_memory)
         assert run(model) == 1
         assert run(model, "out.npy") == 1
     assert run(model, "out", "--stored.dtype", "float16") == run(model, "out.npy", "--stored.dtype", "float16") == 0

@@ -67,11 +67,11 @@ def test_where_no_file_can_be_written_debug_is_named(tmp_path: Path) -> None:
     assert keep_traceback(deep_inside()).endswith("add --debug to see it")
 
 
-def test_the_traceback_of_a_run_is_in_its_folder(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_traceback_of_a_run_is_in_a_file(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (workplace / "broken_objective.py").write_text(BROKEN)
     assert main(["fit", "-c", "run.yaml", "--model.objectives.mine", "broken_objective.Broken"]) == 1
     said = capsys.readouterr().err
-    (path,) = (workplace / "runs/run/version_0").glob("traceback-*.txt")
+    (path,) = (workplace / "cache").glob("traceback-*.txt")
     assert said.splitlines()[-1].endswith(f"the traceback is in {path}")
     assert "Traceback" not in said
     assert "in forward" in path.read_text()

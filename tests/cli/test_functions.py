@@ -14,9 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sentrep import SentenceEncoder
-from sentrep.cli import main
-from sentrep.cli.commands import models
-from sentrep.cli.config.configuration import parse_request
+from sentrep.cli import main, models
 from sentrep.errors import InputError
 from support import toy_sentences
 
@@ -127,7 +125,3 @@ def test_half_precision_gives_nearly_the_same(model: str) -> None:
     full, half = np.load("fp32.npy"), np.load("bf16.npy")
     assert half.dtype == np.float32
     assert 0 < np.abs(full - half).max() < 0.05
-
-
-def test_fit_takes_the_name_without_its_section() -> None:
-    assert parse_request(["--sts_folder", "data"]).flags == {"data.sts_folder": "data"}

@@ -11,9 +11,9 @@ import yaml
 from jsonargparse import Namespace
 
 from sentrep.cli import main
-from sentrep.cli.config import sections
-from sentrep.cli.runs.changes import RECORD
-from sentrep.cli.runs.precision import settle_precision
+from sentrep.cli.precision import settle_precision
+from sentrep.cli.run import bar_on_gpu
+from sentrep.training.exact_resume import RECORD
 
 
 def trainer(**settings: Any) -> Namespace:
@@ -91,13 +91,14 @@ def test_the_precision_is_recorded_and_a_named_one_must_be_the_checkpoints(
     assert "bf16-mixed, as in the checkpoint" in capsys.readouterr().err
     last = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)
     assert (last["global_step"], last[RECORD]["trainer.precision"]) == (3, "bf16-mixed")
-    assert yaml.safe_load((folder / "config-v1.yaml").read_text())["trainer"]["precision"] is None
-    assert main([*words, "4", "--ckpt_path=last", "--trainer.precision=32-true"]) == 2
+    assert yaml.safe_load((folder / "config.yaml").read_text())["trainer"]["precision"] is None
+    assert main([*words, "4", "--ckpt_path=last", "--trainer.precision=32-true"]) == 1
     assert "trainer.precision: 'bf16-mixed' in the checkpoint, '32-true' now" in capsys.readouterr().err
 
 
 def test_the_bar_is_refreshed_seldom_where_that_waits_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    for gpu, rate in ((False, 1), (True, 20)):
+    for gpu, rates in ((False, []), (True, [20])):
         monkeypatch.setattr(torch.cuda, "is_available", lambda gpu=gpu: gpu)
-        assert sections._refresh_rate() == rate
+        assert [bar.refresh_rate for bar in bar_on_gpu({"trainer": {}})] == rates
+        assert bar_on_gpu({"trainer": {"callbacks": "RichProgressBar"}}) == []

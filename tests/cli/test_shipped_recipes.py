@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sentrep.cli import main
-from sentrep.cli.config.configuration import Request, parse_request, read_config
-from sentrep.cli.config.paper_tables import read_table
-from sentrep.cli.config.recipes import read_about, shipped
-from sentrep.cli.runs import trainer
+from sentrep.cli import main, run
+from sentrep.cli.fit import sort_words
+from sentrep.cli.recipe import read
+from sentrep.cli.recipes import read_about, shipped
+from sentrep.cli.run_folder import run_name
+from sentrep.cli.tables import read_table
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
@@ -22,15 +24,15 @@ def test_every_file_of_configs_has_a_name() -> None:
 @pytest.mark.parametrize("name", ["simcse/minilm", "simcse/minilm.yaml", "configs/simcse/minilm.yaml"])
 def test_a_recipe_is_found_by_name(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    request = parse_request(["-c", name])
-    assert request.tree == read_config(str(CONFIGS / "simcse/minilm.yaml"))[1]
-    assert request.name == "simcse-minilm"
+    layers = sort_words(["-c", name])[0]
+    assert layers == [(str(CONFIGS / "simcse/minilm.yaml"), read(str(CONFIGS / "simcse/minilm.yaml")))]
+    assert run_name([layers[0][0]]) == "simcse-minilm"
 
 
 def test_a_file_comes_before_a_recipe_of_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     Path("quickstart").write_text("data: {batch_size: 3}\n")
-    assert read_config("quickstart") == ("quickstart", {"data": {"batch_size": 3}})
+    assert sort_words(["-c", "quickstart"])[0] == [("quickstart", {"data": {"batch_size": 3}})]
 
 
 @pytest.mark.parametrize("columns", ["80", "40"])
@@ -57,7 +59,7 @@ def test_show_prints_and_copy_writes_once(
     assert main(["recipes", "copy", "simcse/minilm"]) == 0
     copy = Path("simcse-minilm.yaml")
     assert copy.read_text(encoding="utf-8") == text
-    assert parse_request(["-c", str(copy)]).name == "simcse-minilm"
+    assert run_name([str(copy)]) == "simcse-minilm"
     copy.write_text("mine")
     assert main(["recipes", "copy", "simcse/minilm"]) == 1
     assert "--overwrite" in capsys.readouterr().err
@@ -74,8 +76,8 @@ def test_a_copied_table_has_its_bases_still(name: str, monkeypatch: pytest.Monke
 
 
 def test_the_quick_start_is_its_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Request] = []
-    monkeypatch.setattr(trainer, "launch", lambda command, request: seen.append(request) or 0)
+    seen: list[Any] = []
+    monkeypatch.setattr(run, "launch", lambda *arguments: seen.append(arguments) or 0)
     assert main(["quickstart", "--trainer.max_steps", "2"]) == 0
-    assert seen[0].files == [str(CONFIGS / "quickstart.yaml")]
-    assert seen[0].flags == {"trainer.max_steps": "2"}
+    command, ((file, _),), flags, own = seen[0]
+    assert (command, file, flags, own) == ("fit", str(CONFIGS / "quickstart.yaml"), [("trainer.max_steps", "2")], {})

@@ -11,11 +11,10 @@ import scipy.stats
 import torch
 import yaml
 
-from sentrep.cli import main
-from sentrep.cli.commands import compare_runs, seeded_runs
-from sentrep.cli.commands.seeded_runs import SCORES, Run, Wanted
-from sentrep.cli.config.paper_tables import read_table
+from sentrep.cli import compare_runs, main, seeded_runs
 from sentrep.cli.errors import UsageError
+from sentrep.cli.seeded_runs import SCORES, Run, Wanted
+from sentrep.cli.tables import read_table
 from sentrep.data.sets.sts import load_sts
 from sentrep.encoder import SentenceEncoder, fit_whitening
 from support import table_rows

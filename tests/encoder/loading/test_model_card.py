@@ -70,7 +70,7 @@ def test_a_checkpoint_says_how_it_was_trained(tmp_path: Path) -> None:
         "sentrep": {"base": "owner/bert", "data": "ab"},
         "global_step": 5,
         "hyper_parameters": {"objectives": {"a": {"class_path": "x.y.Contrastive", "init_args": {}}, "b": None}},
-        "callbacks": {"TrainingReport": {"history": history}, "other": {"history": 3}, "third": []},
+        "callbacks": {"RunReport": {"history": history}, "other": {"history": 3}, "third": []},
     }
     assert Trained.of(content) == Trained("owner/bert", {"a": "Contrastive"}, "ab", 5, {"stsb-dev": 80.0})
     odd = {"sentrep": {"base": "../x y", "data": 3}, "global_step": "5", "hyper_parameters": [], "callbacks": None}

@@ -1,0 +1,65 @@
+"""``sentrep export``: from a checkpoint to a model folder."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sentrep.io.files import atomic_folder, hold, remove_leftovers
+from sentrep.io.paths import check_target, expanded, is_there, writing
+from sentrep.io.text import printable
+
+
+def export(
+    checkpoint: str,
+    *,
+    output: str,
+    overwrite: bool = False,
+    whiten: str | None = None,
+    whiten_dim: int | None = None,
+    trust_remote_code: bool = False,
+    format: Literal["onnx"] | None = None,
+) -> None:
+    """Write the encoder of a checkpoint as a folder that transformers and sentence-transformers load.
+
+    For example: sentrep export best.ckpt --output model
+
+    With --format onnx the folder also holds the whole model as one graph, which is compared with torch on one batch.
+
+    Args:
+        checkpoint: a checkpoint of `sentrep fit`, or any model that sentrep loads.
+        output: the folder where the model goes.
+        overwrite: replace the model files of a folder that is there already.
+        whiten: file of sentences to fit a whitening on (BERT-whitening), which becomes part of the model.
+        whiten_dim: how many dimensions the whitening keeps; by default all that vary.
+        trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
+        format: also write a graph for onnxruntime (the extra onnx).
+    """
+    import torch
+
+    from sentrep.cli.models import whitening_corpus
+    from sentrep.cli.options import search_current_folder
+    from sentrep.encoder import SentenceEncoder, fit_whitening, write_graph
+    from sentrep.encoder.graph import require_export
+    from sentrep.encoder.loading.st_folders import remove_graph
+
+    if format is not None:
+        require_export()
+    corpus = whitening_corpus(whiten, whiten_dim)
+    if trust_remote_code:
+        search_current_folder()
+    check_target(output, [checkpoint], folder=True)
+    place = expanded(output).resolve()
+    with hold(place.with_name(f".{place.name}.lock"), f"the folder {output}"):
+        remove_leftovers(place)
+        if not overwrite and place.is_dir() and any(place.iterdir()):
+            raise is_there(output)
+        encoder = SentenceEncoder.from_pretrained(checkpoint, trust_remote_code=trust_remote_code)
+        if corpus is not None:
+            fit_whitening(encoder.to("cuda" if torch.cuda.is_available() else "cpu"), corpus, whiten_dim)
+        with writing(output), atomic_folder(place) as whole:
+            if format is None:
+                encoder.save_pretrained(whole)
+            else:
+                write_graph(encoder, whole)
+            remove_graph(place)
+        print(f"{printable(output)}: pooling {encoder.pooling}, {encoder.embedding_dim} dimensions")

@@ -1,0 +1,240 @@
+"""From recipes and flags to one tree: ruamel.yaml reads them as YAML 1.2, OmegaConf merges them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import SafeConstructor
+from ruamel.yaml.error import YAMLError
+
+from sentrep.cli.errors import UsageError
+from sentrep.cli.recipes import locate, no_recipe
+from sentrep.config import class_name
+from sentrep.errors import InputError
+from sentrep.io.paths import check_plain, expanded
+
+Tree = dict[str, Any]
+Flags = Sequence[tuple[str, str]]
+"""``(dotted key, text)`` of each flag, in their order."""
+
+
+def load(files: Iterable[str], flags: Flags = ()) -> Tree:
+    """The files merged, later ones win, and flags over all of them.
+
+    Args:
+        files: recipes by name, YAML or JSON files, or content in braces.
+        flags: see `with_flags`.
+
+    Raises:
+        UsageError: for a file that is missing or is no configuration, and for ``${...}`` without a target.
+    """
+    return with_flags(merged(map(read, files)), flags)
+
+
+def split(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """``--key value``, ``--key=value`` and ``-c file`` as pairs; a flag without a value has None.
+
+    Raises:
+        UsageError: for a word that is no flag.
+    """
+    waiting = [*reversed(words)]
+    while waiting:
+        word = waiting.pop()
+        if word.startswith("-c") or word == "-h":
+            word = "--help" if word == "-h" else f"--config={word[2:].lstrip('=')}" if word[2:] else "--config"
+        if not word.startswith("--"):
+            raise UsageError(f"unexpected word '{word}'; options are written --key value or --key=value")
+        key, equals, value = word[2:].partition("=")
+        if equals:
+            yield key, value
+        else:
+            yield key, waiting.pop() if waiting and not waiting[-1].startswith("--") else None
+
+
+def read(name: str) -> Tree:
+    """The tree of a file, of a shipped recipe where there is no such file, or of content in braces.
+
+    Raises:
+        UsageError: there is no such file or recipe, or it is no configuration.
+    """
+    place, tree = read_file(name)
+    if "rows" in tree:
+        raise UsageError(f"{place} is a table, not a recipe; give it by --table, and --row NAME")
+    return tree
+
+
+def read_file(name: str) -> tuple[str, Tree]:
+    """The path of a recipe or table, which is its name in messages, and its tree; see `read`."""
+    place, content = ("--config", name) if name.lstrip().startswith("{") else _content(name)
+    try:
+        tree = _yaml(content)
+    except YAMLError as error:
+        mark, what = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        raise UsageError(f"{place}{line}: no valid YAML: {what}") from None
+    if not isinstance(tree, dict):
+        found = "nothing" if tree is None else type(tree).__name__
+        raise UsageError(f"{place}: expected keys such as 'model:' and 'data:', found {found}")
+    return place, {key: value for key, value in tree.items() if key != "about"}  # which is of the file, see `recipes`
+
+
+def with_flags(tree: Tree, flags: Flags) -> Tree:
+    """The tree with flags over it.
+
+    A key leads through plug-ins without ``init_args`` and, in a list, to its last element; one that ends with ``+``
+    adds an element to a list. A value is YAML 1.2 (``null`` removes a plug-in), or else the text itself.
+
+    Examples:
+        >>> with_flags({"objectives": {"simcse": "Contrastive"}}, [("objectives.simcse.temperature", "0.1")])
+        {'objectives': {'simcse': {'class_path': 'Contrastive', 'init_args': {'temperature': 0.1}}}}
+    """
+    for key, text in flags:
+        tree = assigned(tree, key, value_of(text))
+    return tree
+
+
+def assigned(tree: Tree, key: str, value: Any) -> Tree:
+    """The tree with a value at the dotted key of a flag."""
+    return merged([tree, _layer(_flat(tree), key.split("."), value)])
+
+
+def value_of(text: str) -> Any:
+    """The value of a flag: a number, a truth value, null, a list or a dict as in YAML 1.2; otherwise the text.
+
+    Examples:
+        >>> [value_of(text) for text in ("1e-4", "[a, b]", "1:30", "no", "{sentence} means [MASK].")]
+        [0.0001, ['a', 'b'], '1:30', 'no', '{sentence} means [MASK].']
+    """
+    try:
+        found = _yaml(text)
+    except YAMLError:
+        return text
+    is_plain = isinstance(found, (bool, int, float)) or text.strip() in ("null", "~")
+    return found if is_plain or text.lstrip().startswith(("{", "[", '"', "'")) else text
+
+
+def merged(trees: Iterable[Tree]) -> Tree:
+    """Later trees over earlier ones; another class drops the arguments of the class that it replaces.
+
+    Examples:
+        >>> merged([{"a": {"x": 1, "y": 2}}, {"a": {"y": 3}}])
+        {'a': {'x': 1, 'y': 3}}
+        >>> merged([{"head": {"class_path": "A", "init_args": {"x": 1}}}, {"head": "B"}])
+        {'head': {'class_path': 'B'}}
+    """
+    whole: Any = {}
+    try:
+        for tree in trees:
+            layer = _flat(tree)
+            _make_room(whole, layer)
+            whole = OmegaConf.to_container(OmegaConf.merge(whole, layer))
+        whole = OmegaConf.to_container(OmegaConf.create(whole), resolve=True)
+    except OmegaConfBaseException as error:
+        raise UsageError(" ".join(str(error).split())) from None
+    return _with_init_args(whole)
+
+
+_CLASS = re.compile(r"(\w+\.)*[A-Z]\w*")
+"""A class by its name: the short form of a plug-in, ``simcse: Contrastive``."""
+
+
+class _Constructor(SafeConstructor):
+    """Reads a date as the text that it is."""
+
+
+_Constructor.add_constructor("tag:yaml.org,2002:timestamp", SafeConstructor.construct_yaml_str)
+
+
+def _yaml(content: str) -> Any:
+    reader = YAML(typ="safe", pure=True)  # one for each text: it keeps state
+    reader.Constructor = _Constructor
+    return reader.load(content)
+
+
+def _content(name: str) -> tuple[str, str]:
+    place = locate(name)
+    try:
+        check_plain(expanded(place))
+        return place, expanded(place).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{place}: no UTF-8 text (byte {error.start})") from None
+    except InputError as error:
+        raise UsageError(f"{error}{no_recipe(name)}") from None
+
+
+def _layer(tree: Any, keys: Sequence[str], value: Any) -> Tree:
+    """The tree of one flag, seen from what it will be laid over."""
+    first, *rest = keys
+    below = tree.get(first.removesuffix("+")) if isinstance(tree, dict) else None
+    if first.endswith("+"):
+        return {first[:-1]: [*(below or []), value]}
+    if not rest:
+        return {first: value}
+    if isinstance(below, list) and below:
+        last = below[-1] if isinstance(below[-1], dict) else {"class_path": below[-1]}
+        return {first: [*below[:-1], merged([last, _layer(last, rest, value)])]}
+    return {first: _layer(below, rest, value)}
+
+
+def _make_room(tree: Any, layer: Any) -> None:
+    """Let the texts that name plug-ins be dicts where the other side has one; drop what another class replaces."""
+    for key, new in layer.items():
+        old = tree.get(key)
+        if isinstance(old, str) and isinstance(new, dict) and _CLASS.fullmatch(old):
+            old = tree[key] = {"class_path": old}
+        if isinstance(new, str) and isinstance(old, dict) and "class_path" in old:
+            new = layer[key] = {"class_path": new}
+        if isinstance(old, list) != isinstance(new, list) or _is_other_class(old, new):
+            tree[key] = None
+        elif isinstance(old, dict) and isinstance(new, dict):
+            _make_room(old, new)
+
+
+def _is_other_class(old: Any, new: Any) -> bool:
+    """Whether both are plug-ins of two classes; the user's own modules are imported if only the last names agree."""
+    if not all(isinstance(value, dict) and "class_path" in value for value in (old, new)):
+        return False
+    paths = [str(value["class_path"]) for value in (old, new)]
+    if paths[0] != paths[1] and len({path.rpartition(".")[2] for path in paths}) == 1:
+        for path in paths:
+            if class_name(path) == path:
+                with suppress(Exception):  # whatever the module raises: jsonargparse reports it
+                    import_module(path.rpartition(".")[0])
+    return class_name(paths[0]) != class_name(paths[1])
+
+
+_NODE = ("class_path", "dict_kwargs")
+"""Keys of a plug-in beside its arguments."""
+
+
+def _flat(value: Any) -> Any:
+    """A copy in which the arguments of a plug-in stand beside its ``class_path``, as flags name them."""
+    if isinstance(value, list):
+        return [_flat(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    value = {key: _flat(below) for key, below in value.items()}
+    if not isinstance(arguments := value.get("init_args") or {}, dict):  # which jsonargparse refuses
+        return value
+    value.pop("init_args", None)
+    return {**value, **arguments}
+
+
+def _with_init_args(value: Any) -> Any:
+    """The copy back in jsonargparse's form: the arguments of a plug-in below ``init_args``."""
+    if isinstance(value, list):
+        return [_with_init_args(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    value = {key: _with_init_args(below) for key, below in value.items()}
+    if "class_path" not in value:
+        return value
+    node = {key: value.pop(key) for key in _NODE if key in value}
+    return {**node, **({"init_args": value} if value else {})}

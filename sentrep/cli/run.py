@@ -1,0 +1,195 @@
+"""``sentrep fit | validate | test | predict``: the LightningCLI over a tree."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")  # of LightningCLI's own calls, not the user's
+
+import numpy as np
+import torch
+import yaml
+from jsonargparse import set_parsing_settings
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import TQDMProgressBar
+from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI, SaveConfigCallback
+from lightning.pytorch.utilities.exceptions import SIGTERMException
+
+from sentrep.cli.building import first_refusal
+from sentrep.cli.complaint import shortened
+from sentrep.cli.log import say, show_log
+from sentrep.cli.options import search_current_folder
+from sentrep.cli.precision import settle_precision
+from sentrep.cli.recipe import Flags, Tree
+from sentrep.cli.run_folder import claim_versions
+from sentrep.cli.settings import CALLBACKS, whole_tree, without_missing_sets
+from sentrep.data import SentRepDataModule
+from sentrep.distributed import explain_lost_peer, leave_gloo_group
+from sentrep.errors import InputError
+from sentrep.io.files import atomic_write
+from sentrep.io.paths import writing
+from sentrep.io.text import printable
+from sentrep.module import SentRepModule
+from sentrep.training import ExactResume, StopOnSignal
+
+TRAINER_DEFAULTS = {
+    "use_distributed_sampler": False,
+    "num_sanity_val_steps": 0,
+    "log_every_n_steps": 10,
+    "enable_model_summary": False,
+}
+"""The sampler of `SentRepDataModule` knows its rank; Lightning's would shuffle the evaluation and repeat rows. Its
+summary of a model ends in a column of zeros, the FLOPs; `RunReport` names the trained parameters."""
+_BAR = 20
+"""Steps between two pictures of the progress bar on a GPU, which is waited for at each, because the loss is shown."""
+
+
+class SentRepCLI(LightningCLI):
+    """LightningCLI over `SentRepModule` and `SentRepDataModule`, for one command and a merged tree."""
+
+    def __init__(
+        self,
+        command: str,
+        tree: Tree,
+        callbacks: list[Callback],
+        checkpoint: Tree | None,
+        folders: ExitStack,
+        only_print: bool = False,
+        helped: list[str] | None = None,
+    ) -> None:
+        self._command, self._tree, self._checkpoint = command, tree, checkpoint
+        self._folders, self._only_print = folders, only_print
+        options: dict[str, Any] = {"exit_on_error": False, "allow_abbrev": False}
+        super().__init__(
+            SentRepModule,
+            SentRepDataModule,
+            save_config_callback=SaveConfig,
+            save_config_kwargs={"overwrite": True},
+            seed_everything_default=42,
+            trainer_defaults={**TRAINER_DEFAULTS, "callbacks": callbacks},
+            auto_configure_optimizers=False,
+            parser_kwargs={**options, command: options},
+            args={"subcommand": command, command: tree} if helped is None else [command, *helped],
+        )
+
+    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]
+        """The command that is asked for: parsers for the others would take as long to build, each, and go unused."""
+        return {self._command: LightningCLI.subcommands()[self._command]}
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Add the sections of the default callbacks."""
+        self._sections = parser
+        for key, (kind, _) in CALLBACKS.items():
+            parser.add_lightning_class_args(kind, key, subclass_mode=True, required=False)
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
+        """Parse the tree, or print the arguments of a class that ``--KEY.help CLASS`` names."""
+        with shortened(self._tree, self._sections.get_defaults(skip_validation=True).keys()):
+            self.config = parser.parse_args(args) if isinstance(args, list) else parser.parse_object(args)
+
+    def _parse_ckpt_path(self) -> None:
+        """Do nothing: the checkpoint's model is a layer of the tree below the flags, which Lightning would replace."""
+
+    def before_instantiate_classes(self) -> None:
+        """Leave a removed callback out, and sets that are not to be had."""
+        config = self.config[self._command]
+        if self._command == "fit" and not self._only_print:
+            without_missing_sets(config)
+        self._sections.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]
+
+    def instantiate_classes(self) -> None:
+        """Build everything; the first error of a class comes out, not jsonargparse's account of a whole union."""
+        if self._only_print:
+            print(self._sections.dump(self.config[self._command], skip_unset=False, skip_validation=True), end="")
+            sys.exit(0)
+        trainer = self.config[self._command].trainer
+        claimed = [] if trainer.fast_dev_run else claim_versions(trainer.logger, self._folders)
+        with first_refusal(self.parser):
+            super().instantiate_classes()
+        for settings in claimed:
+            settings.version = None  # the saved configuration starts a run of its own
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        """The trainer in the precision of `settle_precision`; a bar moves on a terminal alone."""
+        if not (sys.stdout.isatty() or _has_bar(self._tree["trainer"])):
+            kwargs["enable_progress_bar"] = False
+        if self._command == "fit":
+            kwargs = {**settle_precision(self.config.fit.trainer, self._checkpoint), **kwargs}
+        self._checkpoint = None  # its weights need not stay in memory
+        return super().instantiate_trainer(**kwargs)
+
+    def predict(self, **kwargs: Any) -> None:
+        """Write the embeddings (N, D) of ``data.predict`` to ``<folder of the run>/predictions.npy``."""
+        if self.trainer.world_size > 1:
+            raise InputError("predict writes one file from one process; add --trainer.devices 1")
+        path = Path(self.trainer.log_dir or self.trainer.default_root_dir) / "predictions.npy"
+        vectors = torch.cat(self.trainer.predict(**{**kwargs, "return_predictions": True}))  # type: ignore[arg-type]
+        with writing(path), atomic_write(path) as file:
+            np.save(file, vectors.float().cpu().numpy())
+        print(f"{len(vectors)} embeddings: {printable(str(path))}")
+
+
+class SaveConfig(SaveConfigCallback):
+    """Writes ``config.yaml`` into the folder of a training run, and hands the settings to the loggers."""
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Write when training starts; scoring leaves no configuration behind."""
+        if stage == "fit" and not trainer.fast_dev_run:  # type: ignore[attr-defined]
+            text = self.parser.dump(self.config, skip_unset=False, skip_validation=True)
+            pl_module.settings = yaml.safe_load(text)
+            super().setup(trainer, pl_module, stage)
+
+
+def launch(command: str, layers: Sequence[tuple[str, Tree]], flags: Flags, own: Tree) -> int:
+    """Run fit, validate, test or predict, and return the exit status.
+
+    Args:
+        command: the command.
+        layers: name and content of each file, the lowest first.
+        flags: over all files.
+        own: the flags of the command itself: ``ckpt_path``, ``allow_changes``, ``trust_plugins``, ``print_config``.
+
+    Raises:
+        UsageError: for a wrong key, class or type.
+        InputError: for bad data, from wherever it is found.
+        Exception: of Lightning, torch or a plug-in, as it is.
+    """
+    prepare_parsing()
+    show_log()
+    if len(layers) > 1:
+        say(f"one run: {layers[0][0]}, overridden by {', '.join(name for name, _ in layers[1:])}")
+    stop = StopOnSignal()
+    helped = next(([f"--{key}", text] for key, text in flags if key.endswith(".help")), None)
+    flags = [(key, text) for key, text in flags if not key.endswith(".help")]
+    with explain_lost_peer(), ExitStack() as folders:
+        tree, checkpoint = whole_tree(command, layers, flags, own)
+        callbacks = [stop, ExactResume(own.get("allow_changes", False)), *bar_on_gpu(tree)]
+        try:
+            SentRepCLI(command, tree, callbacks, checkpoint, folders, own.get("print_config", False), helped)
+        except SIGTERMException:
+            return stop.status
+        finally:
+            leave_gloo_group()
+    return 0
+
+
+def bar_on_gpu(tree: Tree) -> list[Callback]:
+    """A progress bar that shows the loss seldom: a GPU is waited for at each picture."""
+    trainer = tree["trainer"]
+    wanted = sys.stdout.isatty() and trainer.get("enable_progress_bar", True) and not _has_bar(trainer)
+    return [TQDMProgressBar(refresh_rate=_BAR)] if wanted and torch.cuda.is_available() else []
+
+
+def _has_bar(trainer: Tree) -> bool:
+    return "ProgressBar" in str(trainer.get("callbacks"))
+
+
+def prepare_parsing() -> None:
+    """Let configurations name the user's classes in the current folder, and nothing but classes where those belong."""
+    set_parsing_settings(instantiate_subclass_spec_in_any=False, import_path_denylist=[])
+    search_current_folder()

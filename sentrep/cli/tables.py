@@ -1,0 +1,208 @@
+"""A table of a paper as one file: a base recipe, named rows with what each changes, and the published numbers."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from jsonargparse import ArgumentParser
+
+from sentrep.cli.complaint import shortened
+from sentrep.cli.errors import UsageError
+from sentrep.cli.recipe import Tree, assigned, read, read_file
+from sentrep.config import flat
+from sentrep.errors import did_you_mean
+from sentrep.io.paths import expanded
+
+_NUMBER = r"\d{1,9}(?:\.\d+)?"
+Printed = tuple[float, float | None]
+"""Mean and standard deviation."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: a whole configuration, or only the published numbers."""
+
+    base: str | None = field(default=None, compare=False)
+    """The recipe that it changes."""
+    change: dict[str, Any] = field(default_factory=dict)
+    """Dotted keys as flags have them, and values."""
+    published: Printed | None = None
+    """None if the paper prints no number."""
+    sets: dict[str, Printed] = field(default_factory=dict)
+    """The same of single sets, by name."""
+    reading: Literal["paper", "released"] = "paper"
+    """Whether the settings are the ``paper``'s or the ``released`` code's."""
+    untrained: bool | Literal["whitened"] = False
+    """Whether the encoder is scored as it is; ``whitened``: after a whitening on the training text."""
+    absent: str | None = None
+    """Why there is nothing to run."""
+    tree: Tree = field(default_factory=dict)
+    """The whole configuration, not in the file; empty for a row that is absent."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows in the paper's order."""
+
+    file: str
+    rows: dict[str, Row]
+    title: str = ""
+    base: str | None = None
+    """The recipe that the rows change which name no other."""
+    metric: str = ""
+    """The metric of the published numbers."""
+    baseline: str | None = None
+    """The row that the others are compared with, where the file names one."""
+
+    @property
+    def first(self) -> str:
+        """The row that the others are compared with: `baseline`, or else the first of those that are trained."""
+        here = [name for name, row in self.rows.items() if row.absent is None]
+        trained = [name for name in here if not self.rows[name].untrained]
+        return self.baseline if self.baseline in here else [*trained, *here][0]
+
+    def only(self, names: Iterable[str] | None) -> Table:
+        """The rows of these names, in the paper's order; None takes all.
+
+        Raises:
+            UsageError: there is no such row.
+        """
+        wanted = self.rows.keys() if names is None else set(names)
+        for name in sorted(wanted - self.rows.keys()):
+            raise UsageError(f"{self.file} has no row '{name}'{did_you_mean(name, self.rows)}; {self._listing()}")
+        return replace(self, rows={name: row for name, row in self.rows.items() if name in wanted})
+
+    def adapt(self, settings: Tree) -> Table:
+        """The table with other values wherever a row has a key that ends so.
+
+        Args:
+            settings: ends of keys as flags have them, and values: ``lr`` is the learning rate of the optimiser, also
+                of one inside SAM; ``weighting.model`` the frozen model of the rows that have a weighting.
+
+        Raises:
+            UsageError: no row has such a key.
+        """
+        rows = dict(self.rows)
+        for end, value in settings.items():
+            keys = [(name, key) for name, row in rows.items() for key in flat(row.tree)]
+            found = [(name, key) for name, key in keys if f".{key}".endswith(f".{end}")]
+            if not found:
+                raise UsageError(f"{self.file}: no row has a key that ends with '{end}' (--adapt)")
+            for name, key in found:
+                rows[name] = replace(rows[name], tree=assigned(rows[name].tree, key, value))
+        return replace(self, rows=rows)
+
+    def recipes(self, folder: Path) -> dict[Path, str]:
+        """A recipe for each row that is not absent: the file in the folder, and its content."""
+        trees = {name: row.tree for name, row in self.rows.items() if row.absent is None}
+        # JSON is YAML in which every text is in quotation marks
+        return {folder / f"{name}.yaml": json.dumps(tree, indent=1, ensure_ascii=False) for name, tree in trees.items()}
+
+    def _listing(self) -> str:
+        return f"its rows are {', '.join(self.rows)}"
+
+
+def row_of(file: str, name: str | None) -> tuple[str, Tree]:
+    """The layer of ``--table FILE --row NAME``, which lies below all files: its name and its tree.
+
+    Raises:
+        UsageError: no row is named, the table is not in order, or the row is not there or has nothing to train.
+    """
+    table = read_table(file)
+    if name is None:
+        raise UsageError(f"--table {file} needs --row NAME; {table._listing()}")
+    row = table.only([name]).rows[name]
+    if row.absent is not None:
+        raise UsageError(f"{file}, row {name} cannot be run: {row.absent}")
+    if row.untrained:
+        raise UsageError(f"{file}, row {name} trains nothing; it is scored by: compare --table {file} --rows {name}")
+    return f"{table.file}, row {name}", row.tree
+
+
+def read_table(file: str) -> Table:
+    """Read a table and the recipes that its rows are built on.
+
+    Args:
+        file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe beside the table, or a shipped one),
+            ``baseline`` (the row for comparisons, by default the first trained row) and ``rows``: by name, ``change``
+            (values by the dotted keys of flags), ``published`` (``75.1`` or ``74.80 ± 1.12``), ``sets`` (published
+            numbers of single sets, by name), its own ``base``, and ``reading: released`` if the row follows the
+            authors' code instead of the paper. ``untrained: true`` is the untrained encoder, ``untrained: whitened``
+            the encoder with a whitening, and ``absent``, a sentence, a row that cannot run.
+
+    Raises:
+        UsageError: names the file, the row and the key that is wrong.
+    """
+    name, content = read_file(file)
+    rows = content.pop("rows", None)
+    if not isinstance(rows, dict) or not rows:
+        raise UsageError(f"{name}: expected rows by name, as 'rows: {{sam: {{published: 73.71, change: ...}}}}'")
+    table = Table(name, {}, **{"title": Path(name).stem, **_typed(Table, content, name, "file", "rows")})
+    bases: dict[str, Tree] = {}
+    for row, settings in rows.items():
+        where = f"{name}, row {row}"
+        if not re.fullmatch(r"\w[\w.+-]{0,99}", row):  # it names files and folders
+            raise UsageError(f"{where}: a name has letters, digits, dots, hyphens and underscores")
+        settings = {"base": table.base, "published": None, "sets": {}, "change": {}, **(settings or {})}
+        settings["published"] = _printed(settings["published"], where)
+        settings["sets"] = {key: _printed(value, f"{where}, {key}") for key, value in settings["sets"].items()}
+        read = _typed(Row, settings, where, "tree")
+        read["change"] = settings["change"]  # as it is: jsonargparse would make numbers of texts
+        tree = {} if read["absent"] is not None else _tree(read["base"], read["change"], name, where, bases)
+        table.rows[row] = Row(**read, tree=tree)
+    if table.baseline is not None and table.first != table.baseline:
+        raise UsageError(f"{name}: baseline is {table.baseline!r}; name one of the rows that are not absent")
+    return table
+
+
+def _typed(kind: type, settings: Tree, where: str, *made: str) -> Tree:
+    """The fields of a dataclass but those that are ``made`` here, their names and types checked by jsonargparse."""
+    parser = _parser(kind, *made)
+    try:
+        with shortened(settings, parser.get_defaults(skip_validation=True).keys()):
+            config = parser.parse_object(settings)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    return vars(config)
+
+
+@functools.cache  # a table has dozens of rows, and a parser takes longer to make than to run
+def _parser(kind: type, *made: str) -> ArgumentParser:
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_function_arguments(kind, skip={*made})
+    return parser
+
+
+def _tree(base: str | None, change: Tree, name: str, where: str, bases: dict[str, Tree]) -> Tree:
+    """The whole recipe of a row."""
+    if base is None:
+        raise UsageError(f"{where}: expected a recipe beside the table or by name, as 'base: bert-base.yaml'")
+    try:
+        if base not in bases:
+            beside = expanded(name).parent / base
+            bases[base] = read(str(beside) if beside.exists() else base)
+        tree = bases[base]
+        for key, value in change.items():
+            tree = assigned(tree, key, value)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    model = tree.get("model")
+    if not isinstance(model, dict) or not isinstance(model.get("objectives"), dict):
+        return tree
+    there = {key: value for key, value in model["objectives"].items() if value is not None}
+    return {**tree, "model": {**model, "objectives": there}}  # a row is a whole recipe: null is not there at all
+
+
+def _printed(value: float | str | None, where: str) -> Printed | None:
+    if value is None:
+        return None
+    found = re.fullmatch(rf"({_NUMBER})(?: ± ({_NUMBER}))?", str(value))
+    if not found:
+        raise UsageError(f"{where}: published is {value!r}; expected a number, or '74.80 ± 1.12'")
+    return float(found[1]), None if found[2] is None else float(found[2])

@@ -1,0 +1,169 @@
+"""A resumed run: refused where it is not the checkpoint's own, and exact where it is."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.loggers.csv_logs import ExperimentWriter
+from lightning.pytorch.utilities.rank_zero import rank_zero_info
+
+from sentrep.checkpoint.rebuild import recorded_arguments
+from sentrep.checkpoint.resume import start_epoch_again
+from sentrep.config import flat
+from sentrep.data import SentRepDataModule
+from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.loading.tokenizers import stored_tokenizer, tokenizer_files
+from sentrep.encoder.text.tokenizer import TextTokenizer
+from sentrep.errors import InputError
+from sentrep.io.checkpoint_file import PAYLOAD_KEY
+from sentrep.io.strangers import settings_text
+
+Tree = dict[str, Any]
+Differences = dict[str, tuple[Any, Any]]
+"""``{dotted key: (value in the checkpoint, value now)}``."""
+
+RECORD = "sentrep_run"
+"""Key of a checkpoint under which `run_settings` lie."""
+_TRAINER = (
+    "accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "limit_train_batches", "overfit_batches",
+)  # fmt: skip
+_ORIGIN = tuple(f"model.encoder.{key}." for key in ("backbone", "tokenizer", "pretrained"))
+"""Where an encoder was built from; a checkpoint stands in for that itself, and its content is compared instead."""
+
+
+class ExactResume(Callback):
+    """Compares a run that resumes with its checkpoint, and refuses other settings.
+
+    It compares the arguments of every plug-in and of the module, the architecture of the backbone, the tokenizer,
+    the precision, and the settings of trainer and data that change a step. It does not compare evaluation sets,
+    folders, workers, or how long to train, so that a finished run can be extended. The training text and the order of
+    its batches are compared by the loader itself; every step is seeded by `SentRepModule`. Rows that Lightning's
+    `CSVLogger` wrote before the checkpoint are kept.
+
+    Args:
+        allow_changes: list the differences and go on; where the batches differ, the epoch starts again.
+    """
+
+    def __init__(self, allow_changes: bool = False) -> None:
+        self.allow_changes = allow_changes
+        self._rows: list[tuple[CSVLogger, list[dict[str, Any]]]] = []
+
+    def read_rows(self, trainer: Trainer) -> None:
+        """Read what `CSVLogger` has written; `SentRepModule` calls it before the logger removes its file."""
+        self._rows = []
+        for logger in trainer.loggers if trainer.is_global_zero else ():
+            file = Path(logger.log_dir or "", ExperimentWriter.NAME_METRICS_FILE)
+            if isinstance(logger, CSVLogger) and file.is_file():
+                with file.open(newline="") as lines:
+                    self._rows.append((logger, [*csv.DictReader(lines)]))
+
+    def _write_rows(self, step: int) -> None:
+        """Write the rows of the steps before the checkpoint again."""
+        for logger, rows in self._rows:
+            logger.experiment.metrics = [row for row in rows if int(row["step"]) < step]
+            logger.save()
+
+    def compare(self, trainer: Trainer, module: LightningModule, checkpoint: Tree) -> None:
+        """Compare a run with the content of its checkpoint; `SentRepModule` calls it before torch reads the weights.
+
+        Raises:
+            InputError: names the settings that differ, or the files of processes that resume from several.
+        """
+        path = str(trainer.ckpt_path)
+        if (first := trainer.strategy.broadcast(path)) != path:
+            raise InputError(
+                f"the processes of this run resume from different checkpoints ({first}, {path}); name one file"
+            )
+        found = _differences(flat(_arguments(module), "model"), flat(recorded_arguments(checkpoint, path), "model"))
+        encoder: Any = module.encoder
+        found |= _encoder_differences(encoder, checkpoint[PAYLOAD_KEY], path)
+        mine = run_settings(trainer, module)
+        saved = checkpoint.get(RECORD, mine)
+        found |= {key: (saved[key], mine[key]) for key in mine if key in saved and saved[key] != mine[key]}
+        self._settle(found)
+        self._write_rows(checkpoint["global_step"])
+        rank_zero_info(f"{path}: training continues behind step {checkpoint['global_step']}")
+
+    def _settle(self, found: Differences) -> None:
+        for key, (saved, mine) in found.items():
+            rank_zero_info(f"{key}: {saved!r} in the checkpoint, {mine!r} now")
+        keys = ", ".join(found)
+        if found and not self.allow_changes:
+            raise InputError(
+                f"settings differ from the checkpoint's: {keys}; take its values, or add --allow-changes to use yours "
+                "(in Python: ExactResume(allow_changes=True))"
+            )
+        if found:
+            rank_zero_info(
+                f"warning: these settings differ from the checkpoint's: {keys}; yours are used, but the optimizer "
+                "continues with its own"
+            )
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Put the settings into the checkpoint."""
+        checkpoint[RECORD] = run_settings(trainer, pl_module)
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Start the epoch again where changes are allowed and the batches differ."""
+        datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
+        if not self.allow_changes or trainer.state.fn != "fit" or not isinstance(datamodule, SentRepDataModule):
+            return
+        order = datamodule.train_dataloader().order()
+        for state in checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader", []):
+            if state["order"] != order or state["done"] % trainer.accumulate_grad_batches:
+                rank_zero_info("warning: the batches differ from the checkpoint's: the epoch starts again")
+                start_epoch_again(checkpoint, order)
+
+
+def run_settings(trainer: Trainer, module: Any) -> Tree:
+    """What changes a run besides its model, ``{dotted key: value}``."""
+    data: Any = trainer.datamodule  # type: ignore[attr-defined]
+    found = {"model.seed": module.seed, "trainer.precision": str(trainer.precision), "processes": trainer.world_size}
+    if isinstance(data, SentRepDataModule):
+        fraction = data.reading.fraction
+        found |= {"data.batch_size": data.batch_size, "data.seed": data.seed, "data.reading.fraction": fraction}
+    return found | {f"trainer.{key}": getattr(trainer, key) for key in _TRAINER}
+
+
+def _arguments(module: LightningModule) -> Tree:
+    """The recorded arguments of a module, as its checkpoint will hold them."""
+    return {key: value for key, value in module.hparams.items() if not key.startswith("_")}
+
+
+def _differences(now: Tree, before: Tree) -> Differences:
+    """The values that differ; the encoder's origin is left aside.
+
+    An argument that the checkpoint does not know of its plug-in had its default's effect then.
+    """
+    found = {key: (before.get(key), now.get(key)) for key in [*now, *before]}
+    return {
+        key: values
+        for key, values in found.items()
+        if values[0] != values[1]
+        and not f"{key}.".startswith(_ORIGIN)
+        and (key in before or before.get(key.rpartition(".")[0]) is None)
+    }
+
+
+def _encoder_differences(encoder: SentenceEncoder, payload: Tree, path: str) -> Differences:
+    """The differing settings of the built backbone, and the tokenizer's content if it differs.
+
+    The name of a folder does not show them: its files may have changed, and weights of equal shape fit.
+    """
+    mine, saved = json.loads(settings_text(encoder.backbone.config)), payload["architecture"]
+    found = {
+        f"model.encoder.backbone.{key}": (saved[key], mine[key])
+        for key in mine
+        if key in saved and saved[key] != mine[key]
+    }
+    files = [payload["tokenizer"], tokenizer_files(encoder.tokenize.tokenizer)]
+    if files[0] != files[1]:  # perhaps in its origin alone
+        contents = [TextTokenizer(stored_tokenizer(path, some)).vocabulary for some in files]
+        if contents[0] != contents[1]:
+            found["model.encoder.tokenizer"] = (contents[0][:8], contents[1][:8])
+    return found

@@ -1,0 +1,201 @@
+"""The callback that records a run's metrics, exports the chosen model, draws the curves and prints the report."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.trainer.states import TrainerFn
+from lightning.pytorch.utilities.rank_zero import rank_zero_info
+from torch import Tensor
+
+from sentrep.data.sets.scored_pairs import ScoredPairs
+from sentrep.encoder import SentenceEncoder
+from sentrep.errors import InputError
+from sentrep.evaluation.before_after import lines_of, print_run, print_test
+from sentrep.evaluation.history import METRICS, MINUTES, MetricHistory, is_log_step, write_metrics
+from sentrep.evaluation.plots.curves import plot_training_curves
+from sentrep.evaluation.selection import Selection
+from sentrep.evaluation.untouched import scores_before
+from sentrep.types import TextBatch
+
+MODEL = "model"
+"""Name of the chosen encoder's folder in the folder of the run."""
+_WITHOUT_END = 1000
+"""Steps to a line of a run without validations whose end nobody knows."""
+WRITING_SHARE = 0.01
+"""Share of the time that writing the metrics at log steps may take; the whole file is written each time."""
+
+
+class RunReport(Callback):
+    """Reports a run of `SentRepModule` on the data of a `SentRepDataModule`.
+
+    Before training it scores the encoder on the development sets. If the run replaces the pooling,
+    prompt or modules of a start model, it also scores the start model with its folder's settings. During
+    training it records every logged metric. The record is part of the checkpoint, so a resumed run reports the whole.
+
+    Its files are beside the logs. At every validation, and at the log steps between while this takes at most
+    1 % of the time, it writes the metrics (``metrics.csv``, unless a `CSVLogger` does). After training it writes the
+    encoder of the chosen checkpoint (``model/``), the reason of the choice and whether labels were used
+    (``selection.json``), and the training curves (``curves.png``). It prints the scores before and after training and,
+    after a test, the scores of the test sets.
+
+    The chosen checkpoint is the best of the run's `ModelCheckpoint` (the last one if it monitors nothing).
+    """
+
+    def __init__(self) -> None:
+        self._history = MetricHistory()
+        self._replaced: str | None = None
+        self._last_step = self._told = 0
+        self._began = 0.0
+        self._file: Path | None = None
+        self._next_write = 0.0
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """A row for each optimiser step, a column for each metric; scores at step 0 are from before the training."""
+        return self._history.frame
+
+    # collecting
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Find the place of the metrics, also for a resumed run with nothing left to train."""
+        folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
+        writes = stage == "fit" and trainer.is_global_zero and not trainer.fast_dev_run  # type: ignore[attr-defined]
+        has_one = any(isinstance(logger, CSVLogger) for logger in trainer.loggers)
+        self._file = folder / METRICS if writes and not has_one else None
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Count the trained parameters, and score the encoder; a resumed run has the scores in its checkpoint."""
+        sizes = {parameter: parameter.numel() for parameter in pl_module.parameters()}
+        trained = sum(size for parameter, size in sizes.items() if parameter.requires_grad)
+        rank_zero_info(f"{trained:,} of {sum(sizes.values()):,} parameters are trained")
+        if trainer.ckpt_path is not None or trainer.global_step > 0:
+            return
+        self._history, self._replaced = MetricHistory(), None
+        if trainer.fast_dev_run:  # type: ignore[attr-defined]
+            return
+        # On one process alone, which no other waits for before the first gradient: nothing in here may communicate.
+        if trainer.is_global_zero:
+            encoder: Any = pl_module.encoder
+            scores, self._replaced = scores_before(encoder, _data(trainer))
+            self._history.add(0, {name: torch.tensor(score) for name, score in scores.items()})
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Note the step and the time at which a resumed run begins."""
+        self._last_step = self._told = trainer.global_step
+        history = self.history
+        self._began = time.monotonic() - 60 * (history[MINUTES].max() if MINUTES in history else 0)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TextBatch, batch_idx: int
+    ) -> None:
+        """Keep the metrics of a log step as tensors; the main process writes them, as a logger does."""
+        if not sum(trainer.num_val_batches) and trainer.global_step - self._told >= _often(trainer):
+            self._tell(trainer)
+        if is_log_step(trainer, after=self._last_step):
+            self._last_step = trainer.global_step
+            metrics = {k: v for k, v in trainer.callback_metrics.items() if not k.startswith("val/")}
+            self._history.add(trainer.global_step, metrics)
+            if time.monotonic() >= self._next_write:
+                with suppress(InputError):  # a full disk ends no training; the end of the run reports it
+                    self._write_metrics()
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Keep the scores of a validation."""
+        if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking:
+            self._tell(trainer)
+            minutes = torch.tensor((time.monotonic() - self._began) / 60)
+            self._history.add(trainer.global_step, {**_metrics(trainer, "val/"), MINUTES: minutes})
+            self._write_metrics()
+
+    def _tell(self, trainer: Trainer) -> None:
+        """Print a line where no bar moves; in a run without validations ten times in all."""
+        self._told = trainer.global_step
+        if trainer.progress_bar_callback is None and trainer.is_global_zero:
+            of = "" if math.isinf(total := trainer.estimated_stepping_batches) else f"/{total:.0f}"
+            metrics = "  ".join(f"{name} {value:.4g}" for name, value in trainer.progress_bar_metrics.items())
+            seconds = time.monotonic() - self._began
+            print(f"step {self._told}{of}  {metrics}  {seconds // 60:.0f}:{seconds % 60:02.0f}", flush=True)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Write the metrics so far."""
+        self._write_metrics()
+
+    def _write_metrics(self) -> None:
+        if self._file is not None and not (history := self.history).empty:
+            began = time.monotonic()
+            write_metrics(self._file, history)
+            now = time.monotonic()
+            self._next_write = now + (now - began) / WRITING_SHARE
+
+    def state_dict(self) -> dict[str, Any]:
+        """The history so far, in plain types."""
+        return {"history": self._history.state_dict(), "replaced": self._replaced}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue the history of a checkpoint."""
+        self._history.load_state_dict(state_dict["history"])
+        self._replaced = state_dict.get("replaced")
+
+    # reporting
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Write the model folder and the curves, print the report."""
+        folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked for on every process: it broadcasts
+        if trainer.fast_dev_run:  # type: ignore[attr-defined]
+            return
+        encoder: Any = pl_module.encoder
+        if trainer.is_global_zero:
+            self._report(trainer, encoder, folder)
+
+    def _report(self, trainer: Trainer, encoder: SentenceEncoder, folder: Path) -> None:
+        self._write_metrics()
+        sets = _sets(trainer, "val")
+        chosen = Selection.of(trainer, sets)
+        if chosen.checkpoint is not None:
+            modules = list(deepcopy(encoder.sentence_modules))  # the user's own classes are not built from a file
+            encoder = SentenceEncoder.from_pretrained(chosen.checkpoint, modules=modules)
+        encoder.save_pretrained(folder / MODEL)
+        chosen.write(folder)
+        places = {"checkpoint": chosen.checkpoint, "model": folder / MODEL}
+        history = self.history
+        if not history.empty:
+            places["curves"] = folder / "curves.png"
+            plot_training_curves(history, folder / "curves.png", best_step=chosen.step, monitor=chosen.monitor)
+        print_run(history, lines_of(_data(trainer)), chosen, self._replaced, places)
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Print a line per test set, the mean, and where the loggers have written."""
+        folder = trainer.log_dir  # asked for on every process: it broadcasts
+        scores = {name.removeprefix("test/"): float(value) for name, value in _metrics(trainer, "test/").items()}
+        sets = [pairs for pairs in _sets(trainer, "test") if pairs.name in scores]
+        if not sets or not trainer.is_global_zero:
+            return
+        print_test(sets, scores, folder if trainer.loggers else None)
+
+
+def _data(trainer: Trainer) -> Any:
+    return getattr(trainer, "datamodule", None)
+
+
+def _sets(trainer: Trainer, stage: str) -> list[ScoredPairs]:
+    return getattr(_data(trainer), f"{stage}_sets", [])
+
+
+def _metrics(trainer: Trainer, prefix: str) -> dict[str, Tensor]:
+    return {name: value for name, value in trainer.callback_metrics.items() if name.startswith(prefix)}
+
+
+def _often(trainer: Trainer) -> float:
+    """Steps to a line of a run without validations."""
+    total = trainer.estimated_stepping_batches
+    return _WITHOUT_END if math.isinf(total) else max(1, total / 10)

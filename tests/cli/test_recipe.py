@@ -1,0 +1,274 @@
+"""From files and flags to one tree, without building anything."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sentrep.cli import main
+from sentrep.cli.building import build
+from sentrep.cli.errors import UsageError
+from sentrep.cli.fit import sort_words
+from sentrep.cli.recipe import load, merged, read, value_of, with_flags
+from sentrep.cli.run_folder import run_name
+from sentrep.cli.settings import whole_tree
+from sentrep.errors import InputError
+from sentrep.objectives import Contrastive
+from sentrep.training import BestCheckpoint
+from support import FAMILIES
+
+PLUGIN = {"class_path": "Contrastive", "init_args": {"temperature": 0.05, "label_smoothing": 0.1}}
+
+
+def merge(base: Any, new: Any) -> Any:
+    """One value over another, each at the same place of a tree."""
+    return merged([{"here": base}, {"here": new}])["here"]
+
+
+def settings_of(words: list[str]) -> dict[str, Any]:
+    """The whole configuration of ``sentrep fit`` with these words."""
+    return whole_tree("fit", *sort_words(words))[0]
+
+
+def test_dicts_merge_deeply_and_the_later_wins() -> None:
+    base = {"model": {"objectives": {"a": PLUGIN}, "seed": 1}}
+    new = {"model": {"objectives": {"a": {"init_args": {"temperature": 0.03}}, "b": "Denoising"}}}
+    assert merge(base, new) == {
+        "model": {
+            "objectives": {
+                "a": {"class_path": "Contrastive", "init_args": {"temperature": 0.03, "label_smoothing": 0.1}},
+                "b": "Denoising",
+            },
+            "seed": 1,
+        }
+    }
+
+
+def test_arguments_may_be_given_without_init_args() -> None:
+    assert merge("a.Contrastive", {"temperature": 0.2}) == {
+        "class_path": "a.Contrastive",
+        "init_args": {"temperature": 0.2},
+    }
+    assert merge("Sentence: [X]", {"template": "[X]"}) == {"template": "[X]"}
+    assert merge(PLUGIN, {"temperature": 0.2})["init_args"] == {"temperature": 0.2, "label_smoothing": 0.1}
+    assert merge({"pooling": "cls"}, {"class_path": "Encoder", "init_args": {"prompt": "p"}}) == {
+        "class_path": "Encoder",
+        "init_args": {"pooling": "cls", "prompt": "p"},
+    }
+
+
+@pytest.mark.parametrize("other", ["Denoising", {"class_path": "my.Denoising", "init_args": {"ratio": 0.6}}])
+def test_another_class_drops_the_arguments_of_the_old_one(other: object) -> None:
+    assert merge(PLUGIN, other) == (other if isinstance(other, dict) else {"class_path": other})
+
+
+@pytest.mark.parametrize("same", ["Contrastive", "sentrep.objectives.Contrastive"])
+def test_the_same_class_keeps_its_arguments(same: str) -> None:
+    assert merge(PLUGIN, same)["init_args"] == PLUGIN["init_args"]
+    assert merge(PLUGIN, {"class_path": same, "init_args": {"temperature": 1}})["init_args"]["label_smoothing"] == 0.1
+
+
+def test_a_class_of_the_user_is_another_one_under_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    optimizer = {"class_path": "torch.optim.adamw.AdamW", "init_args": {"lr": 3e-5}}
+    assert merge(PLUGIN, "mymod.Contrastive") == {"class_path": "mymod.Contrastive"}
+    assert merge({"class_path": "mymod.Contrastive"}, PLUGIN) == PLUGIN
+    for own in ("mymod.AdamW", {"class_path": "mymod.AdamW", "init_args": {"lr": 0.1}}):
+        assert merge(optimizer, own) == (own if isinstance(own, dict) else {"class_path": own})
+    for same in ("torch.optim.AdamW", "AdamW"):
+        assert merge(optimizer, same) == {"class_path": same, "init_args": {"lr": 3e-5}}
+    mine = types.ModuleType("mymod")
+    mine.Contrastive = Contrastive  # type: ignore[attr-defined]  # ours, by a longer way
+    monkeypatch.setitem(sys.modules, "mymod", mine)
+    assert merge(PLUGIN, "mymod.Contrastive")["init_args"] == PLUGIN["init_args"]
+
+
+def test_one_class_by_two_paths_of_the_users_own_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "twoways").mkdir()
+    (tmp_path / "twoways/__init__.py").write_text("from twoways.inner import Mine\n")
+    (tmp_path / "twoways/inner.py").write_text("class Mine: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    base = {"class_path": "twoways.Mine", "init_args": {"strength": 2}}
+    assert merge(base, "twoways.inner.Mine")["init_args"] == base["init_args"]
+    assert merge(base, "twoways.broken.Mine") == {"class_path": "twoways.broken.Mine"}
+
+
+def test_flags_reach_a_plugin_inside_a_dict_inside_a_plugin_inside_a_dict() -> None:
+    negatives = {"b": {"class_path": "GaussianNegatives", "init_args": {"ratio": 1}}, "c": "MemoryBank"}
+    tree = {"model": {"objectives": {"a": {"class_path": "Contrastive", "init_args": {"negatives": negatives}}}}}
+    flags = {
+        "model.objectives.a.negatives.b.ratio": "2",
+        "model.objectives.a.negatives.c.size": "64",
+        "model.objectives.new": "Denoising",
+        "model.objectives.new.ratio": ".3",
+        "model.objectives.a.temperature": "1e-2",
+        "model.encoder.pooling": "mean",
+        "data.predict": "null",
+    }
+    tree = with_flags(tree, [*flags.items()])
+    objectives = tree["model"]["objectives"]
+    assert objectives["a"]["init_args"] == {
+        "negatives": {
+            "b": {"class_path": "GaussianNegatives", "init_args": {"ratio": 2}},
+            "c": {"class_path": "MemoryBank", "init_args": {"size": 64}},
+        },
+        "temperature": 1e-2,
+    }
+    assert objectives["new"] == {"class_path": "Denoising", "init_args": {"ratio": 0.3}}
+    assert tree["model"]["encoder"] == {"pooling": "mean"}
+    assert tree["data"] == {"predict": None}
+
+
+def test_a_flag_adds_to_a_list_and_reaches_its_last_element() -> None:
+    words = [
+        ("trainer.callbacks+", "EarlyStopping"), ("trainer.callbacks.monitor", "val/sts"),
+        ("trainer.callbacks+", "{class_path: Timer, init_args: {verbose: false}}"),
+        ("trainer.callbacks.duration", "00:01:00:00"),
+    ]  # fmt: skip
+    assert with_flags({"trainer": {"callbacks": ["Mine"]}}, words)["trainer"]["callbacks"] == [
+        "Mine",
+        {"class_path": "EarlyStopping", "init_args": {"monitor": "val/sts"}},
+        {"class_path": "Timer", "init_args": {"verbose": False, "duration": "00:01:00:00"}},
+    ]
+
+
+def test_a_whole_plugin_can_be_given_inline() -> None:
+    tree = with_flags(
+        {"model": {"objectives": {}}},
+        [("model.objectives.a", "{class_path: Contrastive, init_args: {temperature: 1e-2}}")],
+    )
+    assert tree["model"]["objectives"]["a"] == {"class_path": "Contrastive", "init_args": {"temperature": 0.01}}
+
+
+YAML = {
+    "1e-4": 1e-4, ".5": 0.5, "010": 10, "1:30": "1:30", "no": "no", "on": "on", "true": True,
+    "2020-01-01": "2020-01-01", "null": None, "~": None, "[a, 2]": ["a", 2], "'2'": "2", "{a: 1}": {"a": 1},
+}  # fmt: skip
+"""Texts, and what they are in YAML 1.2."""
+
+
+@pytest.mark.parametrize("text", YAML)
+def test_files_and_flags_are_read_as_yaml_1_2(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(f"key: {text}\nlist: [{text}]\n")
+    assert read(str(file)) == {"key": YAML[text], "list": [YAML[text]]}
+    assert value_of(text) == YAML[text]
+    assert type(value_of(text)) is type(YAML[text])
+
+
+@pytest.mark.parametrize("text", ['This: "[X]" means [MASK].', "{sentence} means [MASK].", "a: b", "- a", "#", "x #y"])
+def test_a_flag_that_is_no_value_of_yaml_is_text(text: str) -> None:
+    assert with_flags({}, [("model.encoder.prompt", text)])["model"]["encoder"]["prompt"] == text
+
+
+def test_values_can_refer_to_others() -> None:
+    files = ['{data: {batch_size: 32}, model: {objectives: {a: {size: "${data.batch_size}"}}}}']
+    assert load(files, [("data.batch_size", "8")])["model"]["objectives"]["a"]["size"] == 32
+    with pytest.raises(UsageError, match="nowhere"):
+        load(['{data: {batch_size: "${nowhere}"}}'])
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("a: 1\na: 2\n", "line 2"),
+        ("a: [1", "no valid YAML"),
+        ("- a\n", "found list"),
+        ("", "found nothing"),
+        ("rows: {}\n", "--table"),
+    ],
+)
+def test_what_is_no_recipe_is_refused(content: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(content)
+    with pytest.raises(UsageError, match=says) as refusal:
+        read(str(tmp_path / "run.yaml"))
+    assert str(refusal.value).startswith(str(tmp_path / "run.yaml"))
+
+
+def test_words_are_sorted_into_files_flags_and_the_commands_own(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text("model: {seed: 1, scheduler: linear}\n")
+    second.write_text("model: {seed: 2}\n")
+    words = f"-c {first} --data.train=x=y --config {second} --trainer.max_steps -1 --print_config --allow-changes"
+    layers, flags, own = sort_words([*words.split(), "--config={data: {batch_size: 8}}", "--sts_folder", "data"])
+    assert [name for name, _ in layers] == [str(first), str(second), "{data: {batch_size: 8}}"]
+    assert merged(tree for _, tree in layers) == {
+        "model": {"seed": 2, "scheduler": "linear"},
+        "data": {"batch_size": 8},
+    }
+    assert flags == [("data.train", "x=y"), ("trainer.max_steps", "-1"), ("data.sts_folder", "data")]
+    assert own == {"print_config": True, "allow_changes": True}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ['"[X]" means [MASK].', "Sentence: [X] is [MASK]", {"template": '"[X]" means [MASK].', "subtract": True}],
+    ids=["quoted", "with a colon", "subtracted"],
+)
+def test_a_prompt_arrives_as_it_was_written(
+    prompt: str | dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "run.yaml"
+    encoder = {"backbone": FAMILIES["bert"], "tokenizer": "toy", "pooling": "mask", "prompt": prompt}
+    file.write_text(yaml.safe_dump({"model": {"encoder": encoder, "objectives": {"simcse": "Contrastive"}}}))
+    assert main(["fit", "-c", str(file), "--print_config"]) == 0
+    found = yaml.safe_load(capsys.readouterr().out)["model"]["encoder"]
+    assert found.get("init_args", found)["prompt"] == prompt
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("configs/dclr/bert-base.yaml", "dclr-bert-base"),
+        ("configs/dclr/tables/ablation.yaml, row bert-base", "dclr-ablation-bert-base"),
+        ("configs/quickstart.yaml", "quickstart"),
+        ("mine/run.yaml", "run"),
+        ("mine/table.yaml, row noise", "noise"),
+        ("{model: {}}", "default"),
+    ],
+)
+def test_the_first_file_names_the_run(file: str, name: str) -> None:
+    assert run_name([file, "configs/overrides/minilm.yaml"]) == name
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ([], "runs"),
+        (["--trainer.default_root_dir=elsewhere"], "elsewhere"),
+        (["--trainer.default_root_dir=elsewhere", "--trainer.logger.save_dir=logs"], "logs"),
+        (["--trainer.default_root_dir=elsewhere", "--trainer.logger=false"], None),
+    ],
+)
+def test_the_run_lies_in_the_root_that_was_asked_for(words: list[str], place: str | None) -> None:
+    logger = settings_of(words)["trainer"]["logger"]
+    assert (logger["init_args"]["save_dir"] if isinstance(logger, dict) else None) == place
+
+
+@pytest.mark.parametrize(
+    ("monitor", "mode", "found"),
+    [("val/sts", None, "max"), ("val/sts", "min", "min"), (None, None, "min"), ("step", None, "max"),
+     ("train/loss", "min", "min"), ("train/loss", None, None), ("val/dev", None, None)],
+)  # fmt: skip
+def test_a_monitor_needs_a_direction_but_for_the_mean_of_the_sets(
+    monitor: str | None, mode: Any, found: str | None
+) -> None:
+    if found is None:
+        with pytest.raises(InputError, match=r"checkpoint\.mode max or min"):
+            BestCheckpoint(monitor, mode)
+    else:
+        assert BestCheckpoint(monitor, mode).mode == found
+
+
+def test_building_an_object_leaves_its_settings_as_they_are() -> None:
+    settings = {
+        "negatives": {"noise": {"class_path": "sentrep.negatives.GaussianNegatives", "init_args": {"ratio": 2.0}}}
+    }
+    before = copy.deepcopy(settings)
+    assert build(Contrastive, "term", settings).init_args["negatives"]["noise"].ratio == 2.0
+    assert settings == before

@@ -1,0 +1,218 @@
+"""The report of real, tiny runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
+
+from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule
+from sentrep.data import PairsFile
+from sentrep.evaluation import evaluate_sts
+from sentrep.objectives import Contrastive
+from sentrep.training import RunReport
+from support import quiet_trainer, tiny_encoder, toy_sentences
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> SentRepDataModule:
+    """Forty sentences to train on, two sets of pairs."""
+    sentences = toy_sentences(80)
+    (tmp_path / "train.txt").write_text("\n".join(sentences[:40]) + "\n", encoding="utf-8")
+    for number, name in enumerate(("first", "second")):
+        rows = [
+            f"{a}\t{b}\t{(i * 7 + number) % 11}"
+            for i, (a, b) in enumerate(zip(sentences, sentences[20:], strict=False))
+        ]
+        (tmp_path / f"{name}.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *rows]), encoding="utf-8")
+    sets: list[str | PairsFile] = [str(tmp_path / "first.tsv"), str(tmp_path / "second.tsv")]
+    return SentRepDataModule(str(tmp_path / "train.txt"), val=sets, test=sets, batch_size=8, seed=0)
+
+
+def make_module() -> SentRepModule:
+    return SentRepModule(tiny_encoder(dropout=0.1), [Contrastive()], seed=0)
+
+
+def make_trainer(tmp_path: Path, report: RunReport, monitor: str | None = "val/sts", **options: Any) -> Trainer:
+    saver = ModelCheckpoint(tmp_path / "checkpoints", monitor=monitor, mode="max", save_last=True)
+    defaults = {"max_steps": 8, "val_check_interval": 2, "log_every_n_steps": 2, "callbacks": [report, saver],
+                "logger": CSVLogger(str(tmp_path), name="", version="run"), "enable_checkpointing": True}  # fmt: skip
+    return quiet_trainer(num_sanity_val_steps=1, check_val_every_n_epoch=None, **{**defaults, **options})
+
+
+def steps_of(report: RunReport, metric: str) -> list[int]:
+    """The steps at which a metric has a value."""
+    return list(report.history[metric].dropna().index)
+
+
+def test_a_run_ends_with_before_and_after_the_model_and_the_picture(
+    tmp_path: Path, data: SentRepDataModule, curves: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, report = make_module(), RunReport()
+    trainer = make_trainer(tmp_path, report)
+    data.setup("validate")
+    before = {result.name: result.spearman for result in evaluate_sts(module.encoder, data.val_sets)}
+    trainer.fit(module, data)
+    out = capsys.readouterr().out
+
+    assert steps_of(report, "val/first") == [0, 2, 4, 6, 8]
+    assert report.history["val/first"][0] == pytest.approx(before["first"], abs=1e-4)
+    assert report.history["val/sts"][0] == pytest.approx((before["first"] + before["second"]) / 2, abs=1e-4)
+    for measure in ("alignment", "uniformity"):
+        assert steps_of(report, f"val/first/{measure}") == [0, 2, 4, 6, 8]
+    for metric in ("loss", "alignment", "uniformity", "contrastive"):
+        assert steps_of(report, f"train/{metric}") == [2, 4, 6, 8]
+
+    scores_by_step = report.history["val/sts"].dropna().loc[1:]
+    best_step, best = scores_by_step.idxmax(), scores_by_step.max()
+    exported = SentenceEncoder.from_pretrained(tmp_path / "run" / "model")
+    scores = [result.spearman for result in evaluate_sts(exported, data.val_sets)]
+    assert sum(scores) / 2 == pytest.approx(best, abs=1e-3)  # the best step's encoder, not the last one's
+    assert (tmp_path / "run" / "curves.png").stat().st_size > 10_000
+
+    lines = [line.split() for line in out.splitlines() if line.strip()]
+    row = next(line for line in lines if line[0] == "first")
+    after = report.history["val/first"][best_step]
+    change = f"{after - report.history['val/first'][0]:+.2f}"
+    assert row == ["first", "60", "pairs", "file", f"{before['first']:.2f}", f"{after:.2f}", change]
+    course = report.history["val/first/uniformity"]
+    cells = [f"{value:.4f}" for value in (course[0], course[best_step])]
+    assert ["uniformity", *cells, f"{course[best_step] - course[0]:+.4f}"] in lines
+    assert f"Step {best_step} was chosen by its val/sts; the gold scores of first, second were used" in out
+    assert str(tmp_path / "run" / "model") in out  # whole, however long
+    assert trainer.checkpoint_callback.best_model_path in out  # type: ignore[union-attr]
+    assert "toy" not in out.replace(str(tmp_path), "")
+
+
+def test_before_is_the_model_as_its_folder_pools_it(
+    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny_encoder(pooling="mean", dropout=0.1).save_pretrained(tmp_path / "start")
+    data.setup("validate")
+    own = SentenceEncoder.from_pretrained(tmp_path / "start")
+    before = sum(result.spearman for result in evaluate_sts(own, data.val_sets)) / 2
+    report = RunReport()
+    module = SentRepModule(SentenceEncoder(str(tmp_path / "start"), pooling="cls"), [Contrastive()], seed=0)
+    make_trainer(tmp_path, report, max_steps=2).fit(module, data)
+    out = capsys.readouterr().out
+    course = report.history["val/sts"]
+    assert report.history["untouched/sts"].dropna().to_dict() == {0: pytest.approx(before, abs=1e-4)}
+    assert f"This run replaced its own pooling (mean) by cls, and so began at {course[0]:.2f}." in out
+    mean = next(line.split() for line in out.splitlines() if line.strip().startswith("mean"))
+    assert mean[1:] == [f"{before:.2f}", f"{course[2]:.2f}", f"{course[2] - before:+.2f}"]
+    assert ("BELOW THE UNTOUCHED MODEL" in out) == (course[2] < before)
+    again = RunReport()
+    again.load_state_dict(report.state_dict())
+    assert again.state_dict() == report.state_dict()
+
+
+def test_a_resumed_run_reports_the_whole(tmp_path: Path, data: SentRepDataModule) -> None:
+    first, second = RunReport(), RunReport()
+    interrupted = make_trainer(tmp_path / "first", first, max_steps=4)
+    interrupted.fit(make_module(), data)
+    interrupted.save_checkpoint(tmp_path / "last.ckpt")
+
+    resumed = make_trainer(tmp_path / "second", second)
+    resumed.fit(make_module(), data, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
+    assert steps_of(second, "val/sts") == [0, 2, 4, 6, 8]
+    assert steps_of(second, "train/loss") == [2, 4, 6, 8]
+    for metric in ("val/first", "val/sts", "train/loss", "train/uniformity"):
+        pd.testing.assert_series_equal(second.history[metric].loc[:4], first.history[metric])
+
+
+def read_metrics(folder: Path) -> pd.DataFrame:
+    return pd.read_csv(folder / "metrics.csv", index_col="step", float_precision="round_trip")
+
+
+class Reader(Callback):
+    """What a process that is killed at a step would leave."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.found: list[list[int]] = []
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        here = (self.folder / "metrics.csv").is_file()
+        self.found.append(list(read_metrics(self.folder)["train/loss"].dropna().index) if here else [])
+
+
+def test_every_logged_step_is_on_disk_without_any_validation(
+    tmp_path: Path, data: SentRepDataModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sentrep.training.run_report.WRITING_SHARE", math.inf)
+
+    def trained(steps: int, **options: Any) -> tuple[RunReport, list[list[int]]]:
+        report, reader = RunReport(), Reader(tmp_path)
+        trainer = make_trainer(tmp_path, report, callbacks=[report, reader], max_steps=steps, limit_val_batches=0,
+                               logger=False, default_root_dir=tmp_path, enable_checkpointing=False)  # fmt: skip
+        trainer.fit(make_module(), data, **options)
+        trainer.save_checkpoint(tmp_path / "last.ckpt")
+        return report, reader.found
+
+    _, found = trained(5)
+    assert found == [[], [2], [2], [2, 4], [2, 4]]
+    (tmp_path / "metrics.csv").write_text("step,train/loss\n2,1.0\n4,1.0\n6,1.0\n")  # of after the checkpoint
+    report, found = trained(9, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
+    assert found == [[2, 4, 6], [2, 4, 6], [2, 4, 6, 8], [2, 4, 6, 8]]
+    pd.testing.assert_frame_equal(read_metrics(tmp_path), report.history)
+
+
+def test_accumulated_batches_are_one_step(tmp_path: Path, data: SentRepDataModule) -> None:
+    report = RunReport()
+    make_trainer(tmp_path, report, max_steps=4, accumulate_grad_batches=2).fit(make_module(), data)
+    assert steps_of(report, "train/loss") == [2, 4]
+
+
+def test_without_a_monitor_the_last_step_is_kept_and_no_labels_are_used(
+    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data.val = []
+    trainer = make_trainer(tmp_path, RunReport(), monitor=None, max_steps=4, val_check_interval=None)
+    trainer.fit(make_module(), data)
+    assert "The last step, 4, was kept; no labels were used to choose it." in capsys.readouterr().out
+
+
+def test_labels_that_end_the_training_are_named(
+    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    callbacks = [RunReport(), EarlyStopping("val/sts", mode="max")]
+    make_trainer(tmp_path, callbacks[0], callbacks=callbacks, enable_checkpointing=False, max_steps=2).fit(
+        make_module(), data
+    )
+    out = capsys.readouterr().out
+    assert "The last step, 2, was kept, and val/sts could end the training; the gold scores of first, second" in out
+    assert json.loads((tmp_path / "run" / "selection.json").read_text())["labels"] == ["first", "second"]
+
+
+def test_validations_change_nothing_in_the_training(tmp_path: Path, data: SentRepDataModule) -> None:
+    modules = [make_module(), make_module()]
+    for module, share in zip(modules, (1.0, 0), strict=True):
+        report = RunReport()
+        make_trainer(
+            tmp_path, report, callbacks=[report], enable_checkpointing=False, max_steps=4, limit_val_batches=share
+        ).fit(module, data)
+    watched, alone = (module.parameters() for module in modules)
+    assert all(torch.equal(one, two) for one, two in zip(watched, alone, strict=True))
+
+
+def test_without_checkpoints_the_trained_encoder_itself_is_exported(
+    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, report = make_module(), RunReport()
+    make_trainer(tmp_path, report, callbacks=[report], enable_checkpointing=False, max_steps=2).fit(module, data)
+    exported = SentenceEncoder.from_pretrained(tmp_path / "run" / "model").encode(["ka mi"])
+    assert exported == pytest.approx(module.encoder.eval().encode(["ka mi"]), abs=1e-6)
+    assert "checkpoint  none was written" in capsys.readouterr().out
+
+
+def test_a_trial_run_writes_nothing(tmp_path: Path, data: SentRepDataModule) -> None:
+    make_trainer(tmp_path, RunReport(), fast_dev_run=True).fit(make_module(), data)
+    assert not (tmp_path / "run").exists()
