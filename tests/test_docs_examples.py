@@ -146,18 +146,12 @@ def test_every_page_has_an_example_and_stands_in_the_entry_page() -> None:
         assert page.stem == "objective" or f"]({page.name})" in entry, page.name
 
 
-def journey(name: str) -> dict[str, Any]:
-    """What the Python of a journey's page leaves behind, run from first to last."""
-    shown: dict[str, Any] = {}
-    for block in blocks(DOCS / "journeys" / f"{name}.md", "python"):
-        exec(block, shown)
-    return shown
-
-
 @pytest.mark.slow
 def test_the_journey_in_a_notebook_ends_with_a_better_model(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(FIGURES)
-    shown = journey("notebook")
+    shown: dict[str, Any] = {}
+    for block in blocks(DOCS / "journeys/notebook.md", "python"):
+        exec(block, shown)
     right = shown["right"]
     assert right(shown["after"]) >= 22  # of 24
     assert right(shown["after"]) > right(shown["before"])

@@ -7,12 +7,10 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sentrep.cli import main
-from support import tiny_encoder
 
 TEXT = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
@@ -46,13 +44,3 @@ def test_the_combination_is_laid_over_a_papers_recipe(capsys: pytest.CaptureFixt
     assert "GaussianNegatives" in printed
     assert "Denoising" in printed
     assert "bert-base-uncased" in printed
-
-
-def test_the_notebook_encodes_and_compares() -> None:
-    (code,) = [block for kind, block in BLOCKS if kind == "python" and "encoder.similarity" in block]
-    (folder,) = re.findall(r'from_pretrained\("(.*?)"', code)
-    tiny_encoder().save_pretrained(folder)
-    names: dict[str, Any] = {}
-    exec(code, names)
-    assert len(names["vectors"]) == 2
-    assert names["cosines"].shape == (3,)

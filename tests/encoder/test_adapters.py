@@ -26,6 +26,7 @@ from sentrep.stability import SAM
 from sentrep.types import Need
 from support import (
     FAMILIES,
+    assert_resumes,
     checkpoint_of,
     loss_and_gradients,
     quiet_trainer,
@@ -130,23 +131,21 @@ def test_gradients_are_those_of_the_whole_and_the_same_in_groups_of_rows(argumen
         torch.testing.assert_close(again[name], gradient, rtol=0, atol=1e-10, msg=name)
 
 
-def fitted(folder: Path, steps: int, arguments: dict[str, Any], ckpt: str | None = None, **options: Any) -> Path:
-    folder.mkdir(exist_ok=True)
-    optimizer = options.pop("optimizer", lambda groups: torch.optim.AdamW(groups, lr=1e-2, fused=True))
-    module = SentRepModule(
-        tiny_encoder(dropout=0.1, **arguments), [Contrastive()], head=ProjectionHead("mlp"), optimizer=optimizer,
-        scheduler="constant", seed=1,
-    )  # fmt: skip
-    before = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
-    trainer = quiet_trainer(max_steps=steps, default_root_dir=folder, **options)
-    trainer.fit(module, toy_data(8), ckpt_path=ckpt)
-    after = dict(module.named_parameters())
-    moving = {name for name, parameter in after.items() if parameter.requires_grad}
-    moved = {name for name, tensor in after.items() if not torch.equal(tensor, before[name])}
+def adamw(groups: Any) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(groups, lr=1e-2, fused=True)
+
+
+def build(arguments: dict[str, Any], optimizer: Any = adamw) -> SentRepModule:
+    encoder = tiny_encoder(dropout=0.1, **arguments)
+    head = ProjectionHead("mlp")
+    return SentRepModule(encoder, [Contrastive()], head=head, optimizer=optimizer, scheduler="constant", seed=1)
+
+
+def assert_that_only_trained_weights_moved(module: SentRepModule, start: SentRepModule) -> None:
+    before = dict(start.named_parameters())
+    moved = {name for name, parameter in module.named_parameters() if not torch.equal(parameter, before[name])}
     assert moved
-    assert moved <= moving
-    trainer.save_checkpoint(folder / f"{steps}.ckpt")
-    return folder / f"{steps}.ckpt"
+    assert moved <= {name for name, parameter in module.named_parameters() if parameter.requires_grad}
 
 
 @PARTS
@@ -154,24 +153,20 @@ def fitted(folder: Path, steps: int, arguments: dict[str, Any], ckpt: str | None
 def test_frozen_weights_stay_and_a_resumed_run_ends_where_the_whole_one_does(
     arguments: dict[str, Any], precision: str, tmp_path: Path
 ) -> None:
-    whole = fitted(tmp_path, 4, arguments, precision=precision)
-    half = fitted(tmp_path / "half", 2, arguments, precision=precision)
-    module = SentRepModule.load_from_checkpoint(half)
-    assert trained(module.encoder) == trained(tiny_encoder(**arguments))
-    resumed = fitted(tmp_path / "half", 4, arguments, ckpt=str(half), precision=precision)
-    states = [torch.load(path, weights_only=True) for path in (whole, resumed)]
-    for name, tensor in states[0]["state_dict"].items():
-        other = states[1]["state_dict"][name]
-        assert torch.equal(tensor, other) if isinstance(tensor, Tensor) else tensor == other, name
-    kept = states[0]["optimizer_states"][0]["state"]
-    assert len(kept) == len([p for p in module.parameters() if p.requires_grad])
+    whole = assert_resumes(lambda: build(arguments), tmp_path, precision=precision)
+    assert_that_only_trained_weights_moved(whole, build(arguments))
+    again = SentRepModule.load_from_checkpoint(tmp_path / "step=2.ckpt")
+    assert trained(again.encoder) == trained(tiny_encoder(**arguments))
+    kept = torch.load(tmp_path / "step=4.ckpt", weights_only=True)["optimizer_states"][0]["state"]
+    assert len(kept) == len([p for p in again.parameters() if p.requires_grad])
 
 
 @PARTS
 @pytest.mark.slow
-def test_sam_and_clipping_leave_frozen_weights_alone(arguments: dict[str, Any], tmp_path: Path) -> None:
-    sam = lambda groups: SAM(groups, lambda inner: torch.optim.SGD(inner, lr=0.1))  # noqa: E731
-    fitted(tmp_path, 2, arguments, optimizer=sam, gradient_clip_val=1.0)
+def test_sam_and_clipping_leave_frozen_weights_alone(arguments: dict[str, Any]) -> None:
+    module = build(arguments, lambda groups: SAM(groups, lambda inner: torch.optim.SGD(inner, lr=0.1)))
+    quiet_trainer(max_steps=2, gradient_clip_val=1.0).fit(module, toy_data(8))
+    assert_that_only_trained_weights_moved(module, build(arguments))
 
 
 def through_ddp(arguments: dict[str, Any]) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from sentrep import InputError, Objective, ProjectionHead, SentRepModule, TextBa
 from sentrep.evaluation import GradientMonitor
 from sentrep.objectives import Contrastive, Denoising, MaskedLanguageModeling, Uniformity
 from sentrep.stability import SAM, AdversarialWeightPerturbation
-from support import own_share, quiet_trainer, run_processes, text_batch, tiny_encoder, toy_sentences
+from support import loader, own_share, quiet_trainer, run_processes, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(32)
 WEIGHTS = {"mlm": 0.5, "rebuild": 0.1}
@@ -63,8 +63,7 @@ def batches(model: SentRepModule) -> list[TextBatch]:
 
 def fit(model: SentRepModule, *callbacks: lightning.Callback, **arguments: Any) -> lightning.Trainer:
     trainer = quiet_trainer(callbacks=list(callbacks), **{"max_epochs": 1, "log_every_n_steps": 1, **arguments})
-    loader = torch.utils.data.DataLoader(batches(model), batch_size=None, shuffle=False)  # type: ignore[arg-type]
-    trainer.fit(model, loader)
+    trainer.fit(model, loader(batches(model)))
     return trainer
 
 

@@ -38,9 +38,7 @@ class Broken(Objective):
 def warnings_of(
     objective: Objective, monitor: CollapseMonitor, tmp_path: Path, batch_size: int = 8, dropout: float = 0.1
 ) -> list[str]:
-    (tmp_path / "train.txt").write_text("\n".join(toy_sentences(64)) + "\n", encoding="utf-8")
-    data = SentRepDataModule(str(tmp_path / "train.txt"), batch_size=batch_size)
-    torch.manual_seed(0)
+    data = SentRepDataModule(toy_sentences(64), batch_size=batch_size)
     module = SentRepModule(tiny_encoder(dropout=dropout, pooling="mean"), [objective], scheduler="constant", seed=0)
     module.optimizer = lambda groups: torch.optim.AdamW(groups, lr=2e-2 if isinstance(objective, Attraction) else 1e-3)
     trainer = quiet_trainer(max_steps=12, log_every_n_steps=2, callbacks=[monitor], default_root_dir=tmp_path)

@@ -12,7 +12,7 @@ from sentrep import SentenceEncoder
 from sentrep.data import load_sts
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.errors import InputError
-from sentrep.evaluation import display_name, evaluate_sts
+from sentrep.evaluation import evaluate_sts
 from support import shared_path, tiny_encoder
 
 
@@ -99,11 +99,6 @@ def test_the_fingerprint_of_a_set_follows_its_sentences_and_scores() -> None:
 
     assert digest([0.1, 0.2], [1.0, 2.0]) == digest([0.1, 0.2], [1.0, 2.0])
     assert len({digest([0.1, 0.2], [1.0, 2.0]), digest([0.1, 0.3], [1.0, 2.0]), digest([0.1, 0.2], [1.0, 3.0])}) == 3
-
-
-def test_names_are_printed_as_in_papers() -> None:
-    names = ["sts12", "stsb", "stsb-dev", "sickr", "sickr-all", "my-file"]
-    assert [display_name(n) for n in names] == ["STS12", "STS-B", "STS-B dev", "SICK-R", "SICK-R (all)", "my-file"]
 
 
 @pytest.mark.slow

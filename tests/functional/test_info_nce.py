@@ -78,11 +78,6 @@ def test_equals_the_loop_in_value_and_gradient(
         torch.testing.assert_close(got.double(), want.expand_as(got), rtol=1e-4, atol=1e-5)
 
 
-def test_default_positives_are_the_diagonal() -> None:
-    x, y = torch.randn(5, 8), torch.randn(5, 8)
-    assert info_nce(x, y, temperature=0.1) == info_nce(x, y, temperature=0.1, positives=torch.arange(5))
-
-
 def test_a_weight_on_the_positive_is_ignored() -> None:
     x, y = torch.randn(4, 8), torch.randn(4, 8)
     weights = torch.ones(4, 4) - torch.eye(4)

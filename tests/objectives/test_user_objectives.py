@@ -21,7 +21,7 @@ from sentrep import (
     TextBatch,
     Views,
 )
-from sentrep.encoder import ProjectionHead, SentenceEncoder
+from sentrep.encoder import SentenceEncoder
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive, UncertaintyWeighted, WeightedSum
 from sentrep.objectives.base import draw_weights
@@ -66,13 +66,6 @@ class ForgetfulSampler(NegativeSampler):
 
     def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
         return anchors[: self.count]
-
-
-class ForgetfulHead(ProjectionHead):
-    """The same in another slot."""
-
-    def __init__(self) -> None:
-        self.scale = 2.0
 
 
 @pytest.fixture
@@ -149,7 +142,6 @@ def test_metrics_that_are_no_numbers_are_refused(value: Any, encoder: SentenceEn
     [
         (lambda: SentRepModule(tiny_encoder(), {"mine": Forgetful()}), "objective 'mine': Forgetful"),
         (lambda: Contrastive(negatives={"drawn": ForgetfulSampler()}), "drawn: ForgetfulSampler"),
-        (lambda: SentRepModule(tiny_encoder(), [Contrastive()], head=ForgetfulHead()), "head: ForgetfulHead"),
     ],
 )
 def test_a_forgotten_constructor_is_named(build: Any, where: str) -> None:

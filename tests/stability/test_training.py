@@ -56,8 +56,7 @@ def weights(module: nn.Module) -> list[Tensor]:
 
 
 def assert_equal(one: list[Tensor], two: list[Tensor], atol: float = 0.0) -> None:
-    for first, second in zip(one, two, strict=True):
-        torch.testing.assert_close(first, second, rtol=0, atol=atol)
+    torch.testing.assert_close(one, two, rtol=0, atol=atol)
 
 
 def sam_by_hand(model: SentRepModule, accumulate: int, clip: float | None) -> list[Tensor]:

@@ -114,16 +114,3 @@ def test_a_folder_never_touches_the_network(marian: str, monkeypatch: pytest.Mon
 def test_a_device_that_is_none_is_named(marian: str) -> None:
     with pytest.raises(InputError, match="device abacus cannot be used here"):
         Translator(marian, device="abacus")
-
-
-def test_too_little_memory_is_a_sentence(marian: str, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    translate = Translator(marian)
-
-    def generate(**arguments: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate ...")
-
-    monkeypatch.setattr(translate._model, "generate", generate)
-    with pytest.raises(
-        InputError, match=r"memory of cpu does not suffice to translate 12 sentences .* lower batch_size"
-    ):
-        translate(sentences)
