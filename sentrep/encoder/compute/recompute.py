@@ -31,7 +31,7 @@ def some_rows_at_once(run: Run, tokens: TokenBatch, words: Tensor | None, need: 
         rows: of a group.
     """
 
-    def group(of_device: Tensor, tokens: TokenBatch, words: Tensor | None) -> EncoderOutput:
+    def group(_: Tensor, tokens: TokenBatch, words: Tensor | None) -> EncoderOutput:
         return run(tokens, words, need)
 
     groups = tokens.split(rows)

@@ -91,12 +91,6 @@ def test_hub_without_network_is_one_sentence(hub: list[str]) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_hub_data_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    datasets.Dataset.from_dict({"text": ["one"]}).save_to_disk(str(tmp_path / "saved"))
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, split: datasets.load_from_disk(str(tmp_path / "saved")))
-    assert sentences("some/data") == [("one",)]
-
-
 def test_fingerprint_depends_on_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("sent0,sent1\na,b\n")
     prints = {open_corpus(tmp_path / "a.csv", columns).fingerprint for columns in (None, ["sent0"], ["sent1"], [0, 1])}

@@ -67,14 +67,6 @@ def test_many_training_losses_get_a_running_mean() -> None:
     np.testing.assert_allclose(mean.get_ydata(), losses.rolling(5, center=True).mean().dropna())
 
 
-def test_many_sets_are_drawn_as_their_mean_alone(tmp_path: Path) -> None:
-    history = {f"val/sts{year}": [(0, 1.0), (10, 2.0)] for year in range(12, 17)} | {"val/sts": [(0, 1.0), (10, 2.0)]}
-    plot(history, tmp_path / "curves.svg")
-    text = (tmp_path / "curves.svg").read_text(encoding="utf-8")
-    assert "mean of 5" in text
-    assert "STS12" not in text
-
-
 def test_a_monitor_that_is_no_score_has_its_panel_and_nothing_is_empty(tmp_path: Path) -> None:
     history = {"train/loss": [(10, 1.0)], "val/dev/mine": [(0, 40.0), (10, 61.0), (20, 55.0)]}
     plot(history, tmp_path / "free.svg", best_step=10, monitor="val/dev/mine")
