@@ -35,12 +35,3 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("sentrep fit -c quickstart")])
 def test_a_recipe_is_trained_with_what_the_page_adds(command: str) -> None:
     assert main([*shlex.split(command, comments=True)[1:], *SHORT.split()]) == 0
-
-
-def test_the_combination_is_laid_over_a_papers_recipe(capsys: pytest.CaptureFixture[str]) -> None:
-    (command,) = [line for line in COMMANDS if line.startswith("sentrep fit -c simcse/bert-base -c")]
-    assert main([*shlex.split(command, comments=True)[1:], "--print_config"]) == 0
-    printed = capsys.readouterr().out
-    assert "GaussianNegatives" in printed
-    assert "Denoising" in printed
-    assert "bert-base-uncased" in printed

@@ -192,11 +192,21 @@ def test_a_run_with_a_class_of_the_user_ends_with_its_model_and_goes_on(
     assert main(["evaluate", "again", "--sets", "[dev.csv]", *trust]) == 0
 
 
+GATE = """
+from sentrep.encoder import SentenceModule
+
+class Gate(SentenceModule):
+    def forward(self, embedding, token_states, mask):
+        return 2 * embedding
+"""
+
+
 @pytest.mark.slow
-def test_compare_scores_a_model_with_a_class_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compare_scores_a_model_with_a_class_of_the_users_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_workplace(tmp_path)
-    Path("own.yaml").write_text(json.dumps({"model": {"encoder": {"modules": [f"{__name__}.Gate"]}}}))
+    Path("gate_of_mine.py").write_text(GATE)
+    Path("own.yaml").write_text(json.dumps({"model": {"encoder": {"modules": ["gate_of_mine.Gate"]}}}))
     words = ["-c", "run.yaml", "--over", "[own.yaml]", "--seeds", "[1]", "--sets", "[dev.csv]", "--output", "compared"]
     assert main(["compare", *words]) == 0
     assert "run" in Path("compared/report.md").read_text(encoding="utf-8")
