@@ -32,7 +32,7 @@ from sentrep.testing import run_processes
 __all__ = ["run_processes"]  # for the tests, which find all that they share here
 
 PRELOADED = [
-    "hypothesis", "pytest", "sentrep.cli.maps", "sentrep.cli.run", "tensorboard.summary",
+    "hypothesis", "pytest", "sentrep.cli.run", "tensorboard.summary",
     "torch._dynamo", "torch.utils.tensorboard", "transformers.models.bert.modeling_bert",
 ]  # fmt: skip
 """What processes of tests need is imported once, by the server of which they are forks."""

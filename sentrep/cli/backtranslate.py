@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 
 from sentrep import checks
@@ -11,7 +10,7 @@ from sentrep.errors import InputError
 from sentrep.io.paths import check_target
 
 ROWS = 1024
-"""Rows of a part, sorted by length among themselves; a kill loses one part."""
+"""Rows of a shard, sorted by length among themselves; a kill loses one shard."""
 GENERATION = Generation()
 
 
@@ -26,7 +25,6 @@ def backtranslate(
     forward_prefix: str = "",
     backward_prefix: str = "",
     device: str | None = None,
-    shard: str | None = None,
     overwrite: bool = False,
     generation: Generation = GENERATION,
 ) -> None:
@@ -35,9 +33,8 @@ def backtranslate(
     For example: sentrep backtranslate --input corpus.txt --output pairs.parquet --forward Helsinki-NLP/opus-mt-en-zh
     --backward Helsinki-NLP/opus-mt-zh-en
 
-    The work may be ended at any moment, even by kill -9 or a full disk: the same command goes on behind the
-    finished parts. Several processes share it by --shard, or under torchrun or srun; the last one to finish writes the
-    output.
+    The work may be ended at any moment, even by kill -9 or a full disk: the same command resumes after the finished
+    shards of rows.
 
     Args:
         input: .txt (a sentence a line), .csv, .tsv, .jsonl or .parquet, compressed or not; a hub data set.
@@ -48,8 +45,7 @@ def backtranslate(
         batch_size: sentences at a time.
         forward_prefix: text before every sentence that the model wants, such as >>cmn<<.
         backward_prefix: the same for the model back.
-        device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one; under torchrun, the GPU of the process.
-        shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.
+        device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one.
         overwrite: replace an output that is there already, or the beginning of other work.
         generation: how the models translate.
 
@@ -59,40 +55,40 @@ def backtranslate(
     from importlib.metadata import version
 
     import torch
+    from rich.console import Console
 
-    from sentrep.cli.maps import map_parts
-    from sentrep.cli.models import sentences_of
     from sentrep.data.augmentation.backtranslation import back_translate, in_batches
-    from sentrep.data.augmentation.finished_pairs import record, save_rows, write_pairs
+    from sentrep.data.augmentation.finished_pairs import FinishedShards
     from sentrep.data.augmentation.translation import Translator, settings_of
-    from sentrep.data.parts import Parts, Text, parts_of
-    from sentrep.data.shard import Shard, local_rank
     from sentrep.data.text.cells import PAIR
     from sentrep.data.text.corpus import open_corpus
+    from sentrep.io.bars import progress_bar
+    from sentrep.io.chunks import chunks_of
 
-    share = Shard.of(shard)
     checks.whole("backtranslate", 1, batch_size=batch_size)
-    if device is None:
-        device = f"cuda:{local_rank()}" if torch.cuda.is_available() else "cpu"
-    check_target(output, [input])
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    check_target(output, [input], overwrite=overwrite)
     if not output.endswith(".parquet"):
         raise InputError(f"cannot write {output}: the output file must end in .parquet")
     corpus = open_corpus(input, None if column is None else [column])
-    text = Text.of(sentences_of(corpus), corpus.name)
-    folder = parts_of(output, overwrite)
+    rows = sum(1 for _ in corpus.rows())  # an unreadable line shows here, before hours of work
+    if not rows:
+        raise InputError(f"{corpus.name}: no sentences in it; nothing was written")
     there = Translator(forward, generation, device=device, prefix=forward_prefix)
     back = Translator(backward, generation, device=device, prefix=backward_prefix)
     models = {"forward": there.fingerprint, "backward": back.fingerprint, "prefixes": [forward_prefix, backward_prefix]}
-    settings = {"command": "backtranslate", **models, **settings_of(generation, device)}
-    parts = Parts(folder, text, ROWS, ".parquet", save_rows, settings, overwrite)
-    finish = functools.partial(back_translate, forward=there, backward=back)
-    mapped = functools.partial(in_batches, size=batch_size, finish=finish)
-    if not map_parts("Translating", parts, corpus.rows(), mapped, share):
-        return
-    notes = {"input": corpus.name, "forward": forward, "backward": backward, "batch_size": batch_size}
-    about = record(parts, {**notes, **{package: version(package) for package in ("torch", "transformers")}})
-    write_pairs(parts, output, PAIR, about)
-    _print_verdicts(about["verdicts"], output)
+    shards = FinishedShards(
+        output, {"text": corpus.fingerprint, **models, **settings_of(generation, device)}, overwrite
+    )
+    with progress_bar(Console(stderr=True)) as bar:
+        task = bar.add_task("Translating", total=rows, note="")
+        for number, some in enumerate(chunks_of(corpus.rows(), ROWS)):
+            if number not in shards:
+                shards.add(number, in_batches(some, batch_size, lambda batch: back_translate(batch, there, back)))
+            bar.advance(task, len(some))
+    versions = {package: version(package) for package in ("torch", "transformers")}
+    notes = {"input": corpus.name, "forward": forward, "backward": backward, "batch_size": batch_size, **versions}
+    _print_verdicts(shards.put_together(PAIR, notes), output)
 
 
 def _print_verdicts(verdicts: Mapping[str, int], output: str) -> None:

@@ -1,38 +1,22 @@
-"""``sentrep encode``: lines in, vectors out, in parts that survive whatever ends the work."""
+"""``sentrep encode``: lines in, vectors out, block by block into one array that survives whatever ends the work."""
 
 from __future__ import annotations
 
-import functools
+import json
+import os
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from sentrep import checks
 from sentrep.errors import InputError
-from sentrep.io.paths import check_target
+from sentrep.io.paths import check_target, expanded, writing
 from sentrep.io.text import printable
 
-
-@dataclass(frozen=True)
-class Stored:
-    """How vectors are stored."""
-
-    dtype: Literal["float32", "float16"] = "float32"
-    """of the numbers."""
-    truncate_dim: int | None = None
-    """keep the first so many dimensions."""
-    normalize: bool = False
-    """scale every vector to length 1, after truncate_dim."""
-    file_format: Literal["npy", "parquet"] = "npy"
-    """of the parts in a folder."""
-    rows_per_file: int = 16384
-    """of a part; memory holds one."""
-
-
-STORED = Stored()
+BLOCK = 4096
+"""Rows between two records of what is done; a kill loses at most so many."""
 
 
 def encode(
@@ -42,94 +26,160 @@ def encode(
     input: str = "-",
     column: str | None = None,
     batch_size: int = 32,
+    prompt_name: str | None = None,
+    normalize: bool = False,
     pooling: str | None = None,
     device: str | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
     backend: Literal["torch", "onnx"] = "torch",
-    shard: str | None = None,
     engine: Literal["local", "ray"] = "local",
     overwrite: bool = False,
     trust_remote_code: bool = False,
-    stored: Stored = STORED,
 ) -> None:
     """Embed the sentences of a file, one row of the output for every row of the input.
 
     For example: sentrep encode best.ckpt --input lines.txt --output vectors.npy
 
     A blank line is a row as well (the vector of an empty sentence), so that line k of the input is row k of the output.
-    The work is done in parts. After an interruption the same command resumes after the last finished part. An output
-    without an ending is the folder of these parts, which several processes share by --shard or under torchrun or srun;
-    a file is put together from the parts at the end.
+    After an interruption the same command resumes after the last finished block of rows.
 
     Args:
         model: a checkpoint, a model folder or a hub id.
-        output: .npy (an array N × D), .parquet (columns sentence and embedding), or a folder of parts; local or an
-            address such as s3://bucket/folder.
+        output: .npy, an array N × D of float32; with --engine ray a folder of parquet files, or its address.
         input: .txt (a sentence a line), .csv, .tsv, .jsonl or .parquet, compressed or not, a glob of these, local or an
             address; - is standard input.
         column: name of the column with the sentences.
         batch_size: sentences of average length in one forward pass.
+        prompt_name: which of the model's prompts stands before each sentence; by default its default prompt.
+        normalize: scale every vector to length 1.
         pooling: replaces the model's own, for a plain transformers folder for example.
-        device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one, under torchrun or srun the GPU of the
-            process.
+        device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one.
         precision: fp32, or bf16 for mixed precision in bfloat16; faster if the processor supports it.
         backend: torch, or onnx for the graph of sentrep export --format onnx, on the CPU.
-        shard: I/N, this process's share of N, I from 0; by default torchrun's or srun's, or everything.
-        engine: local does this process's share here; ray gives all parts to the machines of a Ray cluster, with a
-            worker on each GPU, or on each CPU of machines without a GPU.
-        overwrite: replace an output that is there already, or parts of other settings or another text.
+        engine: local works here; ray gives the text to the machines of a Ray cluster, with a worker on each GPU, or on
+            each CPU of machines without a GPU.
+        overwrite: replace an output that is there already, or unfinished work of other settings or another text.
         trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
-        stored: how the vectors are stored.
 
     Raises:
         InputError: for anything wrong with the files, the model or the device.
     """
-    from sentrep.cli.maps import map_parts, map_parts_on_ray
-    from sentrep.cli.models import check_precision, embed, load_encoder, sentences_of
-    from sentrep.data.parts import Parts, Text, parts_of
-    from sentrep.data.shard import Shard
-    from sentrep.data.stored_embeddings import SAVE, join
-    from sentrep.data.text.corpus import open_corpus
-    from sentrep.data.text.locations import is_address
-    from sentrep.encoder.fingerprint import fingerprint
-    from sentrep.extras import require
+    from sentrep.cli.models import check_precision, load_encoder, prompt_of, vectors_of
 
-    process, ending = Shard.of(shard), Path(output).suffix
+    how: dict[str, Any] = {"batch_size": batch_size, "precision": precision, "normalize": normalize}
     if engine == "ray":
-        require("--engine ray", "ray", "ray")
-        if process.count > 1:  # each of them would encode the whole text
-            raise InputError(f"--engine ray gives all parts to the cluster; leave out the shards ({process.origin})")
-    if ending and process.count > 1:
-        raise InputError(
-            f"{output}: {process.count} processes ({process.origin}) write a folder of parts; give an output without "
-            "an ending"
-        )
-    if ending and ending not in SAVE:
-        raise InputError(f"cannot write {output}: it must end in {' or '.join(SAVE)}, or be a folder of parts")
+        from sentrep.cli.encode_on_ray import encode_on_ray
+
+        encode_on_ray(model, input, column, output, overwrite, device, how, pooling, prompt_name, trust_remote_code)
+        return
+    if not output.endswith(".npy"):
+        raise InputError(f"cannot write {output}: it must end in .npy, or take --engine ray and a folder")
+    if "RANK" in os.environ or int(os.environ.get("SLURM_NTASKS", 1)) > 1:
+        raise InputError("encode writes one file from one process: start it without a launcher, or take --engine ray")
+
+    from sentrep.data.text.corpus import open_corpus
+    from sentrep.encoder.fingerprint import fingerprint
+
     with tempfile.TemporaryDirectory(prefix="sentrep-") as kept:
-        if input == "-":
-            input = f"{kept}/standard input.txt"
-            with open(input, "wb") as file:
-                shutil.copyfileobj(sys.stdin.buffer, file)
-        corpus = open_corpus(input, None if column is None else [column])
-        if not is_address(output):
-            check_target(output, [model, *(source.name for source in corpus.sources)], folder=not ending)
-        folder = parts_of(output, overwrite) if ending else output
-        text = Text.of(sentences_of(corpus), corpus.name)
-        load = functools.partial(load_encoder, model, pooling, trust_remote_code=trust_remote_code, backend=backend)
-        encoder = load("cpu" if engine == "ray" else device)
-        ending = ending or f".{stored.file_format}"
-        how = {name: getattr(stored, name) for name in ("dtype", "truncate_dim", "normalize")}
-        settings = {"command": "encode", "model": fingerprint(encoder), "precision": precision, "ending": ending}
-        checks.within("the model", 1, encoder.embedding_dim, **checks.given(truncate_dim=stored.truncate_dim))
+        corpus = open_corpus(_standard_input(kept) if input == "-" else input, None if column is None else [column])
+        check_target(output, [model, *(source.name for source in corpus.sources)], overwrite=overwrite)
+        sentences = (row.sentences[0] for row in corpus.rows())
+        encoder = load_encoder(model, pooling, device, trust_remote_code, backend)
         check_precision(precision, encoder)
-        parts = Parts(folder, text, stored.rows_per_file, ending, SAVE[ending], settings | how, overwrite)
-        mapped = functools.partial(embed, batch_size=batch_size, precision=precision, **how)
-        if engine == "ray":
-            map_parts_on_ray(parts, sentences_of(corpus), functools.partial(load, device), mapped, device)
-        elif not map_parts("Encoding", parts, sentences_of(corpus), functools.partial(mapped, encoder), process):
-            return
-    if folder != output:
-        join(parts, output)
-    blank = f" ({text.blank} of them blank)" if text.blank else ""
-    print(printable(f"{text.rows} sentences{blank}: {output}"), file=sys.stderr)
+        rows, blank = _counted(row.sentences[0] for row in corpus.rows())
+        prompt = prompt_of(encoder, prompt_name)
+        settings = {"model": fingerprint(encoder), "text": corpus.fingerprint, "prompt": prompt, **how}
+        with Unfinished(output, (rows, encoder.embedding_dim), settings, overwrite) as array:
+            for block in array.blocks(sentences):
+                array.add(vectors_of(encoder, block, prompt=prompt, **how))
+    print(printable(f"{rows} sentences ({blank} of them blank): {output}"), file=sys.stderr)
+
+
+class Unfinished(ExitStack):
+    """The array of an output, memory-mapped under a hidden name until all rows are there, beside a record of the rest.
+
+    Args:
+        output: the file.
+        shape: (N, D).
+        settings: plain values that make the array what it is.
+        overwrite: begin anew where the record is of other settings.
+
+    Raises:
+        InputError: there is unfinished work of other settings, or no room for the array.
+    """
+
+    def __init__(self, output: str, shape: tuple[int, int], settings: dict[str, Any], overwrite: bool) -> None:
+        super().__init__()
+        import numpy as np
+
+        self._place = expanded(output)
+        self._file, self._record = (self._place.with_name(f".{self._place.name}.{end}") for end in ("part", "json"))
+        self._settings, self.done = settings, 0
+        saved = json.loads(self._record.read_text()) if self._record.exists() and self._file.exists() else {}
+        found = saved.pop("done", 0)
+        if found and saved != settings and not overwrite:
+            other = ", ".join(key for key in settings if saved.get(key) != settings[key])
+            raise InputError(
+                f"{output}: unfinished vectors of other settings ({other}) lie beside it; finish them by the command "
+                "that began them, or add --overwrite true"
+            )
+        with writing(output):
+            self._place.parent.mkdir(parents=True, exist_ok=True)
+            if found and saved == settings:
+                self.done = found
+            else:
+                self._record.unlink(missing_ok=True)
+            self._array = np.lib.format.open_memmap(self._file, "r+" if self.done else "w+", "float32", shape=shape)
+            with self._file.open("r+b") as file:  # a full disk would end the process later, in the middle of a write
+                os.posix_fallocate(file.fileno(), 0, self._file.stat().st_size)
+
+    def blocks(self, sentences: Any) -> Any:
+        """The sentences that are left, `BLOCK` at a time, with a bar."""
+        from itertools import islice
+
+        from rich.console import Console
+
+        from sentrep.io.bars import progress_bar
+        from sentrep.io.chunks import chunks_of
+
+        with progress_bar(Console(stderr=True)) as bar:
+            task = bar.add_task("Encoding", total=len(self._array), completed=self.done, note="")
+            for block in chunks_of(islice(sentences, self.done, None), BLOCK):
+                yield block
+                bar.update(task, completed=self.done)
+
+    def add(self, vectors: Any) -> None:
+        """Write the vectors of the next block, and then record that they are there."""
+        from sentrep.io.files import write_text
+
+        self._array[self.done : self.done + len(vectors)] = vectors
+        self._array.flush()
+        self.done += len(vectors)
+        write_text(self._record, json.dumps({**self._settings, "done": self.done}))
+
+    def __exit__(self, *error: Any) -> Any:
+        """Give the finished array its name; leave nothing where nothing is done."""
+        if error[0] is None:
+            os.replace(self._file, self._place)
+        if error[0] is None or not self.done:
+            self._record.unlink(missing_ok=True)
+            self._file.unlink(missing_ok=True)
+        return super().__exit__(*error)
+
+
+def _counted(sentences: Any) -> tuple[int, int]:
+    """How many there are, and how many of them are blank; an unreadable line shows here, before hours of work."""
+    rows = blank = 0
+    for sentence in sentences:
+        rows += 1
+        blank += not sentence.strip()
+    if not rows:
+        raise InputError("no sentences in the input; nothing was written")
+    return rows, blank
+
+
+def _standard_input(folder: str) -> str:
+    path = Path(folder, "standard input.txt")
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return str(path)

@@ -10,20 +10,14 @@ import torch
 
 from sentrep import checks
 from sentrep.cli.errors import UsageError
-from sentrep.cli.maps import Advance
 from sentrep.cli.options import search_current_folder
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.data.shard import local_rank
-from sentrep.data.stored_embeddings import Embedded
 from sentrep.data.text.corpus import Corpus, open_corpus
 from sentrep.encoder import SentenceEncoder
-from sentrep.errors import InputError, first_line
-from sentrep.io.chunks import chunks_of
+from sentrep.errors import InputError, did_you_mean, first_line
 
 Precision = Literal["fp32", "bf16"]
 Backend = Literal["torch", "onnx"]
-CHUNK = 4096
-"""Sentences between two steps of the progress bar; enough that sorting them by length leaves little padding."""
 
 
 def sentences_of(corpus: Corpus) -> Iterator[str]:
@@ -49,7 +43,7 @@ def load_encoder(
     encoder = SentenceEncoder.from_pretrained(
         model, trust_remote_code=trust_remote_code, **checks.given(pooling=pooling)
     )
-    own = f"cuda:{local_rank()}" if torch.cuda.is_available() else "cpu"
+    own = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         return encoder.to(own if device is None else device)
     except (AssertionError, RuntimeError) as error:  # torch raises the first where it is built without CUDA
@@ -86,25 +80,33 @@ def whitening_corpus(whiten: str | None, whiten_dim: int | None) -> Iterator[str
     return None if whiten is None else sentences_of(open_corpus(whiten))
 
 
-def embed(
+def prompt_of(encoder: SentenceEncoder, name: str | None) -> str | None:
+    """The text of one of the model's prompts; None for its default prompt.
+
+    Raises:
+        InputError: there is none of this name.
+    """
+    if name is None:
+        return None
+    if name not in encoder.prompts:
+        hint = did_you_mean(name, encoder.prompts) or f"; it has {', '.join(encoder.prompts) or 'none'}"
+        raise InputError(f"--prompt_name {name}: the model has no prompt of this name{hint}")
+    return encoder.prompts[name]
+
+
+def vectors_of(
     encoder: SentenceEncoder,
     sentences: list[str],
-    advance: Advance = lambda count: None,
     *,
     batch_size: int,
     precision: Precision,
-    dtype: str,
-    truncate_dim: int | None,
     normalize: bool,
-) -> Embedded:
-    """The sentences of a part and their vectors, as they are stored."""
-    vectors = []
-    for chunk in chunks_of(sentences, CHUNK):
-        with in_precision(precision, encoder):
-            found = encoder.encode(chunk, batch_size, False, normalize_embeddings=normalize, truncate_dim=truncate_dim)
-        vectors.append(np.asarray(found, dtype))
-        advance(len(chunk))
-    return sentences, np.concatenate(vectors)
+    prompt: str | None = None,
+) -> np.ndarray:
+    """Vectors (n, D) float32 of n sentences."""
+    with in_precision(precision, encoder):
+        found = encoder.encode(sentences, batch_size, False, normalize_embeddings=normalize, prompt=prompt)
+    return np.asarray(found, np.float32)
 
 
 def protocol_notes(encoder: SentenceEncoder, sets: Sequence[ScoredPairs]) -> list[str]:

@@ -13,7 +13,6 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
 from sentrep.cli.errors import UsageError
 from sentrep.cli.recipe import Tree
-from sentrep.data.shard import Shard, local_rank
 from sentrep.io.files import remove_leftovers
 from sentrep.io.paths import expanded, writing
 from sentrep.training.run_report import MODEL
@@ -100,7 +99,7 @@ def claim_versions(loggers: Any, folders: ExitStack) -> list[Namespace]:
 
 def is_first() -> bool:
     """Whether this process is the one of its run that writes; the others take its folder."""
-    return Shard.of(None).index == local_rank() == int(os.environ.get("NODE_RANK", "0")) == 0
+    return all(os.environ.get(name, "0") == "0" for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK", "NODE_RANK"))
 
 
 def _claim(parent: Path, folders: ExitStack) -> int:

@@ -7,9 +7,6 @@
     sets/              evaluation sets: STS, transfer tasks
     augmentation/      new positives: back-translation
     toy/               the embedded corpus
-    parts              a map that takes hours: what `encode` and the augmentations are kept in while they work
-    shard              one process's share of it
-    stored_embeddings  what ``sentrep encode`` wrote
 
 The names are imported on first use: PyTorch, Lightning and pyarrow take seconds, and the options of the command line
 need none of them.
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from sentrep.data.sets.sts import load_sts as load_sts
     from sentrep.data.sets.transfer import TRANSFER_NAMES as TRANSFER_NAMES
     from sentrep.data.sets.transfer import load_transfer as load_transfer
-    from sentrep.data.stored_embeddings import StoredEmbeddings as StoredEmbeddings
     from sentrep.data.text.corpus import Corpus as Corpus
     from sentrep.data.text.corpus import open_corpus as open_corpus
     from sentrep.data.text.tables import TableFile as TableFile
@@ -59,7 +55,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "sets.labelled": ("LabelledSet", "LabelledTexts"),
         "sets.sts": ("SET_NAMES", "PairsFile", "load_sts"),
         "sets.transfer": ("TRANSFER_NAMES", "load_transfer"),
-        "stored_embeddings": ("StoredEmbeddings",),
         "text.corpus": ("Corpus", "open_corpus"),
         "text.tables": ("TableFile",),
         "text.tokenized": ("CorpusCounts", "TokenizedCorpus", "TokenizedRows", "TokenRows", "tokenize_corpus"),

@@ -13,7 +13,7 @@ from words import WordTokenize
 
 from sentrep.cli import backtranslate, main
 from sentrep.data import Reading, SentRepDataModule, toy
-from sentrep.data.augmentation.finished_pairs import RECORD
+from sentrep.data.augmentation.finished_pairs import RECORD, FinishedShards
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 
@@ -77,29 +77,36 @@ def test_pairs_are_written_counted_and_read_without_flags(
         assert next(iter(data.train_dataloader())).positive is not None
 
 
-@pytest.mark.slow
-def test_shards_by_torchrun(
+def test_a_command_resumes_after_its_finished_shards(models: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(command(models, "whole.parquet")) == 0
+    translated: list[int] = []
+    finish = FinishedShards.add
+
+    def limited(self: FinishedShards, number: int, rows: Any) -> None:
+        if len(translated) == 3:
+            raise RuntimeError("pulled the plug")
+        translated.append(number)
+        finish(self, number, rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FinishedShards, "add", limited)
+        assert main(command(models, "pairs.parquet")) == 1
+    assert len(parts("pairs.parquet")) == 3
+    monkeypatch.setattr(FinishedShards, "add", lambda *args: (translated.append(args[1]), finish(*args)))
+    assert main(command(models, "pairs.parquet")) == 0
+    assert translated == list(range(8))
+    assert Path("pairs.parquet").read_bytes() == Path("whole.parquet").read_bytes()
+    assert not Path("pairs.parquet.parts").exists()
+
+
+def test_other_settings_are_refused(
     models: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(command(models, "whole.parquet")) == 0
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    for rank in ("1", "0"):
-        monkeypatch.setenv("RANK", rank)
-        monkeypatch.setenv("LOCAL_RANK", rank)
-        assert main(command(models, "pairs.parquet")) == 0
-        assert Path("pairs.parquet").exists() == (rank == "0")
-    err = capsys.readouterr().err
-    assert "shard 1 of 2 is done; 4 of 8 parts are left to other processes" in err
-    assert pq.read_table("pairs.parquet").equals(pq.read_table("whole.parquet"))
-
-
-def test_other_settings_are_refused(models: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(command(models, "pairs.parquet", "--shard", "0/2")) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(FinishedShards, "put_together", lambda *_: 1 / 0)
+        assert main(command(models, "pairs.parquet")) == 1
     for change, message in (
-        (
-            ["--generation.seed", "1"],
-            "pairs.parquet.parts holds parts that were made otherwise (seed was 0 and is 1)",
-        ),
+        (["--generation.seed", "1"], "pairs.parquet.parts holds rows that were made otherwise (seed was 0 and is 1)"),
         (["--generation.dtype", "bfloat16"], "(dtype was float32 and is bfloat16)"),
         (["--backward", models[1]], "(backward was "),
         (["--generation.max_tokens", "9"], "(max_tokens was 256 and is 9)"),
@@ -111,3 +118,4 @@ def test_other_settings_are_refused(models: list[str], capsys: pytest.CaptureFix
     Path("corpus.txt").write_text("something else\n")
     assert main(command(models, "pairs.parquet")) == 1
     assert "(text was " in capsys.readouterr().err
+    assert main(command(models, "pairs.parquet", "--overwrite", "true")) == 0

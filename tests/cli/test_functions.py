@@ -10,11 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from sentrep import SentenceEncoder
-from sentrep.cli import main, models
+from sentrep.cli import encode, main
 from sentrep.errors import InputError
 from support import toy_sentences
 
@@ -23,7 +22,7 @@ LINES = ["the first line", "", "a third line that is longer", "four"]
 
 @pytest.fixture(autouse=True)
 def _workplace(in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "CHUNK", 3)  # several chunks, the last one short
+    monkeypatch.setattr(encode, "BLOCK", 3)  # several blocks, the last one short
     Path("lines.txt").write_text("\n".join(LINES) + "\n")
 
 
@@ -31,13 +30,11 @@ def expected(model: str, normalize: bool = False) -> np.ndarray:
     return SentenceEncoder.from_pretrained(model).encode(LINES, normalize_embeddings=normalize)  # type: ignore[return-value]
 
 
-def test_encode_a_column_to_parquet(model: str) -> None:
+def test_encode_a_column(model: str) -> None:
     Path("table.csv").write_text("id,words\n" + "".join(f"{i},{line}\n" for i, line in enumerate(LINES)))
-    words = ["--input", "table.csv", "--column", "words", "--output", "out.parquet", "--stored.normalize", "true"]
+    words = ["--input", "table.csv", "--column", "words", "--output", "out.npy", "--normalize", "true"]
     assert main(["encode", model, *words]) == 0
-    table = pq.read_table("out.parquet")
-    assert table["sentence"].to_pylist() == LINES
-    np.testing.assert_allclose(np.stack(table["embedding"].to_numpy()), expected(model, normalize=True), atol=1e-6)
+    np.testing.assert_allclose(np.load("out.npy"), expected(model, normalize=True), atol=1e-6)
 
 
 def test_encode_standard_input(model: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from sentrep.cli import main
-from sentrep.data import StoredEmbeddings
-from support import tiny_encoder, toy_sentences
+from support import toy_sentences
 
 pytestmark = pytest.mark.slow
 PATIENCE = 240
@@ -91,18 +89,3 @@ def test_fit_on_two_nodes_gives_the_weights_of_one_process(workplace: Path) -> N
     assert main(fit_words("start", 4, "--trainer.max_steps", "1", "--model.optimizer.lr", "0")) == 0
     start = torch.load("runs/start/version_0/checkpoints/last.ckpt", weights_only=True)["state_dict"]
     assert max(float((one[key] - start[key]).abs().max()) for key in one) > 1e-2
-
-
-def test_encode_on_two_nodes_gives_the_vectors_of_one_process(workplace: Path) -> None:
-    tiny_encoder(pooling="mean").save_pretrained("model")
-    lines = [*toy_sentences(50), "", "the last one"]
-    Path("lines.txt").write_text("".join(f"{line}\n" for line in lines))
-    words = ["encode", "model", "--input", "lines.txt", "--stored.rows_per_file", "7", "--device", "cpu", "--output"]
-    assert main([*words, "one"]) == 0
-    on_two_nodes(*words, "two")
-    one, two = StoredEmbeddings("one"), StoredEmbeddings("two")
-    assert two.manifest == one.manifest
-    assert [len(part) for part in two] == [7] * 7 + [3]
-    for first, second in zip(one, two, strict=True):
-        np.testing.assert_array_equal(first, second)
-    assert {path.name for path in Path("two").iterdir()} == {path.name for path in Path("one").iterdir()}

@@ -51,19 +51,16 @@ def in_batches(
     rows: Sequence[CorpusRow],
     size: int,
     finish: Callable[[Sequence[CorpusRow]], list[dict[str, Any]]],
-    advance: Callable[[int], None] = lambda rows: None,
 ) -> list[dict[str, Any]]:
     """Finished rows in their order; they are finished in batches of sentences of like lengths, the longest first.
 
     Args:
-        rows: of a part.
+        rows: of a shard.
         size: of a batch.
         finish: a batch to its finished rows.
-        advance: is told how many more are done.
     """
     order = sorted(range(len(rows)), key=lambda place: -len(rows[place].sentences[0]))
     found: dict[int, dict[str, Any]] = {}
     for batch in chunks_of(order, size):
         found |= zip(batch, finish([rows[place] for place in batch]), strict=True)
-        advance(len(batch))
     return [found[place] for place in range(len(rows))]

@@ -5,14 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-import pytest
-
 from sentrep.data.augmentation.backtranslation import BLANK, EMPTY, back_translate, in_batches
 from sentrep.data.augmentation.finished_pairs import KEPT
 from sentrep.data.augmentation.translation import TOO_LONG, UNFINISHED, Translation
-from sentrep.data.shard import Shard, local_rank
 from sentrep.data.text.corpus import CorpusRow
-from sentrep.errors import InputError
 
 Draw = tuple[int, ...]
 
@@ -30,10 +26,8 @@ def test_rows_come_back_in_order_from_batches_of_like_lengths() -> None:
         batches.append([len(row.sentences[0]) for row in rows])
         return [{"row": row.number} for row in rows]
 
-    done: list[int] = []
-    found = in_batches(corpus(100), 7, finish, done.append)
+    found = in_batches(corpus(100), 7, finish)
     assert [row["row"] for row in found] == list(range(100))
-    assert sum(done) == 100
     lengths = [len(row.sentences[0]) for row in corpus(100)]
     assert [length for batch in batches for length in batch] == sorted(lengths, reverse=True)
 
@@ -70,19 +64,3 @@ def test_every_verdict() -> None:
         KEPT, KEPT, EMPTY, EMPTY, TOO_LONG, UNFINISHED, EMPTY, UNFINISHED, BLANK,
     ]  # fmt: skip
     assert found[0] == {"sent0": "kept", "sent1": "this was kept", "verdict": "kept"}
-
-
-def test_shard_from_text_and_from_launchers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_NTASKS"):
-        monkeypatch.delenv(name, raising=False)
-    assert (Shard.of(None), local_rank()) == (Shard(0, 1, "default"), 0)
-    for name, value in {"NTASKS": "8", "NTASKS_PER_NODE": "4", "PROCID": "5", "LOCALID": "1"}.items():
-        monkeypatch.setenv(f"SLURM_{name}", value)
-    assert (Shard.of(None), local_rank()) == (Shard(5, 8, "srun"), 1)
-    for name, value in {"RANK": "2", "WORLD_SIZE": "3", "LOCAL_RANK": "2"}.items():
-        monkeypatch.setenv(name, value)
-    assert (Shard.of(None), local_rank()) == (Shard(2, 3, "torchrun"), 2)
-    assert Shard.of("0/4") == Shard(0, 4, "--shard")
-    for wrong in ("4/4", "1", "a/b", "-1/2", "1/", "", "1/2/3"):
-        with pytest.raises(InputError, match="expected I/N"):
-            Shard.of(wrong)

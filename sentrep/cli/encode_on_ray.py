@@ -1,0 +1,93 @@
+"""``sentrep encode --engine ray``: Ray Data reads the text, gives it to a worker on each device, and writes parquet."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import PurePath
+from typing import Any
+
+from sentrep.cli.models import load_encoder, prompt_of, vectors_of
+from sentrep.errors import InputError
+from sentrep.extras import require
+from sentrep.io.paths import check_target
+
+_ANSWERS_WITHIN = 20
+"""Seconds."""
+_READERS = {".txt": "read_text", ".csv": "read_csv", ".jsonl": "read_json", ".parquet": "read_parquet"}
+"""Ray Data's reader of each ending."""
+
+
+class Worker:
+    """Holds the model on one device of the cluster.
+
+    Args:
+        loaded: arguments of `load_encoder`.
+        prompt_name: see `sentrep encode`.
+        how: options of `vectors_of`.
+    """
+
+    def __init__(self, loaded: tuple[Any, ...], prompt_name: str | None, how: dict[str, Any]) -> None:
+        self._encoder, self._how = load_encoder(*loaded), how
+        self._prompt = prompt_of(self._encoder, prompt_name)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Some sentences, and their vectors beside them."""
+        sentences = ["" if sentence is None else str(sentence) for sentence in batch["sentence"]]
+        return {**batch, "embedding": vectors_of(self._encoder, sentences, prompt=self._prompt, **self._how)}
+
+
+def encode_on_ray(
+    model: str, input: str, column: str | None, output: str, overwrite: bool, device: str | None, how: dict[str, Any],
+    pooling: str | None, prompt_name: str | None, trust_remote_code: bool,
+) -> None:  # fmt: skip
+    """Encode on the cluster of ``RAY_ADDRESS``, or on this machine; see `sentrep encode` for the arguments.
+
+    Raises:
+        InputError: for an input of another kind, an output that is there, or a cluster that does not answer.
+    """
+    require("--engine ray", "ray", "ray")
+    ending = PurePath(input).suffix
+    if ending not in _READERS:
+        raise InputError(f"--engine ray reads {', '.join(_READERS)}; {input} is none of them")
+    if column is None and ending != ".txt":
+        raise InputError(f"{input}: name the column of the sentences: --column NAME")
+    if "://" not in output:
+        check_target(output, [model, input], folder=True)
+
+    import ray
+
+    _join_cluster()
+    ray.data.DataContext.get_current().execution_options.preserve_order = True
+    options: dict[str, Any] = {"drop_empty_lines": False} if ending == ".txt" else {}
+    path = input if "://" in input else os.path.abspath(os.path.expanduser(input))
+    text = getattr(ray.data, _READERS[ending])(path, **options).select_columns([column or "text"])
+    gpus = 0 if device == "cpu" else int(ray.cluster_resources().get("GPU", 0))
+    encoded = text.rename_columns({column or "text": "sentence"}).map_batches(
+        Worker,
+        fn_constructor_args=((model, pooling, device, trust_remote_code), prompt_name, how),
+        batch_size=4096,
+        batch_format="numpy",
+        concurrency=gpus or max(1, int(ray.cluster_resources()["CPU"]) - 1),
+        num_gpus=min(gpus, 1),
+    )
+    place = output if "://" in output else os.path.abspath(os.path.expanduser(output))
+    encoded.write_parquet(place, mode="overwrite" if overwrite else "error")
+
+
+def _join_cluster() -> None:
+    import ray
+
+    address = os.environ.get("RAY_ADDRESS", "")
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        if port.isdecimal():  # Ray itself asks an address that is dead for minutes
+            socket.create_connection((host, int(port)), timeout=_ANSWERS_WITHIN).close()
+        ray.init(ignore_reinit_error=True, log_to_driver=False)
+    except OSError as error:
+        if not address:
+            raise
+        raise InputError(
+            f"RAY_ADDRESS={address}: no Ray cluster answers there; start one (ray start --head), or leave the variable "
+            "out to use this machine"
+        ) from error
