@@ -106,7 +106,7 @@ def compare(
 
     wanted = Wanted(suite, SuiteSets(sets, None, columns))
     runs = plan(competitors.rows, place, seeds, vary, over or [], untrained)
-    check(runs, place, wanted, read)
+    runs = check(runs, place, wanted, read)
     with hold(place / LOCK, f"the comparison in {output}"):
         remove_leftovers(place)
         print(printable(headline(runs, read)), file=sys.stderr)

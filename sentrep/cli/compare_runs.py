@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +18,7 @@ from sentrep.cli.fit import sort_words
 from sentrep.cli.recipe import Tree, merged, with_flags
 from sentrep.cli.recipes import locate
 from sentrep.cli.run import prepare_parsing
+from sentrep.cli.run_content import content_of, pairs_of
 from sentrep.cli.run_folder import version_of
 from sentrep.cli.seeded_runs import Run, Wanted, tree_of, untrained_encoder
 from sentrep.cli.tables import Table
@@ -102,8 +104,11 @@ def headline(runs: Sequence[Run], table: Table | None) -> str:
     return f"{len(labels)} rows, each trained by itself, {seeds} seeds: {', '.join(others)} against {first}"
 
 
-def check(runs: Sequence[Run], folder: Path, wanted: Wanted, table: Table | None) -> None:
+def check(runs: Sequence[Run], folder: Path, wanted: Wanted, table: Table | None) -> list[Run]:
     """Find what every run would end with before the first one has trained; write the recipes of a table.
+
+    Returns:
+        The runs, with the hashes of what is behind their words.
 
     Raises:
         InputError: names the recipe and its mistake, or the output that is of something else.
@@ -114,29 +119,37 @@ def check(runs: Sequence[Run], folder: Path, wanted: Wanted, table: Table | None
     if table is not None:
         for path, content in table.recipes(folder / "recipes").items():
             write_text(path, content)
-    check_runs(runs, wanted)
+    behind = check_runs(runs, wanted)
+    return [replace(run, content=behind[run.label][0], pairs=behind[run.label][1]) for run in runs]
 
 
-def check_runs(runs: Sequence[Run], wanted: Wanted) -> None:
-    """Check each recipe whose runs are not all scored yet, then open its models, text and sets, once for all seeds.
+def check_runs(runs: Sequence[Run], wanted: Wanted) -> dict[str, tuple[str, str]]:
+    """Check each recipe, once for all seeds, and open the models of those whose runs are not all scored yet.
+
+    Returns:
+        By recipe the hashes of `content_of` and `pairs_of`.
 
     Raises:
         InputError: names the recipe and its mistake.
     """
     prepare_parsing()
-    left = {run.label: run for run in runs if not (run.folder / wanted.scores).exists()}.values()
+    left = {run.label for run in runs if not (run.folder / wanted.scores).exists()}
     read: list[tuple[Run, Tree]] = []
-    for run in left:
+    for run in {run.label: run for run in runs}.values():
         with _naming(run):
             read.append((run, _read(run)))
-    opened: set[str] = set()
+    opened: dict[str, str] = {}
+    behind: dict[str, tuple[str, str]] = {}
     for run, tree in read:
         with _naming(run):
             sets = wanted.request_for(tree.get("data", {}))
-            if str(sets) not in opened:  # loading the sets of a benchmark takes minutes
-                load_suite(wanted.suite, sets)
-                opened.add(str(sets))
-            _open(run, tree)
+            if str(sets) not in opened and (run.label in left or not wanted.suffix):  # a benchmark's take minutes
+                opened[str(sets)] = pairs_of(load_suite(wanted.suite, sets))
+            data = build(SentRepDataModule, "data", tree.get("data", {}))
+            if run.label in left:
+                _open(run, tree, data)
+            behind[run.label] = content_of(tree, data, run.untrained is not True), opened.get(str(sets), "")
+    return behind
 
 
 @contextmanager
@@ -157,9 +170,8 @@ def _read(run: Run) -> Tree:
     return tree
 
 
-def _open(run: Run, tree: Tree) -> None:
+def _open(run: Run, tree: Tree, data: SentRepDataModule) -> None:
     """Open the training text, the development sets and the models of a run."""
-    data = build(SentRepDataModule, "data", tree.get("data", {}))
     if run.untrained is not True:
         next(data.training_text().rows(), None)
     if run.untrained:

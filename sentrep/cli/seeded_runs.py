@@ -57,14 +57,19 @@ class Run:
     folder: Path
     untrained: bool | str = False
     """Whether its encoder is scored as it is; ``whitened``: after a whitening on the training text."""
+    content: str = ""
+    """Hash of the text, the models and the classes behind its words, see `content_of`."""
+    pairs: str = ""
+    """Hash of the pairs and gold scores that score it, see `pairs_of`."""
 
     def settings(self, wanted: Wanted) -> dict[str, Any]:
-        """What tells this run from another in the same folder: a hash of the words and of every file they name."""
+        """What tells this run from another in the same folder: its words, and what is behind them."""
         digest = hashlib.blake2b(digest_size=16)
         for flag, word in zip(["", *self.words], self.words, strict=False):
             digest.update(Path(word).read_bytes() if flag == "-c" else word.encode())
         untrained = {"untrained": self.untrained} if self.untrained else {}
-        return {"recipe": digest.hexdigest(), **wanted.settings(), **untrained}
+        behind = {"content": self.content, "pairs": self.pairs}
+        return {"recipe": digest.hexdigest(), **behind, **wanted.settings(), **untrained}
 
 
 @dataclass(frozen=True)
@@ -131,10 +136,17 @@ def _refuse_other_settings(runs: Sequence[Run], wanted: Wanted) -> None:
     for note, settings in notes.items():
         for other in note.parent.glob("settings*.json") if _has_results(note.parent) else ():
             found = json.loads(other.read_text(encoding="utf-8"))
-            if found["recipe"] != settings["recipe"] or (other == note and found != settings):
+            if found["recipe"] != settings["recipe"] or (other == note and found["sets"] != settings["sets"]):
                 raise UsageError(
                     f"compare: {note.parent} holds a run with other settings; choose another --output, or delete it"
                 )
+            changed = {"content": "its text, its model or a class of yours", "pairs": "the pairs or scores of a set"}
+            for key, what in changed.items():
+                if (key == "content" or other == note) and found[key] != settings[key]:
+                    raise UsageError(
+                        f"compare: {note.parent} holds a run from before {what} changed; choose another --output, or "
+                        "delete it"
+                    )
     for note, settings in notes.items():
         write_text(note, json.dumps(settings))
 

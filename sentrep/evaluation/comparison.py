@@ -264,6 +264,11 @@ def _read(paths: Mapping[int, Path], fixed: bool) -> tuple[RecipeScores, list[st
     kinds: dict[str, dict[str, Array]] = {"gold": {}, "cosine": {}}
     for key in runs[0]:
         metric, _, name = key.partition("/")
+        for path, run in zip(paths.values(), runs, strict=True):
+            same = key in run and run[key].shape == runs[0][key].shape
+            if not same or (metric == "gold" and not np.array_equal(run[key], runs[0][key])):
+                first = next(iter(paths.values()))
+                raise InputError(f"{path} and {first} were scored on other pairs, or in another order ({name})")
         kinds.setdefault(metric, {})[name] = np.stack([run[key] for run in runs]).astype(np.float64)
     gold = {name: rows[0] for name, rows in kinds.pop("gold").items()}
     cosines = kinds.pop("cosine")

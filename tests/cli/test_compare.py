@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 import threading
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch, quality: dict[str, float]) -> lis
         np.savez(run.folder / SCORES, **{"cosine/dev": gold * quality[run.label] + noise, "gold/dev": gold})
         return None
 
-    monkeypatch.setattr(compare_runs, "check_runs", lambda runs, wanted: None)
+    monkeypatch.setattr(compare_runs, "check_runs", lambda runs, wanted: {run.label: ("", "") for run in runs})
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
     monkeypatch.setattr(seeded_runs, "_score", score)
     return trained
@@ -275,6 +276,40 @@ def test_only_what_is_missing_is_run_and_other_settings_are_refused(
     assert not any(path.exists() for path in left)  # by a comparison that was killed
     assert main([*words, "--model.optimizer.lr", "1"]) == 2
     assert "holds a run with other settings" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", ["text", "gold", "order", "backbone", "class"])
+def test_a_finished_run_is_not_taken_for_one_of_other_content(
+    change: str, workplace: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The words of the command are the same, and what is behind them is not."""
+    monkeypatch.syspath_prepend(workplace)
+    monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
+    shutil.copytree(model, "backbone")
+    shutil.copy("dev.csv", "test.csv")
+    source = "from sentrep.objectives import Alignment\n\n\nclass Mine(Alignment):\n    pass\n"
+    Path(f"of_{change}.py").write_text(source)
+    save_models("run/seed-1")
+    objective = ["--model.objectives.mine", f"of_{change}.Mine"]
+    backbone = ["--model.encoder.backbone", "backbone", "--model.encoder.tokenizer", "null"]
+    words = ["compare", "-c", "run.yaml", "--seeds", "[1]", "--sets", "[test.csv]", *objective, *backbone]
+    assert main(words) == 0, capsys.readouterr().err
+    assert main(words) == 0
+    rows = Path("test.csv").read_text().splitlines()
+    if change == "text":
+        Path("corpus.txt").write_text(Path("corpus.txt").read_text().replace("a", "o", 1))
+    elif change == "gold":
+        Path("test.csv").write_text("\n".join([*rows[:-1], f"{rows[-1]}9"]) + "\n")
+    elif change == "order":
+        Path("test.csv").write_text("\n".join([rows[0], *rows[:0:-1]]) + "\n")
+    elif change == "backbone":
+        tiny_encoder(seed=5, pooling="mean").save_pretrained("backbone")
+    else:
+        Path("of_class.py").write_text(source.replace("pass", "factor = 2"))
+    capsys.readouterr()
+    assert main(words) == 2
+    what = "the pairs or scores of a set" if change in ("gold", "order") else "its text, its model or a class of yours"
+    assert f"holds a run from before {what} changed" in capsys.readouterr().err
 
 
 def test_of_two_comparisons_in_one_folder_one_works(

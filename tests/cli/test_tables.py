@@ -177,7 +177,7 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         cosine = gold + np.random.default_rng(run.seed).normal(0, 1, 60)
         np.savez(run.folder / SCORES, **{"cosine/dev": cosine, "gold/dev": gold})
 
-    monkeypatch.setattr(compare_runs, "check_runs", lambda runs, wanted: None)
+    monkeypatch.setattr(compare_runs, "check_runs", lambda runs, wanted: {run.label: ("", "") for run in runs})
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
     monkeypatch.setattr(seeded_runs, "_score", score)
     return trained

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from sentrep.errors import InputError
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.published import Published
 from sentrep.evaluation.significance import RecipeScores
@@ -111,3 +112,13 @@ def test_the_dose_of_drawn_negatives_is_shown_and_a_small_one_is_no_treatment(tm
     cells = dict(zip(files, comparison.table()["dose"], strict=True))
     assert cells == {"simcse": "", "noise": "7.5e-06 (not treated)", "bank": "2.1e-01"}
     assert "dose" not in Comparison.read(files).table()
+
+
+@pytest.mark.parametrize("change", ["order", "gold", "number"])
+def test_seeds_that_were_scored_on_other_pairs_are_refused(change: str, tmp_path: Path) -> None:
+    gold, cosine = np.arange(5.0), np.linspace(0, 1, 5)
+    other = {"order": gold[::-1], "gold": gold + 1, "number": gold[:4]}[change]
+    np.savez(tmp_path / "1.npz", **{"cosine/dev": cosine, "gold/dev": gold})
+    np.savez(tmp_path / "2.npz", **{"cosine/dev": cosine[: len(other)], "gold/dev": other})
+    with pytest.raises(InputError, match=r"2\.npz and .*1\.npz were scored on other pairs.*dev"):
+        Comparison.read({"a": {1: tmp_path / "1.npz", 2: tmp_path / "2.npz"}})
