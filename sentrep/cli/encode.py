@@ -89,7 +89,7 @@ def encode(
         rows, blank = _counted(row.sentences[0] for row in corpus.rows())
         prompt = prompt_of(encoder, prompt_name)
         settings = {"model": fingerprint(encoder), "text": corpus.fingerprint, "prompt": prompt, **how}
-        with Unfinished(output, (rows, encoder.embedding_dim), settings, overwrite) as array:
+        with Unfinished(output, (rows, encoder.truncate_dim or encoder.embedding_dim), settings, overwrite) as array:
             for block in array.blocks(sentences):
                 array.add(vectors_of(encoder, block, prompt=prompt, **how))
     print(printable(f"{rows} sentences ({blank} of them blank): {output}"), file=sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -33,6 +33,10 @@ WINDOW = 1 << 14
 vectors themselves, memory does not grow with the text."""
 
 
+_NORMS = {"euclidean": 2.0, "manhattan": 1.0}
+"""Of the difference of two vectors."""
+
+
 class TextEncoder(ABC):
     """Turns texts into vectors, by torch (`SentenceEncoder`) or an exported graph (`GraphEncoder`).
 
@@ -42,12 +46,18 @@ class TextEncoder(ABC):
         prompts: texts before a sentence, by name: ``query`` for `encode_query`, ``document`` (or ``passage``,
             ``corpus``) for `encode_document`.
         default_prompt_name: name of the prompt of `encode`; None for none.
+        similarity_fn_name: what `similarity` computes: cosine, dot, euclidean or manhattan.
+        truncate_dim: dimensions that `encode` keeps; None for all.
+        include_prompt: whether the pooling reads the tokens of a prompt.
     """
 
     tokenize: TextTokenizer
     max_seq_length: int | None
     prompts: dict[str, str]
     default_prompt_name: str | None
+    similarity_fn_name: str
+    truncate_dim: int | None
+    include_prompt: bool
 
     @property
     @abstractmethod
@@ -102,10 +112,8 @@ class TextEncoder(ABC):
             InputError: for anything in ``sentences`` that is not a string, or is no valid Unicode.
         """
         single = isinstance(sentences, str)
-        vectors = encode(self, as_list(sentences), batch_size, show_progress_bar, prompt=prompt)
-        if truncate_dim is not None:
-            vectors = vectors[:, :truncate_dim]
-        if normalize_embeddings or (truncate_dim is not None and self.normalizes):
+        vectors = encode(self, as_list(sentences), batch_size, show_progress_bar, False, prompt, truncate_dim)
+        if normalize_embeddings:
             vectors = unit(vectors)
         found = vectors[0] if single else vectors
         if convert_to_tensor:
@@ -131,12 +139,20 @@ class TextEncoder(ABC):
         return (one * other).sum(1)
 
     def similarity(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
-        """Cosine of all pairs: (n, D), (m, D) → (n, m)."""
-        return cosine_similarity_matrix(torch.as_tensor(embeddings1), torch.as_tensor(embeddings2))
+        """`similarity_fn_name` of all pairs: (n, D), (m, D) → (n, m)."""
+        one, other = torch.as_tensor(embeddings1), torch.as_tensor(embeddings2)
+        if self.similarity_fn_name == "cosine":
+            return cosine_similarity_matrix(one, other)
+        if self.similarity_fn_name == "dot":
+            return one @ other.T
+        return -torch.cdist(one, other, p=_NORMS[self.similarity_fn_name])
 
     def similarity_pairwise(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
-        """Cosine of row i with row i: (n, D), (n, D) → (n,)."""
-        return (unit(torch.as_tensor(embeddings1)) * unit(torch.as_tensor(embeddings2))).sum(-1)
+        """`similarity_fn_name` of row i with row i: (n, D), (n, D) → (n,)."""
+        one, other = torch.as_tensor(embeddings1), torch.as_tensor(embeddings2)
+        if self.similarity_fn_name in _NORMS:
+            return -(one - other).norm(p=_NORMS[self.similarity_fn_name], dim=-1)
+        return (one * other if self.similarity_fn_name == "dot" else unit(one) * unit(other)).sum(-1)
 
 
 def encode(
@@ -146,8 +162,9 @@ def encode(
     show_progress_bar: bool | None = None,
     shared: bool = False,
     prompt: str | None = None,
+    truncate_dim: int | None = None,
 ) -> Tensor:
-    """Vectors (n, D), float32, on the CPU, in the order given; for ``prompt`` see `TextEncoder.encode`.
+    """Vectors (n, D), float32, on the CPU, in the order given; for the other arguments see `TextEncoder.encode`.
 
     With ``shared``, every process must get the same sentences; each encodes a share, and all return all vectors. Shares
     are whole batches, the same batches as with one process, because rounding depends on the padding:
@@ -156,6 +173,11 @@ def encode(
     _check(sentences, batch_size)
     if prompt is None:
         prompt = "" if encoder.default_prompt_name is None else encoder.prompts[encoder.default_prompt_name]
+    if prompt and not encoder.include_prompt:
+        raise InputError(
+            "the pooling of this model leaves a prompt out (1_Pooling/config.json, include_prompt: false), and "
+            "sentrep's does not; encode with sentence-transformers, or without a prompt (prompt='')"
+        )
     if show_progress_bar is None:
         show_progress_bar = logger.isEnabledFor(logging.INFO)
     out, pad_token_id = torch.zeros(len(sentences), encoder.embedding_dim), encoder.tokenize.pad_token_id
@@ -172,7 +194,11 @@ def encode(
             if vectors:  # read once a window: reading makes an accelerator wait
                 out[start : start + WINDOW][order] = torch.cat(vectors).cpu()
             show(start + len(ids))
-    return distributed.total(out.to(encoder.device)).cpu() if shared else out
+    out = distributed.total(out.to(encoder.device)).cpu() if shared else out
+    kept = encoder.truncate_dim if truncate_dim is None else truncate_dim
+    if kept is None:
+        return out
+    return unit(out[:, :kept]) if encoder.normalizes else out[:, :kept]
 
 
 @contextmanager
@@ -214,8 +240,10 @@ def as_list(sentences: object) -> list[str]:
     """
     if isinstance(sentences, str):
         return [sentences]
-    if isinstance(sentences, (bytes, Mapping)) or not isinstance(sentences, Iterable):
-        raise InputError(f"expected a sentence or a list of sentences, got {type(sentences).__name__}")
+    names_first = isinstance(sentences, (bytes, Mapping, Set)) or hasattr(sentences, "columns")
+    if names_first or not isinstance(sentences, Iterable):
+        what = type(sentences).__name__
+        raise InputError(f"expected a sentence or a list of sentences, got {what}; of a table give one column")
     return list(sentences)
 
 

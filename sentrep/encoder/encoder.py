@@ -74,6 +74,9 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             ``document`` (or ``passage``, ``corpus``) for `encode_document`. Training uses none. A model folder may
             have prompts, and you may set them.
         default_prompt_name: name of the prompt of `encode`; None for none.
+        similarity_fn_name: what `similarity` computes: cosine, dot, euclidean or manhattan.
+        truncate_dim: dimensions that `encode` keeps; None for all.
+        include_prompt: whether the pooling reads the tokens of a prompt.
 
     Raises:
         InputError: for anything that cannot be found or does not fit together.
@@ -124,6 +127,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.tokenize = TextTokenizer(tokens, self.prompt, position_limit(self.backbone.config))
         stored = source.settings or Settings()
         self.prompts, self.default_prompt_name = dict(stored.prompts), stored.default_prompt_name
+        self.similarity_fn_name, self.truncate_dim = stored.similarity_fn_name, stored.truncate_dim
+        self.include_prompt = stored.include_prompt
         self.max_length, self.max_seq_length = max_length, max_seq_length
         self.trained = Trained()  # of a checkpoint that `from_pretrained` loaded
         self.subtract_template = isinstance(prompt, Prompt) and prompt.subtract
@@ -154,7 +159,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         """What makes this encoder of its transformer; it travels with the model."""
         return Settings(
             self.pooling, self.prompt, self.subtract_template, self.max_length, self.max_seq_length, self.adapter,
-            dict(self.prompts), self.default_prompt_name, described(self.sentence_modules),
+            dict(self.prompts), self.default_prompt_name, described(self.sentence_modules), self.similarity_fn_name,
+            self.truncate_dim, self.include_prompt,
         )  # fmt: skip
 
     @property

@@ -75,6 +75,8 @@ class GraphEncoder(encoding.TextEncoder):
             )
         self.pooling, self.prompt = settings.pooling, settings.prompt
         self.prompts, self.default_prompt_name = settings.prompts, settings.default_prompt_name
+        self.similarity_fn_name, self.truncate_dim = settings.similarity_fn_name, settings.truncate_dim
+        self.include_prompt = settings.include_prompt
         self.max_seq_length = settings.max_seq_length
         self.normalizes = settings.modules[-1:] == described([Normalize()])
         self.tokenize = TextTokenizer(load_tokenizer(source, None), settings.prompt, position_limit(source.config))

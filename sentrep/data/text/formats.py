@@ -75,7 +75,7 @@ def _delimited(**options: Any) -> Format:
     def blocks(name: str, file: BinaryIO, wanted: Columns) -> Iterator[Block]:
         rows = _rows(name, file, options)
         line, header = next(rows, (0, []))
-        if isinstance(wanted[0], int):
+        if isinstance(wanted[0], int) and not set(map(str, wanted)) <= set(header):  # a header of numbers is one
             rows, header = chain([(line, header)], rows), list(map(str, range(len(header))))
         places, width = pick_columns(name, header, wanted), len(header)
         while block := list(islice(rows, _ROWS_AT_ONCE)):

@@ -18,6 +18,8 @@ SETTINGS_FILE = "sentrep.json"
 MODULES_FILE = "sentrep_modules.safetensors"
 LONGEST = 10**6
 """Tokens of a sequence."""
+SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
+"""Names of sentence-transformers; the two distances are negative."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,12 @@ class Settings:
     """The prompt that `encode` takes."""
     modules: list[dict[str, Any]] = field(default_factory=list)
     """Class and arguments of the modules after the pooling (`sentrep.encoder.modules.described`)."""
+    similarity_fn_name: str = "cosine"
+    """What `similarity` computes."""
+    truncate_dim: int | None = None
+    """Dimensions that `encode` keeps; None for all."""
+    include_prompt: bool = True
+    """Whether the pooling reads the tokens of a prompt; without them `encode` refuses prompts."""
 
     def __post_init__(self) -> None:
         owner, given = "encoder", checks.given
@@ -54,6 +62,9 @@ class Settings:
             raise InputError(f"its prompts are {str(self.prompts)[:80]}, not texts by name")
         checks.one_of(owner, (None, *self.prompts), default_prompt_name=self.default_prompt_name)
         checks.each(owner, dict, modules=self.modules)
+        checks.one_of(owner, SIMILARITIES, similarity_fn_name=self.similarity_fn_name)
+        checks.whole(owner, 1, **given(truncate_dim=self.truncate_dim))
+        checks.flag(owner, include_prompt=self.include_prompt)
         for module in self.modules:
             if not isinstance(module.get("class_path"), str) or not isinstance(module.get("init_args"), dict):
                 raise InputError(f"{str(module)[:80]!r} is no module with its arguments")

@@ -87,7 +87,8 @@ def write_modules(
     length = _longest(settings, limit)
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": length, "do_lower_case": False})
     modes = {key: name == settings.pooling for name, key in POOLINGS.items()}
-    write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **modes})
+    pooled = {"word_embedding_dimension": width, **modes, "include_prompt": settings.include_prompt}
+    write_json(folder / "1_Pooling" / "config.json", pooled)
     for number, module in enumerate(behind, 2):
         if isinstance(module, Dense):
             place = folder / f"{number}_Dense"
@@ -105,8 +106,9 @@ def write_prompts(settings: Settings, former: Path, folder: Path) -> None:
     """
     stored = read_json(former / PROMPTS_FILE) if (former / PROMPTS_FILE).is_file() else {}
     prompts = _both_names(settings.prompts)
+    names = ("default_prompt_name", "similarity_fn_name", "truncate_dim")
     write_json(
-        folder / PROMPTS_FILE, {**stored, "prompts": prompts, "default_prompt_name": settings.default_prompt_name}
+        folder / PROMPTS_FILE, {**stored, "prompts": prompts, **{name: getattr(settings, name) for name in names}}
     )
 
 
@@ -123,6 +125,15 @@ def read_prompts(folder: Path) -> tuple[dict[str, str], str | None]:
     if not isinstance(prompts, dict):
         return prompts, default  # which `Settings` refuses
     return {name: text for name, text in prompts.items() if text}, None if prompts.get(default) == "" else default
+
+
+def _read_vectors(folder: Path) -> dict[str, Any]:
+    """What else sentence-transformers' settings say of the vectors: their similarity and their width."""
+    stored = read_json(folder / PROMPTS_FILE) if (folder / PROMPTS_FILE).is_file() else {}
+    return {
+        "similarity_fn_name": stored.get("similarity_fn_name") or "cosine",
+        "truncate_dim": stored.get("truncate_dim"),
+    }
 
 
 def read_folder(folder: Path, config: PretrainedConfig) -> tuple[Settings | None, dict[str, Tensor]]:
@@ -161,11 +172,13 @@ def read_folder(folder: Path, config: PretrainedConfig) -> tuple[Settings | None
         (_, transformer), (_, pooling) = modules[:2]
         stored, weights = {"pooling": _read_pooling(pooling / "config.json"), "modules": []}, {}
         stored["max_seq_length"] = _read_length(transformer)
+        stored["include_prompt"] = read_json(pooling / "config.json").get("include_prompt", True)
     added = [_read_dense(path) if kind == "Dense" else (Normalize(), {}) for kind, path in behind]
     for place, (_, found) in enumerate(added, len(stored["modules"])):
         weights |= {f"{place}.{key}": tensor for key, tensor in found.items()}
     stored["modules"] = [*stored["modules"], *described(module for module, _ in added)]
     stored["prompts"], stored["default_prompt_name"] = read_prompts(folder)
+    stored |= _read_vectors(folder)
     theirs = Settings.read(stored, folder)
     if own is None:
         return theirs, weights
@@ -202,6 +215,9 @@ def _common(settings: Settings, config: PretrainedConfig) -> dict[str, Any]:
         "max_seq_length": _longest(settings, position_limit(config)),
         "prompts": {name: text for name, text in _both_names(settings.prompts).items() if text},
         "default_prompt_name": settings.default_prompt_name,
+        "similarity_fn_name": settings.similarity_fn_name,
+        "truncate_dim": settings.truncate_dim,
+        "include_prompt": settings.include_prompt,
     }
 
 

@@ -66,7 +66,8 @@ class TextTokenizer:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, prompt: str | None = None, limit: int | None = None) -> None:
         if tokenizer.pad_token_id is None:
             raise InputError(f"the tokenizer of {tokenizer.name_or_path} has no padding token; add one to its config")
-        tokenizer.padding_side = tokenizer.truncation_side = "right"  # as here, so that exports do the same elsewhere
+        tokenizer.padding_side = "right"  # as here, so that exports do the same elsewhere
+        self._keeps_end = tokenizer.truncation_side == "left"
         self.tokenizer = tokenizer
         self.prompt = prompt
         self.limit = limit
@@ -98,9 +99,13 @@ class TextTokenizer:
         room = self._room(max_length)
         if not sentences:
             return [], 0
-        texts = self._text_ids(list(sentences)) if room is None else self._first_ids(list(sentences), room)
-        cut = 0 if room is None else sum(len(text) > room for text in texts)
-        return [self.prefix + text[:room] + self.suffix for text in texts], cut
+        if room is None:
+            return [self.prefix + text + self.suffix for text in self._text_ids(list(sentences))], 0
+        texts = self._text_ids(list(sentences)) if self._keeps_end else self._first_ids(list(sentences), room)
+        cut = sum(len(text) > room for text in texts)
+        first = [max(0, len(text) - room) if self._keeps_end else 0 for text in texts]
+        kept = [text[start : start + room] for text, start in zip(texts, first, strict=True)]
+        return [self.prefix + text + self.suffix for text in kept], cut
 
     @property
     def vocabulary(self) -> str:
@@ -213,5 +218,6 @@ class TextTokenizer:
             if backend is not None
             else {"class": type(self.tokenizer).__name__, "vocab": self.tokenizer.get_vocab()}
         )
-        description = json.dumps([content, self.prefix, self.suffix], sort_keys=True)
+        side = ["left"] if self._keeps_end else []
+        description = json.dumps([content, self.prefix, self.suffix, *side], sort_keys=True)
         return hashlib.blake2b(description.encode(), digest_size=16).hexdigest()

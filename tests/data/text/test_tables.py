@@ -199,3 +199,12 @@ def test_fingerprint_follows_the_content_only(tmp_path: Path) -> None:
     assert TableFile(write(tmp_path / "b.txt", "one\n")).fingerprint() == first
     assert TableFile(write(tmp_path / "a.txt", "two\n")).fingerprint() != first
     assert TableFile(write(tmp_path / "a.csv", "one\n")).fingerprint() != first
+
+
+def test_a_header_of_the_numbers_asked_for_is_a_header(tmp_path: Path) -> None:
+    """As pandas writes it for a table without names."""
+    (tmp_path / "a.csv").write_text("0,1\nx,y\n")
+    assert [row.cells for row in TableFile(tmp_path / "a.csv").rows([0, 1])] == [("x", "y")]
+    assert [row.cells for row in TableFile(tmp_path / "a.csv").rows([1])] == [("y",)]
+    (tmp_path / "b.csv").write_text("0,z\nx,y\n")
+    assert [row.cells for row in TableFile(tmp_path / "b.csv").rows([0, 1])] == [("0", "z"), ("x", "y")]
