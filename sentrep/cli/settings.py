@@ -47,6 +47,7 @@ def whole_tree(command: str, layers: Sequence[tuple[str, Tree]], flags: Flags, o
     tree = with_flags(merged([defaults([name for name, _ in layers]), files]), flags)
     own_logger = any(key.startswith("trainer.logger") for key, _ in flags)
     path = own.get("ckpt_path", tree.pop("ckpt_path", None))
+    _follow_root(tree)
     if path == "last":
         path = settle_last(tree, resumes=command == "fit")
     if path is None:
@@ -90,10 +91,7 @@ def settled(command: str, tree: Tree, own_logger: bool = False) -> Tree:
     for key in ("model", "data", "trainer"):
         if not isinstance(tree.get(key, {}), dict):
             raise UsageError(f"{key} is {tree[key]!r}; expected settings below it, or leave it out")
-    trainer, logger = tree["trainer"], tree["trainer"].get("logger")
-    root = trainer.get("default_root_dir")
-    if root and isinstance(logger, dict) and logger.get("init_args", {}).get("save_dir") == "runs":
-        logger["init_args"]["save_dir"] = str(root)
+    trainer = tree["trainer"]
     if trainer.get("enable_checkpointing") is False or tree["checkpoint"] is None:
         tree["checkpoint"], trainer["enable_checkpointing"] = None, False
     interval = trainer.get("val_check_interval")
@@ -106,6 +104,14 @@ def settled(command: str, tree: Tree, own_logger: bool = False) -> Tree:
     if command == "test" and tree["report"] is not None:
         tree.setdefault("verbose", False)  # the report prints the scores, with pairs and protocol
     return tree
+
+
+def _follow_root(tree: Tree) -> None:
+    """Let the run lie in ``trainer.default_root_dir`` where the logger was not told of another place."""
+    trainer = tree["trainer"] if isinstance(tree["trainer"], dict) else {}
+    root, logger = trainer.get("default_root_dir"), trainer.get("logger")
+    if root and isinstance(logger, dict) and logger.get("init_args", {}).get("save_dir") == "runs":
+        logger["init_args"]["save_dir"] = str(root)
 
 
 def without_missing_sets(config: Namespace) -> None:

@@ -101,6 +101,8 @@ class BestCheckpoint(ModelCheckpoint):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Settle the metric and the names of files, before the folder is looked at."""
+        if trainer.fast_dev_run:  # type: ignore[attr-defined]
+            self.save_last = self.save_on_exception = False  # Lightning forgets these
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = AtomicCheckpointIO()
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
@@ -207,7 +209,7 @@ class BestCheckpoint(ModelCheckpoint):
         self._remove_replaced(trainer)
 
     def _save_last(self, trainer: Trainer) -> None:
-        if self.save_last and self.last_model_path and not trainer.fast_dev_run:  # type: ignore[attr-defined]
+        if self.save_last and self.last_model_path:
             trainer.save_checkpoint(self.last_model_path, self.save_weights_only)
 
     def _remove_replaced(self, trainer: Trainer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,10 @@ def run_settings(trainer: Trainer, module: Any) -> Tree:
     if isinstance(data, SentRepDataModule):
         fraction = data.reading.fraction
         found |= {"data.batch_size": data.batch_size, "data.seed": data.seed, "data.reading.fraction": fraction}
-    return found | {f"trainer.{key}": getattr(trainer, key) for key in _TRAINER}
+    for key in _TRAINER:
+        value = getattr(trainer, key)
+        found[f"trainer.{key}"] = str(value.value) if isinstance(value, Enum) else value  # a checkpoint holds no enum
+    return found
 
 
 def _arguments(module: LightningModule) -> Tree:

@@ -69,7 +69,7 @@ SETTINGS = {
         "-c", "run.yaml", "--variant", "low=--model.optimizer.lr 1e-5", "--seeds", "1", "--sets", "[dev.csv]",
         "--output",
     ],
-    "encode": ["model", "--input", "many.txt", "--output"],
+    "encode": ["model", "--input", "many.txt", "--overwrite", "true", "--output"],
 }  # fmt: skip
 OUTCOMES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "fit": trained,

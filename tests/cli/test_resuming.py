@@ -384,7 +384,7 @@ def killed_at(number: int, words: list[str]) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [OFTEN, EPOCHS], ids=["often", "epochs"])
 def test_ten_kills_leave_what_no_kill_leaves(words: list[str], workplace: Path) -> None:
-    words = ["fit", "-c", "run.yaml", STEADY, *words, "--ckpt_path=last", "--trainer.max_steps=16"]
+    words = ["fit", "-c", "run.yaml", STEADY, *words, "--ckpt_path=last", "--trainer.max_steps=80"]
     assert main(words) == 0
     expected, end = left(RUN), weights(CHECKPOINTS / "last.ckpt")
     shutil.rmtree(RUN)
