@@ -10,6 +10,8 @@ import torch
 from lightning.pytorch import Trainer
 from torch import nn
 
+from sentrep.checkpoint.rebuild import payload
+from sentrep.encoder.loading.weights import check_rebuilds
 from sentrep.errors import InputError
 
 _READABLE = (torch.Tensor, nn.Parameter, int, float, bool, str, type(None))
@@ -23,7 +25,8 @@ def check_state(trainer: Trainer, module: Any) -> None:
         module: `SentRepModule`.
 
     Raises:
-        InputError: names the class and the key that a checkpoint cannot hold.
+        InputError: names the class and the key that a checkpoint cannot hold, or the weight of the backbone that has no
+            place in a model built again.
     """
     if not trainer.checkpoint_callbacks:  # nothing is to be written
         return
@@ -34,6 +37,7 @@ def check_state(trainer: Trainer, module: Any) -> None:
                 f"{kind.__name__} ({name}) has only one of get_extra_state and set_extra_state, so its checkpoint "
                 "could not be resumed; write both"
             )
+    check_rebuilds(payload(module.encoder, module.seed, None), module.state_dict())
     plugins = {"objectives": module.objectives.state_dict(), "views": module.views.state_dict()}
     callbacks = {callback.state_key: callback.state_dict() for callback in trainer.callbacks}  # type: ignore[attr-defined]
     check_readable({**plugins, "callbacks": callbacks})
