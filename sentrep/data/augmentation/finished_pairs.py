@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sentrep.errors import InputError
-from sentrep.io.files import atomic_write, write_text
+from sentrep.io.files import atomic_write, remove_leftovers, write_text
 from sentrep.io.paths import expanded, writing
 
 VERDICT = "verdict"
@@ -49,6 +49,8 @@ class FinishedShards:
                 "them, or add --overwrite true"
             )
         with writing(output):
+            remove_leftovers(self._output)  # of a killed write
+            remove_leftovers(self._folder)
             if saved != self.settings:
                 shutil.rmtree(self._folder)
             self._folder.mkdir(parents=True, exist_ok=True)
