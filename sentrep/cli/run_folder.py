@@ -38,30 +38,46 @@ def run_name(names: Sequence[str]) -> str:
 
 
 def settle_last(tree: Tree, resumes: bool) -> str | None:
-    """The newest checkpoint of the newest run of this name; a run that resumes writes into its folder.
+    """Return the newest checkpoint of the newest run of this name; a run that resumes writes into its folder.
 
     Raises:
-        UsageError: there is none, for another command than ``fit``, which then starts from the beginning.
+        UsageError: there is no checkpoint, for another command than ``fit``, which then starts from the beginning.
     """
-    checkpoint, logger = tree.get("checkpoint"), tree["trainer"].get("logger")
-    own = checkpoint.get("init_args", {}).get("dirpath") if isinstance(checkpoint, dict) else None
-    settings = logger.get("init_args", {}) if isinstance(logger, dict) else {}
-    parent = expanded(Path(settings.get("save_dir", "."), str(settings.get("name") or "lightning_logs")))
-    version = settings.get("version", newest_version(parent))
-    folder = expanded(own) if own else parent / f"version_{version}" / "checkpoints"
+    run, folder, version = _newest_run(tree)
     if resumes and is_first():
-        for place in (folder, folder.parent, folder.parent / MODEL):
+        for place in (folder, run, run / MODEL):
             remove_leftovers(place)
     newest = max(folder.glob("*.ckpt"), key=lambda path: path.stat().st_mtime_ns, default=None)
     if newest is None and not resumes:
         raise UsageError(f"--ckpt_path last: no checkpoint in {folder}; name a file")
-    if resumes and settings and not own and folder.is_dir():
-        settings["version"] = version
+    if resumes and version is not None and folder.is_dir():
+        tree["trainer"]["logger"]["init_args"]["version"] = version
     if newest is None:
         rank_zero_info(f"--ckpt_path last: no checkpoint in {folder} yet, so this starts from the beginning")
         return None
     rank_zero_info(f"--ckpt_path last is {newest}")
     return str(newest)
+
+
+def _newest_run(tree: Tree) -> tuple[Path, Path, int | str | None]:
+    """The folder of a run, the folder of its checkpoints, and the version for its logger, None where none is set."""
+    if (own := _arguments(tree.get("checkpoint")).get("dirpath")) is not None:
+        return expanded(own), expanded(own), None
+    logger = tree["trainer"].get("logger")
+    several = isinstance(logger, list)
+    settings = _arguments(logger[0] if several and logger else logger)
+    if "save_dir" not in settings:
+        root = expanded(tree["trainer"].get("default_root_dir") or ".")
+        return root, root / "checkpoints", None
+    parent = expanded(Path(settings["save_dir"], str(settings.get("name") or "lightning_logs")))
+    version = settings.get("version")
+    version = newest_version(parent) if version is None else version
+    run = parent / (version if isinstance(version, str) else f"version_{version}")  # as Lightning names it
+    return run, run / "checkpoints", None if several else version
+
+
+def _arguments(node: Any) -> Tree:
+    return (node.get("init_args") or {}) if isinstance(node, dict) else {}
 
 
 def newest_version(parent: Path) -> int:

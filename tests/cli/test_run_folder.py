@@ -78,6 +78,42 @@ def test_a_run_that_wrote_nothing_leaves_no_folder(workplace: Path) -> None:
     assert not Path("runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "folder"),
+    [
+        ([], "runs/run/version_0"),
+        (["--trainer.logger.version=mine"], "runs/run/mine"),
+        (["--trainer.logger=false"], "."),
+        (["--trainer.logger=false", "--trainer.default_root_dir=root"], "root"),
+        (["--trainer.default_root_dir=root"], "root/run/version_0"),
+        (["--trainer.logger=[{class_path: CSVLogger, init_args: {save_dir: csv, name: x}}]"], "csv/x/version_0"),
+    ],
+)
+def test_last_is_found_where_the_run_lies(words: list[str], folder: str, workplace: Path) -> None:
+    assert fit("--trainer.max_steps=2", *words) == 0
+    last = Path(folder, "checkpoints", "last.ckpt")
+    assert fit("--trainer.max_steps=3", "--ckpt_path=last", *words) == 0
+    checkpoints = [*Path().rglob("last*.ckpt")]
+    assert max(torch.load(path, weights_only=True)["global_step"] for path in checkpoints) == 3
+    if not folder.startswith("csv"):  # with a list of loggers the resumed run gets a folder of its own
+        assert checkpoints == [last]
+
+
+def test_a_saved_configuration_resumes_its_run(workplace: Path) -> None:
+    assert fit("--trainer.max_steps=2") == 0
+    words = [
+        "fit",
+        "-c",
+        str(RUN / "config.yaml"),
+        "--ckpt_path=last",
+        "--trainer.max_steps=3",
+        "--model.scheduler=constant",
+    ]
+    assert main(words) == 0
+    assert torch.load(RUN / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == 3
+    assert [path.name for path in RUN.parent.iterdir()] == ["version_0"]
+
+
 @pytest.mark.slow
 def test_a_loggers_own_version_and_a_test_keep_out_of_the_way(
     workplace: Path, capsys: pytest.CaptureFixture[str]
