@@ -2,7 +2,8 @@
 
     errors, options    the boundary for errors; from words to the arguments of a function
     fit, run           ``fit``, ``validate``, ``test`` and ``predict``: their words, and the LightningCLI
-    recipe, settings   from files and flags to one tree; what a run adds to it
+    recipe             from files and flags to one tree
+    configuration      what a run adds to this tree
     tables, recipes    papers' tables, and the files that ship
     ...                the other commands, a file each
 

@@ -108,7 +108,7 @@ def check(runs: Sequence[Run], folder: Path, wanted: Wanted, table: Table | None
     """Find what every run would end with before the first one has trained; write the recipes of a table.
 
     Returns:
-        The runs, with the hashes of what is behind their words.
+        The runs, with the hashes of their text, models, classes and pairs.
 
     Raises:
         InputError: names the recipe and its mistake, or the output that is of something else.

@@ -40,7 +40,7 @@ def shortened(tree: Any, known: Iterable[str]) -> Iterator[None]:
 
 
 def innermost(account: str, values: dict[str, Any], known: Iterable[str] = ()) -> str:
-    """The innermost line of an account behind the key that it is about, and what was probably meant.
+    """Return the innermost line of an account, after its key and before a suggestion.
 
     Args:
         account: of jsonargparse, on many lines.

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from sentrep.io.paths import check_target, expanded, writing
 from sentrep.io.text import printable
 
 BLOCK = 4096
-"""Rows between two records of what is done; a kill loses at most so many."""
+"""Rows of a block. A kill loses at most one block."""
 
 
 def encode(
@@ -70,7 +70,9 @@ def encode(
     if engine == "ray":
         from sentrep.cli.encode_on_ray import encode_on_ray
 
-        encode_on_ray(model, input, column, output, overwrite, device, how, pooling, prompt_name, trust_remote_code)
+        encode_on_ray(
+            model, input, column, output, overwrite, device, how, pooling, backend, prompt_name, trust_remote_code
+        )
         return
     if not output.endswith(".npy"):
         raise InputError(f"cannot write {output}: it must end in .npy, or take --engine ray and a folder")
@@ -95,21 +97,20 @@ def encode(
     print(printable(f"{rows} sentences ({blank} of them blank): {output}"), file=sys.stderr)
 
 
-class Unfinished(ExitStack):
-    """The array of an output, memory-mapped under a hidden name until all rows are there, beside a record of the rest.
+class Unfinished:
+    """A memory-mapped array under a hidden name, and a file that records how many of its rows are written.
 
     Args:
         output: the file.
         shape: (N, D).
-        settings: plain values that make the array what it is.
-        overwrite: begin anew where the record is of other settings.
+        settings: plain values that determine the vectors.
+        overwrite: start again if the record has other settings.
 
     Raises:
         InputError: there is unfinished work of other settings, or no room for the array.
     """
 
     def __init__(self, output: str, shape: tuple[int, int], settings: dict[str, Any], overwrite: bool) -> None:
-        super().__init__()
         import numpy as np
 
         self._place = expanded(output)
@@ -133,8 +134,11 @@ class Unfinished(ExitStack):
             with self._file.open("r+b") as file:  # a full disk would end the process later, in the middle of a write
                 os.posix_fallocate(file.fileno(), 0, self._file.stat().st_size)
 
-    def blocks(self, sentences: Any) -> Any:
-        """The sentences that are left, `BLOCK` at a time, with a bar."""
+    def __enter__(self) -> Unfinished:
+        return self
+
+    def blocks(self, sentences: Iterable[str]) -> Iterator[list[str]]:
+        """Yield the remaining sentences, `BLOCK` at a time, and move a progress bar."""
         from itertools import islice
 
         from rich.console import Console
@@ -149,7 +153,7 @@ class Unfinished(ExitStack):
                 bar.update(task, completed=self.done)
 
     def add(self, vectors: Any) -> None:
-        """Write the vectors of the next block, and then record that they are there."""
+        """Write the vectors of the next block, then record the new number of rows."""
         from sentrep.io.files import write_text
 
         self._array[self.done : self.done + len(vectors)] = vectors
@@ -157,18 +161,17 @@ class Unfinished(ExitStack):
         self.done += len(vectors)
         write_text(self._record, json.dumps({**self._settings, "done": self.done}))
 
-    def __exit__(self, *error: Any) -> Any:
-        """Give the finished array its name; leave nothing where nothing is done."""
+    def __exit__(self, *error: Any) -> None:
+        """Give the finished array its name. If no block was written, delete the files."""
         if error[0] is None:
             os.replace(self._file, self._place)
         if error[0] is None or not self.done:
             self._record.unlink(missing_ok=True)
             self._file.unlink(missing_ok=True)
-        return super().__exit__(*error)
 
 
-def _counted(sentences: Any) -> tuple[int, int]:
-    """How many there are, and how many of them are blank; an unreadable line shows here, before hours of work."""
+def _counted(sentences: Iterable[str]) -> tuple[int, int]:
+    """Count the sentences and the blank ones. An unreadable line is found here, before hours of work."""
     rows = blank = 0
     for sentence in sentences:
         rows += 1

@@ -7,7 +7,10 @@ import socket
 from pathlib import PurePath
 from typing import Any
 
-from sentrep.cli.models import load_encoder, prompt_of, vectors_of
+import pyarrow as pa
+from pyarrow import csv, json
+
+from sentrep.cli.models import Backend, load_encoder, prompt_of, vectors_of
 from sentrep.errors import InputError
 from sentrep.extras import require
 from sentrep.io.paths import check_target
@@ -32,14 +35,20 @@ class Worker:
         self._prompt = prompt_of(self._encoder, prompt_name)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Some sentences, and their vectors beside them."""
-        sentences = ["" if sentence is None else str(sentence) for sentence in batch["sentence"]]
+        """Return some sentences with their vectors.
+
+        Raises:
+            InputError: a cell is not text.
+        """
+        sentences = ["" if sentence is None else sentence for sentence in batch["sentence"]]
+        if (other := next((cell for cell in sentences if not isinstance(cell, str)), None)) is not None:
+            raise InputError(f"found {other!r} where a sentence was expected; choose another column")
         return {**batch, "embedding": vectors_of(self._encoder, sentences, prompt=self._prompt, **self._how)}
 
 
 def encode_on_ray(
     model: str, input: str, column: str | None, output: str, overwrite: bool, device: str | None, how: dict[str, Any],
-    pooling: str | None, prompt_name: str | None, trust_remote_code: bool,
+    pooling: str | None, backend: Backend, prompt_name: str | None, trust_remote_code: bool,
 ) -> None:  # fmt: skip
     """Encode on the cluster of ``RAY_ADDRESS``, or on this machine; see `sentrep encode` for the arguments.
 
@@ -59,13 +68,13 @@ def encode_on_ray(
 
     _join_cluster()
     ray.data.DataContext.get_current().execution_options.preserve_order = True
-    options: dict[str, Any] = {"drop_empty_lines": False} if ending == ".txt" else {}
+    name = column or "text"
     path = input if "://" in input else os.path.abspath(os.path.expanduser(input))
-    text = getattr(ray.data, _READERS[ending])(path, **options).select_columns([column or "text"])
+    text = getattr(ray.data, _READERS[ending])(path, **_options(ending, name)).select_columns([name])
     gpus = 0 if device == "cpu" else int(ray.cluster_resources().get("GPU", 0))
-    encoded = text.rename_columns({column or "text": "sentence"}).map_batches(
+    encoded = text.rename_columns({name: "sentence"}).map_batches(
         Worker,
-        fn_constructor_args=((model, pooling, device, trust_remote_code), prompt_name, how),
+        fn_constructor_args=((model, pooling, device, trust_remote_code, backend), prompt_name, how),
         batch_size=4096,
         batch_format="numpy",
         concurrency=gpus or max(1, int(ray.cluster_resources()["CPU"]) - 1),
@@ -73,6 +82,18 @@ def encode_on_ray(
     )
     place = output if "://" in output else os.path.abspath(os.path.expanduser(output))
     encoded.write_parquet(place, mode="overwrite" if overwrite else "error")
+
+
+def _options(ending: str, column: str) -> dict[str, Any]:
+    """Options of the reader: blank lines stay, and the column is text, where Arrow would read 007 as a number."""
+    if ending == ".txt":
+        return {"drop_empty_lines": False}
+    if ending == ".csv":
+        return {"convert_options": csv.ConvertOptions(column_types={column: pa.string()}, include_columns=[column])}
+    if ending == ".jsonl":
+        schema = pa.schema([(column, pa.string())])
+        return {"parse_options": json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")}
+    return {"columns": [column]}
 
 
 def _join_cluster() -> None:

@@ -25,19 +25,6 @@ Flags = Sequence[tuple[str, str]]
 """``(dotted key, text)`` of each flag, in their order."""
 
 
-def load(files: Iterable[str], flags: Flags = ()) -> Tree:
-    """The files merged, later ones win, and flags over all of them.
-
-    Args:
-        files: recipes by name, YAML or JSON files, or content in braces.
-        flags: see `with_flags`.
-
-    Raises:
-        UsageError: for a file that is missing or is no configuration, and for ``${...}`` without a target.
-    """
-    return with_flags(merged(map(read, files)), flags)
-
-
 def split(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     """``--key value``, ``--key=value`` and ``-c file`` as pairs; a flag without a value has None.
 
@@ -170,7 +157,7 @@ def _content(name: str) -> tuple[str, str]:
 
 
 def _layer(tree: Any, keys: Sequence[str], value: Any) -> Tree:
-    """The tree of one flag, seen from what it will be laid over."""
+    """Return the tree of one flag; ``tree``, which the flag will override, shows where lists and plug-ins are."""
     first, *rest = keys
     below = tree.get(first.removesuffix("+")) if isinstance(tree, dict) else None
     if first.endswith("+"):
@@ -184,7 +171,7 @@ def _layer(tree: Any, keys: Sequence[str], value: Any) -> Tree:
 
 
 def _make_room(tree: Any, layer: Any) -> None:
-    """Let the texts that name plug-ins be dicts where the other side has one; drop what another class replaces."""
+    """Turn class names into dicts where the other tree has a dict; remove arguments of a class that is replaced."""
     for key, new in layer.items():
         old = tree.get(key)
         if isinstance(old, str) and isinstance(new, dict) and _CLASS.fullmatch(old):

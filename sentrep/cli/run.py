@@ -22,12 +22,12 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from sentrep.cli.building import first_refusal
 from sentrep.cli.complaint import shortened
+from sentrep.cli.configuration import CALLBACKS, whole_tree, without_missing_sets
 from sentrep.cli.log import say, show_log
 from sentrep.cli.options import search_current_folder
 from sentrep.cli.precision import settle_precision
 from sentrep.cli.recipe import Flags, Tree
 from sentrep.cli.run_folder import claim_versions
-from sentrep.cli.settings import CALLBACKS, whole_tree, without_missing_sets
 from sentrep.data import SentRepDataModule
 from sentrep.distributed import explain_lost_peer, leave_gloo_group
 from sentrep.errors import InputError
@@ -96,7 +96,7 @@ class SentRepCLI(LightningCLI):
         """Do nothing: the checkpoint's model is a layer of the tree below the flags, which Lightning would replace."""
 
     def before_instantiate_classes(self) -> None:
-        """Leave a removed callback out, and sets that are not to be had."""
+        """Leave out removed callbacks, and evaluation sets that cannot be downloaded."""
         config = self.config[self._command]
         if self._command == "fit" and not self._only_print:
             without_missing_sets(config)

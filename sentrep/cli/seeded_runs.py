@@ -20,11 +20,11 @@ from rich.console import Console
 
 from sentrep import checks
 from sentrep.cli.building import build
+from sentrep.cli.configuration import whole_tree
 from sentrep.cli.errors import UsageError
 from sentrep.cli.fit import sort_words
 from sentrep.cli.recipe import Tree, read
 from sentrep.cli.run_folder import version_of
-from sentrep.cli.settings import whole_tree
 from sentrep.data import SentRepDataModule
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder, fit_whitening
@@ -63,7 +63,7 @@ class Run:
     """Hash of the pairs and gold scores that score it, see `pairs_of`."""
 
     def settings(self, wanted: Wanted) -> dict[str, Any]:
-        """What tells this run from another in the same folder: its words, and what is behind them."""
+        """The identity of a run in its folder: a hash of its words, and the hashes of its content and pairs."""
         digest = hashlib.blake2b(digest_size=16)
         for flag, word in zip(["", *self.words], self.words, strict=False):
             digest.update(Path(word).read_bytes() if flag == "-c" else word.encode())

@@ -282,7 +282,7 @@ def test_only_what_is_missing_is_run_and_other_settings_are_refused(
 def test_a_finished_run_is_not_taken_for_one_of_other_content(
     change: str, workplace: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The words of the command are the same, and what is behind them is not."""
+    """The words of the command stay the same; the content of a file changes."""
     monkeypatch.syspath_prepend(workplace)
     monkeypatch.setattr(seeded_runs, "_train", lambda run, jobs: None)
     shutil.copytree(model, "backbone")

@@ -200,6 +200,9 @@ def test_workers_of_ray_of_which_one_is_killed_write_what_one_process_writes(
     assert table["sentence"].to_pylist() == LINES
     np.testing.assert_allclose(np.stack(table["embedding"].to_numpy()), np.load("out.npy"), atol=1e-6)
     assert len(list(Path(pids).iterdir())) >= 2
+    Path("lines.csv").write_text("".join(f"{line}\n" for line in ["words", "007", "8", "NA"]))
+    assert run(model, "--engine", "ray", "--input", "lines.csv", "--column", "words", output="of-csv") == 0
+    assert pq.read_table("of-csv")["sentence"].to_pylist() == ["007", "8", "NA"]
     assert run(model, "--engine", "ray", output="folder") == 1
     assert "folder" in capsys.readouterr().err.splitlines()[-1]
 

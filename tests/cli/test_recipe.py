@@ -13,11 +13,11 @@ import yaml
 
 from sentrep.cli import main
 from sentrep.cli.building import build
+from sentrep.cli.configuration import whole_tree
 from sentrep.cli.errors import UsageError
 from sentrep.cli.fit import sort_words
-from sentrep.cli.recipe import load, merged, read, value_of, with_flags
+from sentrep.cli.recipe import merged, read, value_of, with_flags
 from sentrep.cli.run_folder import run_name
-from sentrep.cli.settings import whole_tree
 from sentrep.errors import InputError
 from sentrep.objectives import Contrastive
 from sentrep.training import BestCheckpoint
@@ -149,7 +149,7 @@ YAML = {
     "1e-4": 1e-4, ".5": 0.5, "010": 10, "1:30": "1:30", "no": "no", "on": "on", "true": True,
     "2020-01-01": "2020-01-01", "null": None, "~": None, "[a, 2]": ["a", 2], "'2'": "2", "{a: 1}": {"a": 1},
 }  # fmt: skip
-"""Texts, and what they are in YAML 1.2."""
+"""Texts and their values in YAML 1.2."""
 
 
 @pytest.mark.parametrize("text", YAML)
@@ -167,10 +167,10 @@ def test_a_flag_that_is_no_value_of_yaml_is_text(text: str) -> None:
 
 
 def test_values_can_refer_to_others() -> None:
-    files = ['{data: {batch_size: 32}, model: {objectives: {a: {size: "${data.batch_size}"}}}}']
-    assert load(files, [("data.batch_size", "8")])["model"]["objectives"]["a"]["size"] == 32
+    tree = merged([read('{data: {batch_size: 32}, model: {objectives: {a: {size: "${data.batch_size}"}}}}')])
+    assert tree["model"]["objectives"]["a"]["size"] == 32
     with pytest.raises(UsageError, match="nowhere"):
-        load(['{data: {batch_size: "${nowhere}"}}'])
+        merged([{"data": {"batch_size": "${nowhere}"}}])
 
 
 @pytest.mark.parametrize(

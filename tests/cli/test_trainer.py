@@ -17,7 +17,7 @@ import torch
 import yaml
 from lightning.pytorch import Callback
 
-from sentrep.cli import main, settings
+from sentrep.cli import configuration, main
 from support import forked, write_workplace
 
 MY_OBJECTIVE = '''
@@ -163,7 +163,7 @@ def test_files_and_flags_end_in_the_config(workplace: Path) -> None:
 def test_sets_that_cannot_be_had_are_no_error(
     workplace: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settings, "not_at_hand", lambda names: dict.fromkeys(names))
+    monkeypatch.setattr(configuration, "not_at_hand", lambda names: dict.fromkeys(names))
     with caplog.at_level("INFO", logger="lightning.pytorch.utilities.rank_zero"):
         assert fit("--data.val=[stsb-dev]", "--trainer.max_steps=1") == 0
     assert "stsb-dev cannot be downloaded from the Hub; training continues without. For scores" in caplog.text
@@ -324,6 +324,11 @@ def test_help_of_a_command(capsys: pytest.CaptureFixture[str], workplace: Path) 
     out = capsys.readouterr().out
     assert "--data.train" in out
     assert "--checkpoint" in out
+
+
+def test_help_of_a_key_names_the_arguments_of_a_class(capsys: pytest.CaptureFixture[str], workplace: Path) -> None:
+    assert main(["fit", "--model.objectives.help", "Contrastive"]) == 0
+    assert "--model.objectives.temperature" in capsys.readouterr().out
 
 
 def test_callbacks_are_added_to_the_list_and_configured(workplace: Path) -> None:

@@ -29,7 +29,7 @@ class FinishedShards:
 
     Args:
         output: the parquet file that they become.
-        settings: plain values that make the rows what they are.
+        settings: plain values that determine the rows.
         overwrite: remove shards of other settings.
 
     Raises:
