@@ -193,7 +193,11 @@ def tree_of(run: Run) -> Tree:
 def _trained(folder: Path, tree: Tree) -> SentenceEncoder:
     """The run's model; classes that its recipe names behind the pooling have been run by its training already."""
     own = bool(tree.get("model", {}).get("encoder", {}).get("modules"))
-    return SentenceEncoder.from_pretrained(folder, trust_remote_code=own)
+    return SentenceEncoder.from_pretrained(folder, trust_remote_code=own).to(_device())
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _score(run: Run, wanted: Wanted) -> str | None:
@@ -224,7 +228,6 @@ def _cosines(encoder: SentenceEncoder, sets: Sequence[ScoredPairs]) -> dict[str,
 
 def _suite_scores(encoder: SentenceEncoder, suite: str, sets: Sequence[Any]) -> dict[str, np.ndarray]:
     """The main score of each set, by metric and name."""
-    encoder.to("cuda" if torch.cuda.is_available() else "cpu")
     found = evaluate_suite(suite, encoder, sets, show_progress_bar=False)
     return {f"{next(iter(task.scores))}/{task.name}": np.array(task.main_score) for task in found}
 
@@ -239,7 +242,7 @@ def untrained_encoder(run: Run, tree: Tree) -> SentenceEncoder:
 
 def _untrained(run: Run, tree: Tree) -> SentenceEncoder:
     """The encoder of a configuration as it is, or after a whitening on its training text."""
-    encoder = untrained_encoder(run, tree).to("cuda" if torch.cuda.is_available() else "cpu")
+    encoder = untrained_encoder(run, tree).to(_device())
     if run.untrained == "whitened":
         data = build(SentRepDataModule, "data", tree["data"])
         rows = (row.sentences for row in data.training_text().rows() if not row.blank)

@@ -202,7 +202,7 @@ def _tree(base: str | None, change: Tree, name: str, where: str, bases: dict[str
 def _printed(value: float | str | None, where: str) -> Printed | None:
     if value is None:
         return None
-    found = re.fullmatch(rf"({_NUMBER})(?: ± ({_NUMBER}))?", str(value))
+    found = re.fullmatch(rf"(-?{_NUMBER})(?: ± ({_NUMBER}))?", str(value))
     if not found:
         raise UsageError(f"{where}: published is {value!r}; expected a number, or '74.80 ± 1.12'")
     return float(found[1]), None if found[2] is None else float(found[2])

@@ -60,6 +60,15 @@ def test_the_dose_of_a_recipe_is_the_mean_over_its_seeds(tmp_path: Path, monkeyp
     assert compare_runs._doses(runs) == {"noise": pytest.approx(0.102)}
 
 
+def test_a_trained_run_is_scored_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_encoder().save_pretrained(tmp_path)
+    places: list[str] = []
+    monkeypatch.setattr(seeded_runs.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(seeded_runs.SentenceEncoder, "to", lambda self, place: places.append(place) or self)
+    seeded_runs._trained(tmp_path, {})
+    assert places == ["cuda"]
+
+
 def fake_runs(monkeypatch: pytest.MonkeyPatch, quality: dict[str, float]) -> list[str]:
     """Replace training and scoring: a recipe's cosines follow the gold scores as well as ``quality`` says."""
     trained: list[str] = []

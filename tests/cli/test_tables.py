@@ -60,6 +60,14 @@ def test_a_table_has_the_numbers_of_single_sets(table: str) -> None:
     assert found.sets["without"] == {}
 
 
+def test_a_published_number_may_be_a_loss(table: str) -> None:
+    Path(table).write_text(TABLE.replace("74.80 ± 1.1", "-6.01 ± 0.61"), encoding="utf-8")
+    assert read_table(table).rows["noise-0.8"].published == (-6.01, 0.61)
+    Path(table).write_text(TABLE.replace("74.80 ± 1.1", "6.01 ± -0.61"), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"row noise-0\.8: published is '6.01 ± -0.61'"):
+        read_table(table)
+
+
 def test_a_row_says_that_it_is_what_the_released_code_does(table: str) -> None:
     text = TABLE + "  as-run: {published: 77.2, reading: %s}"
     for reading in ("paper", "released"):
