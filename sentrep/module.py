@@ -35,6 +35,7 @@ from sentrep.training.accumulation import complete_last_window
 from sentrep.training.arguments import check_module, check_options, check_strategy, check_trainer
 from sentrep.training.exact_resume import ExactResume
 from sentrep.training.hyperparameters import log_settings
+from sentrep.training.loss_bar import LOSS
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.types import OptimizerCallable, StepTerms, TextBatch, Views
 from sentrep.views import EncodedViews, ViewMaker
@@ -138,8 +139,8 @@ class SentRepModule(Configurable, LightningModule):
         if compute.compile == "auto" and self.device.type == "cuda" and steps > COMPILED_FROM:
             rank_zero_info(f"{steps:,} steps: layers are compiled (off: model.encoder.compute.compile false)")
             self.encoder.set_compute(replace(compute, compile=True))
-        if self.encoder.compute.training_mode is not None:
-            self.objectives.compile_terms(self.encoder.compute.training_mode)
+        if self.encoder.compute.compiles:
+            self.objectives.compile_terms()
 
     def on_train_start(self) -> None:  # a module may be fitted twice
         """Check that a checkpoint can hold the state of plug-ins and callbacks (`sentrep.checkpoint.readable`)."""
@@ -181,7 +182,7 @@ class SentRepModule(Configurable, LightningModule):
             batch_idx: number of the batch in its epoch, from 0; with ``epoch`` it seeds the random draws.
             epoch: number of the epoch, from 0.
         """
-        with distributed.step_draws(self.seed, epoch, batch_idx):
+        with distributed.step_draws(self.seed, epoch, batch_idx, batch.anchor.input_ids.device):
             views = self.views_of(batch)
             loss, losses = self.objectives(views, batch)
         return StepTerms(views, losses, self.objectives.weighted(losses), batch.rows, loss)
@@ -273,7 +274,10 @@ class SentRepModule(Configurable, LightningModule):
     @torch.compiler.disable
     @torch.no_grad()
     def _log(self, terms: StepTerms) -> None:
-        """The loss at every step; at a log step all that there is to know of it."""
+        """The loss at every step; at a log step all that there is to know of it.
+
+        Lightning asks for a value of its own bar at every step, which waits for a GPU: there `LossBar` shows the loss.
+        """
         values = {"loss": terms.loss}
         every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if every > 0 and (self.global_step + 1) % every == 0:
@@ -283,7 +287,7 @@ class SentRepModule(Configurable, LightningModule):
         values = distributed.average_each(values)
         loss = values.pop("loss")
         self.log_dict({f"train/{name}": value for name, value in values.items()})
-        self.log("train/loss", loss, prog_bar=True)
+        self.log(LOSS, loss, prog_bar=self.device.type == "cpu")
 
     # `*_` is Lightning's ``batch_idx`` and, where a stage has several loaders, ``dataloader_idx``
     def validation_step(self, pairs: ScoredPairs, *_: int) -> None:

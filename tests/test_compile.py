@@ -173,7 +173,7 @@ def test_every_objective(name: str, teacher: str, graphs: list[fx.GraphModule]) 
         encoder = tiny_encoder(dropout=0.0, pooling="mean")
         module = SentRepModule(encoder, [compilable(teacher)[name]()])
         if compile:
-            module.objectives.compile_terms("default")
+            module.objectives.compile_terms()
         batch = text_batch(encoder, SENTENCES[:12], SENTENCES[12:24], SENTENCES[24:])
         torch.manual_seed(5)
         results.append(loss_and_gradients(module, batch))
@@ -297,22 +297,6 @@ def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="triton"):
         compiled.check_compiler("cuda")
-
-
-def test_cuda_graphs_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a CPU the mode changes nothing; what is checked is that torch is told."""
-    asked: list[dict[str, Any]] = []
-    compile = torch.compile
-
-    def noted(function: Any, **options: Any) -> Any:
-        asked.append(options)
-        return compile(function, **{**options, "backend": "eager", "mode": None})
-
-    monkeypatch.setattr(torch, "compile", noted)
-    module = SentRepModule(tiny_encoder(compile="reduce-overhead"), [Contrastive()])
-    loss_and_gradients(module, text_batch(module.encoder, SENTENCES[:8]))
-    torch.compiler.reset()
-    assert [options["mode"] for options in asked] == ["reduce-overhead"] * 3  # two layers and the objective
 
 
 @pytest.mark.slow

@@ -111,7 +111,7 @@ def test_validation_on_two_processes_gives_exactly_the_scores_of_one(pooling: st
 
 def _draws() -> tuple[Tensor, Tensor]:
     shared = torch.randn(3, generator=distributed.step_generator(7, "noise", 5))
-    with distributed.step_draws(7, 0, 5):
+    with distributed.step_draws(7, 0, 5, torch.device("cpu")):
         return shared, torch.rand(3)
 
 

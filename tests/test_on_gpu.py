@@ -126,6 +126,35 @@ def test_compiled_vectors_and_losses_of_large_batches_are_the_eager_ones(rows: i
         torch.testing.assert_close(fast.objectives(views, batch)[0], eager.objectives(views, batch)[0])
 
 
+def test_steps_in_cuda_graphs_are_the_eager_ones() -> None:
+    """Two shapes in turns, gradients that are added up, and two passes that wait for one backward pass."""
+    results = []
+    for compile in ("reduce-overhead", False):
+        module = SentRepModule(tiny_encoder(dropout=0.0, compile=compile), [Contrastive()]).double().to(DEVICE)
+        long, short = (
+            fake_cuda.on_cuda(text_batch(module.encoder, texts), lambda x: x.to(DEVICE))
+            for texts in (ANCHORS * 16, ANCHORS[:4])
+        )
+        losses = []
+        for step, batch in enumerate((long, short, long, long, short)):
+            losses.append(module.compute_terms(batch, step).loss)
+            losses[-1].backward()
+        losses += [module.compute_terms(batch, 9).loss for batch in (short, long)]
+        (losses[-1] + losses[-2]).backward()
+        gradients = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+        results.append((torch.stack(losses).detach(), gradients))
+    assert_equal(*results)
+
+
+def test_cuda_graphs_draw_new_dropout_for_each_step_and_the_same_for_one_seed() -> None:
+    module = SentRepModule(tiny_encoder(dropout=0.1, compile="reduce-overhead"), [Contrastive()], seed=1).to(DEVICE)
+    batch = fake_cuda.on_cuda(text_batch(module.encoder, ANCHORS), lambda x: x.to(DEVICE))
+    module.compute_terms(batch, 0).loss.backward()  # captures
+    first, second, again = (module.compute_terms(batch, step).loss.detach() for step in (1, 2, 1))
+    assert first != second
+    torch.testing.assert_close(again, first, rtol=1e-6, atol=0)
+
+
 def test_one_process_of_a_group_has_the_loss_of_none(teacher: str, tmp_path: Path) -> None:
     results = []
     for grouped in (True, False):

@@ -16,7 +16,6 @@ import torch
 import yaml
 from jsonargparse import set_parsing_settings
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import TQDMProgressBar
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI, SaveConfigCallback
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
@@ -35,7 +34,7 @@ from sentrep.io.files import atomic_write
 from sentrep.io.paths import writing
 from sentrep.io.text import printable
 from sentrep.module import SentRepModule
-from sentrep.training import ExactResume, StopOnSignal
+from sentrep.training import ExactResume, LossBar, StopOnSignal
 
 TRAINER_DEFAULTS = {
     "use_distributed_sampler": False,
@@ -45,8 +44,6 @@ TRAINER_DEFAULTS = {
 }
 """The sampler of `SentRepDataModule` knows its rank; Lightning's would shuffle the evaluation and repeat rows. Its
 summary of a model ends in a column of zeros, the FLOPs; `RunReport` names the trained parameters."""
-_BAR = 20
-"""Steps between two pictures of the progress bar on a GPU, which is waited for at each, because the loss is shown."""
 
 
 class SentRepCLI(LightningCLI):
@@ -179,10 +176,10 @@ def launch(command: str, layers: Sequence[tuple[str, Tree]], flags: Flags, own: 
 
 
 def bar_on_gpu(tree: Tree) -> list[Callback]:
-    """A progress bar that shows the loss seldom: a GPU is waited for at each picture."""
+    """The bar of a run on a GPU."""
     trainer = tree["trainer"]
     wanted = sys.stdout.isatty() and trainer.get("enable_progress_bar", True) and not _has_bar(trainer)
-    return [TQDMProgressBar(refresh_rate=_BAR)] if wanted and torch.cuda.is_available() else []
+    return [LossBar()] if wanted and torch.cuda.is_available() else []
 
 
 def _has_bar(trainer: Tree) -> bool:

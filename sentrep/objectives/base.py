@@ -173,11 +173,11 @@ class WeightedSum(nn.Module):
                         f"layer) to {spec.layers}, or {-spec.layers - 1} to -1 from the end"
                     )
 
-    def compile_terms(self, mode: str) -> None:
+    def compile_terms(self) -> None:
         """Run the objectives that say that they can (`Objective.compiles`) through `torch.compile`."""
         for _, objective in self._objectives():
             if objective.compiles:
-                objective.compile(mode=mode)
+                objective.compile()
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
         """All extra inputs for the shared pass, by ``objective.key``; names of objectives have no dot."""

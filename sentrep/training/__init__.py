@@ -8,10 +8,11 @@ from sentrep.evaluation import CollapseMonitor
 from sentrep.stability import NonFiniteGuard
 from sentrep.training.best_checkpoint import BestCheckpoint
 from sentrep.training.exact_resume import ExactResume
+from sentrep.training.loss_bar import LossBar
 from sentrep.training.run_report import RunReport
 from sentrep.training.stop_on_signal import StopOnSignal
 
-__all__ = ["BestCheckpoint", "ExactResume", "RunReport", "StopOnSignal", "default_callbacks"]
+__all__ = ["BestCheckpoint", "ExactResume", "LossBar", "RunReport", "StopOnSignal", "default_callbacks"]
 
 
 def default_callbacks() -> list[Callback]:

@@ -25,6 +25,7 @@ from sentrep.evaluation.history import METRICS, MINUTES, MetricHistory, is_log_s
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.untouched import scores_before
+from sentrep.training.loss_bar import LOSS
 from sentrep.types import TextBatch
 
 MODEL = "model"
@@ -122,7 +123,9 @@ class RunReport(Callback):
         self._told = trainer.global_step
         if trainer.progress_bar_callback is None and trainer.is_global_zero:
             of = "" if math.isinf(total := trainer.estimated_stepping_batches) else f"/{total:.0f}"
-            metrics = "  ".join(f"{name} {value:.4g}" for name, value in trainer.progress_bar_metrics.items())
+            losses = {name: value for name, value in trainer.callback_metrics.items() if name == LOSS}
+            values = {**losses, **trainer.progress_bar_metrics}
+            metrics = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
             seconds = time.monotonic() - self._began
             print(f"step {self._told}{of}  {metrics}  {seconds // 60:.0f}:{seconds % 60:02.0f}", flush=True)
 

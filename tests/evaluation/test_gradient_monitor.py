@@ -75,7 +75,7 @@ def expected(model: SentRepModule, micro_batches: list[int]) -> dict[str, Tensor
         model.zero_grad()
         for index in micro_batches:
             batch = data[index]
-            with distributed.step_draws(3, 0, index):
+            with distributed.step_draws(3, 0, index, torch.device("cpu")):
                 _, losses = model.objectives(model.views_of(batch), batch)
             (model.objectives.weights[name] * losses[name] / len(micro_batches)).backward()
         flat = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.encoder.parameters()]

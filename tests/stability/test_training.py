@@ -68,7 +68,7 @@ def sam_by_hand(model: SentRepModule, accumulate: int, clip: float | None) -> li
             model.zero_grad()
             micro_batches = range(start, min(start + accumulate, len(data)))
             for index in micro_batches:
-                with distributed.step_draws(3, 0, index):
+                with distributed.step_draws(3, 0, index, torch.device("cpu")):
                     loss, _ = model.objectives(model.views_of(data[index]), data[index])
                 (loss / len(micro_batches)).backward()
             if clip is not None:

@@ -9,7 +9,7 @@ import shutil
 import sys
 import weakref
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,23 +18,19 @@ from sentrep.errors import InputError
 
 _COMPILED: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
-Mode = Literal["default", "reduce-overhead"]
-"""A mode of `torch.compile`; ``reduce-overhead`` adds CUDA graphs."""
 
-
-def compile_layers(backbone: nn.Module, mode: Mode) -> None:
+def compile_layers(backbone: nn.Module) -> None:
     """Compile each layer in place; see `uncompiled`.
 
     Args:
         backbone: a model of transformers, whose layers are its longest list of modules.
-        mode: of `torch.compile`.
 
     Raises:
         InputError: where torch finds no compiler.
     """
     check_compiler(next(backbone.parameters()).device.type)
     for layer in layers_of(backbone):
-        layer.compile(dynamic=False, mode=mode)
+        layer.compile(dynamic=False)
     _COMPILED.add(backbone)
 
 

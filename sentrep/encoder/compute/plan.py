@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
 
@@ -14,6 +15,7 @@ from transformers import PreTrainedModel
 
 from sentrep import checks
 from sentrep.encoder.compute import bert, compiled
+from sentrep.encoder.compute.captured import CapturedPass
 from sentrep.encoder.compute.pooling import NEEDS_LAYERS, POOLINGS, READS_ONE_TOKEN, PoolingInput
 from sentrep.encoder.compute.recompute import Run, some_rows_at_once
 from sentrep.encoder.compute.rows import PackedRows, can_pack, first_position, row_width
@@ -40,10 +42,10 @@ class Compute:
             (GradCache): the loss and gradient of the full batch in the memory of a small one, for a second forward
             pass. None: all rows.
         compile: run the layers of training passes, and the objectives that allow it, through `torch.compile`;
-            ``reduce-overhead`` adds CUDA graphs; ``auto`` compiles on CUDA in runs of more than 1,000 steps. The first
-            batch is compared with uncompiled layers. Compiled
-            recipes of one seed need not share their dropout, and a step that you compile as one graph seeds nothing
-            within (`sentrep.distributed.plugin_draws`): `sentrep compare` refuses both modes.
+            ``reduce-overhead`` adds CUDA graphs (`sentrep.encoder.compute.captured`); ``auto`` compiles on CUDA in runs
+            of more than 1,000 steps. The first batch is compared with uncompiled layers. Compiled recipes of one seed
+            need not share their dropout, and a step that you compile as one graph seeds nothing within
+            (`sentrep.distributed.plugin_draws`): `sentrep compare` refuses both modes.
 
     Raises:
         InputError: for a value out of range.
@@ -66,11 +68,9 @@ class Compute:
         checks.one_of("compute", (False, True, "auto", "reduce-overhead"), compile=self.compile)
 
     @property
-    def training_mode(self) -> compiled.Mode | None:
-        """How training passes and objectives are compiled; None where they are not, or not yet (``auto``)."""
-        if self.compile is True:
-            return "default"
-        return "reduce-overhead" if self.compile == "reduce-overhead" else None
+    def compiles(self) -> bool:
+        """Whether training passes and objectives are compiled; not, or not yet, for ``auto``."""
+        return self.compile in (True, "reduce-overhead")
 
 
 class Pass:
@@ -107,13 +107,16 @@ class Pass:
             logger.warning("%s cannot be packed: each sentence has a row of its own", backbone.config.model_type)
         self._first_position = first_position(backbone.config)
         self._compared = False
-        if compute.training_mode is not None:
-            compiled.compile_layers(backbone, compute.training_mode)
+        if compute.compiles:
+            compiled.compile_layers(backbone)
+        captures = compute.compile == "reduce-overhead" and self._is_bert and compute.rows_at_once is None
+        self._captured = CapturedPass(backbone) if captures else None
+        self._layers = compiled.layers_of(backbone)
 
     def __call__(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
         """One pass in training, in the way of `Compute`: see `SentenceEncoder.forward`."""
         run: Run = functools.partial(self._run, packed=self._packs)
-        if self._compute.training_mode is not None:
+        if self._compute.compiles:
             if not self._compared:
                 self._compare(run, tokens)
             run = functools.partial(self._run_compiled, run)
@@ -161,7 +164,10 @@ class Pass:
         """Run backbone, pooling and modules; outputs that nothing reads are not computed."""
         alone = need.vectors_only and not any(module.reads_tokens for module in self._modules)
         rows = self._rows(tokens, packed)
-        vectors, states = self._pooled(tokens, words, rows, alone, not need.vectors_only)
+        if alone and words is None and self._can_replay(rows):
+            vectors, states = self._replayed(tokens, rows), None
+        else:
+            vectors, states = self._pooled(tokens, words, rows, alone, not need.vectors_only)
         if self._subtracts:
             every_length = self._runs_every_length(vectors)
             vectors = vectors - self.prompts.vectors(self._pooled, tokens, self._first_position, every_length)
@@ -173,6 +179,26 @@ class Pass:
         layers = Layers({number: states.layer(number) for number in need.layers})
         return EncoderOutput(vectors, states.last, states.layer(0), layers)
 
+    def _can_replay(self, rows: PackedRows) -> bool:
+        """Whether a pass that gives the vectors alone runs in CUDA graphs."""
+        if self._captured is None or rows.visible.device.type != "cuda" or torch.compiler.is_compiling():
+            return False
+        return not any(getattr(layer, "gradient_checkpointing", False) for layer in self._layers)
+
+    def _replayed(self, tokens: TokenBatch, rows: PackedRows) -> Tensor:
+        """The vectors (B, H) of `_pooled`, by `CapturedPass`."""
+        assert self._captured is not None
+        given = {"ids": tokens.input_ids, "mask": tokens.attention_mask, "prompt": tokens.prompt}
+        laid = {name: getattr(rows, name) for name in ("source", "position_ids", "segments", "places", "visible")}
+        names, tensors = zip(*((k, v) for k, v in {**given, **laid}.items() if v is not None), strict=True)
+
+        def run(inputs: Sequence[Tensor]) -> Tensor:
+            found = dict(zip(names, inputs, strict=True))
+            batch = TokenBatch(found.pop("ids"), found.pop("mask"), prompt=found.pop("prompt", None))
+            return self._pooled(batch, None, replace(rows, **found), True, False)[0]
+
+        return self._captured(run, tensors, (names, rows.is_full))
+
     def _rows(self, tokens: TokenBatch, packed: bool) -> PackedRows:
         """The batch in rows; one sentence a row where the lengths are known to the device alone."""
         device, packed = tokens.input_ids.device, packed and not torch.compiler.is_compiling()
@@ -181,13 +207,13 @@ class Pass:
         if not packed or tokens.lengths is None:
             return PackedRows.one_each(tokens, self._first_position)
         width = row_width(max(self.prompts.longest, tokens.input_ids.shape[1]), device)
-        return PackedRows.pack(tokens, width, self._first_position, self._compute.training_mode is not None)
+        return PackedRows.pack(tokens, width, self._first_position, self._compute.compiles)
 
     def _runs_every_length(self, pooled: Tensor) -> bool:
         """Whether prompts alone run for all lengths: where shapes are compiled, or an accelerator trains."""
         if torch.compiler.is_compiling():
             return not torch.compiler.is_exporting()
-        fixed = self._compute.training_mode is not None or pooled.device.type != "cpu"
+        fixed = self._compute.compiles or pooled.device.type != "cpu"
         return self.backbone.training and fixed
 
     def _pooled(
