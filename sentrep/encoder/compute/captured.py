@@ -60,15 +60,42 @@ class CapturedPass:
             if len(self._graphs) == _SHAPES:
                 return run(inputs)
             pool = next((graphs.pool for graphs in self._graphs.values()), None)
-            self._graphs[key] = _Graphs(run, inputs, weights, pool)
+            self._graphs[key] = _Graphs(OwnWeights(self._backbone, run), inputs, pool)
         output: Tensor = _Replayed.apply(self, self._graphs[key], inputs, *weights)
         return output
+
+
+class OwnWeights(nn.Module):
+    """A run over weights of its own, which share the memory of the backbone's.
+
+    A loss that somebody keeps, or a hook on a weight, as DDP has, keeps the place where the gradient of this weight is
+    added up, on the stream of its time. A capture cannot wait for that stream.
+    """
+
+    def __init__(self, backbone: nn.Module, run: Run) -> None:
+        super().__init__()
+        self.backbone, self._run = backbone, run
+        trained = [name for name, weight in self.named_parameters() if weight.requires_grad]
+        self.weights = {name: nn.Parameter(self.get_parameter(name).detach()) for name in trained}
+
+    def forward(self, inputs: Sequence[Tensor]) -> Tensor:
+        """The run over the backbone's weights."""
+        return self._run(inputs)
+
+    def run(self, inputs: Sequence[Tensor]) -> Tensor:
+        """The run over ``weights``."""
+        output: Tensor = torch.func.functional_call(self, self.weights, (inputs,))
+        return output
+
+    def gradients(self, output: Tensor, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Of ``weights``, None for a weight without a part in the output."""
+        return torch.autograd.grad(output, [*self.weights.values()], gradient, allow_unused=True)
 
 
 class _Graphs:
     """The graphs of one shape, and the tensors that they read and write."""
 
-    def __init__(self, run: Run, inputs: Sequence[Tensor], weights: list[nn.Parameter], pool: Any) -> None:
+    def __init__(self, over: OwnWeights, inputs: Sequence[Tensor], pool: Any) -> None:
         self.inputs = [one.clone() for one in inputs]
         self.forward, self.backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         with torch.random.fork_rng(devices=[inputs[0].device]):
@@ -76,15 +103,15 @@ class _Graphs:
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
                 for _ in range(_WARM_UPS):
-                    output = run(self.inputs)
-                    _gradients(output, weights, torch.zeros_like(output))
+                    output = over.run(self.inputs)
+                    over.gradients(output, torch.zeros_like(output))
             torch.cuda.current_stream().wait_stream(stream)
             with torch.cuda.graph(self.forward, pool=pool):
-                output = run(self.inputs)
+                output = over.run(self.inputs)
             self.pool = self.forward.pool()
             self.output, self.gradient = output.detach(), torch.zeros_like(output)
             with torch.cuda.graph(self.backward, pool=self.pool):
-                gradients = _gradients(output, weights, self.gradient)
+                gradients = over.gradients(output, self.gradient)
                 self._flat = torch.cat([found.flatten() for found in gradients if found is not None])
         self._shapes = [None if found is None else found.shape for found in gradients]
 
@@ -116,7 +143,3 @@ class _Replayed(torch.autograd.Function):
         ctx.graphs.backward.replay()
         ctx.owner._waiting = None
         return (*itertools.repeat(None, 3), *ctx.graphs.gradients())
-
-
-def _gradients(output: Tensor, weights: list[nn.Parameter], gradient: Tensor) -> tuple[Tensor | None, ...]:
-    return torch.autograd.grad(output, weights, gradient, allow_unused=True)

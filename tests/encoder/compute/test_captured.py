@@ -27,21 +27,21 @@ class Graphs(captured._Graphs):
 
     made = 0
 
-    def __init__(self, run: captured.Run, inputs: Sequence[Tensor], weights: list[nn.Parameter], pool: Any) -> None:
+    def __init__(self, over: captured.OwnWeights, inputs: Sequence[Tensor], pool: Any) -> None:
         type(self).made += 1
         self.inputs, self.pool = [one.clone() for one in inputs], pool or object()
-        self._run, self._weights = run, weights
+        self._over = over
         self.forward: Any = SimpleNamespace(replay=self._forward)
         self.backward: Any = SimpleNamespace(replay=self._backward)
         self._flat = torch.empty(0)
 
     def _forward(self) -> None:
         with torch.enable_grad():
-            self._computed = self._run(self.inputs)
+            self._computed = self._over.run(self.inputs)
         self.output, self.gradient = self._computed.detach(), torch.zeros_like(self._computed)
 
     def _backward(self) -> None:
-        gradients = captured._gradients(self._computed, self._weights, self.gradient)
+        gradients = self._over.gradients(self._computed, self.gradient)
         self._shapes = [None if found is None else found.shape for found in gradients]
         flat = torch.cat([found.flatten() for found in gradients if found is not None])
         self._flat = flat if self._flat.shape != flat.shape else self._flat.copy_(flat)
@@ -130,3 +130,19 @@ def test_a_copy_captures_anew(graphs: type[Graphs]) -> None:
     for other in (copy.deepcopy(owner), pickle.loads(pickle.dumps(owner))):
         assert not other._graphs
         assert other._backbone is not layer
+
+
+def test_a_capture_adds_up_no_gradient_and_leaves_the_weights_as_they_are() -> None:
+    layer = nn.Linear(3, 2)
+    hooked: list[Tensor] = []
+    layer.weight.register_post_accumulate_grad_hook(hooked.append)
+    over = captured.OwnWeights(layer, lambda inputs: layer(inputs[0]))
+    before = dict(layer.named_parameters())
+    output = over.run([torch.ones(4, 3)])
+    weight, bias = over.gradients(output, torch.ones_like(output))
+    torch.testing.assert_close((weight, bias), (torch.full((2, 3), 4.0), torch.full((2,), 4.0)))
+    assert (hooked, layer.weight.grad) == ([], None)
+    assert all(value is before[name] for name, value in layer.named_parameters())
+    with torch.no_grad():
+        layer.weight.add_(1)
+    torch.testing.assert_close(over.weights["backbone.weight"].data, layer.weight.data, rtol=0, atol=0)
